@@ -1,7 +1,7 @@
 //===- tools/calibrate.cpp - `braid calibrate` ------------------------------------------------===//
 //
-// The command starts its ranks, or is a rank of another launcher. Rank 0 writes the file before the
-// run is committed, so that all ranks have the same outcome.
+// The command starts its ranks. Rank 0 writes the file before the run is committed, so that all
+// ranks have the same outcome.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -14,15 +14,14 @@
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "runtime/execute/handshake.h"
 #include "runtime/files.h"
 #include "runtime/job/rank_group.h"
 #include "runtime/warn.h"
+#include "tools/command.h"
 #include "tools/process.h"
 #include "tools/step_progress.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -39,8 +38,7 @@ struct CalibrateFlags {
   std::string backend = "cpu";
   std::optional<int64_t> ranks;
   std::vector<std::string> dtypes, shapes; ///< empty means bf16 and the default shapes
-  std::string name;
-  double seconds = MachineOptions().gemmSeconds;
+  double seconds = 180;
   int64_t timeoutMs = 60000;
 
   bool usesGpus() const { return backend != "cpu"; }
@@ -53,8 +51,6 @@ data; messages, if the backend has them; and GEMMs. Use the file with braid simu
 braid view --machine; --schedule auto finds the figures by itself. GEMMs of other sizes are
 estimated from the nearest ones, so give --shapes the GEMMs of one rank of your models, both with
 all rows and with the rows of a chunk.
-
-Started by torchrun, mpirun or srun, each process is one rank, as its environment variables say.
 
   braid calibrate machine.json --backend cuda
   braid calibrate machine.json --backend cuda --ranks 4 --shapes 512x8192x3584,4096x8192x3584
@@ -77,8 +73,6 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
   addText(app, "--seconds", flags.seconds, "S",
           fmt::format("time for all GEMMs, of which the small ones come first (default: {:.0f})",
                       flags.seconds));
-  addText(app, "--name", flags.name, "TEXT",
-          "name of the machine in the file (default: the name of its device)");
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
              "give up after this long without progress (default: 60000)");
   app.footer(kCalibrateFooter);
@@ -146,11 +140,7 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
   os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s", model.gemms.size(), most);
   if (measured.gemmsLeftOut > 0)
     os << fmt::format("; {} larger ones left out, see --seconds", measured.gemmsLeftOut);
-  if (!model.messages.empty())
-    os << fmt::format("\n  messages  {} sizes and kinds", model.messages.size());
   os << "\n";
-  if (!measured.keptIn.empty())
-    os << fmt::format("  kept      in {}, for auto\n", printable(measured.keptIn, PATH_MAX));
   if (flags.file != "-")
     os << fmt::format("Use it: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
                       printable(flags.file, PATH_MAX));
@@ -158,35 +148,20 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
 
 // -- One rank. --
 
-/// Returns BadInput unless all ranks have the same flags.
-Status compareFlags(const CalibrateFlags &flags, ControlPlane &control) {
-  const std::vector<Choice> mine = {{"--backend", flags.backend},
-                                    {"--dtype", llvm::join(flags.dtypes, ",")},
-                                    {"--shapes", llvm::join(flags.shapes, ",")},
-                                    {"--seconds", fmt::format("{}", flags.seconds)},
-                                    {"--timeout-ms", std::to_string(flags.timeoutMs)}};
-  return compareChoices(BRAID_TRY(control.allGather(encodeChoices(mine))));
-}
-
 /// Measures on ranks that have joined. Rank 0 writes the file.
 Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   ControlPlane &control = ranks.cluster->control(ranks.cluster->firstHosted());
-  if (control.rank() == 0)
-    BRAID_TRY(checkWritable(flags.file));
-  BRAID_TRY(compareFlags(flags, control));
-  JobModelOptions job = chooseOptions(ranks.backend, /*ranksAreProcesses=*/true);
-  job.warn = warnOnStderr;
+  CalibrationOptions options = chooseOptions(ranks.backend, /*ranksAreProcesses=*/true);
+  options.warn = warnOnStderr;
   StepProgress progress("calibrate");
-  MachineOptions options;
-  options.gemms = BRAID_TRY(gemmsOf(flags));
-  options.gemmSeconds = flags.seconds;
-  options.name = flags.name;
-  if (flags.name.empty() && !flags.usesGpus()) // the host's cores have no device name
-    options.name = counted(std::thread::hardware_concurrency(), "CPU core");
-  options.progress = std::ref(progress);
+  if (control.rank() == 0)
+    options.progress = std::ref(progress);
   ranks.trials.resize(1);
   PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
-  MeasuredMachine measured = BRAID_TRY(measureMachine(timer, job, options));
+  const std::vector<PlanMatmul> gemms = BRAID_TRY(gemmsOf(flags));
+  MeasuredMachine measured = BRAID_TRY(measureMachine(timer, options, gemms, flags.seconds));
+  if (!flags.usesGpus()) // the host's cores have no device name
+    measured.model.machine = counted(std::thread::hardware_concurrency(), "CPU core");
   if (control.rank() == 0)
     BRAID_TRY(writeFile(flags.file, measured.model.encode()));
   BRAID_TRY(control.commit());
@@ -204,20 +179,11 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
   return Status::ok();
 }
 
-/// Runs one rank. `isLaunched`: this command started the rank, and prints its failure.
-int runRank(const CalibrateFlags &flags, const Backend &backend, const Place &place,
-            bool isLaunched) {
-  const Status status = measureAsRank(flags, backend, place);
-  if (status.isOk())
-    return 0;
-  if (!isLaunched)
-    llvm::errs() << fmt::format("rank {}: {}", place.rank, messageOf(status));
-  return static_cast<int>(status.code());
-}
-
 // -- All ranks. --
 
 Result<int> launchRanks(const CalibrateFlags &flags) {
+  BRAID_TRY(checkIsAlone("expected no other launcher, for braid calibrate starts its own "
+                         "processes"));
   BRAID_TRY(checkWritable(flags.file));
   const int64_t ranks = flags.ranks.value_or(flags.usesGpus() ? gpuCount() : 2);
   if (ranks == 0)
@@ -236,16 +202,11 @@ Result<int> calibrateCommand(const CalibrateFlags &flags) {
   const Backend backend =
       BRAID_TRY(findBackend(builtinBackends(), flags.backend, {"cpu", "cuda", "nccl"}));
   BRAID_TRY(checkFlags(flags));
-  const Environment environment = processEnvironment();
-  BRAID_TRY(checkSettings(environment));
-  const std::optional<Place> place = BRAID_TRY(findPlace(environment));
-  const bool isLaunched = place && !place->meeting.empty();
-  if (!place || (place->ranks == 1 && !isLaunched)) // containers may set such variables
-    return launchRanks(flags);
-  if (flags.ranks && *flags.ranks != place->ranks)
-    return badInput("--ranks is {}, but {} says that there are {}; leave out --ranks, or unset {}",
-                    *flags.ranks, place->source, place->ranks, variablesOfPlace(environment));
-  return runRank(flags, backend, *place, isLaunched);
+  BRAID_TRY(checkSettings(processEnvironment()));
+  const Result<std::optional<Place>> place = findPlace(processEnvironment());
+  if (place && *place && !(*place)->meeting.empty()) // this command started the rank
+    return static_cast<int>(measureAsRank(flags, backend, **place).code());
+  return launchRanks(flags);
 }
 
 } // namespace

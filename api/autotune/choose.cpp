@@ -22,7 +22,7 @@ namespace braid {
 namespace {
 
 /// Must be increased when measuring changes so much that stored measurements become invalid.
-constexpr int kModelVersion = 5;
+constexpr int kModelVersion = 6;
 
 /// Returns the parts of the question besides the fusion and the time for trials.
 std::vector<Choice> questionOf(const ChooseOptions &options) {
@@ -140,16 +140,9 @@ PredictedMachine Chooser::machine() {
 /// Measures what the job's model lacks to predict the candidates.
 Result<bool> Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
   std::vector<PlanMatmul> shapes;
-  std::vector<const Plan *> sending;
-  for (const JudgedCandidate &each : candidates) {
-    const Plan &plan = each.plans->front();
-    llvm::append_range(shapes, plan.matmuls);
-    if (plan.transport == Transport::Messages)
-      sending.push_back(&plan);
-  }
-  const bool hasNewGemms = BRAID_TRY(model_.addGemms(shapes));
-  const bool hasNewMessages = BRAID_TRY(model_.addMessages(sending));
-  return hasNewGemms || hasNewMessages;
+  for (const JudgedCandidate &each : candidates)
+    llvm::append_range(shapes, each.plans->front().matmuls);
+  return model_.addGemms(shapes);
 }
 
 /// Compares the questions of all ranks, which must be equal.
@@ -241,7 +234,7 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes,
 Result<ScheduleChoice> Chooser::chooseStages() {
   RunModes modes = options_;
   BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
-  BRAID_TRY(model_.find());
+  BRAID_TRY(model_.find(modes.transports));
   StageChoices &choices = search_.choices();
   double left = options_.seconds;
   ScheduleChoice last;

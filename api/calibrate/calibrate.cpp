@@ -8,7 +8,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace braid {
@@ -25,21 +24,23 @@ public:
   Calibration(PlanTimer &timer, const CalibrationOptions &options, TransferMode mode)
       : timer_(timer), options_(options), transferMode_(mode), mesh_(timer),
         large_(timer.device().sharesHostMemory() ? int64_t(1) << 20 : int64_t(32) << 20),
-        usesPeers_(mesh_.perHost > 1 &&
-                   llvm::is_contained(options.transports, Transport::PeerMemory)) {}
+        usesPeers_(uses(Transport::PeerMemory)), usesMessages_(uses(Transport::Messages)) {}
 
   /// Measures in every launch mode. Repeats disturbed measurements and keeps the shortest times;
   /// after the last attempt it accepts them. All ranks get the same times, and so agree.
   Result<std::vector<OperationCosts>> measureOperations();
-  Result<NetworkCost> measureNetwork();
 
 private:
-  Status measure(const std::string &name, const std::string &text, bool hasCopies = true);
-  Status measureBurst(const std::string &text);
+  bool uses(Transport transport) const {
+    return mesh_.perHost > 1 && llvm::is_contained(options_.transports, transport);
+  }
+  Status measure(const std::string &name, const std::string &text,
+                 Transport transport = Transport::PeerMemory, bool hasCopies = true);
   Status measureAll();
   OperationCosts deduce(size_t mode);
   void deducePeers(OperationCosts &costs, size_t mode);
   CopyCost copyLine(double smallUs, double growthUs);
+  CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs);
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
   /// Returns the additional time of a longer chain. If it is 0, one of the two was disturbed.
   double growth(double us) {
@@ -52,16 +53,18 @@ private:
   const TransferMode transferMode_;
   const calibration::Mesh mesh_;
   const int64_t small_ = int64_t(1) << 16, large_; ///< bytes
-  const bool usesPeers_;
+  const bool usesPeers_, usesMessages_;
   bool wasDisturbed_ = false;
   std::map<std::string, std::vector<RunTime>> times_; ///< by name; one for each launch mode
 };
 
-Status Calibration::measure(const std::string &name, const std::string &text, bool hasCopies) {
+Status Calibration::measure(const std::string &name, const std::string &text, Transport transport,
+                            bool hasCopies) {
   const std::vector<RunTime> times =
       BRAID_TRY(calibration::timeProgram(timer_, "calibrating by " + name, text,
                                          {.launchModes = options_.launchModes,
                                           .transferMode = transferMode_,
+                                          .transport = transport,
                                           .hasCopies = hasCopies}));
   std::vector<RunTime> &best = times_.try_emplace(name, times).first->second;
   for (size_t mode = 0; mode < best.size(); ++mode)
@@ -70,37 +73,24 @@ Status Calibration::measure(const std::string &name, const std::string &text, bo
   return Status::ok();
 }
 
-Status Calibration::measureBurst(const std::string &text) {
-  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(text));
-  TimedPlan plan =
-      BRAID_TRY(timer_.makeReady(std::move(plans), options_.launchModes.front(), transferMode_));
-  std::vector<RunTime> &best = times_["burst"];
-  best.resize(options_.launchModes.size(), {std::numeric_limits<double>::infinity(), 0});
-  for (size_t mode = 0; mode < best.size(); ++mode) {
-    BRAID_TRY(timer_.issueAs(plan, options_.launchModes[mode]));
-    const double burst =
-        BRAID_TRY(timer_.timeBursts(plan, us("1 sum", mode), {.runs = 4 * kChain}));
-    best[mode].us = std::min(best[mode].us, burst);
-  }
-  return Status::ok();
-}
-
 Status Calibration::measureAll() {
   using namespace calibration;
   BRAID_TRY(measure("1 sum", sums(mesh_, small_, 1)));
   BRAID_TRY(measure("sums", sums(mesh_, small_, 1 + kChain)));
   BRAID_TRY(measure("large sum", sums(mesh_, large_, 1)));
-  BRAID_TRY(measureBurst(sums(mesh_, small_, 1)));
+  const auto measureTurns = [&](const std::string &kind, Protocol protocol, Transport transport) {
+    BRAID_TRY(measure(kind + " small", transferChain(mesh_, protocol, small_, kChain), transport));
+    return measure(kind + " large", transferChain(mesh_, protocol, large_, 2), transport);
+  };
+  if (usesMessages_)
+    BRAID_TRY(measureTurns("message", Protocol::Get, Transport::Messages));
   if (!usesPeers_)
     return Status::ok();
-  BRAID_TRY(measure("1 turn", transferChain(mesh_, Protocol::Get, 2, 1), false));
-  BRAID_TRY(measure("turns", transferChain(mesh_, Protocol::Get, 2, kChain), false));
-  for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
-    const std::string kind = name(protocol).str();
-    BRAID_TRY(measure(kind + " small", transferChain(mesh_, protocol, small_, kChain)));
-    BRAID_TRY(measure(kind + " large", transferChain(mesh_, protocol, large_, 2)));
-  }
-  return Status::ok();
+  for (const auto &[name, turns] : {std::pair("1 turn", 1), std::pair("turns", kChain)})
+    BRAID_TRY(measure(name, transferChain(mesh_, Protocol::Get, 2, turns), Transport::PeerMemory,
+                      /*hasCopies=*/false));
+  BRAID_TRY(measureTurns("get", Protocol::Get, Transport::PeerMemory));
+  return measureTurns("put", Protocol::Put, Transport::PeerMemory);
 }
 
 /// Returns the line through the times of a small copy and a large one, `growthUs` longer.
@@ -108,6 +98,14 @@ CopyCost Calibration::copyLine(double smallUs, double growthUs) {
   const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
   const double bytesPerUs = (large - small) / growth(growthUs);
   return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
+}
+
+/// Returns the cost of the copy or the message in a turn, whose signals take `signalsUs`.
+CopyCost Calibration::turnLine(const std::string &kind, size_t mode, double runUs,
+                               double signalsUs) {
+  const double small = positive((us(kind + " small", mode) - runUs) / kChain - signalsUs);
+  const double large = positive((us(kind + " large", mode) - runUs) / 2 - signalsUs);
+  return copyLine(small, large - small);
 }
 
 OperationCosts Calibration::deduce(size_t mode) {
@@ -119,10 +117,10 @@ OperationCosts Calibration::deduce(size_t mode) {
   const double small = growth((us("sums", mode) - us("1 sum", mode)) / kChain);
   costs.local = copyLine(small, us("large sum", mode) - us("1 sum", mode));
   costs.runUs = std::max(us("1 sum", mode) - small - costs.issueUs, 0.0);
-  costs.gapUs = std::max(us("burst", mode) - std::max(small, costs.issueUs), 0.0);
   costs.pull = costs.push = costs.local;
   if (usesPeers_)
     deducePeers(costs, mode);
+  costs.message = usesMessages_ ? turnLine("message", mode, costs.runUs, 0) : costs.pull;
   return costs;
 }
 
@@ -132,14 +130,8 @@ void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
   const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
   costs.signalUs = turn / 2;
   costs.runUs = std::max(us("1 turn", mode) - turn, costs.runUs);
-  const auto copyBy = [&](Protocol protocol) {
-    const std::string kind = name(protocol).str();
-    const double small = positive((us(kind + " small", mode) - costs.runUs) / kChain - turn);
-    const double large = positive((us(kind + " large", mode) - costs.runUs) / 2 - turn);
-    return copyLine(small, large - small);
-  };
-  costs.pull = copyBy(Protocol::Get);
-  costs.push = copyBy(Protocol::Put);
+  costs.pull = turnLine("get", mode, costs.runUs, turn);
+  costs.push = turnLine("put", mode, costs.runUs, turn);
 }
 
 Result<std::vector<OperationCosts>> Calibration::measureOperations() {
@@ -157,20 +149,6 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
   return operations;
 }
 
-/// Must be called after measureOperations(). All ranks of a host send at once.
-Result<NetworkCost> Calibration::measureNetwork() {
-  BRAID_TRY(measure("network small", calibration::networkChain(mesh_, small_, kChain)));
-  BRAID_TRY(measure("network large", calibration::networkChain(mesh_, large_, 2)));
-  const double begin = deduce(0).runUs;
-  const double smallUs = positive((us("network small", 0) - begin) / kChain);
-  const double largeUs = positive((us("network large", 0) - begin) / 2);
-  const auto ranks = static_cast<double>(mesh_.perHost);
-  NetworkCost cost;
-  cost.bytesPerUs = double(large_ - small_) * ranks / positive(largeUs - smallUs);
-  cost.latencyUs = std::max(smallUs - double(small_) * ranks / cost.bytesPerUs, kLeastUs);
-  return cost;
-}
-
 } // namespace
 
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options) {
@@ -181,14 +159,30 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
                         options.transferModes.size());
   for (TransferMode mode : options.transferModes) {
     Calibration calibration(timer, options, mode);
-    const std::vector<OperationCosts> operations = BRAID_TRY(calibration.measureOperations());
-    const bool isFirst = model.operations.empty();
-    llvm::append_range(model.operations, operations);
-    if (isFirst && timer.ranksPerHost() < timer.ranks())
-      model.network = BRAID_TRY(calibration.measureNetwork());
+    llvm::append_range(model.operations, BRAID_TRY(calibration.measureOperations()));
     progress.advance();
   }
   return model;
+}
+
+Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
+                    const std::function<void(const std::string &)> &warn,
+                    const std::string &consequence) {
+  if (transports.size() == 1)
+    return Status::ok();
+  Messages *messages = timer.device().messages();
+  const Status mine = messages ? messages->openTeams({}, timer.control())
+                               : unsupported("this device sends no messages");
+  const std::vector<std::string> all =
+      BRAID_TRY(timer.control().allGather(mine.isOk() ? "" : mine.message()));
+  const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
+  if (failure == all.end())
+    return Status::ok();
+  const bool isMissing = mine.code() == StatusCode::Unsupported; // needs no warning
+  if (timer.rank() == 0 && warn && !isMissing)
+    warn(consequence + ": " + *failure);
+  llvm::erase_value(transports, Transport::Messages);
+  return Status::ok();
 }
 
 } // namespace braid

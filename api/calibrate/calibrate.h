@@ -4,21 +4,19 @@
 // job: a chain of one kind of operation, long enough to separate its cost from that of a run.
 //
 //   run, local copy   1 and 9 small sums; a large one
-//   gap               successive runs of 1 small sum
 //   signal            turns in which every rank signals its neighbour and waits for the other
 //                     neighbour: transfers without the copies of their Plan
 //   pull, push        the same turns with a copy in each, small and large
-//   network           the same between hosts
+//   message           the same turns by messages, small and large
 //   GEMM              a few in sequence, and the same GEMMs on two streams, for their utilisation
-//   message           a few of one kind and size in sequence
+//
+// The costs of messages between hosts are not measured; those of CostModel are used.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "api/timing/plan_timer.h"
 #include "runtime/progress.h"
-
-#include <map>
 
 namespace braid {
 
@@ -29,7 +27,7 @@ constexpr double kLeastUs = 0.01;
 struct RunModes {
   /// At least one; the backend must support all of them. The last one is used for GEMMs.
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
-  /// The device must offer them. The first one is used for GEMMs and messages.
+  /// The device must offer them. The first one is used for GEMMs.
   std::vector<TransferMode> transferModes = {};
   /// At least one. The first is the default of candidates that set none. Without peers' memory,
   /// signals and copies to and from peers are treated as free.
@@ -37,11 +35,13 @@ struct RunModes {
 };
 
 struct CalibrationOptions : RunModes {
-  ProgressFn progress = {}; ///< receives progress on this rank
+  ProgressFn progress = {};                          ///< receives progress on this rank
+  std::function<void(const std::string &line)> warn; ///< for warnings; may be null
 };
 
-/// Measures a model of everything except GEMMs and messages. Collective; blocks for a second or
-/// two. Returns the same model on all ranks.
+/// Measures a model of everything except GEMMs. Messages are measured if `options.transports`
+/// contains them; they must then be open. Collective; blocks for a second or two. Returns the same
+/// model on all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
 
 /// Measures the `shapes` whose costs `model` cannot interpolate: few row counts, since others lie
@@ -55,16 +55,5 @@ Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, P
 Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
                     const std::function<void(const std::string &)> &warn,
                     const std::string &consequence);
-
-/// The largest number of bytes for each kind of message; the empty kind means groups.
-using MessageSizes = std::map<std::optional<CollectiveKind>, int64_t>;
-/// Raises `sizes` to the sizes of the Plan's messages.
-void addMessageSizes(const Plan &plan, MessageSizes &sizes);
-
-/// Measures messages of these kinds where `model` lacks them: from 4 KiB to the given size, at most
-/// 1 GiB, in steps of a factor of four. Returns true if it measured any. Collective; equal on all
-/// ranks.
-Result<bool> measureMessages(CostModel &model, const MessageSizes &sizes, PlanTimer &timer,
-                             const CalibrationOptions &options);
 
 } // namespace braid

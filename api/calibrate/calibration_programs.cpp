@@ -25,31 +25,13 @@ std::string neighbour(const Mesh &mesh, const char *distance) {
   return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance);
 }
 
-std::string transfer(const std::string &to, const std::string &from, Protocol protocol,
-                     int number) {
-  std::string send = fmt::format("  %s{} = p2p send %mine to {} via %h\n", number, to);
-  std::string receive = fmt::format("  %r{} = p2p recv %theirs from {} via %h\n", number, from);
+/// Sends to the previous rank and receives from the next one.
+std::string transfer(const Mesh &mesh, Protocol protocol, int number) {
+  std::string send =
+      fmt::format("  %s{} = p2p send %mine to {} via %h\n", number, neighbour(mesh, "- 1"));
+  std::string receive =
+      fmt::format("  %r{} = p2p recv %theirs from {} via %h\n", number, neighbour(mesh, "+ 1"));
   return protocol == Protocol::Get ? send + receive : receive + send;
-}
-
-std::string transferHead(const Mesh &mesh, Protocol protocol, int64_t bytes) {
-  return fmt::format("program @transfers mesh {0} () -> () {{\n"
-                     "  %all = allocate symmetric bf16[2, {1}]\n"
-                     "  %h = share_mem_handles {2} %all\n"
-                     "  %mine = select %all[0]\n  %theirs = select %all[1]\n",
-                     textOf(mesh), bytes / 2, name(protocol).str());
-}
-
-/// Makes a chain of transfers that alternates between two streams.
-std::string chain(const Mesh &mesh, const std::string &to, const std::string &from,
-                  Protocol protocol, int64_t bytes, int turns) {
-  std::string text = transferHead(mesh, protocol, bytes) + "  %main = get_current_stream\n";
-  for (int i = 0; i < turns; ++i) {
-    text += i % 2 == 0 ? "  set_current_stream stream(1)\n  synchronize %main\n"
-                       : "  set_current_stream %main\n  synchronize stream(1)\n";
-    text += transfer(to, from, protocol, i) + fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
-  }
-  return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
 }
 
 std::string gemmsHead(const Mesh &mesh, const PlanMatmul &shape, int count) {
@@ -86,14 +68,18 @@ std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
 }
 
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns) {
-  return chain(mesh, neighbour(mesh, "- 1"), neighbour(mesh, "+ 1"), protocol, bytes, turns);
-}
-
-std::string networkChain(const Mesh &mesh, int64_t bytes, int turns) {
-  auto across = [&](char sign) {
-    return fmt::format("(rank {} {}) mod {}", sign, mesh.perHost, mesh.ranks);
-  };
-  return chain(mesh, across('-'), across('+'), Protocol::Get, bytes, turns);
+  std::string text = fmt::format("program @transfers mesh {0} () -> () {{\n"
+                                 "  %all = allocate symmetric bf16[2, {1}]\n"
+                                 "  %h = share_mem_handles {2} %all\n"
+                                 "  %mine = select %all[0]\n  %theirs = select %all[1]\n"
+                                 "  %main = get_current_stream\n",
+                                 textOf(mesh), bytes / 2, name(protocol).str());
+  for (int i = 0; i < turns; ++i) {
+    text += i % 2 == 0 ? "  set_current_stream stream(1)\n  synchronize %main\n"
+                       : "  set_current_stream %main\n  synchronize stream(1)\n";
+    text += transfer(mesh, protocol, i) + fmt::format("  wait %r{0}\n  wait %s{0}\n", i);
+  }
+  return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
 }
 
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams) {
@@ -112,22 +98,6 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int stre
     text += "  set_current_stream %main\n";
   for (int s = 1; s < streams; ++s)
     text += fmt::format("  synchronize stream({})\n", s);
-  return text + "}\n";
-}
-
-std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count) {
-  const bool gathers = kind == CollectiveKind::AllGather;
-  const bool scatters = kind == CollectiveKind::ReduceScatter;
-  const bool adds = scatters || kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce;
-  const bool hasRoot = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce;
-  const int64_t part = std::max<int64_t>(bytes / 2 / mesh.ranks, 1), all = part * mesh.ranks;
-  std::string text = fmt::format("program @collectives mesh {} () -> () {{\n"
-                                 "  %x = allocate device bf16[{}]\n"
-                                 "  %y = allocate device bf16[{}]\n",
-                                 textOf(mesh), scatters ? part : all, gathers ? part : all);
-  for (int i = 0; i < count; ++i)
-    text += fmt::format("  %c{0} = collective {1}{2} %x, %y{3}\n  wait %c{0}\n", i,
-                        name(kind).str(), adds ? " sum" : "", hasRoot ? " root 0" : "");
   return text + "}\n";
 }
 

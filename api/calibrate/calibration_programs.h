@@ -1,7 +1,7 @@
 //===- api/calibrate/calibration_programs.h - tiny programs that are timed --------------------===//
 //
 // Each program is a chain of one kind of operation, as text for the ranks of a mesh. Sizes are in
-// bytes. Peers are on the same host, except in networkChain().
+// bytes. Peers are on the same host.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,13 +23,8 @@ std::string sums(const Mesh &mesh, int64_t bytes, int sums);
 /// Sends every rank's block to its neighbour `turns` times, each after the one before, on
 /// alternating streams, since the transfers of a schedule have separate streams.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
-/// Sends every rank's block to the corresponding rank on the next host, each after the one before.
-std::string networkChain(const Mesh &mesh, int64_t bytes, int turns);
 /// `count` GEMMs of one shape, issued round-robin to `streams`.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
-
-/// Makes `count` collectives of all ranks. `bytes` is the larger of what a rank sends and receives.
-std::string collectives(const Mesh &mesh, CollectiveKind kind, int64_t bytes, int count);
 
 /// Compiles `text` and makes the Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,

@@ -60,14 +60,16 @@ void JobModel::keep(const std::string &key, std::string value) {
   cache_->save();
 }
 
-Status JobModel::find() {
+Status JobModel::find(const std::vector<Transport> &transports) {
   if (BRAID_TRY(isKept())) {
     path_ = path();
     return Status::ok();
   }
   return addMore("measured",
                  [&]() -> Result<bool> {
-                   take(BRAID_TRY(calibrate(timer_, options_))); // known GEMMs stay
+                   CalibrationOptions open = options_;
+                   open.transports = transports;
+                   take(BRAID_TRY(calibrate(timer_, open))); // known GEMMs stay
                    return true;
                  })
       .status();
@@ -79,8 +81,6 @@ void JobModel::take(const CostModel &measured) {
     model_.add(costs);
   for (const GemmCost &gemm : measured.gemms)
     model_.add(gemm);
-  for (const MessageCost &message : measured.messages)
-    model_.add(message);
   model_.machine = measured.machine;
   model_.ranks = measured.ranks;
   model_.network = measured.network;
@@ -102,18 +102,6 @@ Result<bool> JobModel::addMore(const std::string &what,
 
 Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   return addMore("GEMMs", [&] { return measureGemms(model_, shapes, timer_, options_); });
-}
-
-Result<bool> JobModel::addMessages(llvm::ArrayRef<const Plan *> plans) {
-  MessageSizes sizes;
-  for (const Plan *plan : plans)
-    addMessageSizes(*plan, sizes);
-  return addMore("messages", [&] { return measureMessages(model_, sizes, timer_, options_); });
-}
-
-Status JobModel::add(const CostModel &measured) {
-  take(measured);
-  return keepModel();
 }
 
 /// Keeps results that other jobs have stored meanwhile, unless this job has measured them, too. The

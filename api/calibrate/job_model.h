@@ -9,7 +9,6 @@ namespace braid {
 struct JobModelOptions : CalibrationOptions {
   /// The folder that stores the model, and a key of the model besides the device.
   std::string cacheFolder, cacheKey;
-  std::function<void(const std::string &line)> warn; ///< for warnings of the cache; may be null
 };
 
 /// Measures what the model lacks on all ranks. Rank 0 combines and stores the results, and all
@@ -27,19 +26,13 @@ public:
   void keep(const std::string &key, std::string value);
   /// The path of the cache on rank 0, or an empty string.
   std::string path() const { return cache_ ? cache_->path() : ""; }
-  /// Returns true if the cache was written.
-  bool isSaved() const { return cache_ && cache_->isSaved(); }
 
-  /// Loads the stored model, and measures what it lacks except for GEMMs and messages.
-  Status find();
+  /// Loads the stored model, or measures one except for GEMMs. `transports` are open.
+  Status find(const std::vector<Transport> &transports);
   /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
-  /// Measures the costs of messages in a rank's `plans`. Returns true if it measured any.
-  Result<bool> addMessages(llvm::ArrayRef<const Plan *> plans);
-  /// Stores measurements from elsewhere on rank 0. They replace older ones.
-  Status add(const CostModel &measured);
   const CostModel &model() const { return model_; }
-  /// Returns a text for users such as "from FILE, GEMMs in 0.20 s, messages in 0.80 s".
+  /// Returns a text for users such as "from FILE, GEMMs in 0.20 s".
   std::string source() const;
 
 private:

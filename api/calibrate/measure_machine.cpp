@@ -24,15 +24,6 @@ std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   return all;
 }
 
-Status measureAllMessages(CostModel &model, PlanTimer &timer, const CalibrationOptions &options) {
-  using enum CollectiveKind;
-  const int64_t most = int64_t(timer.device().sharesHostMemory() ? 4 : 256) << 20;
-  MessageSizes sizes = {{std::nullopt, most}};
-  for (CollectiveKind kind : {AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, AllToAll})
-    sizes[kind] = most;
-  return measureMessages(model, sizes, timer, options).status();
-}
-
 /// Measures small GEMMs first, so that each column has some rows if time runs out. Returns the
 /// number of GEMMs left out. Rank 0's clock decides.
 Result<size_t> measureGemmTable(CostModel &model, PlanTimer &timer,
@@ -76,31 +67,19 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   return gemms;
 }
 
-/// Every rank measures; rank 0's model, made of the maxima over ranks, is used. Messages between
-/// hosts have the cost of the network.
-Result<MeasuredMachine> measureMachine(PlanTimer &timer, JobModelOptions job,
-                                       const MachineOptions &options) {
-  job.transferModes = {TransferMode()};
-  if (llvm::is_contained(job.transports, Transport::PeerMemory))
-    job.transferModes = allTransferModes(*timer.device().peerMemory());
-  BRAID_TRY(openMessages(timer, job.transports, job.warn, "messages are left out"));
-  if (timer.rank() == 0)
-    job.progress = options.progress;
+/// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
+Result<MeasuredMachine> measureMachine(PlanTimer &timer, CalibrationOptions options,
+                                       const std::vector<PlanMatmul> &gemms, double gemmSeconds) {
+  options.transferModes = {TransferMode()};
+  if (llvm::is_contained(options.transports, Transport::PeerMemory))
+    options.transferModes = allTransferModes(*timer.device().peerMemory());
+  BRAID_TRY(openMessages(timer, options.transports, options.warn, "messages are left out"));
   MeasuredMachine measured;
-  measured.model = BRAID_TRY(calibrate(timer, job));
-  if (timer.ranks() > 1 && timer.ranks() == timer.ranksPerHost() &&
-      llvm::is_contained(job.transports, Transport::Messages))
-    BRAID_TRY(measureAllMessages(measured.model, timer, job));
+  measured.model = BRAID_TRY(calibrate(timer, options));
   measured.gemmsLeftOut =
-      BRAID_TRY(measureGemmTable(measured.model, timer, job, options.gemms, options.gemmSeconds));
+      BRAID_TRY(measureGemmTable(measured.model, timer, options, gemms, gemmSeconds));
   const std::string text = BRAID_TRY(timer.fromRankZero(measured.model.encode()));
   measured.model = BRAID_TRY(CostModel::decode(text));
-  JobModel kept(timer, job);
-  BRAID_TRY(kept.add(measured.model));
-  if (kept.isSaved())
-    measured.keptIn = kept.path();
-  if (!options.name.empty())
-    measured.model.machine = options.name;
   return measured;
 }
 

@@ -147,27 +147,6 @@ bool isNvidiaGpu(const std::string &folder) {
          (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-/// Returns the path of a device on the bus: "pci0000:15", "0000:15:01.0", ..., the device.
-std::vector<std::string> pathOf(const std::string &device) {
-  llvm::SmallString<128> real;
-  if (fs::real_path(device, real))
-    return {};
-  llvm::SmallVector<llvm::StringRef> parts;
-  real.str().rsplit("/devices/").second.split(parts, '/', -1, /*KeepEmpty=*/false);
-  return {parts.begin(), parts.end()};
-}
-
-void readBus(const std::string &devices, Gpu &gpu) {
-  gpu.iommu = textAt(devices + gpu.pci + "/iommu_group/type");
-  gpu.bridges = pathOf(devices + gpu.pci);
-  if (!gpu.bridges.empty())
-    gpu.bridges.pop_back();
-  for (const std::string &bridge : gpu.bridges)
-    if (Result<std::string> config = readFile(devices + bridge + "/config", 1 << 16))
-      if (redirectsPeers(*config).value_or(false))
-        gpu.redirecting.push_back(bridge);
-}
-
 std::optional<int64_t> cudaNumberAt(const Facts &facts, const std::string &pci) {
   for (int64_t device = 0; device < facts.cudaDevices(); ++device)
     if (normalizedPci(facts.cudaText(fmt::format("{}.pci", device))) == pci)
@@ -203,7 +182,7 @@ void readGpus(const Sources &sources, Facts &facts) {
         !gpu.cuda && facts.cudaDevices() > 0 && facts.variables.count("CUDA_VISIBLE_DEVICES") != 0;
     gpu.name = fmt::format("{}GPU {} ({})", gpu.cuda || facts.cudaDevices() == 0 ? "" : "NVML's ",
                            gpu.cuda.value_or(static_cast<int64_t>(gpu.index)), gpu.pci);
-    readBus(devices, gpu);
+    gpu.iommu = textAt(devices + gpu.pci + "/iommu_group/type");
   }
   llvm::stable_sort(facts.gpus, [](const Gpu &a, const Gpu &b) {
     return a.cuda.value_or(INT64_MAX) < b.cuda.value_or(INT64_MAX);
@@ -228,33 +207,7 @@ void readDrivers(const Sources &sources, Facts &facts) {
   facts.nccl = askBackend(sources, "nccl");
 }
 
-uint32_t littleEndian(llvm::StringRef bytes, size_t offset, size_t size) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < size; ++i)
-    value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[offset + i])) << (8 * i);
-  return value;
-}
-
 } // namespace
-
-std::optional<bool> redirectsPeers(llvm::StringRef configuration) {
-  constexpr size_t kFirst = 0x100, kSize = 0x1000, kControl = 6;
-  constexpr uint32_t kAcs = 0x000d, kRedirectsRequests = 0x4, kRedirectsCompletions = 0x8;
-  if (configuration.size() < kSize)
-    return std::nullopt;
-  // Walks the list of capabilities, whose headers have an id and the offset of the next one. The
-  // number of steps is bounded, because a corrupt list may be circular.
-  size_t offset = kFirst;
-  for (size_t steps = 0; steps < kSize / 4 && offset >= kFirst && offset + 8 <= kSize; ++steps) {
-    const uint32_t header = littleEndian(configuration, offset, 4);
-    if ((header & 0xffff) == kAcs) {
-      const uint32_t control = littleEndian(configuration, offset + kControl, 2);
-      return (control & (kRedirectsRequests | kRedirectsCompletions)) != 0;
-    }
-    offset = header >> 20;
-  }
-  return false;
-}
 
 bool Facts::hasGpu() const {
   return !gpus.empty() || deviceFiles > 0 || !kernelDriver.empty() || isStuck() ||

@@ -37,11 +37,6 @@ struct Folder {
   std::optional<Space> space;
 };
 
-/// Returns true if a PCI bridge redirects transfers between the devices below it to the root
-/// complex, according to the access control services (ACS) in its configuration space. Returns
-/// nullopt if that is unknown, because unprivileged users can read only the first bytes.
-std::optional<bool> redirectsPeers(llvm::StringRef configuration);
-
 /// An NVIDIA GPU, with facts from NVML, CUDA and /sys.
 struct Gpu {
   std::string pci;
@@ -50,9 +45,7 @@ struct Gpu {
   bool isHidden = false;       ///< CUDA_VISIBLE_DEVICES hides it from CUDA
   size_t index = 0;            ///< NVML's number
   NvmlDevice nvml;
-  std::string iommu;                    ///< IOMMU group type, "DMA"; empty if unknown or none
-  std::vector<std::string> bridges;     ///< the bridges above it, the outermost first
-  std::vector<std::string> redirecting; ///< the subset that redirects transfers (ACS)
+  std::string iommu; ///< IOMMU group type, "DMA"; empty if unknown or none
 };
 
 struct Facts {

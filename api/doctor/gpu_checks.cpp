@@ -131,12 +131,6 @@ void checkCublasLt(const Facts &facts, Lines &lines) {
     lines.ok("found", "cuBLASLt {0} ({1})", version, facts.cudaText("cublaslt file"));
 }
 
-/// The first versions of NCCL with features that Braid can use.
-constexpr std::pair<int64_t, const char *> kNcclFeatures[] = {
-    {22700, "windows of symmetric memory (2.27)"},
-    {22803, "collectives without multiprocessors (2.28.3)"},
-    {22900, "peers' pointers into windows (2.29)"},
-};
 constexpr int64_t kZeroSm = 22803, kZeroSmWorks = 23102;
 
 void checkNccl(const Facts &facts, Lines &lines) {
@@ -156,13 +150,6 @@ void checkNccl(const Facts &facts, Lines &lines) {
   int64_t number = 0;
   if (llvm::StringRef(nccl["number"]).getAsInteger(10, number))
     return;
-  std::vector<std::string> lacking;
-  for (const auto &[since, name] : kNcclFeatures)
-    if (number < since)
-      lacking.push_back(name);
-  if (!lacking.empty())
-    lines.note("lacks", "NCCL {0} lacks {1}", "update NCCL if you need these", version,
-               llvm::join(lacking, ", "));
   if (number >= kZeroSm && number < kZeroSmWorks)
     lines.note("zero-sm", "collectives without multiprocessors of NCCL {0} made two ranks hang",
                "update NCCL to 2.31.2 before you use those", version);
@@ -339,31 +326,6 @@ void checkAccess(const Facts &facts, Lines &lines) {
     lines.ok("all", "the GPUs of {0} pairs reach each other's memory", reachable);
 }
 
-/// Returns true if NvLinks, which bypass bridges, connect the devices.
-bool hasNvLink(const Facts &facts, const Gpu &a, const Gpu &b) {
-  auto isAnyUp = [](const Gpu &gpu) {
-    return llvm::any_of(gpu.nvml.links, [](const NvmlLink &link) { return link.isUp; });
-  };
-  return isAnyUp(a) && isAnyUp(b) && nvmlPair(facts, a, b).mayUseNvLink.value_or(true);
-}
-
-/// Checks only bridges between the two devices: those above one of them alone.
-void checkAcs(const Facts &facts, Lines &lines) {
-  forEachPair(facts, [&](const Gpu &a, const Gpu &b) {
-    std::vector<std::string> between;
-    for (const auto &[gpu, other] : {std::pair(&a, &b), std::pair(&b, &a)})
-      for (const std::string &bridge : gpu->redirecting)
-        if (!llvm::is_contained(other->bridges, bridge))
-          between.push_back(bridge);
-    if (!between.empty() && !hasNvLink(facts, a, b))
-      lines.note("redirects",
-                 "bridges between {0} and {1} redirect what they send to each other (ACS): {2}",
-                 "it is slow, and lost on some machines: switch ACS off in the firmware or by "
-                 "setpci",
-                 a.name, b.name, llvm::join(between, ", "));
-  });
-}
-
 /// Ignores type "identity", which is harmless.
 void checkIommu(const Facts &facts, Lines &lines) {
   std::vector<std::string> translated;
@@ -387,8 +349,7 @@ std::vector<Check> gpuChecks() {
           {"sharing", true, checkSharing},    {"power", true, checkPower},
           {"clocks", true, checkClocks},      {"ecc", true, checkEcc},
           {"nvlink", true, checkNvLink},      {"pcie", true, checkPcie},
-          {"peer-access", true, checkAccess}, {"acs", true, checkAcs},
-          {"iommu", true, checkIommu}};
+          {"peer-access", true, checkAccess}, {"iommu", true, checkIommu}};
 }
 
 } // namespace braid::doctor

@@ -85,6 +85,6 @@ def calibrate(**options: Any) -> Dict[str, Any]:
             json.dump(braid.calibrate(backend="cuda", seconds=60), file)
 
     options: the command's flags, such as backend="cuda", ranks=2, seconds=10. Takes minutes.
-    Starts a process for each rank. Under torchrun, mpirun or srun, each caller is one rank instead.
+    Starts a process for each rank.
     """
     return dict(json.loads(run("calibrate", "-", *flags(options))))

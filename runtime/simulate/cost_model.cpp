@@ -80,54 +80,6 @@ void CostModel::add(const GemmCost &gemm) {
   replaceOrAppend(gemms, gemm, [&](const GemmCost &known) { return known.isOfSameShape(gemm); });
 }
 
-void CostModel::add(const MessageCost &cost) {
-  replaceOrAppend(messages, cost, [&](const MessageCost &known) { return known.isOfSame(cost); });
-}
-
-// -- Messages. --
-
-std::string nameOfMessage(std::optional<CollectiveKind> collective) {
-  return collective ? name(*collective).str() : "group";
-}
-
-std::optional<CollectiveKind> kindOfMessage(const Plan &plan, const Command &command) {
-  return command.kind == CommandKind::Collective
-             ? std::optional(plan.collectives[command.collective].kind)
-             : std::nullopt;
-}
-
-int64_t bytesOfMessage(const Plan &plan, const Command &command) {
-  if (command.kind == CommandKind::Collective) {
-    const PlanCollective &collective = plan.collectives[command.collective];
-    return std::max(collective.src.bytes, collective.dst.bytes);
-  }
-  int64_t sent = 0, received = 0;
-  for (const PlanMessage &message : plan.groups[command.group])
-    (message.direction == Direction::Send ? sent : received) += message.range.bytes;
-  return std::max(sent, received);
-}
-
-std::optional<double> CostModel::messageUs(LaunchMode launchMode,
-                                           std::optional<CollectiveKind> collective,
-                                           int64_t bytes) const {
-  const MessageCost *below = nullptr, *above = nullptr;
-  for (const MessageCost &each : messages) {
-    if (each.launchMode != launchMode || each.collective != collective)
-      continue;
-    if (each.bytes <= bytes && (!below || each.bytes > below->bytes))
-      below = &each;
-    if (each.bytes >= bytes && (!above || each.bytes < above->bytes))
-      above = &each;
-  }
-  if (!below && !above)
-    return std::nullopt;
-  if (!below || (above && above->bytes == below->bytes))
-    return above->us;
-  if (!above)
-    return below->us * double(bytes) / double(std::max<int64_t>(below->bytes, 1));
-  return onLine(double(below->bytes), below->us, double(above->bytes), above->us, double(bytes));
-}
-
 // -- GEMMs. --
 
 /// Returns the time of a local copy, which reads and writes each byte.
@@ -193,9 +145,8 @@ CostModel withGemmsAlone(CostModel model) {
              .transferMode = costs.transferMode,
              .local = kFree,
              .pull = kFree,
-             .push = kFree};
-  for (MessageCost &message : model.messages)
-    message.us = 0;
+             .push = kFree,
+             .message = kFree};
   model.network = {0, kAtOnce, kAtOnce};
   return model;
 }

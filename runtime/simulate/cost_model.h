@@ -4,14 +4,15 @@
 // describes how each is measured:
 //
 //   run      time outside the commands: until the first one starts on all ranks, and until the host
-//            observes the end; gapUs is the time between two consecutive runs
+//            observes the end
 //   issue    host time per command in an eager run; 0 in a graph
 //   signal   the flag is set on the peer after signalUs
 //   copy     a fixed time plus bytes at a rate; copies over one link share it evenly. A sum or a
 //            pointwise operation costs as much as a local copy of half the bytes that it reads and
 //            writes
 //   GEMM     a table by shape, interpolated linearly in the rows
-//   message  a group or a collective takes a measured time once all its ranks have reached it
+//   message  a group or a collective on one host takes a fixed time plus bytes at a rate, once all
+//            its ranks have reached it
 //   network  a latency, and a rate that all messages of a host, or of a rank, share evenly
 //
 // Times are microseconds, rates bytes per microsecond (1000 of them are 1 GB/s).
@@ -40,16 +41,19 @@ std::string str(TransferMode transferMode);
 struct CopyCost {
   double fixedUs = 0;
   double bytesPerUs = 1;
+
+  double us(double bytes) const { return fixedUs + bytes / bytesPerUs; }
 };
 
-/// The costs of all operations except GEMMs and messages, in one launch mode and one transfer mode.
+/// The costs of all operations except GEMMs, in one launch mode and one transfer mode.
 struct OperationCosts {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
-  double runUs = 0, gapUs = 0, issueUs = 0, signalUs = 0;
-  CopyCost local; ///< within a rank's memory; also for sums and pointwise operations
-  CopyCost pull;  ///< from a peer
-  CopyCost push;  ///< to a peer
+  double runUs = 0, issueUs = 0, signalUs = 0;
+  CopyCost local;        ///< within a rank's memory; also for sums and pointwise operations
+  CopyCost pull;         ///< from a peer
+  CopyCost push;         ///< to a peer
+  CopyCost message = {}; ///< a group or a collective
 };
 
 /// The cost of a GEMM, measured in a series on one stream.
@@ -80,24 +84,6 @@ template <class Gemm> double operationsOf(const Gemm &gemm) {
   return 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
 }
 
-/// The cost of a group or a collective of all ranks, measured in a series.
-struct MessageCost {
-  LaunchMode launchMode = LaunchMode::Eager;
-  std::optional<CollectiveKind> collective = {}; ///< nullopt for a group
-  /// Sent or received by a rank, whichever is larger.
-  int64_t bytes = 0;
-  double us = 0;
-
-  bool isOfSame(const MessageCost &other) const {
-    return launchMode == other.launchMode && collective == other.collective && bytes == other.bytes;
-  }
-};
-/// Returns "group" or the name of the collective.
-std::string nameOfMessage(std::optional<CollectiveKind> collective);
-/// Returns the kind and the bytes of a Group or Collective command, as used in MessageCost.
-std::optional<CollectiveKind> kindOfMessage(const Plan &plan, const Command &command);
-int64_t bytesOfMessage(const Plan &plan, const Command &command);
-
 /// Messages between hosts. The defaults are assumptions: one 400 Gbit/s network card per host.
 struct NetworkCost {
   double latencyUs = 10;
@@ -110,17 +96,15 @@ struct CostModel {
   int64_t ranks = 1;   ///< number of ranks during the measurement
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
-  std::vector<MessageCost> messages;
   NetworkCost network;
 
   /// Returns null if these modes were not measured.
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
   /// Returns null unless exactly this shape was measured.
   const GemmCost *find(const PlanMatmul &shape) const;
-  /// Adds an entry, or replaces the one of the same shape, modes or size.
+  /// Adds an entry, or replaces the one of the same shape or modes.
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
-  void add(const MessageCost &cost);
 
   /// Returns the time and utilisation of a GEMM, measured or estimated. Interpolates linearly in
   /// the rows between entries with the same types, columns and depth, or else with another result
@@ -129,12 +113,6 @@ struct CostModel {
   /// in size. An addend costs the time to move its bytes, and a GEMM without rows costs nothing.
   /// Returns Unsupported if no GEMM of this type was measured.
   Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
-
-  /// Returns the time of a message, interpolated linearly between entries of its kind. Below the
-  /// smallest entry, returns its time; above the largest, scales with the bytes. Returns nullopt if
-  /// no message of the kind was measured.
-  std::optional<double> messageUs(LaunchMode launchMode, std::optional<CollectiveKind> collective,
-                                  int64_t bytes) const;
 
   /// Encodes the model as JSON that decode() reads back exactly.
   std::string encode() const;

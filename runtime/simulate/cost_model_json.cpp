@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-constexpr llvm::StringLiteral kFormat = "braid cost model 7";
+constexpr llvm::StringLiteral kFormat = "braid cost model 8";
 
 /// An upper bound of times and rates, so that their sums stay finite.
 constexpr double kLargest = 1e15;
@@ -23,21 +23,10 @@ constexpr double kLeastRate = 1e-3;
 
 // -- The fields. --
 
-using Collective = std::optional<CollectiveKind>;
-
 std::optional<LaunchMode> launchModeFromName(llvm::StringRef text) {
   if (text == name(LaunchMode::Eager))
     return LaunchMode::Eager;
   return text == name(LaunchMode::Graph) ? std::optional(LaunchMode::Graph) : std::nullopt;
-}
-
-std::string name(const Collective &collective) { return nameOfMessage(collective); }
-
-std::optional<Collective> messageFromName(llvm::StringRef text) {
-  const Collective collective = collectiveFromName(text);
-  if (text != name(collective))
-    return std::nullopt;
-  return std::optional<Collective>(std::in_place, collective);
 }
 
 template <class Io> void describe(Io &io, CopyCost &copy) {
@@ -51,12 +40,12 @@ template <class Io> void describe(Io &io, OperationCosts &costs) {
   io.choice("copies", mode.copies, copyByFromName, "default, engine or kernel");
   io.choice("signals", mode.signals, signalByFromName, "default, memory or kernel");
   io.number("run_us", costs.runUs);
-  io.number("gap_us", costs.gapUs);
   io.number("issue_us", costs.issueUs);
   io.number("signal_us", costs.signalUs);
   io.object("local", costs.local);
   io.object("pull", costs.pull);
   io.object("push", costs.push);
+  io.object("message", costs.message);
 }
 
 template <class Io> void describe(Io &io, GemmCost &gemm) {
@@ -75,13 +64,6 @@ template <class Io> void describe(Io &io, GemmCost &gemm) {
   io.number("utilisation", gemm.utilisation, 1e-3, 1);
 }
 
-template <class Io> void describe(Io &io, MessageCost &cost) {
-  io.choice("launch_mode", cost.launchMode, launchModeFromName, "eager or graph");
-  io.choice("operation", cost.collective, messageFromName, "group, or a collective");
-  io.integer("bytes", cost.bytes);
-  io.number("us", cost.us);
-}
-
 template <class Io> void describe(Io &io, NetworkCost &cost) {
   io.number("latency_us", cost.latencyUs);
   io.number("bytes_per_us", cost.bytesPerUs, kLeastRate);
@@ -93,7 +75,6 @@ template <class Io> void describe(Io &io, CostModel &model) {
   io.integer("ranks", model.ranks);
   io.list("operations", model.operations);
   io.list("gemms", model.gemms);
-  io.list("messages", model.messages);
   io.object("network", model.network);
 }
 

@@ -16,38 +16,40 @@ void Flows::share() {
   std::stable_sort(flows_.begin() + static_cast<std::ptrdiff_t>(ordered_), flows_.end(),
                    [](const Flow &a, const Flow &b) { return a.lane < b.lane; });
   ordered_ = flows_.size();
-  shareResources();
   shareMachines();
+  shareResources();
 }
 
+/// Sets the rates to the fractions of what flows need that they get.
+void Flows::shareMachines() {
+  std::vector<double> free(ranks_, 1);
+  for (Flow &flow : flows_) {
+    flow.rate = 1;
+    if (flow.needs == 0 || flow.left <= 0)
+      continue;
+    const double part = std::min(free[flow.machine], flow.needs);
+    flow.rate = part / flow.needs;
+    free[flow.machine] -= part;
+  }
+}
+
+/// A flow that waits for the machine uses no resource.
 void Flows::shareResources() {
   std::vector<uint32_t> users(ranks_ * kResources, 0);
   const auto usersOf = [&](const Flow::Use &use) -> uint32_t & {
     return users[static_cast<size_t>(use.number) * kResources + static_cast<size_t>(use.resource)];
   };
   for (const Flow &flow : flows_)
-    for (const Flow::Use &use : flow.uses)
-      ++usersOf(use);
+    if (flow.rate > 0)
+      for (const Flow::Use &use : flow.uses)
+        ++usersOf(use);
   for (Flow &flow : flows_) {
-    flow.rate = flow.limit;
-    for (const Flow::Use &use : flow.uses)
-      flow.rate = std::min(flow.rate, use.capacity / usersOf(use));
-  }
-}
-
-/// The kernels of a rank share the part of its machine that a single one of them needs.
-void Flows::shareMachines() {
-  std::vector<double> free(ranks_, 1), kernels(ranks_, 0); // left free by GEMMs; used by kernels
-  for (Flow &flow : flows_) {
-    if (flow.needs == 0 || flow.left <= 0)
+    if (flow.rate == 0)
       continue;
-    const double left = free[flow.machine] - (flow.isGemm ? kernels[flow.machine] : 0);
-    const double part = std::clamp(left, 0.0, flow.needs);
-    flow.rate *= part / flow.needs;
-    if (flow.isGemm)
-      free[flow.machine] -= part;
-    else
-      kernels[flow.machine] = std::max(kernels[flow.machine], part);
+    double most = flow.limit;
+    for (const Flow::Use &use : flow.uses)
+      most = std::min(most, use.capacity / usersOf(use));
+    flow.rate *= most;
   }
 }
 

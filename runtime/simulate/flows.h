@@ -4,9 +4,8 @@
 // times at which flows start or end.
 //
 //   resources   flows that use the same resource, such as the link out of a rank, share it evenly
-//   machine     a GEMM uses the part of its rank's machine that earlier GEMMs leave free. A kernel
-//               that copies, adds or sends slows down if earlier GEMMs occupy what it needs; later
-//               GEMMs get the rest
+//   machine     a GEMM, a message, or a kernel that adds or copies within a rank uses the part of
+//               the rank's machine that earlier ones leave free
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -43,7 +42,6 @@ struct Flow {
   uint32_t lane = 0;    ///< the stream of its command
   uint32_t machine = 0; ///< the rank whose machine it uses
   double needs = 0;     ///< the fraction of the machine that it can use, or 0
-  bool isGemm = false;
   double rate = 0;
 };
 
@@ -64,8 +62,8 @@ public:
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
-  void shareResources();
   void shareMachines();
+  void shareResources();
 
   const size_t ranks_;
   std::vector<Flow> flows_; ///< by start time, then by lane

@@ -222,23 +222,11 @@ Result<double> Simulator::run() {
   return now_;
 }
 
-/// Returns true if the model has the costs of all groups and collectives, which are measured on one
-/// host only.
-bool knowsMessages(const CostModel &model, LaunchMode launchMode, llvm::ArrayRef<Plan> plans) {
-  return llvm::all_of(plans, [&](const Plan &plan) {
-    return plan.hosts() == 1 &&
-           (plan.groups.empty() || model.messageUs(launchMode, std::nullopt, 1)) &&
-           llvm::all_of(plan.collectives, [&](const PlanCollective &collective) {
-             return model.messageUs(launchMode, collective.kind, 1).has_value();
-           });
-  });
-}
-
-/// Returns the time between two consecutive runs. A graph with several streams takes one more
+/// Returns the time between two runs of a burst. A graph with several streams takes one more
 /// launch.
 double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
   const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;
-  return costs.gapUs + (hasLaunch ? costs.local.fixedUs : 0);
+  return hasLaunch ? costs.local.fixedUs : 0;
 }
 
 } // namespace
@@ -250,13 +238,11 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
     return unsupported("the cost model knows no operations issued as {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
   Simulation simulation;
-  const bool isKnown = knowsMessages(model, options.launchMode, plans);
-  if (!isKnown && llvm::any_of(plans, [](const Plan &plan) { return plan.mayHaveMessages(); }))
+  if (plans.front().hosts() > 1)
     simulation.spelled = spellOutData(plans);
   double issueUs = 0;
   const auto simulateAs = [&](const OperationCosts &as) -> Result<double> {
-    simulator::Job job =
-        BRAID_TRY(simulator::makeJob(shownPlans(plans, simulation), model, as, isKnown));
+    simulator::Job job = BRAID_TRY(simulator::makeJob(shownPlans(plans, simulation), model, as));
     for (const RankState &rank : job.ranks)
       issueUs = std::max(issueUs, rank.issuedUs);
     Simulator simulator(std::move(job), as.signalUs, options.progress);

@@ -11,13 +11,12 @@
 //                      wait for fixedUs; then their bytes flow (flows.h). Copies by one kernel
 //                      start together, after the longest of their fixedUs, and signal at the end
 //   message            between hosts: flows over the network after latencyUs
-//   group, collective  wait for all participating ranks. On one host whose model has their costs,
-//                      they are kernels; otherwise they are spelled out as copies and signals
+//   group, collective  wait for all participating ranks. On one host, they are kernels that use the
+//                      machine; between hosts, they are spelled out as copies and signals
 //   matmul             uses the part of the rank's machine that earlier GEMMs leave free
 //
-// A run in a burst takes as long as the device plus gapUs, or as the host needs to issue it,
-// whichever is longer. A graph with several streams takes one more launch, which costs as much as a
-// small copy.
+// A run in a burst takes as long as the device, or as the host needs to issue it, whichever is
+// longer. A graph with several streams takes one more launch, which costs as much as a small copy.
 //
 // The result is deterministic.
 //
@@ -49,7 +48,7 @@ struct Simulation {
   /// spans[rank][command] of an isolated run.
   std::vector<std::vector<SimulatedSpan>> spans;
   /// The Plans with messages spelled out (runtime/plan/spell_out.h), to which the spans belong.
-  /// Empty if there are no messages or the model has their costs.
+  /// Empty on one host.
   std::vector<Plan> spelled;
 };
 

@@ -53,9 +53,6 @@ bool computes(const Command &command) {
   return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
 }
 
-/// The fraction of a machine that saturates a link.
-constexpr double kForLink = 0.1;
-
 /// Returns the bytes of a copy that takes equally long. A copy reads and writes each byte.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Matmul) // stores its result at a peer
@@ -67,12 +64,28 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return bytes / 2;
 }
 
+/// Returns the bytes that a rank sends or receives in a group, whichever is more. A collective
+/// counts as a ring of its members.
+double bytesOfMessage(const Plan &plan, const Command &command) {
+  if (command.kind == CommandKind::Group) {
+    double sent = 0, received = 0;
+    for (const PlanMessage &message : plan.groups[command.group])
+      (message.direction == Direction::Send ? sent : received) += double(message.range.bytes);
+    return std::max(sent, received);
+  }
+  const PlanCollective &collective = plan.collectives[command.collective];
+  const auto bytes = double(std::max(collective.src.bytes, collective.dst.bytes));
+  if (collective.kind == CollectiveKind::Broadcast || collective.kind == CollectiveKind::Reduce)
+    return bytes;
+  const auto members = double(collective.members());
+  const double rounds = collective.kind == CollectiveKind::AllReduce ? 2 : 1;
+  return rounds * bytes * (members - 1) / members;
+}
+
 class JobBuilder {
 public:
-  JobBuilder(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
-             bool knowsMessages)
-      : plans_(plans), model_(model), costs_(costs), knowsMessages_(knowsMessages),
-        wholes_(wholesOf(plans)) {}
+  JobBuilder(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs)
+      : plans_(plans), model_(model), costs_(costs), wholes_(wholesOf(plans)) {}
 
   Result<Job> build() {
     for (size_t rank = 0; rank < plans_.size(); ++rank) {
@@ -101,7 +114,6 @@ private:
   llvm::ArrayRef<Plan> plans_;
   const CostModel &model_;
   const OperationCosts &costs_;
-  const bool knowsMessages_;
   const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
   Job job_;
   /// Indices of meetings, by whole of groups, or by team and number of its earlier collectives.
@@ -204,8 +216,7 @@ void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) c
   switch (command.kind) {
   case CommandKind::Matmul: {
     const GemmCost &gemm = gemms_[command.matmul];
-    step.work.push_back(
-        {.left = gemm.us, .machine = rank, .needs = gemm.utilisation, .isGemm = true});
+    step.work.push_back({.left = gemm.us, .machine = rank, .needs = gemm.utilisation});
     if (command.endpoint != kNone)
       step.work.push_back(flowOf(plan, command));
     break;
@@ -220,13 +231,9 @@ void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) c
     break;
   case CommandKind::Group:
   case CommandKind::Collective:
-    if (knowsMessages_)
-      step.work.push_back({.left = model_
-                                       .messageUs(costs_.launchMode, kindOfMessage(plan, command),
-                                                  bytesOfMessage(plan, command))
-                                       .value_or(0),
-                           .machine = rank,
-                           .needs = 1});
+    if (plan.hosts() == 1)
+      step.work.push_back(
+          {.left = costs_.message.us(bytesOfMessage(plan, command)), .machine = rank, .needs = 1});
     break;
   default:
     break;
@@ -242,14 +249,12 @@ const CopyCost &JobBuilder::costOf(const Command &command) const {
 /// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
 /// the whole machine of the rank.
 Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
-  Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command))};
-  const bool isKernel = computes(command) || (command.kind != CommandKind::Matmul &&
-                                              costs_.transferMode.copies == CopyBy::Kernel);
-  flow.machine = static_cast<uint32_t>(plan.rank);
+  Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command)),
+            .machine = static_cast<uint32_t>(plan.rank)};
   const double rate = costOf(command).bytesPerUs;
   if (command.endpoint == kNone) {
     flow.uses = {{Resource::Memory, plan.rank, rate}};
-    flow.needs = isKernel ? 1 : 0;
+    flow.needs = computes(command) || costs_.transferMode.copies == CopyBy::Kernel ? 1 : 0;
   } else {
     const int64_t other = plan.endpoints[command.endpoint].peer;
     const bool isPull = command.src.buffer == kPeerBuffer;
@@ -263,7 +268,6 @@ Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
                    {Resource::NetworkIn, to, network.rankBytesPerUs},
                    {Resource::HostOut, plan.hostOf(from), network.bytesPerUs},
                    {Resource::HostIn, plan.hostOf(to), network.bytesPerUs}};
-    flow.needs = isKernel && plan.isSameHost(other) ? kForLink : 0;
   }
   flow.limit = flow.uses.front().capacity;
   return flow;
@@ -338,9 +342,9 @@ Outline timeOutlineOf(const Plan &plan, Shift shift) {
   return outline;
 }
 
-Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
-                    bool knowsMessages) {
-  return JobBuilder(plans, model, costs, knowsMessages).build();
+Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                    const OperationCosts &costs) {
+  return JobBuilder(plans, model, costs).build();
 }
 
 } // namespace braid::simulator

@@ -74,10 +74,9 @@ struct Job {
 
 /// Returns the initial state of all ranks. `plans` must outlive the result and are those of all
 /// ranks, in rank order, or those that represent all (runtime/plan/alike_ranks.h); returns BadInput
-/// otherwise. Returns Unsupported if `model` lacks a GEMM. `costs` belong to `model`. If
-/// `knowsMessages`, groups and collectives take the time in the model; else they take no additional
-/// time.
-Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model, const OperationCosts &costs,
-                    bool knowsMessages);
+/// otherwise. Returns Unsupported if `model` lacks a GEMM. `costs` belong to `model`. Messages
+/// between hosts must have been spelled out (runtime/plan/spell_out.h).
+Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
+                    const OperationCosts &costs);
 
 } // namespace braid::simulator

@@ -549,7 +549,6 @@ TEST(Choose, WeighsBothTransports) {
     const auto [sending, reaching] = transportsOf(choice);
     EXPECT_GT(sending, 4);
     EXPECT_GT(reaching, 4);
-    EXPECT_THAT(choice.source, HasSubstr("messages in "));
     EXPECT_THAT(explain(choice, 1000), HasSubstr("transport=messages"));
   }
 }

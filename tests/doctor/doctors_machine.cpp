@@ -47,13 +47,6 @@ std::map<std::string, std::string> healthyDevice(int number) {
   return lines;
 }
 
-void addGpu(FakeMachine &folder, const std::string &path, const std::string &address) {
-  folder.addPci(path);
-  const std::string device = "/sys/bus/pci/devices/" + address;
-  folder.write(device + "/vendor", "0x10de\n");
-  folder.write(device + "/class", "0x030200\n");
-}
-
 } // namespace
 
 DoctorsMachine::DoctorsMachine()
@@ -77,10 +70,11 @@ DoctorsMachine::DoctorsMachine()
       nccl({{"version", "2.31.2"}, {"number", "23102"}, {"file", "/usr/lib/libnccl.so.2"}}),
       limits({.openFiles = 65536, .addressBytes = {}}),
       sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}), disk(doctor::Space{kGiB, kGiB}) {
-  addGpu(folder, "pci0000:15/0000:15:01.0/0000:18:00.0", "0000:18:00.0");
-  addGpu(folder, "pci0000:15/0000:15:02.0/0000:2a:00.0", "0000:2a:00.0");
-  folder.addPci("pci0000:15/0000:15:01.0");
-  folder.addPci("pci0000:15/0000:15:02.0");
+  for (const char *address : {"0000:18:00.0", "0000:2a:00.0"}) {
+    const std::string device = fmt::format("/sys/bus/pci/devices/{}", address);
+    folder.write(device + "/vendor", "0x10de\n");
+    folder.write(device + "/class", "0x030200\n");
+  }
   folder.write("/proc/driver/nvidia/version", "NVRM version: Kernel Module  580.95.05\nGCC: 13\n");
   folder.write("/dev/nvidia0", "");
   folder.write("/dev/nvidia1", "");
@@ -96,18 +90,6 @@ void DoctorsMachine::nameSpace(const std::string &kind, uint64_t number) {
   folder.write("/proc/self/ns/there", "");
   (void)llvm::sys::fs::remove(file);
   EXPECT_FALSE(llvm::sys::fs::create_link(fmt::format("{}:[{}]", kind, number), file));
-}
-
-void DoctorsMachine::acs(const std::string &bridge, uint16_t control) {
-  std::string space(4096, '\0');
-  auto put = [&](size_t offset, uint32_t value) {
-    for (size_t i = 0; i < 4; ++i)
-      space[offset + i] = static_cast<char>(value >> (8 * i));
-  };
-  put(0x100, 0x0001 | 1 << 16 | 0x148u << 20); // another capability comes first
-  put(0x148, 0x000d | 1 << 16);
-  put(0x14c, uint32_t(control) << 16);
-  folder.write("/sys/bus/pci/devices/" + bridge + "/config", space);
 }
 
 void DoctorsMachine::removeGpus() {

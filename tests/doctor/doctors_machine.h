@@ -26,8 +26,6 @@ struct DoctorsMachine {
   bool isNvmlLate = false, isCudaLate = false;
 
   void nameSpace(const std::string &kind, uint64_t number);
-  /// The configuration space of a bridge, whose ACS control has these bits.
-  void acs(const std::string &bridge, uint16_t control);
   void removeGpus();
   doctor::Facts facts();
 

@@ -1,4 +1,4 @@
-//===- tests/doctor/facts_test.cpp - bridges, names of GPUs, the report -----------------------===//
+//===- tests/doctor/facts_test.cpp - names of GPUs, the report --------------------------------===//
 
 #include "api/doctor/report.h"
 #include "tests/doctor/doctors_machine.h"
@@ -11,25 +11,6 @@ namespace {
 using namespace doctor;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-/// A configuration space with one capability, and the control bits of ACS.
-std::string space(uint32_t header, char control = 0) {
-  std::string bytes(4096, '\0');
-  for (size_t i = 0; i < 4; ++i)
-    bytes[0x100 + i] = static_cast<char>(header >> (8 * i));
-  bytes[0x106] = control;
-  return bytes;
-}
-
-TEST(Acs, RedirectsIfItsControlSaysSo) {
-  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x1d)), true);
-  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x08)), true);
-  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x11)), false); // checks sources, forwards upwards
-  EXPECT_EQ(redirectsPeers(space(0)), false);
-  EXPECT_EQ(redirectsPeers(space(0x10010001)), false); // the next capability is the same one
-  EXPECT_EQ(redirectsPeers(space(0xfff10001)), false); // the next one is past the end
-  EXPECT_EQ(redirectsPeers(space(0x0001000d, 0x1d).substr(0, 64)), std::nullopt);
-}
 
 TEST(DoctorFacts, GpusAreInCudasOrder) {
   DoctorsMachine machine;

@@ -28,12 +28,6 @@ struct Case {
   Ids others = {};
 };
 
-void takeLinksAway(DoctorsMachine &ill) {
-  for (auto &device : ill.ofDevice)
-    for (int link = 0; link < 4; ++link)
-      device["link" + std::to_string(link) + ".up"] = "0";
-}
-
 const std::vector<Case> &cases() {
   using M = DoctorsMachine;
   static const std::vector<Case> all = {
@@ -121,12 +115,6 @@ const std::vector<Case> &cases() {
          ill.variables["BRAID_NCCL_LIBRARY"] = "/x";
        },
        {"NCCL: expected a library in /x"}},
-      {"nccl.lacks",
-       [](M &ill) {
-         ill.nccl["number"] = "21903";
-         ill.nccl["version"] = "2.19.3";
-       },
-       {"2.19.3 lacks windows", "(2.28.3)", "(2.29)"}},
       {"nccl.zero-sm",
        [](M &ill) {
          ill.nccl["number"] = "23100";
@@ -184,12 +172,6 @@ const std::vector<Case> &cases() {
        },
        {"GPU 0 ", "GPU 1 ", "the chipset does not support it"}},
       {"peer-access.all", [](M &) {}, {"1 pairs"}},
-      {"acs.redirects",
-       [](M &ill) {
-         takeLinksAway(ill);
-         ill.acs("0000:15:02.0", 0x1d);
-       },
-       {"GPU 0 ", "0000:15:02.0"}},
       {"iommu.translates",
        [](M &ill) {
          ill.folder.write("/sys/bus/pci/devices/0000:18:00.0/iommu_group/type", "DMA-FQ\n");

@@ -30,14 +30,6 @@ void FakeMachine::write(const std::string &path, const std::string &text) {
   EXPECT_TRUE(std::ofstream(file, std::ios::binary) << text) << file;
 }
 
-void FakeMachine::addPci(const std::string &path) {
-  EXPECT_FALSE(llvm::sys::fs::create_directories(root_ + "/sys/devices/" + path));
-  const std::string list = root_ + "/sys/bus/pci/devices";
-  EXPECT_FALSE(llvm::sys::fs::create_directories(list));
-  const std::string address = llvm::sys::path::filename(path).str();
-  EXPECT_FALSE(llvm::sys::fs::create_link("../../../devices/" + path, list + "/" + address));
-}
-
 Result<NvmlReport> FakeMachine::nvml(const std::string &lines, const std::string &library) {
   write("/fake_nvml.txt", lines);
   setenv("FAKE_NVML", (root_ + "/fake_nvml.txt").c_str(), 1);

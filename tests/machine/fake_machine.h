@@ -15,8 +15,6 @@ public:
   const std::string &root() const { return root_; }
   /// A file below the root, in folders that are made.
   void write(const std::string &path, const std::string &text);
-  /// A PCI device below /sys, at this path of bridges, "pci0000:00/0000:00:01.0/0000:01:00.0".
-  void addPci(const std::string &path);
   /// The answers of NVML, in fake_nvml.c's lines; through the library, which is opened. `library`
   /// is another than the usual fake.
   Result<NvmlReport> nvml(const std::string &lines, const std::string &library = BRAID_FAKE_NVML);

@@ -24,12 +24,11 @@ CostModel someModel() {
   costs.runUs = 12.5;
   costs.signalUs = 1.0 / 3;
   costs.pull = {11, 397000};
+  costs.message = {9, 280000};
   model.operations = {{}, costs};
   model.network.rankBytesPerUs = 1.5;
   model.add({.m = 100, .n = 8, .k = 8, .us = 10, .utilisation = 0.5});
   model.add({.m = 200, .n = 8, .k = 8, .us = 20, .utilisation = 1});
-  model.add(MessageCost{LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096, 11});
-  model.add(MessageCost{LaunchMode::Eager, std::nullopt, 4096, 12});
   return model;
 }
 
@@ -44,31 +43,9 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(costs->signalUs, 1.0 / 3);
   EXPECT_EQ(costs->pull.bytesPerUs, 397000);
   EXPECT_FALSE(model->find(LaunchMode::Eager, transferMode));
-  EXPECT_EQ(model->messageUs(LaunchMode::Graph, CollectiveKind::ReduceScatter, 4096), 11);
+  EXPECT_EQ(costs->message.fixedUs, 9);
   EXPECT_EQ(model->find(shape(100, 8, 8))->utilisation, 0.5);
   EXPECT_EQ(model->network.rankBytesPerUs, 1.5);
-}
-
-/// Between two sizes on a line; below the smallest the same, above the largest in proportion.
-TEST(CostModel, KnowsMessagesByTheirBytes) {
-  CostModel model;
-  const auto gather = CollectiveKind::AllGather;
-  EXPECT_FALSE(model.messageUs(LaunchMode::Eager, gather, 100));
-  model.add(MessageCost{LaunchMode::Eager, gather, 100, 10});
-  model.add(MessageCost{LaunchMode::Eager, gather, 300, 20});
-  model.add(MessageCost{LaunchMode::Eager, std::nullopt, 100, 7});
-  model.add(MessageCost{LaunchMode::Eager, std::nullopt, 100, 8});
-  auto us = [&](std::optional<CollectiveKind> kind, int64_t bytes) {
-    return model.messageUs(LaunchMode::Eager, kind, bytes).value_or(-1);
-  };
-  EXPECT_EQ(us(gather, 0), 10);
-  EXPECT_EQ(us(gather, 100), 10);
-  EXPECT_EQ(us(gather, 150), 12.5);
-  EXPECT_EQ(us(gather, 300), 20);
-  EXPECT_EQ(us(gather, 600), 40);
-  EXPECT_EQ(us(std::nullopt, 100), 8) << "the latest";
-  EXPECT_EQ(us(CollectiveKind::AllReduce, 100), -1);
-  EXPECT_FALSE(model.messageUs(LaunchMode::Graph, gather, 100));
 }
 
 /// The message of decode() about `text` with one part of it replaced.
@@ -89,8 +66,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
     const char *from, *to, *message;
   };
   for (const Case &each : std::initializer_list<Case>{
-           {"model 7", "model 9",
-            "format: expected \"braid cost model 7\", got \"braid cost model 9\"; braid calibrate "
+           {"model 8", "model 9",
+            "format: expected \"braid cost model 8\", got \"braid cost model 9\"; braid calibrate "
             "writes a new file"},
            {"\"ranks\": 4", "\"ranks\": 0", "ranks: expected an integer from 1 to"},
            {"\"ranks\": 4", "\"ranks\": -4", "got -4"},
@@ -103,7 +80,7 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
             "operations[1].launch_mode: expected eager or graph, got \"slow\""},
            {"\"copies\": \"kernel\"", "\"copies\": \"hand\"",
             "operations[1].copies: expected default, engine or kernel, got \"hand\""},
-           {"\"gap_us\"", "\"gap\"", "operations[0].gap_us: expected a number from 0 to"},
+           {"\"issue_us\"", "\"issue\"", "operations[0].issue_us: expected a number from 0 to"},
            {"\"bf16\"", "\"i8\"", "gemms[0].dtype: expected bf16, f16, f32 or f64, got \"i8\""},
            {"\"m\": 100", "\"m\": -1", "gemms[0].m: expected an integer from 1 to"},
            {"\"m\": 100", "\"m\": 0.5", "gemms[0].m: expected an integer from 1 to"},
@@ -111,10 +88,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
            {"\"us\": 10", "\"us\": -10", "gemms[0].us: expected a number from 0 to"},
            {"\"utilisation\": 0.5", "\"utilisation\": 1.5",
             "gemms[0].utilisation: expected a number from 0.001 to 1, got 1.5"},
-           {"\"reduce_scatter\"", "\"scatter\"",
-            "messages[0].operation: expected group, or a collective, got \"scatter\""},
-           {"\"bytes\": 4096", "\"bytes\": -1", "messages[0].bytes: expected an integer from 1 to"},
-           {"\"messages\"", "\"massages\"", "messages: expected a list of objects, got nothing"},
+           {"\"message\"", "\"massage\"", "operations[0].message: expected an object, got nothing"},
+           {"\"gemms\"", "\"gems\"", "gemms: expected a list of objects, got nothing"},
            {"\"latency_us\": 10", "\"latency_us\": -1",
             "network.latency_us: expected a number from 0 to"},
            {"\"rank_bytes_per_us\": 1.5", "\"rank_bytes_per_us\": 0",

@@ -54,23 +54,24 @@ double timeOf(const std::string &text, const CostModel &model,
   return simulated(plansOf(text), model, launchMode).us - model.operations[0].runUs;
 }
 
-/// A measured message takes its time from when all have come; one that was not measured takes that
-/// of the copies that spell it out.
-TEST(Simulator, TakesMeasuredTimesOfMessages) {
+/// A message takes a fixed time, and that of its bytes on the link, from when all have come.
+TEST(Simulator, TakesAMessageByItsBytes) {
   CostModel model = easyModel();
-  for (OperationCosts &costs : model.operations)
-    costs.signalUs = 0;
+  model.operations[1].message = {50, 10};
   auto us = [&](const std::string &text) {
     return simulated(plansOf(text, {.transport = Transport::Messages}), model).us - 1000;
   };
-  const std::string gathers =
-      calibration::collectives(2, CollectiveKind::AllGather, 4096, /*count=*/3);
-  EXPECT_GT(us(gathers), 3 * (2048.0 / 10)) << "as copies of a part";
-  model.add(MessageCost{LaunchMode::Graph, CollectiveKind::AllGather, 4096, 50});
-  EXPECT_DOUBLE_EQ(us(gathers), 3 * 50);
   const std::string groups = calibration::transferChain(2, Protocol::Get, 4096, /*turns=*/2);
-  model.add(MessageCost{LaunchMode::Graph, std::nullopt, 4096, 60});
-  EXPECT_DOUBLE_EQ(us(groups), 2 * 60);
+  EXPECT_NEAR(us(groups), 2 * (50 + 4096 / 10.0), 1e-3);
+  const auto collective = [](const char *call, int source, int destination) {
+    return fmt::format("program @p mesh [0 .. 4) () -> () {{\n"
+                       "  %x = allocate device f32[{}]\n  %y = allocate device f32[{}]\n"
+                       "  %c = collective {} %y, %x\n  wait %c\n}}\n",
+                       source, destination, call);
+  };
+  EXPECT_NEAR(us(collective("allgather", 100, 400)), 50 + 1200 / 10.0, 1e-3);
+  EXPECT_NEAR(us(collective("reduce_scatter sum", 400, 100)), 50 + 1200 / 10.0, 1e-3);
+  EXPECT_NEAR(us(collective("allreduce sum", 400, 400)), 50 + 2400 / 10.0, 1e-3);
 }
 
 constexpr const char *kGemms = R"(
@@ -193,37 +194,35 @@ program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_NEAR(timeOf(text, model), 70 + 64 / 0.125 + 70, 1e-3);
 }
 
-/// All get blocks of {1} elements from all others, each on another stream; then {4} on
-/// the main one.
+/// Each of three ranks gets the blocks of the two others, each on another stream.
 constexpr const char *kFan = R"(
-program @fan mesh [0 .. {0}) ({2}) -> ({3}) {{
-  %all = allocate symmetric f32[{0}, {1}]
+program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
+  %all = allocate symmetric f32[3, 100]
   %h = share_mem_handles get %all
   %mine = select %all[rank]
   %main = get_current_stream
-  for %j in 1 .. {0} {{
+  for %j in 1 .. 3 {
     set_current_stream stream(%j)
     synchronize %main
-  }}
-  for %i in 1 .. {0} {{
+  }
+  for %i in 1 .. 3 {
     set_current_stream stream(%i)
-    %block = select %all[(rank + %i) mod {0}]
-    %s = p2p send %mine to (rank - %i) mod {0} via %h
-    %r = p2p recv %block from (rank + %i) mod {0} via %h
+    %block = select %all[(rank + %i) mod 3]
+    %s = p2p send %mine to (rank - %i) mod 3 via %h
+    %r = p2p recv %block from (rank + %i) mod 3 via %h
     wait %r
     wait %s
-  }}
-  set_current_stream %main{4}
-  for %j in 1 .. {0} {{
+  }
+  set_current_stream %main
+  for %j in 1 .. 3 {
     synchronize stream(%j)
-  }}
-}}
+  }
+}
 )";
 
 TEST(Simulator, SharesALinkBetweenCopies) {
   // Two copies leave each rank: each has half of the link.
-  EXPECT_NEAR(timeOf(fmt::format(kFan, 3, 100, "%A: f32[100]", "", ""), easyModel()),
-              70 + 7 + 400 / 5.0 + 70, 1e-3);
+  EXPECT_NEAR(timeOf(kFan, easyModel()), 70 + 7 + 400 / 5.0 + 70, 1e-3);
 }
 
 constexpr const char *kGroup = R"(
@@ -304,7 +303,7 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
   synchronize stream(1)
 }
 )";
-  // Both copies share the memory; the GEMM begins when the small one is done, and waits.
+  // The copies take turns; the GEMM begins after both.
   EXPECT_NEAR(timeOf(text, withUtilisation(easyModel({CopyBy::Kernel}), 1)),
               5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }
@@ -362,58 +361,6 @@ TEST(Simulator, GoesOnInTheKernelThatAdds) {
       costs.push.fixedUs = 5000;
     EXPECT_EQ(simulated(plans, model).us > 5000, isLaunched) << str(mode);
   }
-}
-
-/// A transfer by `get` on another stream, while the rank's machine is at work on a GEMM.
-constexpr const char *kTransferBesideGemm = R"(
-program @beside mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
-  %all = allocate symmetric f32[2, 100]
-  %h = share_mem_handles get %all
-  %mine = select %all[rank]
-  %theirs = select %all[(rank + 1) mod 2]
-  %main = get_current_stream
-  matmul %C, %A, %B
-  set_current_stream stream(1)
-  %s = p2p send %mine to (rank + 1) mod 2 via %h
-  %r = p2p recv %theirs from (rank + 1) mod 2 via %h
-  wait %r
-  wait %s
-  set_current_stream %main
-  synchronize stream(1)
-}
-)";
-
-/// A tenth of the machine keeps a link busy. With less a copy by a kernel is slower.
-TEST(Simulator, KeepsALinkBusyWithATenthOfTheMachine) {
-  const auto besideGemm = [](double utilisation) {
-    return timeOf(kTransferBesideGemm, withUtilisation(easyModel({CopyBy::Kernel}), utilisation));
-  };
-  const double alone = 70 + 47 + 70;
-  EXPECT_NEAR(besideGemm(0.9), alone, 1e-3);
-  // From 77 us on, when its 40 us begin, until the GEMM is over at 100.
-  EXPECT_NEAR(besideGemm(0.95), alone + 23 / 2.0, 1e-3);
-}
-
-/// All that reach a rank together, not each: a later GEMM has the rest.
-TEST(Simulator, TakesATenthForAllCopiesOverALink) {
-  const std::string text =
-      fmt::format(kFan, 5, 10000, "%A: f32[4, 4], %B: f32[4, 4]", "%C: f32[4, 4]", R"(
-  %parts = allocate device f32[2, 4, 4]
-  %small = allocate device f32[4, 4]
-  for %j in 0 .. 30 {
-    sum %small, %parts
-  }
-  matmul %C, %A, %B)");
-  CostModel model = easyModel({CopyBy::Kernel});
-  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 900, .utilisation = 1});
-  const std::vector<Plan> plans = plansOf(text);
-  const Simulation simulation = simulated(plans, model);
-  const auto &commands = plans.front().commands;
-  const auto gemm = llvm::find_if(
-      commands, [](const Command &command) { return command.kind == CommandKind::Matmul; });
-  ASSERT_NE(gemm, commands.end());
-  const SimulatedSpan &span = simulation.spans.front()[size_t(gemm - commands.begin())];
-  EXPECT_NEAR(span.endUs - span.beginUs, 1000, 1e-3) << "900 us of nine tenths";
 }
 
 TEST(Simulator, ReportsADeadlock) {
@@ -483,16 +430,14 @@ TEST(Simulator, EndsWithEverythingDone) {
 /// In a burst no run waits for the host. Streams that begin together cost a launch.
 TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   CostModel model = easyModel();
-  for (OperationCosts &costs : model.operations)
-    costs.gapUs = 9;
   const Simulation one = simulated(plansOf(fmt::format(kGemms, "", "")), model);
   EXPECT_DOUBLE_EQ(one.us, 1000 + 200);
-  EXPECT_DOUBLE_EQ(one.burstUs, 9 + 200);
+  EXPECT_DOUBLE_EQ(one.burstUs, 200);
   const std::string two = fmt::format(kGemms, "set_current_stream stream(1)",
                                       "set_current_stream %main\n  synchronize stream(1)");
   model = withUtilisation(std::move(model), 1);
-  EXPECT_NEAR(simulated(plansOf(two), model).burstUs, 9 + 5 + 200, 1e-3);
-  EXPECT_NEAR(simulated(plansOf(two), model, LaunchMode::Eager).burstUs, 9 + 200, 1e-3);
+  EXPECT_NEAR(simulated(plansOf(two), model).burstUs, 5 + 200, 1e-3);
+  EXPECT_NEAR(simulated(plansOf(two), model, LaunchMode::Eager).burstUs, 200, 1e-3);
 }
 
 /// The host issues one run after the other, as fast as it can.
