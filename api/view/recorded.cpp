@@ -25,12 +25,13 @@ Page recordedPage(const FlightRecords &records) {
                     cause.rank < 0 ? "" : fmt::format(", of rank {}", cause.rank), cause.text));
   for (size_t rank = 0; rank < records.ranks.size(); ++rank) {
     const RankRecord &record = records.ranks[rank];
-    page.ranks.push_back({.number = static_cast<int64_t>(rank)});
+    page.ranks.push_back({static_cast<int64_t>(rank), {}, {}});
     page.timings.front().spans.emplace_back();
-    page.text.push_back(fmt::format("{:>13}  {}",
-                                    fmt::format("{}/{}", record.completed, record.issued),
-                                    record.doing));
-    const Mark mark{.text = "R" + record.doing.substr(std::min<size_t>(1, record.doing.size())) + ".",
+    page.text.push_back(fmt::format(
+        "{:>13}  {}", fmt::format("{}/{}", record.completed, record.issued), record.doing));
+    const Mark mark{.command = {},
+                    .text =
+                        "R" + record.doing.substr(std::min<size_t>(1, record.doing.size())) + ".",
                     .line = static_cast<uint32_t>(rank + 1)};
     const bool isCause = records.cause.code != 0 && records.cause.rank == int64_t(rank);
     page.marks.insert(isCause ? page.marks.begin() : page.marks.end(), mark);
