@@ -132,7 +132,7 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   BRAID_TRY(state.expectOpen());
   const Configuration &run = program.state_->schedule.all;
   Compiled compiled = program.state_->compiled;
-  compiled.travelBy(run, state.backend.transport);
+  compiled.transport = transportOf(run, state.backend.transport);
   BRAID_TRY(state.check(compiled, run));
   const CheckOptions check{.ordered = compiled.isReproducible,
                            .ownQueues = state.backend.ownQueues};

@@ -11,9 +11,7 @@ static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
 static_assert(int(MemoryFrom::Ipc) == int(schedule::Memory::Ipc) + 1);
-static_assert(int(MemoryFrom::NcclRegistered) == int(schedule::Memory::NcclRegistered) + 1);
-static_assert(int(CtaPolicy::Default) == int(schedule::CtaPolicy::Default));
-static_assert(int(CtaPolicy::Zero) == int(schedule::CtaPolicy::Zero));
+static_assert(int(MemoryFrom::Vmm) == int(schedule::Memory::Vmm) + 1);
 static_assert(int(LaunchMode::Eager) == int(schedule::Launch::Eager));
 static_assert(int(LaunchMode::Graph) == int(schedule::Launch::Graph));
 
@@ -41,10 +39,8 @@ CompileOptions applyTo(CompileOptions options, const Configuration &config) {
 }
 
 TransferMode transferModeOf(const Configuration &config) {
-  return {modeOf<CopyBy>(config, Knob::Copies),
-          modeOf<SignalBy>(config, Knob::Signals),
-          modeOf<MemoryFrom>(config, Knob::Memory),
-          {static_cast<int>(config.ctas()), static_cast<CtaPolicy>(config.ctaPolicy())}};
+  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals),
+          modeOf<MemoryFrom>(config, Knob::Memory)};
 }
 
 LaunchMode launchModeOf(const Configuration &config) {

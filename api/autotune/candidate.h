@@ -19,7 +19,7 @@ CompileOptions applyTo(CompileOptions options, const Configuration &config);
 /// Returns the transfer mode and the launch mode of `config`.
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
-/// Returns `config` with the transfer mode `mode` without CTAs. Device defaults stay unset.
+/// Returns `config` with the transfer mode `mode`. Device defaults stay unset.
 Configuration withTransferMode(Configuration config, TransferMode mode);
 /// Returns the family of a candidate. Predictions have the same error for all candidates of a
 /// family: equal schedule and placement, protocol and place of partial results, and transfer mode.

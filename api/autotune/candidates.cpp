@@ -181,18 +181,9 @@ void vary(std::vector<Candidate> &all, const Variation &variation, const Candida
   all = std::move(varied);
 }
 
-/// Keeps the candidates that send messages if the user asked for messages and any candidate can.
-void keepMessages(std::vector<Candidate> &all, const CandidateSpace &space) {
-  const auto sends = [&](const Candidate &candidate) {
-    return transportOf(candidate, space) == Transport::Messages;
-  };
-  if (asksForMessages(space.given) && space.stage.isOnOneHost && llvm::any_of(all, sends))
-    llvm::erase_if(all, [&](const Candidate &candidate) { return !sends(candidate); });
-}
-
-/// Returns all candidates in all modes. Messages have no transfer mode except memory.
+/// Returns all candidates in all modes. Messages have no transfer mode.
 std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
-  const TransferMode none{.memory = transferModeOf(space.given).memory};
+  const TransferMode none;
   std::vector<Candidate> varied;
   for (const Candidate &candidate : all)
     for (TransferMode transferMode : transportOf(candidate, space) == Transport::Messages
@@ -238,7 +229,6 @@ std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
   }
   for (const Variation &variation : kFirstVariations)
     vary(all, variation, space);
-  keepMessages(all, space);
   return inAllModes(all, space);
 }
 

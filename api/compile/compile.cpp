@@ -181,21 +181,15 @@ Status checkTransport(const CompileOptions &options) {
     return Status::ok();
   auto check = [](const Configuration &configuration) {
     const std::optional<Knob> knob = knobOfPeerMemoryIn(configuration);
-    return knob
-               ? badInput("--{}: expected {}, because ranks send messages: there is no memory that "
-                          "peers reach",
-                          rowOf(*knob).name,
-                          *knob == Knob::Memory ? "none but that of NCCL" : "none")
-               : Status::ok();
+    return knob ? badInput("--{}: expected none, because ranks send messages: there is no memory "
+                           "that peers reach",
+                           rowOf(*knob).name)
+                : Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));
   for (const auto &stage : options.schedule.stages)
     BRAID_TRY(check(stage.config));
   return Status::ok();
-}
-
-bool hasMemory(const Configuration &config, schedule::Memory memory) {
-  return config.get(Knob::Memory) == static_cast<int64_t>(memory);
 }
 
 } // namespace
@@ -207,22 +201,7 @@ std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config) {
   for (Knob knob : kKnobsOfPeerMemory)
     if (config.get(knob))
       return knob;
-  return !config.get(Knob::Memory) || hasMemory(config, schedule::Memory::Nccl) ||
-                 hasMemory(config, schedule::Memory::NcclRegistered)
-             ? std::nullopt
-             : std::optional(Knob::Memory);
-}
-
-bool asksForMessages(const Configuration &config) {
-  return hasMemory(config, schedule::Memory::NcclRegistered) || config.ctas() != 0 ||
-         config.ctaPolicy() != schedule::CtaPolicy::Default;
-}
-
-void Compiled::travelBy(const Configuration &config, Transport otherwise) {
-  transport = transportOf(config, otherwise);
-  operands = transport == Transport::Messages && hasMemory(config, schedule::Memory::Nccl)
-                 ? Operands::InSymmetricArena
-                 : Operands::Anywhere;
+  return std::nullopt;
 }
 
 Transport transportOf(const Configuration &config, Transport otherwise) {
@@ -245,7 +224,7 @@ Result<Compiled> compile(Source &source, const CompileOptions &options) {
   Entry entry = BRAID_TRY(findEntry(source, options));
   Compiled compiled = BRAID_TRY(entry.program ? compileProgram(source, *entry.program, options)
                                               : compileFusion(source, *entry.fusion, options));
-  compiled.travelBy(options.schedule.all, options.transport);
+  compiled.transport = transportOf(options.schedule.all, options.transport);
   return compiled;
 }
 

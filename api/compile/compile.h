@@ -46,20 +46,13 @@ struct Compiled {
   bool isLowered = false;         ///< lowered from the fusion here, rather than read from the text
   bool isReproducible = false;    ///< see CompileOptions; the caller selects the GEMMs for it
   Transport transport = Transport::PeerMemory; ///< the transport of its Plans
-  Operands operands = Operands::Anywhere;      ///< the operands of its Plans
-
-  /// Sets the transport and the operands to those of `config`, or else to `otherwise`.
-  void travelBy(const Configuration &config, Transport otherwise);
 };
 
 /// The knobs of access to peers' memory, which have no meaning for messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
-                                       Knob::Copies, Knob::Signals};
-/// Returns the first of these knobs that `config` sets, or Knob::Memory if `config` sets memory
-/// other than NCCL's. Messages support only NCCL's memory.
+                                       Knob::Copies,   Knob::Signals,    Knob::Memory};
+/// Returns the first of these knobs that `config` sets.
 std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
-/// Returns true if `config` sets something that only messages support.
-bool asksForMessages(const Configuration &config);
 
 /// Returns the transport that `config` sets, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);

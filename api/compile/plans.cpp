@@ -34,7 +34,7 @@ Status expectMemoryLike(const Plan &plan, const CheckOptions *check) {
 } // namespace
 
 Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags) {
-  return specialize(*compiled.program, rank, diags, compiled.transport, compiled.operands);
+  return specialize(*compiled.program, rank, diags, compiled.transport);
 }
 
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check,

@@ -131,8 +131,6 @@ void checkCublasLt(const Facts &facts, Lines &lines) {
     lines.ok("found", "cuBLASLt {0} ({1})", version, facts.cudaText("cublaslt file"));
 }
 
-constexpr int64_t kZeroSm = 22803, kZeroSmWorks = 23102;
-
 void checkNccl(const Facts &facts, Lines &lines) {
   if (!facts.nccl.value)
     return;
@@ -145,14 +143,7 @@ void checkNccl(const Facts &facts, Lines &lines) {
                       "only --backend nccl and --transport messages need it: install NCCL, or "
                       "nvidia-nccl of PyPI",
                       nccl["error"]);
-  const std::string version = nccl["version"];
-  lines.ok("found", "NCCL {0} ({1})", version, nccl["file"]);
-  int64_t number = 0;
-  if (llvm::StringRef(nccl["number"]).getAsInteger(10, number))
-    return;
-  if (number >= kZeroSm && number < kZeroSmWorks)
-    lines.note("zero-sm", "collectives without multiprocessors of NCCL {0} made two ranks hang",
-               "update NCCL to 2.31.2 before you use those", version);
+  lines.ok("found", "NCCL {0} ({1})", nccl["version"], nccl["file"]);
 }
 
 // -- Each GPU. --

@@ -279,12 +279,11 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
 }
 
 /// Adds the choices of rank 0's device and the traffic between hosts.
-void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, const RunOptions &options,
-                   RunReport &report) {
+void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, RunReport &report) {
   report.choices = device.compute().choices();
   Messages *messages = device.messages();
   if (messages && plans.front().hasMessages())
-    report.messages = messages->describe(transferModeOf(options.knobs));
+    report.messages = messages->describe();
   if (plans.front().hosts() > 1)
     for (int64_t bytes : bytesSentByHosts(plans))
       report.networkBytes += bytes;
@@ -297,7 +296,7 @@ Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
   Runner runner(compiled, options, *job.cluster, session->second);
   runner.report().prepareSeconds = secondsSince(start);
   if (job.isRank0Here())
-    describeRank0(job.cluster->device(0), session->second.plans, options, runner.report());
+    describeRank0(job.cluster->device(0), session->second.plans, runner.report());
   const Status status = runner.run();
   job.end(session);
   report = std::move(runner.report());

@@ -74,7 +74,7 @@ public:
                   TransferMode mode) override;
 
   /// Teams need no setup: each collective consists of messages between its members.
-  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control, TransferMode) override {
+  Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control) override {
     return link_.open(control);
   }
   bool connectsLater() const override { return false; }

@@ -87,7 +87,7 @@ CudaCluster::~CudaCluster() {
     }
     if (!isDone)
       device_->abandon();
-    device_->closePeers(); // which may be memory of the message library
+    device_->closePeers();
     device_->closeMessages();
   }
   // Stops the watchdog, which reads the device.

@@ -13,12 +13,9 @@
 namespace braid {
 
 CudaDevice::CudaDevice(ProcessGroup &group, const Options &options)
-    : options_(options), gpu_{group, options.rank, options.device},
-      memory_(group, [this](MemoryFrom from,
-                            ControlPlane &control) { return memoryOfMessages(from, control); }),
+    : options_(options), gpu_{group, options.rank, options.device}, memory_(group),
       compute_(gpu_, streams_, progress_, tracer_, gemms_, options.isReproducible),
-      messages_(gpu_, streams_, progress_, tracer_, library_,
-                [this](std::chrono::milliseconds atMost) { return drain(atMost); }) {}
+      messages_(gpu_, streams_, progress_, tracer_, library_) {}
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create(ProcessGroup &group,
                                                        const Options &options) {
@@ -153,11 +150,9 @@ Status CudaDevice::growWorkspaces() {
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(growWorkspaces());
   auto registered = std::make_unique<RegisteredPlan>(plan);
-  registered->ctas = mode.ctas;
   BRAID_TRY(transfers_.planWaiting(mode, *registered));
   if (RegisteredPlan *known = progress_.findSame(*registered)) { // prepared again
     ++known->users;
-    known->ctas = mode.ctas;
     if (registered->waiting.wanted() > known->waiting.wanted()) { // now with kernels
       known->waiting = registered->waiting;
       transfers_.reserveWaiting(*known);
@@ -269,13 +264,6 @@ bool CudaDevice::drain(std::chrono::milliseconds grace) {
 }
 
 // -- Messages. --
-
-Result<std::unique_ptr<SymmetricMemory>> CudaDevice::memoryOfMessages(MemoryFrom from,
-                                                                      ControlPlane &control) {
-  if (!library_)
-    return unsupported("memory '{}': this rank has no library for messages", name(from));
-  return library_->symmetricMemory(from, control);
-}
 
 void CudaDevice::closeMessages() {
   if (!library_)

@@ -89,7 +89,6 @@ private:
   void pause();
   Status growWorkspaces();
   void forgetPlan(const Plan *plan);
-  Result<std::unique_ptr<SymmetricMemory>> memoryOfMessages(MemoryFrom from, ControlPlane &control);
 
   const Options options_;
   Gpu gpu_;

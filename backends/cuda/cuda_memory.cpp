@@ -4,10 +4,7 @@
 
 #include "ir/failure.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +16,6 @@ namespace {
 constexpr size_t kHostRegion = size_t(64) << 10; // flags of several programs
 // followed by the region's size and the group's handle
 constexpr llvm::StringRef kFlags = "flags";
-constexpr const char *kFound = "found"; // sent by a rank that has memory of a provider
 
 size_t roundUp(int64_t bytes, size_t granularity) {
   size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
@@ -47,9 +43,8 @@ Status registerWithGpu(void *base, size_t bytes) {
 
 } // namespace
 
-CudaMemory::CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages)
-    : group_(group), makeOfMessages_(std::move(makeOfMessages)) {
-  of(MemoryFrom::Default).provider = makeIpcMemory();
+CudaMemory::CudaMemory(ProcessGroup &group) : group_(group) {
+  of(MemoryFrom::Ipc).provider = makeIpcMemory();
 }
 
 CudaMemory::~CudaMemory() {
@@ -60,128 +55,37 @@ CudaMemory::~CudaMemory() {
     pool->forEachRegion([](const BlockPool::Memory &memory) {
       cudaHostUnregister(memory.address); // the group owns the memory
     });
+  for (const Provided &each : provided_)
+    each.pool.forEachRegion(
+        [&](const BlockPool::Memory &memory) { each.provider->free(memory.address); });
   for (const auto &[base, bytes] : private_)
     cudaFree(base);
 }
 
-// -- Providers. --
-
-Result<std::unique_ptr<SymmetricMemory>> CudaMemory::make(MemoryFrom from, ControlPlane &control) {
-  switch (from) {
-  case MemoryFrom::Default:
-  case MemoryFrom::Ipc:
-    return makeIpcMemory();
-  case MemoryFrom::Vmm:
-    return makeVmmMemory(group_);
-  case MemoryFrom::Nccl:
-  case MemoryFrom::NcclRegistered:
-    return makeOfMessages_(from, control);
-  }
-  llvm_unreachable("covered above");
-}
-
-/// Fails on all ranks unless every rank has memory of that kind: otherwise the others would wait
-/// for a rank without it.
-Result<SymmetricMemory *> CudaMemory::provider(MemoryFrom from, ControlPlane &control) {
-  std::unique_ptr<SymmetricMemory> &known = of(from).provider;
-  if (known)
-    return known.get();
-  Result<std::unique_ptr<SymmetricMemory>> made = make(from, control);
-  const std::vector<std::string> ranks =
-      BRAID_TRY(control.allGather(made ? kFound : made.status().message()));
-  if (!made)
-    return made.status();
-  for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank] != kFound)
-      return unsupported("rank {}: {}", rank, ranks[rank]);
-  known = std::move(*made);
-  return known.get();
-}
-
 // -- Allocating. --
 
-/// Allocates IPC memory, for which no other rank is needed.
 Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
   BRAID_TRY(checkBytes(group_.rank(), bytes));
   if (kind == ArenaKind::Private)
     return allocatePrivate(roundUp(bytes, kAlignment));
   if (kind == ArenaKind::Flags)
     return allocateOnHost(flags_, bytes);
-  return allocateSymmetric(MemoryFrom::Default, bytes);
+  return allocateFrom(MemoryFrom::Ipc, bytes);
 }
 
-Result<std::vector<void *>> CudaMemory::allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
-                                                     ControlPlane &control) {
-  const SymmetricMemory *memory = BRAID_TRY(provider(from, control));
-  for (int64_t size : bytes)
-    BRAID_TRY(checkBytes(group_.rank(), size));
-  if (memory->isCollective())
-    return allocateTogether(from, bytes.vec(), control);
-  std::vector<void *> bases;
-  for (int64_t size : bytes)
-    bases.push_back(BRAID_TRY(allocateSymmetric(from, size)));
-  return bases;
-}
-
-Result<uint32_t> CudaMemory::addRegion(MemoryFrom from, int64_t bytes) {
+Result<void *> CudaMemory::allocateFrom(MemoryFrom from, int64_t bytes) {
+  BRAID_TRY(checkBytes(group_.rank(), bytes));
   Provided &memory = of(from);
-  const size_t size = roundUp(bytes, memory.provider->granularity());
-  return memory.pool.add(BRAID_TRY(memory.provider->allocate(size)), size);
-}
-
-Result<void *> CudaMemory::allocateSymmetric(MemoryFrom from, int64_t bytes) {
+  if (!memory.provider)
+    memory.provider = BRAID_TRY(makeVmmMemory(group_));
   const size_t size = roundUp(bytes, kAlignment);
-  BlockPool &pool = of(from).pool;
-  void *base = pool.allocate(size);
-  if (!base)
-    base = pool.allocateIn(BRAID_TRY(addRegion(from, bytes)), size);
+  void *base = memory.pool.allocate(size);
+  if (!base) {
+    const size_t region = roundUp(bytes, memory.provider->granularity());
+    void *added = BRAID_TRY(memory.provider->allocate(region));
+    base = memory.pool.allocateIn(memory.pool.add(added, region), size);
+  }
   return zeroed(base, size);
-}
-
-/// All ranks allocate the same block in regions that they added together; if any cannot, each adds
-/// regions. Their pools may differ, because one rank may still hold memory that another has
-/// released.
-Result<std::vector<void *>>
-CudaMemory::allocateTogether(MemoryFrom from, std::vector<int64_t> bytes, ControlPlane &control) {
-  BRAID_TRY(agreeOnSizes(from, bytes, control));
-  BlockPool &pool = of(from).pool;
-  std::vector<void *> bases;
-  std::string mine;
-  for (int64_t size : bytes) {
-    bases.push_back(pool.allocate(roundUp(size, kAlignment)));
-    const std::optional<BlockPool::Block> block = pool.find(bases.back());
-    mine += block ? fmt::format("{}:{} ", block->region, block->offset) : "none ";
-  }
-  const std::vector<std::string> ranks = BRAID_TRY(control.allGather(mine));
-  const bool isSame = llvm::all_of(ranks, [&](const std::string &other) { return other == mine; });
-  for (size_t i = 0; i < bases.size(); ++i) {
-    if (!isSame || !bases[i]) {
-      pool.release(bases[i]);
-      bases[i] =
-          pool.allocateIn(BRAID_TRY(addRegion(from, bytes[i])), roundUp(bytes[i], kAlignment));
-    }
-    BRAID_TRY(zeroed(bases[i], roundUp(bytes[i], kAlignment)));
-  }
-  return bases;
-}
-
-/// Sets each size to the maximum over all ranks.
-Status CudaMemory::agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes,
-                                ControlPlane &control) {
-  const std::string mine = fmt::format("{}:{}", name(from).str(), fmt::join(bytes, ":"));
-  for (const std::string &text : BRAID_TRY(control.allGather(mine))) {
-    HandleReader reader(text);
-    bool isRead = reader.next() == name(from);
-    for (int64_t &size : bytes) {
-      int64_t other = 0;
-      isRead = isRead && reader.read(other);
-      size = std::max(size, other);
-    }
-    if (!isRead)
-      return badInput("expected all ranks to allocate memory '{}', got '{}' from one",
-                      name(from).str(), text);
-  }
-  return Status::ok();
 }
 
 /// Peers map this memory, so it must not expose another program's data.
@@ -267,12 +171,10 @@ Result<std::string> CudaMemory::exportMemory(void *base) {
     return text(kFlags, *block,
                 fmt::format("{}:{}", region.bytes, BRAID_TRY(group_.exportMemory(region.address))));
   }
-  for (size_t from = 0; from < provided_.size(); ++from) {
-    const Provided &each = provided_[from];
+  for (const Provided &each : provided_)
     if (const auto block = each.pool.find(base))
-      return text(name(static_cast<MemoryFrom>(from)), *block,
+      return text(each.kind, *block,
                   BRAID_TRY(each.provider->exportMemory(each.pool.region(block->region).address)));
-  }
   return badInput("expected a symmetric allocation or flags to export");
 }
 
@@ -295,21 +197,13 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   return static_cast<char *>(region.base) + place.offset;
 }
 
-/// Returns null if this rank has no memory of this kind.
-SymmetricMemory *CudaMemory::named(llvm::StringRef kind) const {
-  for (size_t from = 0; from < provided_.size(); ++from)
-    if (kind == name(static_cast<MemoryFrom>(from)))
-      return provided_[from].provider.get();
-  return nullptr;
-}
-
 Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t peer,
                                                   llvm::StringRef handle) {
-  if (kind != kFlags) {
-    if (SymmetricMemory *provider = named(kind))
-      return Opened{BRAID_TRY(provider->open(peer, handle)), false};
+  for (const Provided &each : provided_)
+    if (kind == each.kind && each.provider)
+      return Opened{BRAID_TRY(each.provider->open(peer, handle)), each.provider.get()};
+  if (kind != kFlags)
     return badInput("expected a handle of memory that this rank has, too, got '{}'", kind.str());
-  }
   HandleReader reader(handle);
   size_t bytes = 0;
   if (!reader.read(bytes))
@@ -318,16 +212,13 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
   const bool isOurs = peer == group_.rank(); // which has registered it
   if (!isOurs)
     BRAID_TRY(registerWithGpu(base, bytes));
-  return Opened{base, !isOurs};
+  return Opened{base, nullptr, !isOurs};
 }
 
 /// Returns text such as "ipc:3 vmm:0 ": kinds of memory and numbers of regions.
 std::string CudaMemory::unusedMemory(bool isAll) {
   std::string text;
-  for (size_t from = 0; from < provided_.size(); ++from) {
-    Provided &each = provided_[from];
-    if (!each.provider || !each.provider->givesBack())
-      continue;
+  for (Provided &each : provided_) {
     each.named.clear();
     std::set<uint32_t> unused;
     for (uint32_t region : each.pool.unusedRegions()) {
@@ -335,7 +226,7 @@ std::string CudaMemory::unusedMemory(bool isAll) {
       if (!isAll && each.wereUnused.count(region) == 0)
         continue;
       each.named.push_back(region);
-      text += fmt::format("{}:{} ", name(static_cast<MemoryFrom>(from)).str(), region);
+      text += fmt::format("{}:{} ", each.kind.str(), region);
     }
     each.wereUnused = std::move(unused);
   }
@@ -354,8 +245,7 @@ void CudaMemory::closeUnused(int64_t peer, llvm::StringRef unused) {
     const auto found = opened_.find({kind.str(), peer, number});
     if (found == opened_.end())
       continue;
-    if (SymmetricMemory *provider = named(kind))
-      provider->close(found->second.base);
+    close(found->second);
     opened_.erase(found);
   }
 }
@@ -370,23 +260,23 @@ void CudaMemory::freeUnused() {
     }
 }
 
+void CudaMemory::close(const Opened &opened) {
+  if (opened.provider)
+    opened.provider->close(opened.base);
+  else if (opened.isRegistered)
+    cudaHostUnregister(opened.base);
+}
+
 void CudaMemory::closePeers() {
   for (const auto &[whose, region] : opened_)
-    if (region.isRegistered)
-      cudaHostUnregister(region.base);
+    close(region);
   opened_.clear();
-  for (const Provided &each : provided_)
-    if (each.provider)
-      each.provider->closePeers();
 }
 
 void CudaMemory::abandon() {
   std::lock_guard lock(mutex_);
   opened_.clear();
-  private_.clear();
   isAbandoned_ = true;
-  for (Provided &each : provided_)
-    (void)each.provider.release(); // leaks the provider and its memory
 }
 
 void CudaMemory::fillFlags(uint32_t value) {

@@ -24,20 +24,15 @@ namespace braid {
 /// All memory that a rank has allocated or opened. Call closePeers() before destroying it.
 class CudaMemory {
 public:
-  /// Creates the memory provider of the message library.
-  using MakeOfMessages =
-      std::function<Result<std::unique_ptr<SymmetricMemory>>(MemoryFrom, ControlPlane &control)>;
-
   /// The group owns the shared host memory.
-  CudaMemory(ProcessGroup &group, MakeOfMessages makeOfMessages);
+  explicit CudaMemory(ProcessGroup &group);
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
 
   /// Implements Device::allocate. Symmetric memory is CUDA IPC memory.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   /// Implements PeerMemory::allocateFrom.
-  Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
-                                           ControlPlane &control);
+  Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);
   /// Allocates host memory that the GPU writes and the host reads. fillFlags() does not change it.
   Result<void *> allocateReports(int64_t bytes);
   /// Implement Device::release, recycle and heldBytes. Regions are kept.
@@ -48,7 +43,7 @@ public:
   Result<std::string> exportMemory(void *base);
   /// Implements PeerMemory::open. The same handle of the same peer yields the same address.
   Result<void *> open(int64_t peer, const std::string &handle);
-  /// As in PeerMemory. Regions of host memory, and of providers that cannot free memory, are kept.
+  /// As in PeerMemory. Regions of host memory are kept.
   std::string unusedMemory(bool isAll);
   void closeUnused(int64_t peer, llvm::StringRef unused);
   void freeUnused();
@@ -65,10 +60,11 @@ private:
   static constexpr size_t kAlignment = 256;
   /// A provider of memory, and this rank's regions from it.
   struct Provided {
-    std::unique_ptr<SymmetricMemory> provider; ///< null until it is used
+    llvm::StringLiteral kind;                            ///< the first word of its handles
+    std::unique_ptr<SymmetricMemory> provider = nullptr; ///< null until it is used
     BlockPool pool{kAlignment};
-    std::set<uint32_t> wereUnused; ///< unused regions at the last unusedMemory()
-    std::vector<uint32_t> named;   ///< the regions that it named, to be freed
+    std::set<uint32_t> wereUnused = {}; ///< unused regions at the last unusedMemory()
+    std::vector<uint32_t> named = {};   ///< the regions that it named, to be freed
   };
   /// The header of a handle: its owner and its location.
   struct Place {
@@ -76,28 +72,23 @@ private:
     uint32_t region = 0;
     size_t offset = 0;
   };
+  /// Memory of a peer.
   struct Opened {
     void *base = nullptr;
-    bool isRegistered = false; ///< true if it is host memory registered with the GPU
+    /// null if it is host memory, which is registered with the GPU if it is a peer's
+    SymmetricMemory *provider = nullptr;
+    bool isRegistered = false;
   };
 
-  Provided &of(MemoryFrom from) { return provided_[static_cast<size_t>(from)]; }
+  Provided &of(MemoryFrom from) { return provided_[from == MemoryFrom::Vmm ? 1 : 0]; }
   Result<void *> zeroed(void *base, size_t bytes) const;
   Result<void *> allocatePrivate(size_t bytes);
-  Result<void *> allocateSymmetric(MemoryFrom from, int64_t bytes);
-  Result<uint32_t> addRegion(MemoryFrom from, int64_t bytes);
-  Result<std::vector<void *>> allocateTogether(MemoryFrom from, std::vector<int64_t> bytes,
-                                               ControlPlane &control);
-  Status agreeOnSizes(MemoryFrom from, std::vector<int64_t> &bytes, ControlPlane &control);
   Result<void *> allocateOnHost(BlockPool &pool, int64_t bytes);
-  SymmetricMemory *named(llvm::StringRef kind) const;
   Result<Opened> openRegion(llvm::StringRef kind, int64_t peer, llvm::StringRef handle);
-  Result<std::unique_ptr<SymmetricMemory>> make(MemoryFrom from, ControlPlane &control);
-  Result<SymmetricMemory *> provider(MemoryFrom from, ControlPlane &control);
+  static void close(const Opened &opened);
 
   ProcessGroup &group_;
-  const MakeOfMessages makeOfMessages_;
-  std::array<Provided, kMemories> provided_; ///< by MemoryFrom
+  std::array<Provided, 2> provided_{{{"ipc"}, {"vmm"}}};
   std::mutex mutex_; ///< guards flags_, which fillFlags() may read at any time
   BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< the group owns their regions
   std::unordered_map<void *, size_t> private_;        ///< sizes in bytes

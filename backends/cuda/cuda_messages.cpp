@@ -2,43 +2,25 @@
 
 #include "backends/cuda/cuda_messages.h"
 
-#include "ir/failure.h"
-
 namespace braid {
 
-Status CudaMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
-                               TransferMode mode) {
+Status CudaMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
   gpu_.enter();
-  return library_->openTeams(teams, control, mode);
-}
-
-/// NCCL's copy-engine transfers hung on some machines (with two ranks before 2.31.2, on any). They
-/// wait for a memory write that never comes, and no abort ends them, so this process cannot retry
-/// in another way. The job ends; streams that hang are left until the process ends.
-Status CudaMessages::tryConnections(TransferMode mode) {
-  constexpr std::chrono::milliseconds kTrial{10000};
-  if (mode.ctas.policy != CtaPolicy::Zero)
-    return Status::ok();
-  const std::chrono::milliseconds atMost = std::min(kTrial, gpu_.group.timeout() / 2);
-  if (drain_(atMost) || gpu_.group.isAborted())
-    return Status::ok();
-  return unsupported("--cta-policy zero: {}: its copy engines did not finish within {} "
-                     "ms",
-                     library_->describe(mode), atMost.count());
+  return library_->openTeams(teams, control);
 }
 
 void CudaMessages::group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) {
   if (gpu_.group.isAborted())
     return;
   const Issuing issuing(tracer_, stream, tag);
-  finish(stream, tag, library_->group(streams_.of(stream), messages, progress_.of(tag.plan).ctas));
+  finish(stream, tag, library_->group(streams_.of(stream), messages));
 }
 
 void CudaMessages::collective(uint32_t stream, Tag tag, const CollectiveArgs &args) {
   if (gpu_.group.isAborted())
     return;
   const Issuing issuing(tracer_, stream, tag);
-  finish(stream, tag, library_->collective(streams_.of(stream), args, progress_.of(tag.plan).ctas));
+  finish(stream, tag, library_->collective(streams_.of(stream), args));
 }
 
 /// After a group or a collective, the GPU reports the stream's progress. In a graph, a report takes

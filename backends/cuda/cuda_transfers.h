@@ -43,9 +43,8 @@ public:
   bool countsRuns() const override { return false; }
   bool offers(TransferMode) const override { return true; }
   ArenaKind arenaOfFlags(TransferMode mode) const override;
-  Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
-                                           ControlPlane &control) override {
-    return memory().allocateFrom(from, bytes, control);
+  Result<void *> allocateFrom(MemoryFrom from, int64_t bytes) override {
+    return memory().allocateFrom(from, bytes);
   }
   Result<std::string> exportMemory(void *base) override { return memory().exportMemory(base); }
   Result<void *> open(int64_t peer, const std::string &handle) override {

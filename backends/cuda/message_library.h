@@ -1,7 +1,6 @@
 //===- backends/cuda/message_library.h - libraries for messages between GPUs ------------------===//
 #pragma once
 
-#include "backends/cuda/memory/symmetric_memory.h"
 #include "runtime/execute/messages.h"
 
 #include <cuda_runtime.h>
@@ -17,18 +16,12 @@ class MessageLibrary {
 public:
   virtual ~MessageLibrary() = default;
   /// Implement Messages::openTeams and describe.
-  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
-                           TransferMode mode) = 0;
-  virtual std::string describe(TransferMode mode) = 0;
-  /// Implement Messages::group and collective on a stream, which may be in capture, with the
-  /// communicators that openTeams() has created for these `ctas`. A failure fails the job.
-  virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) = 0;
-  virtual Status collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) = 0;
-
-  /// Creates the library's memory: Nccl, which all ranks can access, or NcclRegistered. Collective;
-  /// blocks. Destroy it before close().
-  virtual Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(MemoryFrom from,
-                                                                   ControlPlane &control) = 0;
+  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
+  virtual std::string describe() = 0;
+  /// Implement Messages::group and collective on a stream, which may be in capture. A failure fails
+  /// the job.
+  virtual Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) = 0;
+  virtual Status collective(cudaStream_t stream, const CollectiveArgs &args) = 0;
 
   /// Returns an error that occurred in the background, or Ok. Callable from any thread.
   virtual Status error() = 0;

@@ -70,7 +70,6 @@ struct RegisteredPlan {
   /// waits for peer memory, or if there is no free slot for the counter.
   std::atomic<uint64_t> *begunRuns = nullptr;
   uint32_t users = 1;                    ///< number of registrations
-  Ctas ctas = {};                        ///< CTAs for its messages, from the last registration
   std::vector<nvtxStringHandle_t> names; ///< the name of each origin, for profilers
   WaitingKernels waiting;
   LaunchLimits limits;                        ///< for runs that Braid issues

@@ -10,26 +10,12 @@ namespace braid::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-namespace {
-
-Config configOf(Ctas ctas) {
-  Config config;
-  config.blocking = 0;
-  if (ctas.count != 0)
-    config.minCTAs = config.maxCTAs = ctas.count;
-  if (ctas.policy != CtaPolicy::Default)
-    config.ctaPolicy = ctas.policy == CtaPolicy::Zero ? kZero : kEfficiency;
-  return config;
-}
-
-} // namespace
-
 Result<std::unique_ptr<Communicator>> Communicator::create(const Library &library,
                                                            const UniqueId &id, int position,
-                                                           int members, Ctas ctas,
-                                                           const Patience &patience) {
+                                                           int members, const Patience &patience) {
   std::unique_ptr<Communicator> made(new Communicator(library, patience));
-  Config config = configOf(ctas);
+  Config config;
+  config.blocking = 0;
   Comm *comm = nullptr;
   const Code code = library.call.CommInitRankConfig(&comm, members, id, position, &config);
   made->comm_ = comm;

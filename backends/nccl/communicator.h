@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backends/nccl/nccl_library.h"
-#include "runtime/execute/transfer_mode.h"
 
 #include <atomic>
 #include <chrono>
@@ -21,10 +20,9 @@ struct Patience {
 class Communicator {
 public:
   /// Creates the communicator of member `position` of `members`. Collective: blocks until all
-  /// members have made this call. All members must pass the same `ctas`, whose policy the library
-  /// must support.
+  /// members have made this call.
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
-                                                      int position, int members, Ctas ctas,
+                                                      int position, int members,
                                                       const Patience &patience);
   /// Releases nothing: call close() or abort() first.
   ~Communicator() = default;

@@ -52,13 +52,7 @@ struct Config {
   int nvlsCTAs = kUndefined;
 };
 
-constexpr int kEfficiency = 1; ///< NCCL_CTA_POLICY_EFFICIENCY, of 2.27
-constexpr int kZero = 2;       ///< NCCL_CTA_POLICY_ZERO, of 2.28.3
-
-struct Comm;   ///< ncclComm
-struct Window; ///< ncclWindow
-
-constexpr int kSymmetricWindow = 1; ///< NCCL_WIN_COLL_SYMMETRIC
+struct Comm; ///< ncclComm
 
 /// Entry points without the prefix `nccl`: NAME(result, name, arguments).
 #define BRAID_NCCL_FUNCTIONS(NAME)                                                                 \
@@ -79,24 +73,12 @@ constexpr int kSymmetricWindow = 1; ///< NCCL_WIN_COLL_SYMMETRIC
   NAME(Code, ReduceScatter, (const void *, void *, size_t, Type, Operator, Comm *, cudaStream_t))  \
   NAME(Code, AllReduce, (const void *, void *, size_t, Type, Operator, Comm *, cudaStream_t))      \
   NAME(Code, Broadcast, (const void *, void *, size_t, Type, int, Comm *, cudaStream_t))           \
-  NAME(Code, Reduce, (const void *, void *, size_t, Type, Operator, int, Comm *, cudaStream_t))    \
-  NAME(Code, MemAlloc, (void **, size_t))                                                          \
-  NAME(Code, MemFree, (void *))                                                                    \
-  NAME(Code, CommRegister, (Comm *, void *, size_t, void **))                                      \
-  NAME(Code, CommDeregister, (Comm *, void *))
-
-/// Entry points for windows, from 2.27 on, and for their peer addresses, from 2.29 on; null in an
-/// older library.
-#define BRAID_NCCL_WINDOW_FUNCTIONS(NAME)                                                          \
-  NAME(Code, CommWindowRegister, (Comm *, void *, size_t, Window **, int))                         \
-  NAME(Code, CommWindowDeregister, (Comm *, Window *))                                             \
-  NAME(Code, GetPeerDevicePointer, (Window *, size_t, int, void **))
+  NAME(Code, Reduce, (const void *, void *, size_t, Type, Operator, int, Comm *, cudaStream_t))
 
 /// The library's functions, as members named without the prefix.
 struct Functions {
 #define BRAID_NCCL_MEMBER(Result, Name, Arguments) Result(*Name) Arguments = nullptr;
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_MEMBER)
-  BRAID_NCCL_WINDOW_FUNCTIONS(BRAID_NCCL_MEMBER)
 #undef BRAID_NCCL_MEMBER
 };
 

@@ -33,14 +33,12 @@ uint32_t queuesAskedFor() {
   return isNumber ? std::clamp(queues, 1u, 32u) : 1;
 }
 
-/// Returns "error", or "version" (2.28.3), "number" (22803) and "file".
+/// Returns "error", or "version" (2.28.3) and "file".
 BackendFacts ncclFacts() {
   const Result<const nccl::Library *> library = nccl::Library::load();
   if (!library)
     return {{"error", library.status().message()}};
-  return {{"version", nccl::versionText((*library)->version)},
-          {"number", std::to_string((*library)->version)},
-          {"file", (*library)->file}};
+  return {{"version", nccl::versionText((*library)->version)}, {"file", (*library)->file}};
 }
 
 /// As joinCuda(), with support for Plans that send messages.

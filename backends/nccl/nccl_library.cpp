@@ -55,12 +55,9 @@ Result<Opened> find() {
 Result<Library> read(const Opened &opened) {
   Library library;
   library.file = opened.name;
-  EntryPoints found(opened.handle), optional = found;
+  EntryPoints found(opened.handle);
 #define BRAID_NCCL_FIND(Result, Name, Arguments) found.find("nccl" #Name, library.call.Name);
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_FIND)
-#undef BRAID_NCCL_FIND
-#define BRAID_NCCL_FIND(Result, Name, Arguments) optional.find("nccl" #Name, library.call.Name);
-  BRAID_NCCL_WINDOW_FUNCTIONS(BRAID_NCCL_FIND)
 #undef BRAID_NCCL_FIND
   if (library.call.GetVersion) {
     library.file = fileOf(reinterpret_cast<const void *>(library.call.GetVersion), opened.name);

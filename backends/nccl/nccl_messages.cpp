@@ -2,7 +2,6 @@
 
 #include "backends/nccl/nccl_messages.h"
 
-#include "ir/counted.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
@@ -93,63 +92,20 @@ NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
   };
 }
 
-Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
-                               TransferMode mode) {
+Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) {
   std::lock_guard lock(shared_->calls);
   if (!library_)
     BRAID_TRY(load(control));
   all_.resize(static_cast<size_t>(control.size()));
   std::iota(all_.begin(), all_.end(), 0);
-  std::vector<Team> opened = {all_};
-  llvm::append_range(opened, teams);
-  BRAID_TRY(checkVersion(opened, mode.ctas.policy));
-  for (const Team &team : opened)
-    BRAID_TRY(open(team, mode.ctas, control));
-  for (const Team &team : opened)
-    BRAID_TRY(registerWith(team, mode));
+  BRAID_TRY(open(all_, control));
+  for (const Team &team : teams)
+    BRAID_TRY(open(team, control));
   return Status::ok();
 }
 
-/// A library that is too old for an option ignores it or hangs, so the version is checked first.
-Status NcclMessages::checkVersion(llvm::ArrayRef<Team> teams, CtaPolicy policy) const {
-  constexpr int kHasEfficiency = 22703, kHasZero = 22803, kHasZeroForTwo = 23102;
-  const bool isForTwo = llvm::any_of(teams, [](const Team &team) { return team.size() == 2; });
-  const int least = policy == CtaPolicy::Default      ? 0
-                    : policy == CtaPolicy::Efficiency ? kHasEfficiency
-                    : isForTwo                        ? kHasZeroForTwo
-                                                      : kHasZero;
-  if (library_->version >= least)
-    return Status::ok();
-  return unsupported("--cta-policy {}: expected NCCL {} or later{}, got {} from {}; "
-                     "BRAID_NCCL_LIBRARY may name the file",
-                     name(policy), versionText(least),
-                     least == kHasZeroForTwo ? ", for two ranks hang before" : "",
-                     versionText(library_->version), library_->file);
-}
-
-/// Returns null if no memory of this kind was requested, or if it no longer exists.
-std::shared_ptr<OwnMemory> NcclMessages::memoryFrom(MemoryFrom from) const {
-  const auto found = memories_.find(from);
-  return found == memories_.end() ? nullptr : found->second.lock();
-}
-
-/// All members call this in the same order of teams, which rules out circular waits.
-Status NcclMessages::registerWith(const Team &team, TransferMode mode) {
-  const std::shared_ptr<OwnMemory> memory = memoryFrom(mode.memory);
-  if (!memory || !llvm::is_contained(team, rank_))
-    return Status::ok();
-  return memory->registerWith(*BRAID_TRY(of(team, mode.ctas)));
-}
-
-std::string NcclMessages::describe(TransferMode mode) {
-  const std::shared_ptr<OwnMemory> memory = memoryFrom(mode.memory);
-  const char *noun = mode.memory == MemoryFrom::Nccl ? "window" : "registered buffer";
-  return fmt::format("NCCL {}: messages from {}, {} CTAs, CTA policy {}",
-                     versionText(library_->version),
-                     memory ? counted(static_cast<int64_t>(memory->count()), noun)
-                            : "buffers that it does not know",
-                     mode.ctas.count ? std::to_string(mode.ctas.count) : "its own choice of",
-                     name(mode.ctas.policy));
+std::string NcclMessages::describe() {
+  return fmt::format("NCCL {}", versionText(library_->version));
 }
 
 /// Fails on all ranks unless every rank has a library: otherwise the others would wait for a rank
@@ -168,8 +124,8 @@ Status NcclMessages::load(ControlPlane &control) {
 
 /// The first member creates the unique id with which the members find each other. If it fails, it
 /// tells all members, because they wait for the id.
-Status NcclMessages::open(const Team &team, Ctas ctas, ControlPlane &control) {
-  if (shared_->communicators.count({team, ctas}))
+Status NcclMessages::open(const Team &team, ControlPlane &control) {
+  if (shared_->communicators.count(team))
     return Status::ok();
   UniqueId id = {};
   std::string mine;
@@ -189,25 +145,25 @@ Status NcclMessages::open(const Team &team, Ctas ctas, ControlPlane &control) {
     const std::string bytes = llvm::fromHex(number);
     std::memcpy(id.bytes, bytes.data(), sizeof(id.bytes));
     made = BRAID_TRY(Communicator::create(*library_, id, positionOf(team, rank_),
-                                          static_cast<int>(team.size()), ctas, patience_));
+                                          static_cast<int>(team.size()), patience_));
   }
-  shared_->communicators[{team, ctas}] = std::move(made);
+  shared_->communicators[team] = std::move(made);
   return Status::ok();
 }
 
-Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team, Ctas ctas) const {
+Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team) const {
   if (shared_->isAborted)
     return peerFailed("NCCL: the job has failed");
-  const auto found = shared_->communicators.find({team.vec(), ctas});
+  const auto found = shared_->communicators.find(team.vec());
   if (found == shared_->communicators.end() || !found->second)
     return Status(StatusCode::Internal,
                   fmt::format("NCCL: team [{}] was not opened", fmt::join(team, ", ")));
   return found->second.get();
 }
 
-Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) {
+Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) {
   std::lock_guard lock(shared_->calls);
-  const Communicator *all = BRAID_TRY(of(all_, ctas));
+  const Communicator *all = BRAID_TRY(of(all_));
   Group group(library_->call, *all);
   for (const MessageArgs &m : messages) {
     const Type type = typeOf(m.dtype);
@@ -221,9 +177,9 @@ Status NcclMessages::group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> mess
   return group.end();
 }
 
-Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) {
+Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args) {
   std::lock_guard lock(shared_->calls);
-  const Communicator *team = BRAID_TRY(of(args.team, ctas));
+  const Communicator *team = BRAID_TRY(of(args.team));
   const Functions &call = library_->call;
   const Type type = typeOf(args.dtype);
   const Operator op = operatorOf(args);
@@ -269,18 +225,6 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
               "ncclRecv");
   }
   return group.end();
-}
-
-Result<std::unique_ptr<SymmetricMemory>> NcclMessages::symmetricMemory(MemoryFrom from,
-                                                                       ControlPlane &control) {
-  BRAID_TRY(openTeams({}, control, {}));
-  std::lock_guard lock(shared_->calls);
-  std::shared_ptr<OwnMemory> memory = memoryFrom(from);
-  if (!memory)
-    memory = BRAID_TRY(OwnMemory::create(*library_, from));
-  memories_[from] = memory;
-  return makeMemory(*library_, *BRAID_TRY(of(all_, {})), {shared_->calls, shared_->isAborted}, from,
-                    memory);
 }
 
 /// A call in progress reports its error itself.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cuda/message_library.h"
-#include "backends/nccl/nccl_memory.h"
+#include "backends/nccl/communicator.h"
 
 #include <map>
 #include <memory>
@@ -14,31 +14,25 @@ namespace braid::nccl {
 /// group that has ended, and ranks hung when two threads made such queries at once. So calls
 /// exclude each other, and the watchdog does not wait for a call of the host thread.
 ///
-/// There is one communicator for each team of this rank and each choice of CTAs; groups use those
-/// of all ranks.
+/// There is one communicator for each team of this rank; groups use that of all ranks.
 class NcclMessages final : public MessageLibrary {
 public:
   /// Loads the library when teams are first opened. The library must outlive this object.
   using Loader = std::function<Result<const Library *>()>;
   NcclMessages(Loader load, int64_t rank, Patience patience);
 
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override;
-  std::string describe(TransferMode mode) override;
-  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages, Ctas ctas) override;
-  Status collective(cudaStream_t stream, const CollectiveArgs &args, Ctas ctas) override;
-  Result<std::unique_ptr<SymmetricMemory>> symmetricMemory(MemoryFrom from,
-                                                           ControlPlane &control) override;
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
+  std::string describe() override;
+  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) override;
+  Status collective(cudaStream_t stream, const CollectiveArgs &args) override;
   Status error() override;
   void abort() override;
   Status close(std::chrono::milliseconds atMost) override;
 
 private:
   Status load(ControlPlane &control);
-  Status checkVersion(llvm::ArrayRef<Team> teams, CtaPolicy policy) const;
-  Status open(const Team &team, Ctas ctas, ControlPlane &control);
-  Status registerWith(const Team &team, TransferMode mode);
-  std::shared_ptr<OwnMemory> memoryFrom(MemoryFrom from) const;
-  Result<const Communicator *> of(llvm::ArrayRef<int64_t> team, Ctas ctas) const;
+  Status open(const Team &team, ControlPlane &control);
+  Result<const Communicator *> of(llvm::ArrayRef<int64_t> team) const;
   Status exchange(const Communicator &communicator, cudaStream_t stream,
                   const CollectiveArgs &args) const;
 
@@ -47,7 +41,7 @@ private:
     /// Held during calls, including queries for errors, which change the communicator.
     std::timed_mutex calls;
     /// Null if this rank is not a member.
-    std::map<std::pair<Team, Ctas>, std::unique_ptr<Communicator>> communicators;
+    std::map<Team, std::unique_ptr<Communicator>> communicators;
     std::atomic<bool> isAborted{false}, isAbortDone{false};
   };
 
@@ -56,8 +50,7 @@ private:
   const int64_t rank_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   Patience patience_;
-  Team all_;                                                ///< all ranks of the mesh
-  std::map<MemoryFrom, std::weak_ptr<OwnMemory>> memories_; ///< results of symmetricMemory()
+  Team all_; ///< all ranks of the mesh
 };
 
 } // namespace braid::nccl

@@ -17,8 +17,7 @@
 
 namespace braid {
 
-Result<std::vector<void *>> PeerMemory::allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t>,
-                                                     ControlPlane &) {
+Result<void *> PeerMemory::allocateFrom(MemoryFrom from, int64_t) {
   return unsupported("this backend has no memory '{}'", name(from));
 }
 
@@ -46,7 +45,6 @@ public:
 
 private:
   Status allocate();
-  Status allocateReachable();
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   Status share();
   Hello hello() const;
@@ -86,39 +84,19 @@ Status Binder::bind() {
 }
 
 Result<void *> Binder::allocate(ArenaKind kind, int64_t bytes) {
-  Result<void *> arena = device_.allocate(kind, bytes);
+  const bool isChosen = kind == ArenaKind::Symmetric && transferMode_.memory != MemoryFrom::Default;
+  Result<void *> arena =
+      isChosen ? peers_->allocateFrom(transferMode_.memory, bytes) : device_.allocate(kind, bytes);
   if (arena)
     prepared_->arenas_.push_back(*arena);
   return arena;
 }
 
-/// Allocates the flags and the memory that peers access.
-Status Binder::allocateReachable() {
-  const ArenaKind ofFlags =
-      sendsMessages() ? ArenaKind::Private : peers_->arenaOfFlags(transferMode_);
-  const bool isDefault = transferMode_.memory == MemoryFrom::Default;
-  const bool areFlagsThere = !isDefault && ofFlags == ArenaKind::Symmetric;
-  if (!sendsMessages() && !areFlagsThere)
-    prepared_->flags_ = static_cast<char *>(BRAID_TRY(allocate(ofFlags, flagBytes())));
-  if (isDefault) {
-    symmetric_ =
-        static_cast<char *>(BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes)));
-    return Status::ok();
-  }
-  std::vector<int64_t> bytes = {plan_.symmetricBytes};
-  if (areFlagsThere)
-    bytes.push_back(flagBytes());
-  const std::vector<void *> arenas =
-      BRAID_TRY(peers_->allocateFrom(transferMode_.memory, bytes, control_));
-  llvm::append_range(prepared_->arenas_, arenas);
-  symmetric_ = static_cast<char *>(arenas.front());
-  if (areFlagsThere)
-    prepared_->flags_ = static_cast<char *>(arenas.back());
-  return Status::ok();
-}
-
 Status Binder::allocate() {
-  BRAID_TRY(allocateReachable());
+  if (!sendsMessages())
+    prepared_->flags_ =
+        static_cast<char *>(BRAID_TRY(allocate(peers_->arenaOfFlags(transferMode_), flagBytes())));
+  symmetric_ = static_cast<char *>(BRAID_TRY(allocate(ArenaKind::Symmetric, plan_.symmetricBytes)));
   void *device = BRAID_TRY(allocate(ArenaKind::Private, plan_.deviceBytes));
   BRAID_TRY(device_.reserveStreams(static_cast<uint32_t>(plan_.streams.size())));
   prepared_->firstEvent_ = BRAID_TRY(device_.createEvents(plan_.events));
@@ -221,9 +199,8 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
 /// All ranks open the teams of all ranks in the same order, so a mismatch is detected before it can
 /// deadlock. If no rank sends messages, no library is needed.
 Status Binder::openTeams() {
-  const bool areInWindows = sendsMessages() && transferMode_.memory == MemoryFrom::Nccl;
   const std::string mine =
-      (plan_.groups.empty() ? "" : kHasGroups.str()) + encodeCollectives(plan_, areInWindows);
+      (plan_.groups.empty() ? "" : kHasGroups.str()) + encodeCollectives(plan_);
   std::vector<std::string> all = BRAID_TRY(control_.allGather(mine));
   const bool hasAny = llvm::any_of(all, [](const std::string &text) { return !text.empty(); });
   if (!hasAny && !sendsMessages())
@@ -239,7 +216,7 @@ Status Binder::openTeams() {
         "rank {}: expected a backend that sends messages, because other ranks have some "
         "for another host",
         plan_.rank);
-  Status opened = prepared_->messages_->openTeams(teams, control_, transferMode_);
+  Status opened = prepared_->messages_->openTeams(teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
              ? opened.annotated(
@@ -268,9 +245,7 @@ Status Binder::connect() {
     if (isWhole(plan_.commands[i].kind))
       prepared_->issue(i, plan_.commands[i]);
   bases = before;
-  Status status = prepared_->messages_->tryConnections(transferMode_);
-  if (status.isOk())
-    status = device_.synchronize();
+  Status status = device_.synchronize();
   device_.release(standIn);
   return status;
 }
@@ -400,12 +375,10 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
   return peers ? freeUnused(*peers, control, ofPeers) : Status::ok();
 }
 
-/// Ranks with different kinds of memory or connections would make different collective calls.
+/// Ranks with different kinds of memory could not open each other's.
 static std::string encode(TransferMode mode, const Compute &compute) {
   return encodeChoices({{"reproducible", compute.isReproducible() ? "yes" : "no"},
-                        {"memory", name(mode.memory).str()},
-                        {"ctas", std::to_string(mode.ctas.count)},
-                        {"cta-policy", name(mode.ctas.policy).str()}});
+                        {"memory", name(mode.memory).str()}});
 }
 
 Status giveBack(Device &device, ControlPlane &control) {
@@ -419,22 +392,13 @@ Status giveBack(Device &device, ControlPlane &control) {
 /// Returns Unsupported, with the reason, if the device lacks a capability that the Plan needs.
 static Status checkCapabilities(const Plan &plan, Device &device, TransferMode mode) {
   const bool sends = plan.transport == Transport::Messages;
-  const bool hasMemoryToSend = mode.memory == MemoryFrom::Default ||
-                               mode.memory == MemoryFrom::Nccl ||
-                               mode.memory == MemoryFrom::NcclRegistered;
   const PeerMemory *peers = device.peerMemory();
   const auto between = device.messages() ? std::nullopt : firstBetweenHosts(plan);
   const std::pair<bool, std::string> refusals[] = {
-      {mode.ctas != Ctas() && !plan.mayHaveMessages(),
-       fmt::format("{}: expected transport=messages", mode.ctas.count ? "ctas" : "cta-policy")},
-      {mode.memory == MemoryFrom::NcclRegistered && !sends,
-       "memory=nccl-registered: expected transport=messages"},
-      {mode.ctas.policy == CtaPolicy::Zero && mode.memory != MemoryFrom::Nccl,
-       "cta-policy=zero: expected memory=nccl, because copy engines need windows"},
       {sends && !device.messages(), "expected a backend that sends messages"},
-      {sends && !(mode.movesAs(TransferMode()) && hasMemoryToSend),
-       "expected no choice of who copies and who signals, and no memory but that of NCCL: messages "
-       "are sent"},
+      {sends && mode != TransferMode(),
+       "expected no choice of who copies, who signals and which memory peers reach: messages are "
+       "sent"},
       {!sends && !peers, "expected a backend with memory that peers reach"},
       {between.has_value(),
        between ? fmt::format("{}: ranks {} and {} are on different hosts: expected a backend that "

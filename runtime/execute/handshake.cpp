@@ -217,11 +217,8 @@ Status compareChoices(const std::vector<std::string> &texts) {
 
 //===- Collectives ----------------------------------------------------------------------------===//
 
-std::string encodeCollectives(const Plan &plan, bool areInWindows) {
+std::string encodeCollectives(const Plan &plan) {
   std::string text;
-  const auto placeOf = [&](const Range &range) {
-    return plan.buffers[range.buffer].offset + range.offset;
-  };
   for (const Command &command : plan.commands) {
     if (command.kind != CommandKind::Collective)
       continue;
@@ -230,12 +227,9 @@ std::string encodeCollectives(const Plan &plan, bool areInWindows) {
     const std::string root = c.root < 0 ? "" : fmt::format(" root {}", c.root);
     std::string where = describeOrigin(plan, command.origin);
     std::replace(where.begin(), where.end(), '\n', ' ');
-    const std::string places = areInWindows ? fmt::format(", in windows from byte {} to byte {}",
-                                                          placeOf(c.src), placeOf(c.dst))
-                                            : "";
-    text += fmt::format("{}\t{}{} of {} from {} to {} bytes{}{}\t{}\n", fmt::join(c.team, " "),
+    text += fmt::format("{}\t{}{} of {} from {} to {} bytes{}\t{}\n", fmt::join(c.team, " "),
                         name(c.kind).str(), by, name(c.dtype).str(), c.src.bytes, c.dst.bytes, root,
-                        places, where);
+                        where);
   }
   return text;
 }

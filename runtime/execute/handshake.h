@@ -58,9 +58,8 @@ std::string encodeChoices(const std::vector<Choice> &choices);
 /// BadInput for the first choice that differs, naming the ranks of each value.
 Status compareChoices(const std::vector<std::string> &texts);
 
-/// Encodes the collectives of a rank, in issue order. If `areInWindows`, operands must have the
-/// same place on all members, because a library applies this rank's offsets to peers.
-std::string encodeCollectives(const Plan &plan, bool areInWindows = false);
+/// Encodes the collectives of a rank, in issue order.
+std::string encodeCollectives(const Plan &plan);
 /// Compares all ranks' encodeCollectives() and returns their teams, each once, in an order that is
 /// the same on all ranks. Fails with BadInput for the first collective of a team that differs
 /// between members, naming the members of each variant.

@@ -4,7 +4,6 @@
 #include "api/status.h"
 #include "runtime/execute/control_plane.h"
 #include "runtime/execute/tag.h"
-#include "runtime/execute/transfer_mode.h"
 
 namespace braid {
 
@@ -42,21 +41,15 @@ public:
   // -- While preparing. --
 
   /// Creates what these teams, and groups among all ranks, need and do not have yet. Collective:
-  /// all ranks call it with the same teams in the same order, members or not. Blocks. Plans
-  /// registered with this `mode` use it, with memory that must exist by the time of this call.
-  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control,
-                           TransferMode mode = {}) = 0;
+  /// all ranks call it with the same teams in the same order, members or not. Blocks.
+  virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
 
   /// True if openTeams() leaves work to the first operation of each kind and size, which must then
   /// not be part of a run.
   virtual bool connectsLater() const { return true; }
 
-  /// Called after the first operations have been issued. Blocks until they are complete if this
-  /// mode may hang. Fails with Unsupported if they hang; the job has then ended.
-  virtual Status tryConnections(TransferMode) { return Status::ok(); }
-
-  /// Describes the library and options of this mode: "NCCL 2.28.9, 8 CTAs". May be empty.
-  virtual std::string describe(TransferMode) const { return ""; }
+  /// Names the library and its version: "NCCL 2.28.9". May be empty.
+  virtual std::string describe() const { return ""; }
 
   // -- Issuing. --
 

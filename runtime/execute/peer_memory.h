@@ -60,11 +60,9 @@ public:
   /// Returns a handle for a peer's open(). `base` is from Device::allocate(Symmetric or Flags). The
   /// handle of a base does not change until the base is recycled.
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// As Device::allocate(Symmetric), once for each of `bytes`, but from another provider than the
-  /// default. Collective: all ranks pass the same `from` and equally many sizes. Blocks. Fails with
-  /// Unsupported, on all ranks, if one of them lacks such memory.
-  virtual Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
-                                                   ControlPlane &control);
+  /// As Device::allocate(Symmetric), from a provider. Fails with Unsupported if there is no such
+  /// memory here.
+  virtual Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);
   /// Returns the address at which this rank's device accesses the memory that `peer` exported.
   /// Valid until the peer's memory is recycled, or the device destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;

@@ -11,15 +11,13 @@ namespace {
 // Indexed by the values of the enums.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
-constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm", "nccl", "nccl-registered"};
-constexpr const char *kCtaPolicy[] = {"default", "efficiency", "zero"};
+constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm"};
 
 } // namespace
 
 llvm::StringRef name(CopyBy by) { return kCopyBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(SignalBy by) { return kSignalBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(MemoryFrom from) { return kMemoryFrom[static_cast<size_t>(from)]; }
-llvm::StringRef name(CtaPolicy policy) { return kCtaPolicy[static_cast<size_t>(policy)]; }
 std::optional<CopyBy> copyByFromName(llvm::StringRef name) {
   return enumFromName(name, CopyBy::Kernel);
 }

@@ -35,8 +35,8 @@ std::string Specializer::str(const View &view) {
 //===- The walk -------------------------------------------------------------------------------===//
 
 Specializer::Specializer(const Program &program, int64_t rank, Diagnostics &diags,
-                         Transport transport, Operands operands)
-    : program_(program), diags_(diags), operands_(operands) {
+                         Transport transport)
+    : program_(program), diags_(diags) {
   plan_.program = program.name();
   plan_.sourceName = diags.fileName();
   plan_.text = braid::str(program);
@@ -500,8 +500,8 @@ void Specializer::markOverlaps() {
 }
 
 Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,
-                        Transport transport, Operands operands) {
-  return Specializer(program, rank, diags, transport, operands).run();
+                        Transport transport) {
+  return Specializer(program, rank, diags, transport).run();
 }
 
 } // namespace braid

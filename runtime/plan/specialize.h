@@ -14,15 +14,13 @@ namespace braid {
 /// `transport` applies to ranks of one host; ranks of different hosts send messages. Over peer
 /// memory, a collective becomes copies, signals and awaits among the members, and sums in team
 /// order, but stays whole if its team is on several hosts. P2p nodes between which this rank issues
-/// nothing form one group of messages; plan.h describes the commands around it. `operands` applies
-/// to collectives over messages. Fails with Unsupported if a GEMM would store its result at a peer
-/// that is reached by messages.
+/// nothing form one group of messages; plan.h describes the commands around it. Fails with
+/// Unsupported if a GEMM would store its result at a peer that is reached by messages.
 ///
 /// Buffers are placed in their arena in the order of allocation, aligned to 256 bytes. Memory of a
 /// deallocated device buffer is reused only by a buffer allocated later on the same stream, so
 /// stream order alone makes the reuse safe; symmetric memory is never reused.
 Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,
-                        Transport transport = Transport::PeerMemory,
-                        Operands operands = Operands::Anywhere);
+                        Transport transport = Transport::PeerMemory);
 
 } // namespace braid

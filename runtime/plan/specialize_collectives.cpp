@@ -30,32 +30,18 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
   const bool isMember = llvm::is_contained(collective.team, plan_.rank);
   if (!isMember || (collective.src.bytes == 0 && collective.dst.bytes == 0))
     return true;
-  if (!(isWhole ? emitWhole(op, std::move(collective)) : exchange(op, collective)))
+  if (isWhole)
+    emitWhole(op, std::move(collective));
+  else if (!exchange(op, collective))
     return false;
   request.event = eventBehind(current_);
   return true;
 }
 
-bool Specializer::emitWhole(const CollectiveOp &op, PlanCollective collective) {
-  const Range dst = collective.dst, src = collective.src;
-  const bool isMoved =
-      plan_.transport == Transport::Messages && operands_ == Operands::InSymmetricArena;
-  auto moveIntoArena = [&](llvm::StringRef name, Range &range) {
-    return isSymmetric(range) || scratch(op, name, range.bytes, range);
-  };
-  if (isMoved && !(moveIntoArena("collective_source", collective.src) &&
-                   moveIntoArena("collective_result", collective.dst)))
-    return false;
-  const bool hasResult = collective.kind != CollectiveKind::Reduce || plan_.rank == collective.root;
-  const Range used = collective.src, made = collective.dst;
+void Specializer::emitWhole(const CollectiveOp &op, PlanCollective collective) {
   const auto number = static_cast<uint32_t>(plan_.collectives.size());
   plan_.collectives.push_back(std::move(collective));
-  if (used.buffer != src.buffer)
-    copyHere(op, used, src);
   emitInOrder({.kind = CommandKind::Collective, .origin = originOf(op), .collective = number});
-  if (made.buffer != dst.buffer && hasResult)
-    copyHere(op, dst, made);
-  return true;
 }
 
 bool Specializer::staysWhole(const PlanCollective &collective) const {

@@ -22,8 +22,7 @@ namespace braid {
 /// trips would repeat it.
 class Specializer : public OpVisitor<Specializer, bool> {
 public:
-  Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport,
-              Operands operands);
+  Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport);
 
   Result<Plan> run();
 
@@ -92,7 +91,7 @@ private:
   void issueGroup(llvm::ArrayRef<Posted> posted);
   void emitInOrder(Command command);
   bool staysWhole(const PlanCollective &collective) const;
-  bool emitWhole(const CollectiveOp &op, PlanCollective collective);
+  void emitWhole(const CollectiveOp &op, PlanCollective collective);
   bool collectiveOf(const CollectiveOp &op, PlanCollective &collective);
   bool checkCounts(const CollectiveOp &op, const PlanCollective &collective);
   bool exchange(const CollectiveOp &op, const PlanCollective &collective);
@@ -125,7 +124,6 @@ private:
 
   const Program &program_;
   Diagnostics &diags_;
-  const Operands operands_;
   Plan plan_;
   Status unsupported_;
   size_t steps_ = 0;

@@ -11,10 +11,4 @@ enum class Transport : uint8_t {
   Messages,   ///< by groups of sends and receives, and by collectives
 };
 
-/// The memory that collectives read and write if they stay whole.
-enum class Operands : uint8_t {
-  Anywhere,
-  InSymmetricArena, ///< which is a window; tensors elsewhere are copied into it and back
-};
-
 } // namespace braid

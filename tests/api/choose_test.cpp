@@ -206,17 +206,6 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
   EXPECT_EQ(collectives[false].size(), 4u) << "chunks and transfer modes";
   EXPECT_GT(all[true], 4);
   EXPECT_GT(all[false], all[true]) << "protocols, and transfer modes";
-  // Knobs of messages are for candidates that send messages; each of these has them.
-  for (const char *knobs : {"ctas=4", "memory=nccl;cta-policy=zero", "memory=nccl-registered"}) {
-    const Configuration given = of(knobs);
-    const auto sending = firstFor(text, given, kBoth, modes);
-    EXPECT_GT(sending.size(), 4u);
-    for (const Candidate &each : sending) {
-      EXPECT_EQ(transportOf(each, kBoth[0]), Transport::Messages) << each.str();
-      EXPECT_EQ(transferModeOf(each), transferModeOf(given)) << each.str();
-    }
-  }
-  EXPECT_FALSE(firstFor(text, of("ctas=4")).empty()) << "which are then refused by name";
 }
 
 /// A ring's sums have other bits.

@@ -67,7 +67,7 @@ DoctorsMachine::DoctorsMachine()
             {"1.access.0", "1"},
             {"cublaslt file", "/usr/lib/libcublasLt.so.13"},
             {"cublaslt version", "130100"}}),
-      nccl({{"version", "2.31.2"}, {"number", "23102"}, {"file", "/usr/lib/libnccl.so.2"}}),
+      nccl({{"version", "2.31.2"}, {"file", "/usr/lib/libnccl.so.2"}}),
       limits({.openFiles = 65536, .addressBytes = {}}),
       sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}), disk(doctor::Space{kGiB, kGiB}) {
   for (const char *address : {"0000:18:00.0", "0000:2a:00.0"}) {

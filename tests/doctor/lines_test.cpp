@@ -115,12 +115,6 @@ const std::vector<Case> &cases() {
          ill.variables["BRAID_NCCL_LIBRARY"] = "/x";
        },
        {"NCCL: expected a library in /x"}},
-      {"nccl.zero-sm",
-       [](M &ill) {
-         ill.nccl["number"] = "23100";
-         ill.nccl["version"] = "2.31.0";
-       },
-       {"NCCL 2.31.0"}},
       // -- Devices. --
       {"compute-mode.prohibited",
        [](M &ill) { ill.ofDevice[1]["compute_mode"] = "2"; },

@@ -15,12 +15,9 @@ import time
 from gpu_commands import Command, Stopped
 
 PROGRAM = "gpu_runs"
-# `apart`: a property that only its runs have. If the first run of a batch that may be refused is
-# refused, all are. `start`: a command that starts the ranks in place of gpu_runs.
-Batch = collections.namedtuple("Batch", "backend apart may_be_refused start shares_gpus",
-                               defaults=("", False, (), False))
+# `start`: a command that starts the ranks in place of gpu_runs.
+Batch = collections.namedtuple("Batch", "backend start shares_gpus", defaults=((), False))
 SILENCE = 120  # seconds that a run may take
-UNSUPPORTED = 4
 # Flags of `braid run` that all runs of a job share, or that do not matter to it.
 OF_JOB = ("--backend", "--ranks", "--timeout-ms", "--flight-records")
 
@@ -34,8 +31,6 @@ def as_run(file, flags):
             return None
         if flag == "--graph":
             schedule.append("launch=graph")
-        elif flag == "--explain":
-            run["said"] = "messages from"
         elif flag == "--iterations":
             run["iterations"] = int(next(words))
         elif flag == "--set":
@@ -79,9 +74,6 @@ def run_job(arguments, environment, count):
         except Stopped:
             return Outcome(passed_of(command.out()))
         passed = passed_of(command.out())
-    if command.code == UNSUPPORTED and not passed:
-        why = re.search(r"^FAILED: (.*)$", wrong, re.MULTILINE)
-        return Outcome(passed, refused=why[1] if why else wrong)
     return Outcome(passed, "" if command.code == 0 and len(passed) == count else wrong)
 
 
@@ -95,8 +87,8 @@ def command_of(program, runs, ranks, batch):
         yield [*batch.start, program, file.name, *ranks, "--backend", batch.backend]
 
 
-# Seconds of each passed run, by name; the failure after them; why the first run was refused.
-Outcome = collections.namedtuple("Outcome", "passed wrong refused", defaults=("", ""))
+# Seconds of each passed run, by name; the failure after them.
+Outcome = collections.namedtuple("Outcome", "passed wrong", defaults=("",))
 
 
 def run_together(cases, folder, environment):

@@ -158,7 +158,6 @@ Status varySizes(const std::shared_ptr<Job> &job, int) {
     sizes.push_back(sizes[count - 1 - i]);
   for (size_t i = 0; i < 2 * count; ++i)
     sizes.push_back(sizes[(i * 7 + 3) % count]);
-  const bool givesBack = memory() == "ipc" || memory() == "vmm";
   if (Status status = rounds(job, 2); !status.isOk()) // streams and their GEMMs' workspaces stay
     return status;
   BRAID_TRY(job->giveBack());
@@ -182,12 +181,12 @@ Status varySizes(const std::shared_ptr<Job> &job, int) {
   std::printf("sessions had %lld MB, the job %lld MB at most, and has %lld kB\n",
               static_cast<long long>(mostLive >> 20), static_cast<long long>(mostHeld >> 20),
               static_cast<long long>(held >> 10));
-  if (givesBack && held > (int64_t(1) << 20))
+  if (held > (int64_t(1) << 20))
     return internal("the job still has " + std::to_string(held) + " bytes");
-  if (givesBack && mostHeld > 3 * mostLive)
+  if (mostHeld > 3 * mostLive)
     return internal("the job had " + std::to_string(mostHeld) + " bytes for " +
                     std::to_string(mostLive));
-  if (givesBack && freeBytes() + kSlack < before)
+  if (freeBytes() + kSlack < before)
     return internal("sessions of many sizes left memory");
   return job->commit();
 }

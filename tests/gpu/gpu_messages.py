@@ -155,49 +155,10 @@ def bus_bandwidth(suite, ranks=2):
                   lambda devices, operation=operation: check(operation), uses_nccl=True)
 
 
-# An older NCCL refuses some of these.
-MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-policy=zero",
-                 "cta-policy=efficiency", "ctas=4", "memory=nccl;ctas=2")
-
-
-def message_knobs(suite):
-    """Messages from memory that NCCL knows, and with other kernels or none. `--explain` says so."""
-    def add(name, knobs, ranks, command, said="", environment=None, **options):
-        def check(devices):
-            code, out, err = run(command, 400, only_on(devices, **(environment or {})))
-            refused = [line.strip() for line in (out + err).splitlines()
-                       if "expected NCCL" in line or "registers no" in line]
-            if code != 0 and refused:
-                return "skipped", refused[0]
-            good = code == 0 and said in err
-            return ("passed", "") if good else ("failed", f"exit code {code}\n{out}{err}")
-        suite.add(f"message knobs {ranks} {name} {knobs}", ranks, check, may_share=True,
-                  uses_nccl=True, **options)
-
-    def add_run(name, schedule, knobs, ranks, example, graph):
-        flags = ["--backend", "nccl", "--verify", "--explain", "--flight-records", "none",
-                 "--timeout-ms", "20000", "--iterations", "200", "--ranks", str(ranks),
-                 "--schedule", f"{schedule};{knobs}", "--set", "M=96", "--set", "K=96", "--set",
-                 "N=65"] + graph
-        add(name, knobs, ranks, [suite.braid, "run", example] + flags, "messages from",
-            batch=Batch("nccl", knobs, may_be_refused=True), run=as_run(example, flags))
-    program = os.path.join(os.path.dirname(suite.braid), "gpu_messages_test")
-    for knobs in MESSAGE_KNOBS:
-        for example, name in ((EXAMPLE, "gather"), (SCATTER, "reduce-scatter"),
-                              (ALL_REDUCE, "all-reduce")):
-            add_run(name, "collective", knobs, 2, example, [])
-            add_run(f"{name} --graph", "collective", knobs, 3, example, ["--graph"])
-        add_run("pairs", "pairwise", knobs, 2, EXAMPLE, ["--graph"])
-        for ranks in (2, 3) if os.path.exists(program) else ():
-            add("gpu_messages_test", knobs, ranks,
-                [program, "--ranks", str(ranks), "--runs", "200"],
-                environment={"BRAID_TEST_BACKEND": "nccl", "BRAID_TEST_KNOBS": knobs})
-
-
 def add_messages(suite, missing):
     """`missing`: why there is no NCCL, or nothing."""
     if missing:
         suite.add("messages", 1, lambda devices: ("skipped", missing))
         return
-    for add in (messages, replays, message_knobs, launchers, bus_bandwidth):
+    for add in (messages, replays, launchers, bus_bandwidth):
         add(suite)

@@ -1,7 +1,6 @@
 //===- tests/gpu/gpu_messages_test.cpp - collectives and messages of GPUs ---------------------===//
 //
-//   [BRAID_TEST_BACKEND=cuda|nccl] [BRAID_TEST_KNOBS=memory=nccl;ctas=4] gpu_messages_test
-//       [--ranks N] [--runs R]
+//   [BRAID_TEST_BACKEND=cuda|nccl] gpu_messages_test [--ranks N] [--runs R]
 //
 // Every collective, with each type, team and root, from one element on, is run eagerly and replayed
 // with fresh tensors each time, and compared. A rank issues kRunsAhead runs of as many messages as
@@ -9,7 +8,6 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/autotune/candidate.h"
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
 #include "api/pairs/block_plans.h"
@@ -33,12 +31,6 @@ Backend backendOfTest() {
   return *builtinBackends().find(name ? name : "nccl");
 }
 
-/// The knobs of messages.
-Configurations knobsOfTest() {
-  const char *text = std::getenv("BRAID_TEST_KNOBS");
-  return *Configurations::parse(text ? text : "");
-}
-
 class RankTest {
 public:
   RankTest(LocalMesh &mesh, Transport transport) : mesh_(mesh), transport_(transport) {}
@@ -46,9 +38,9 @@ public:
   /// `runs` of them, eager and replayed in turn.
   Status run(const CollectiveCase &c, int runs) {
     const std::unique_ptr<Source> source = parseSource("c.braid", c.text());
-    Compiled compiled = BRAID_TRY(compile(*source, {.schedule = knobs_, .transport = transport_}));
+    Compiled compiled = BRAID_TRY(compile(*source, {.transport = transport_}));
     plans_.push_back(BRAID_TRY(makePlans(compiled)));
-    BRAID_TRY(mesh_.prepare(plans_.back(), transferModeOf(knobs_.all)));
+    BRAID_TRY(mesh_.prepare(plans_.back(), TransferMode()));
     return runPrepared(c, plans_.back()[static_cast<size_t>(rank())], runs).annotated(c.str());
   }
 
@@ -86,16 +78,13 @@ private:
 
   LocalMesh &mesh_;
   const Transport transport_;
-  const Configurations knobs_ = knobsOfTest();
   std::list<std::vector<Plan>> plans_; ///< the mesh refers to them
 };
 
 Status runAll(LocalMesh &mesh, Transport transport, int runs) {
   RankTest test(mesh, transport);
   const int few = std::max(runs / 100, 4);
-  const std::vector<DType> all = {DType::F32, DType::BF16, DType::F16, DType::F64};
-  const size_t dtypes = std::getenv("BRAID_TEST_KNOBS") ? 1 : all.size(); // knobs know no types
-  for (DType dtype : llvm::ArrayRef<DType>(all).take_front(dtypes))
+  for (DType dtype : {DType::F32, DType::BF16, DType::F16, DType::F64})
     for (const CollectiveCase &c : collectiveCases(mesh.ranks(), dtype, {1, 1000}))
       BRAID_TRY(test.run(c, few));
   for (const CollectiveCase &c : collectiveCases(mesh.ranks(), DType::F32, {int64_t(1) << 20}))
@@ -171,7 +160,7 @@ int aheadMain(const Place &place, int) {
 
 std::vector<GpuJob> allJobs() {
   std::vector<GpuJob> jobs = {{"collectives", collectivesMain}};
-  if (!std::getenv("BRAID_TEST_KNOBS") && !sharesGpus()) // NCCL needs a GPU for each rank
+  if (!sharesGpus()) // NCCL needs a GPU for each rank
     jobs.push_back({"runs ahead", aheadMain});
   return jobs;
 }

@@ -154,12 +154,8 @@ class Suite:
         devices = self.devices_for(cases[0])
         if self.why_not(cases[0]) or is_stopped():
             return set()
-        passed, wrong, refused = run_together(cases, os.path.dirname(self.braid), only_on(devices))
+        passed, wrong = run_together(cases, os.path.dirname(self.braid), only_on(devices))
         names = [case.name for case in cases]
-        if refused and cases[0].batch.may_be_refused:
-            for name in names:
-                self.record(name, "skipped", 0, refused)
-            return set(names)
         failed = next((name for name in names if name not in passed), names[-1]) if wrong else None
         detail = "GPUs shared" if self.has_too_few(cases[0].ranks) else ""
         for name, seconds in passed.items():

@@ -26,9 +26,13 @@ while [ $i -lt {gpus} ]; do
   i=$((i + 1))
 done
 """
-# Fails for 3 ranks, at length. Like the real one, it takes no flag and no parameter twice.
+# Has NCCL, and fails for 3 ranks, at length. Like the real one, it takes no flag and no parameter
+# twice.
 NOTES = """#!{python} -IS
 import os, sys, time
+if sys.argv[1] == "env":
+    print('{{"libraries": [{{"backend": "nccl", "error": ""}}]}}')
+    sys.exit()
 names = [name for name in sys.argv if name.startswith("--") and name != "--set"]
 names += [value.split("=")[0] for flag, value in zip(sys.argv, sys.argv[1:]) if flag == "--set"]
 if len(set(names)) < len(names):
@@ -70,12 +74,6 @@ HANGING_BATCH = BATCH.replace('sys.exit("a rank is gone")', """
     with open({notes!r}, "a") as file:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)""")
-# All runs are refused.
-REFUSING_BATCH = """#!{python}
-import sys
-print("FAILED: first: expected a newer one")
-sys.exit(4)
-"""
 # A launcher: says which rank died or stopped; with --graph, it names the wrong one.
 LAUNCHER = """#!{python}
 import os, signal, subprocess, sys
@@ -233,13 +231,15 @@ def test_shared_gpus():
 
 def test_shared_gpus_and_nccl():
     """NCCL refuses ranks that share a GPU, so cases that use it are skipped, and say so."""
-    for gpus, memory, word, commands in ((1, "vmm", "passed", 6), (2, "nccl", "passed", 6),
-                                         (1, "nccl", "skipped", 0)):
+    for gpus, only, cases, word in ((1, "memory vmm gather", 6, "passed"),
+                                    (2, "messages 2 gather", 9, "passed"),
+                                    (1, "messages 2 gather", 9, "skipped")):
         with Machine(gpus, NOTES) as machine:
-            outcome = machine.run("--only", f"memory {memory} gather", "--share-gpus")
+            outcome = machine.run("--only", only, "--share-gpus")
             found = [line for line in outcome.lines if line.startswith(word)]
-            check(len(found) == 6 and len(machine.noted()) == commands,
-                  f"expected 6 cases {word}, got {outcome.lines}")
+            commands = cases if word == "passed" else 0
+            check(len(found) == cases and len(machine.noted()) == commands,
+                  f"expected {cases} cases {word}, got {outcome.lines}")
             check(all("NCCL needs one for each" in line for line in found) == (word == "skipped"),
                   f"expected why, got {outcome.lines}")
 
@@ -348,18 +348,6 @@ def test_batches():
         check(len(again.cases("passed")) == 1 and again.code == 0 and again.lines[-1]
               == f"{passed + 1} passed, 0 failed, 0 skipped, 0 not run",
               f"expected it run again, got {again.lines}")
-
-
-def test_refused_batches():
-    """All of a batch are skipped that may be refused. Any other goes on run by run."""
-    with Machine(4, NOTES) as machine:
-        machine.write(machine.path("gpu_runs"), REFUSING_BATCH.format(python=sys.executable))
-        for memory, word, commands in (("nccl", "skipped", 0), ("vmm", "passed", 6)):
-            outcome = machine.run("--only", f"memory {memory} gather")
-            found = [line.endswith(": first: expected a newer one") == (word == "skipped")
-                     for line in outcome.lines if line.startswith(word)]
-            check(found == [True] * 6 and len(machine.noted()) == commands,
-                  f"expected all of {memory} {word}, got {outcome.lines}")
 
 
 def test_killed_amid_batch():

@@ -202,60 +202,25 @@ def functions_of_sums(suite):
                         ["--verify", "--iterations", "300"] + chosen, 2, fusion)
 
 
-def add_memory_test(suite, memory, program):
-    def check(devices):
-        environment = only_on(devices, BRAID_TEST_MEMORY=memory)
-        code, out, err = run([program, "--ranks", "2", "--runs", "10000"], 400, environment)
-        missing = re.search(rf"^.*(memory '{memory}'|{memory.upper()}): expected .*$", out + err,
-                            re.MULTILINE)
-        if code != 0 and memory != "vmm" and missing:
-            return "skipped", missing[0].strip()
-        return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
-    suite.add(f"memory {memory} gpu_memory_test", 2, check, may_share=True,
-              uses_nccl=memory == "nccl")
-
-
-MEMORIES = ("vmm", "nccl")
-
-
 def memories(suite):
-    """The same programs with memory that peers reach in another way. CUDA IPC has been tested."""
-    def add(memory, name, flags, example=EXAMPLE, iterations=100):
-        arguments = [suite.braid, "run", example, "--backend", "cuda", "--verify", "--memory",
-                     memory, "--flight-records", "none", "--timeout-ms", "20000", "--ranks", "2",
-                     "--iterations", str(iterations)]
-
-        def check(devices):
-            code, out, err = run(arguments + flags, 120, only_on(devices))
-            if code == 4 and memory != "vmm":
-                return "skipped", err.strip().splitlines()[0]
-            return ("passed", "") if code == 0 else ("failed", f"exit code {code}\n{out}{err}")
-        name = f"memory {memory} {name} {' '.join(flags)}"
-        batch = Batch("cuda", memory + " messages" * ("messages" in flags), memory != "vmm")
-        suite.add(name, 2, check, may_share=True, uses_nccl=memory == "nccl", batch=batch,
-                  run=as_run(example, arguments[3:] + flags))
+    """The same programs with memory of cuMemCreate. CUDA IPC has been tested."""
+    def add(name, flags, example=EXAMPLE, iterations=100):
+        flags = ["--memory", "vmm", "--iterations", str(iterations), "--verify"] + flags
+        add_run(suite, f"memory vmm {name} {' '.join(flags[5:])}", flags, 2, example)
     sizes = ["--set", "M=82", "--set", "K=128", "--set", "N=65"]
-    for memory in MEMORIES:
-        for number, schedule in enumerate(("pairwise", "bulk;copies=kernel", "ring;chunks=2")):
-            for protocol in ("get", "put"):
-                graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
-                add(memory, "gather",
-                    ["--schedule", schedule, "--protocol", protocol] + sizes + graph)
-        add(memory, "reduce-scatter", ["--schedule", "pairwise;chunks=3", "--graph"] + sizes,
-            SCATTER)
-        add(memory, "all-reduce", ["--schedule", "bulk;copies=kernel"] + sizes, ALL_REDUCE)
-        add(memory, "mlp", ["--schedule", "pairwise", "--graph"],
-            os.path.join(ROOT, "examples", "mlp.braid"), iterations=20)
-        program = os.path.join(os.path.dirname(suite.braid), "gpu_memory_test")
-        if os.path.exists(program):
-            add_memory_test(suite, memory, program)
-    # If the flag were ignored, this would pass by CUDA IPC.
-    suite.add_command("memory nccl that is not there",
-                      ["env", "BRAID_NCCL_LIBRARY=/nonexistent", suite.braid, "run", EXAMPLE,
-                       "--backend", "cuda", "--ranks", "2", "--schedule", "pairwise", "--memory",
-                       "nccl", "--flight-records", "none"], 2, expect=4)
-    add("nccl", "windows for collectives", ["--transport", "messages", "--schedule", "collective",
-                                            "--graph"] + sizes)
+    for number, schedule in enumerate(("pairwise", "bulk;copies=kernel", "ring;chunks=2")):
+        for protocol in ("get", "put"):
+            graph = ["--graph"] if (number + (protocol == "put")) % 2 else []
+            add("gather", ["--schedule", schedule, "--protocol", protocol] + sizes + graph)
+    add("reduce-scatter", ["--schedule", "pairwise;chunks=3", "--graph"] + sizes, SCATTER)
+    add("all-reduce", ["--schedule", "bulk;copies=kernel"] + sizes, ALL_REDUCE)
+    add("mlp", ["--schedule", "pairwise", "--graph"],
+        os.path.join(ROOT, "examples", "mlp.braid"), iterations=20)
+    program = os.path.join(os.path.dirname(suite.braid), "gpu_memory_test")
+    if os.path.exists(program):
+        suite.add_command("memory vmm gpu_memory_test",
+                          ["env", "BRAID_TEST_MEMORY=vmm", program, "--ranks", "2", "--runs",
+                           "10000"], 2, seconds=400)
 
 
 def extremes(suite):

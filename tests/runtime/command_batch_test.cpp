@@ -222,12 +222,11 @@ TEST(Prepare, RanksThatWantSomethingElseAreNamed) {
   Result<Compiled> compiled = compile(*source, {});
   Result<Plan> plan = specialize(*compiled->program, 0, source->diags);
   Recorder device;
-  const Choice alike[] = {{"reproducible", "no"}, {"memory", "default"}, {"ctas", "0"}};
-  const Choice others[] = {{"reproducible", "yes"}, {"memory", "vmm"}, {"ctas", "4"}};
+  const Choice alike[] = {{"reproducible", "no"}, {"memory", "default"}};
+  const Choice others[] = {{"reproducible", "yes"}, {"memory", "vmm"}};
   for (size_t i = 0; i < std::size(others); ++i) {
     std::vector<Choice> theirs(std::begin(alike), std::end(alike));
     theirs[i] = others[i];
-    theirs.push_back({"cta-policy", "default"});
     BesideAnother control(encodeChoices(theirs));
     EXPECT_EQ(prepare(*plan, device, control).status().message(),
               fmt::format("expected all ranks to have the same {0}, got\n  rank 0: {0} {1}\n"
@@ -236,71 +235,57 @@ TEST(Prepare, RanksThatWantSomethingElseAreNamed) {
   }
 }
 
-/// Says what is asked of its messages; they hang by copy engines.
+/// Records what is asked of its messages and memory.
 class Messenger final : public Recorder, public Messages {
 public:
   Messages *messages() override { return this; }
-  Result<std::vector<void *>> allocateFrom(MemoryFrom from, llvm::ArrayRef<int64_t> bytes,
-                                           ControlPlane &) override {
+  Result<void *> allocateFrom(MemoryFrom from, int64_t bytes) override {
     calls.push_back(fmt::format("memory {}", name(from).str()));
-    return std::vector{BRAID_TRY(allocate(ArenaKind::Symmetric, bytes.front()))};
+    return allocate(ArenaKind::Symmetric, bytes);
   }
   Status registerPlan(const Plan &, TransferMode) override {
     calls.push_back("register");
     return Status::ok();
   }
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &, TransferMode mode) override {
-    calls.push_back(fmt::format("open {}, {} CTAs", teams.size(), mode.ctas.count));
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &) override {
+    calls.push_back(fmt::format("open {}", teams.size()));
     return Status::ok();
-  }
-  Status tryConnections(TransferMode mode) override {
-    calls.push_back("try");
-    return mode.ctas.policy == CtaPolicy::Zero ? unsupported("they hang") : Status::ok();
   }
   void group(uint32_t, Tag, llvm::ArrayRef<MessageArgs>) override { calls.push_back("group"); }
   void collective(uint32_t, Tag, const CollectiveArgs &) override { calls.push_back("collective"); }
 };
 
 /// The calls while a sum of one rank is prepared, and the text at the end.
-std::vector<std::string> preparing(const std::string &knobs) {
+std::vector<std::string> preparing(Transport transport, TransferMode mode = {}) {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
                                        "  %c = collective allreduce sum %C, %A\n  wait %c\n}\n");
-  const Configurations schedule = *Configurations::parse(knobs);
-  Result<Compiled> compiled = compile(*source, {.schedule = schedule});
+  Result<Compiled> compiled = compile(*source, {.transport = transport});
   EXPECT_TRUE(compiled.isOk()) << compiled.status().message();
-  Result<Plan> plan =
-      specialize(*compiled->program, 0, source->diags, compiled->transport, compiled->operands);
+  Result<Plan> plan = specialize(*compiled->program, 0, source->diags, compiled->transport);
   Messenger device;
   Alone control;
-  const Status status = prepare(*plan, device, control, transferModeOf(schedule.all)).status();
+  const Status status = prepare(*plan, device, control, mode).status();
   device.calls.push_back(status.isOk() ? "ok" : status.message());
   EXPECT_TRUE(status.isOk() || status.code() == StatusCode::Unsupported);
   return device.calls;
 }
 
-/// Memory, then those who know it, then what is sent by it; and it is given a try.
-TEST(Prepare, MessagesAreTriedAsTheyWillBeSent) {
-  using testing::ElementsAre;
-  EXPECT_THAT(preparing("transport=messages;ctas=4"),
-              ElementsAre("open 1, 4 CTAs", "register", "collective", "try", "ok"));
-  EXPECT_THAT(preparing("transport=messages;memory=nccl-registered"),
-              ElementsAre("memory nccl-registered", "open 1, 0 CTAs", "register", "collective",
-                          "try", "ok"));
-  EXPECT_THAT(
-      preparing("transport=messages;memory=nccl;cta-policy=zero"),
-      ElementsAre("memory nccl", "open 1, 0 CTAs", "register", "collective", "try", "they hang"));
+TEST(Prepare, MessagesAreSentOnceBeforeTheFirstRun) {
+  EXPECT_THAT(preparing(Transport::Messages),
+              testing::ElementsAre("open 1", "register", "collective", "ok"));
 }
 
-TEST(Prepare, RefusesOfMessagesWhatWouldBeIgnored) {
-  using testing::ElementsAre;
-  EXPECT_THAT(preparing("ctas=4"), ElementsAre("ctas: expected transport=messages"));
-  EXPECT_THAT(preparing("cta-policy=efficiency"),
-              ElementsAre("cta-policy: expected transport=messages"));
-  EXPECT_THAT(preparing("memory=nccl-registered"),
-              ElementsAre("memory=nccl-registered: expected transport=messages"));
-  EXPECT_THAT(preparing("transport=messages;cta-policy=zero"),
-              ElementsAre("cta-policy=zero: expected memory=nccl, because copy engines need "
-                          "windows"));
+TEST(Prepare, AllocatesTheChosenMemory) {
+  EXPECT_THAT(preparing(Transport::PeerMemory, {.memory = MemoryFrom::Vmm}),
+              testing::ElementsAre("memory vmm", "register", "ok"));
+}
+
+TEST(Prepare, RefusesChoicesThatMessagesWouldIgnore) {
+  for (TransferMode mode :
+       {TransferMode{.copies = CopyBy::Kernel}, TransferMode{.memory = MemoryFrom::Vmm}})
+    EXPECT_THAT(preparing(Transport::Messages, mode),
+                testing::ElementsAre("expected no choice of who copies, who signals and which "
+                                     "memory peers reach: messages are sent"));
 }
 
 } // namespace

@@ -126,7 +126,7 @@ TEST(Handshake, ComparesChoicesThatAreTexts) {
 }
 
 /// The collectives that each of two ranks publishes.
-std::vector<std::string> publishedBy(const std::string &body, bool areInWindows = false) {
+std::vector<std::string> publishedBy(const std::string &body) {
   std::unique_ptr<Source> source =
       parseSource("t.braid", "program @p mesh [0 .. 2) (%A: f32[4]) -> () {\n"
                              "  %x = allocate device f32[8]\n  %y = allocate device f32[4]\n" +
@@ -137,7 +137,7 @@ std::vector<std::string> publishedBy(const std::string &body, bool areInWindows 
   EXPECT_TRUE(plans.isOk()) << plans.status().message();
   std::vector<std::string> texts;
   for (const Plan &plan : *plans)
-    texts.push_back(encodeCollectives(plan, areInWindows));
+    texts.push_back(encodeCollectives(plan));
   return texts;
 }
 
@@ -165,23 +165,6 @@ TEST(Handshake, NamesTheFirstCollectiveThatDiffers) {
       compareCollectives({publishedBy(gather)[0], publishedBy(gather + sum)[1]}).status().message(),
       testing::HasSubstr("number 1\n  rank 0: none (its program)\n  rank 1: allreduce"));
   EXPECT_TRUE(compareCollectives({one, publishedBy(gather + sum)[1]}).isOk());
-}
-
-/// A library would take the place of its own operand for those of the peers.
-TEST(Handshake, InWindowsCollectivesLieAtOnePlace) {
-  const std::string early =
-      "  %s = slice %x[0 .. 4]\n  %c = collective allreduce sum %y, %s\n  wait %c\n";
-  const std::string late =
-      "  %s = slice %x[4 .. 8]\n  %c = collective allreduce sum %y, %s\n  wait %c\n";
-  EXPECT_TRUE(compareCollectives({publishedBy(early)[0], publishedBy(late)[1]}).isOk());
-  const std::string message =
-      compareCollectives({publishedBy(early, true)[0], publishedBy(late, true)[1]})
-          .status()
-          .message();
-  EXPECT_THAT(message, testing::HasSubstr("rank 0: allreduce sum of f32 from 16 to 16 bytes, in "
-                                          "windows from byte 0 to byte 256 ("));
-  EXPECT_THAT(message, testing::HasSubstr("rank 1: allreduce sum of f32 from 16 to 16 bytes, in "
-                                          "windows from byte 16 to byte 256 ("));
 }
 
 TEST(Handshake, RefusesCollectivesOfAnotherForm) {

@@ -479,35 +479,18 @@ TEST(Specialize, SpellsOutACollective) {
             "%collective_parts[0 .. 16)\n");
 }
 
-std::string messagesOf(const std::string &text, int64_t rank = 0,
-                       Operands operands = Operands::Anywhere) {
+std::string messagesOf(const std::string &text, int64_t rank = 0) {
   Specialized made = specialized(text, rank);
   Result<Plan> plan = specialize(*made.source->module.programs.front(), rank, made.source->diags,
-                                 Transport::Messages, operands);
+                                 Transport::Messages);
   EXPECT_TRUE(plan.isOk()) << made.source->diags.str() << plan.status().message();
   return plan ? commands(*plan) : "";
 }
 
-/// The caller's tensors are copied there and back; tensors that lie there stay.
-TEST(Specialize, MovesOperandsIntoTheSymmetricArena) {
+TEST(Specialize, CollectivesOverMessagesStayWhole) {
   EXPECT_EQ(messagesOf(kReduceScatter, 1),
             "      0  main       collective reduce_scatter sum %C[0 .. 16) <- %A[0 .. 32), team "
             "[0, 1]\n");
-  EXPECT_EQ(messagesOf(kReduceScatter, 1, Operands::InSymmetricArena),
-            "      0  main       copy       %collective_source[0 .. 32) <- %A[0 .. 32)\n"
-            "      1  main       collective reduce_scatter sum %collective_result[0 .. 16) <- "
-            "%collective_source[0 .. 32), team [0, 1]\n"
-            "      2  main       copy       %C[0 .. 16) <- %collective_result[0 .. 16)\n");
-  const std::string reduce = "program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {\n"
-                             "  %s = allocate symmetric f32[4]\n"
-                             "  %c = collective reduce sum %s, %A root 1\n  wait %c\n"
-                             "  %d = collective reduce sum %C, %s root 1\n  wait %d\n}\n";
-  EXPECT_EQ(messagesOf(reduce, 0, Operands::InSymmetricArena),
-            "      0  main       copy       %collective_source[0 .. 16) <- %A[0 .. 16)\n"
-            "      1  main       collective reduce sum %s[0 .. 16) <- %collective_source[0 .. 16), "
-            "team [0, 1], root 1\n"
-            "      2  main       collective reduce sum %collective_result[0 .. 16) <- %s[0 .. 16), "
-            "team [0, 1], root 1\n");
 }
 
 /// One group, behind all streams that posted; the next one behind it.

@@ -43,8 +43,8 @@ public:
   Status synchronize() override { return inner_.synchronize(); }
 
   /// The others come to this.
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override {
-    BRAID_TRY(inner_.messages()->openTeams(teams, control, mode));
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override {
+    BRAID_TRY(inner_.messages()->openTeams(teams, control));
     return peerFailed("this rank has no voice");
   }
   void group(uint32_t, Tag, llvm::ArrayRef<MessageArgs>) override {}

@@ -18,31 +18,25 @@ namespace {
 /// Allocates separately each time, because CUDA IPC exports only whole allocations.
 class IpcMemory final : public SymmetricMemory {
 public:
-  ~IpcMemory() override {
-    closePeers();
-    for (void *base : own_)
-      cudaFree(base);
-  }
   size_t granularity() const override { return size_t(2) << 20; } // the unit that CUDA IPC maps
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
-  bool givesBack() const override { return true; }
-  void free(void *base) override;
-  void close(void *base) override;
-  void closePeers() override;
+  void free(void *base) override { cudaFree(base); }
+  void close(void *base) override {
+    if (mapped_.erase(base) != 0)
+      cudaIpcCloseMemHandle(base);
+  }
 
 private:
   static Result<void *> openOwn(void *base);
 
-  std::set<void *> own_;
-  std::set<void *> opened_; ///< mappings of other processes' memory
+  std::set<void *> mapped_; ///< memory of other processes
 };
 
 Result<void *> IpcMemory::allocate(size_t bytes) {
   void *base = nullptr;
   BRAID_CUDA_RETURN_IF_ERROR(cudaMalloc(&base, bytes));
-  own_.insert(base);
   return base;
 }
 
@@ -70,7 +64,7 @@ Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
     return openOwn(base);
   std::memcpy(handle.reserved, bytes.data(), sizeof(handle.reserved));
   BRAID_CUDA_RETURN_IF_ERROR(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
-  opened_.insert(base);
+  mapped_.insert(base);
   return base;
 }
 
@@ -87,22 +81,6 @@ Result<void *> IpcMemory::openOwn(void *base) {
   else if (code != cudaSuccess)
     return cudaFailure(code, "cudaDeviceEnablePeerAccess");
   return base;
-}
-
-void IpcMemory::free(void *base) {
-  own_.erase(base);
-  cudaFree(base);
-}
-
-void IpcMemory::close(void *base) {
-  if (opened_.erase(base) != 0)
-    cudaIpcCloseMemHandle(base);
-}
-
-void IpcMemory::closePeers() {
-  for (void *base : opened_)
-    cudaIpcCloseMemHandle(base);
-  opened_.clear();
 }
 
 } // namespace

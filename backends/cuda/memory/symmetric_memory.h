@@ -14,38 +14,28 @@
 
 namespace braid {
 
-/// One rank's memory from a provider, and its mappings of peers' memory. The rank's host thread
-/// makes all calls, with the rank's GPU current. The destructor frees the remaining memory; call
-/// closePeers() on all ranks first.
+/// A provider of one rank's memory and of its mappings of peers' memory. The rank's host thread
+/// makes all calls, with the rank's GPU current. CudaMemory frees and closes all of it.
 class SymmetricMemory {
 public:
   virtual ~SymmetricMemory() = default;
 
-  /// True if all ranks must make the same allocations in the same order.
-  virtual bool isCollective() const { return false; }
   /// Returns the granularity of allocations in bytes.
   virtual size_t granularity() const = 0;
 
-  /// Allocates `bytes` of device memory, a multiple of the granularity, with undefined contents. If
-  /// isCollective(), blocks until all ranks have made the call.
+  /// Allocates `bytes` of device memory, a multiple of the granularity, with undefined contents.
   virtual Result<void *> allocate(size_t bytes) = 0;
   /// Returns a handle for a peer's open(): printable text without line breaks. `base` must be from
   /// allocate().
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// Maps the allocation that `peer` exported and returns its address, valid until close() or
-  /// closePeers(). Each allocation of a peer may be open only once at a time.
+  /// Maps the allocation that `peer` exported and returns its address, valid until close(). Each
+  /// allocation of a peer may be open only once at a time.
   virtual Result<void *> open(int64_t peer, llvm::StringRef handle) = 0;
 
-  /// True if memory can be freed and unmapped before destruction. If false, free() and close() must
-  /// not be called.
-  virtual bool givesBack() const { return false; }
   /// Frees memory from allocate() that no peer has mapped.
-  virtual void free([[maybe_unused]] void *base) {}
+  virtual void free(void *base) = 0;
   /// Unmaps memory from open().
-  virtual void close([[maybe_unused]] void *base) {}
-
-  /// Unmaps all memory of peers. After an abort, does not wait for other ranks.
-  virtual void closePeers() = 0;
+  virtual void close(void *base) = 0;
 };
 
 /// Creates a provider on this rank. Fails with Unsupported, and the reason, if this machine does

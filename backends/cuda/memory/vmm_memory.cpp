@@ -30,38 +30,31 @@ class VmmMemory final : public SymmetricMemory {
 public:
   VmmMemory(ProcessGroup &group, const Driver &driver, int device, size_t granularity)
       : group_(group), driver_(driver), device_(device), granularity_(granularity) {}
-  ~VmmMemory() override;
   size_t granularity() const override { return granularity_; }
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
-  bool givesBack() const override { return true; }
-  void free(void *base) override { unmap(own_, base); }
-  void close(void *base) override { unmap(opened_, base); }
-  void closePeers() override;
+  void free(void *base) override { close(base); }
+  void close(void *base) override {
+    unmap(mapped_.at(base));
+    mapped_.erase(base);
+  }
 
 private:
-  using ByAddress = std::map<void *, Mapped>;
-  Status map(Mapped &memory) const;
-  void unmap(ByAddress &all, void *base) const;
+  Result<void *> map(Mapped memory);
+  Status mapAt(Mapped &memory) const;
   void unmap(const Mapped &memory) const;
 
   ProcessGroup &group_;
   const Driver &driver_;
   const int device_;
   const size_t granularity_;
-  ByAddress own_, opened_;
+  std::map<void *, Mapped> mapped_; ///< this rank's memory and that of peers, by address
   uint32_t offers_ = 0;
 };
 
-VmmMemory::~VmmMemory() {
-  closePeers();
-  for (const auto &[base, memory] : own_)
-    unmap(memory);
-}
-
 /// Reserves addresses, maps the memory there, and lets this rank's GPU reach it.
-Status VmmMemory::map(Mapped &memory) const {
+Status VmmMemory::mapAt(Mapped &memory) const {
   BRAID_CU_RETURN_IF_ERROR(driver_, memAddressReserve(&memory.address, memory.bytes, 0, 0, 0));
   BRAID_CU_RETURN_IF_ERROR(driver_, memMap(memory.address, memory.bytes, 0, memory.handle, 0));
   const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {device_}},
@@ -70,20 +63,24 @@ Status VmmMemory::map(Mapped &memory) const {
   return Status::ok();
 }
 
-/// Also releases the results of a map() that failed.
+/// Takes over physical memory, which it releases if it cannot map it.
+Result<void *> VmmMemory::map(Mapped memory) {
+  if (Status status = mapAt(memory); !status.isOk()) {
+    unmap(memory);
+    return status;
+  }
+  void *base = reinterpret_cast<void *>(memory.address);
+  mapped_[base] = memory;
+  return base;
+}
+
+/// Also releases the results of a mapAt() that failed.
 void VmmMemory::unmap(const Mapped &memory) const {
   if (memory.address) {
     (void)driver_.memUnmap(memory.address, memory.bytes);
     (void)driver_.memAddressFree(memory.address, memory.bytes);
   }
   (void)driver_.memRelease(memory.handle);
-}
-
-void VmmMemory::unmap(ByAddress &all, void *base) const {
-  if (const auto found = all.find(base); found != all.end()) {
-    unmap(found->second);
-    all.erase(found);
-  }
 }
 
 Result<void *> VmmMemory::allocate(size_t bytes) {
@@ -94,19 +91,14 @@ Result<void *> VmmMemory::allocate(size_t bytes) {
   Mapped memory;
   memory.bytes = bytes;
   BRAID_CU_RETURN_IF_ERROR(driver_, memCreate(&memory.handle, bytes, &wanted, 0));
-  if (Status status = map(memory); !status.isOk()) {
-    unmap(memory);
-    return status;
-  }
-  own_[reinterpret_cast<void *>(memory.address)] = memory;
-  return reinterpret_cast<void *>(memory.address);
+  return map(memory);
 }
 
 /// Offers the descriptor under one of a few names each time, so that the job's host does not keep
 /// one for each allocation. A peer receives an offer before this rank has made two more.
 Result<std::string> VmmMemory::exportMemory(void *base) {
   constexpr uint32_t kNames = 16;
-  const Mapped &memory = own_.at(base);
+  const Mapped &memory = mapped_.at(base);
   int number = -1;
   BRAID_CU_RETURN_IF_ERROR(driver_,
                            memExportToShareableHandle(&number, memory.handle, kHandleType, 0));
@@ -126,18 +118,8 @@ Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
       driver_, memImportFromShareableHandle(
                    &memory.handle,
                    reinterpret_cast<void *>(static_cast<intptr_t>(descriptor.get())), kHandleType));
-  if (Status status = map(memory); !status.isOk()) {
-    unmap(memory);
-    return status.annotated(fmt::format("memory 'vmm' of rank {}", peer));
-  }
-  opened_[reinterpret_cast<void *>(memory.address)] = memory;
-  return reinterpret_cast<void *>(memory.address);
-}
-
-void VmmMemory::closePeers() {
-  for (const auto &[base, memory] : opened_)
-    unmap(memory);
-  opened_.clear();
+  Result<void *> base = map(memory);
+  return base ? base : base.status().annotated(fmt::format("memory 'vmm' of rank {}", peer));
 }
 
 /// Returns the attribute's value, or 0 if the driver does not know it.

@@ -15,7 +15,6 @@ struct Comm {
   int number = 0, members = 0, position = 0;
   Code state = Code::Success; ///< once it is no more in progress
   int polls = 0;
-  Window **window = nullptr; ///< to be written when nothing is in progress any more
 };
 
 } // namespace braid::nccl
@@ -37,7 +36,6 @@ std::map<std::string, int> &counts() {
 }
 
 int nextNumber = 0;
-uintptr_t nextWindow = 0;
 Comm *last = nullptr; ///< the communicator whose operation is in progress
 
 const char *name(nccl::Type type) {
@@ -92,24 +90,8 @@ Code called(const std::string &function, const std::string &text, Comm *comm) {
   return comm && comm->polls != 0 && !isGrouped ? Code::InProgress : Code::Success;
 }
 
-/// Lists the settings that are not defaults: ", 8 to 8 CTAs, policy 2".
-std::string str(const nccl::Config &config) {
-  std::string text;
-  if (config.minCTAs != nccl::Config::kUndefined || config.maxCTAs != nccl::Config::kUndefined)
-    text += fmt::format(", {} to {} CTAs", config.minCTAs, config.maxCTAs);
-  if (config.ctaPolicy != nccl::Config::kUndefined)
-    text += fmt::format(", policy {}", config.ctaPolicy);
-  return text;
-}
-
 std::string place(const Comm *comm, cudaStream_t stream) {
   return fmt::format("comm {} stream {}", comm->number, reinterpret_cast<uintptr_t>(stream));
-}
-
-void giveWindow(nccl::Window **window) {
-  const bool gives = standIn().givesWindows;
-  *window = gives ? reinterpret_cast<nccl::Window *>(++nextWindow) : nullptr;
-  standIn().liveRegistrations += gives;
 }
 
 } // namespace
@@ -122,7 +104,6 @@ using braid::nccl::Config;
 using braid::nccl::Operator;
 using braid::nccl::Type;
 using braid::nccl::UniqueId;
-using braid::nccl::Window;
 
 extern "C" {
 
@@ -132,11 +113,8 @@ void braidForget() {
   the.version = 22809;
   the.calls.clear();
   the.injected.clear();
-  the.pollsInProgress = the.liveCommunicators = the.liveMemory = the.openGroups = 0;
-  the.liveRegistrations = 0;
-  the.givesWindows = true;
+  the.pollsInProgress = the.liveCommunicators = the.openGroups = 0;
   the.isSlow = false;
-  nextWindow = 0;
   the.background = Code::Success;
   the.inside = the.together = 0;
   counts().clear();
@@ -154,11 +132,10 @@ Code ncclGetUniqueId(UniqueId *id) {
 }
 #endif
 Code ncclCommInitRankConfig(Comm **comm, int members, UniqueId id, int position, Config *config) {
-  const Code code =
-      called("ncclCommInitRankConfig",
-             fmt::format("{} of {}, id {:#x}, blocking {}{}", position, members,
-                         static_cast<unsigned char>(id.bytes[127]), config->blocking, str(*config)),
-             nullptr);
+  const Code code = called("ncclCommInitRankConfig",
+                           fmt::format("{} of {}, id {:#x}, blocking {}", position, members,
+                                       static_cast<unsigned char>(id.bytes[127]), config->blocking),
+                           nullptr);
   if (code != Code::Success)
     return code;
   *comm = new Comm{nextNumber++, members, position};
@@ -188,8 +165,6 @@ Code ncclCommGetAsyncError(Comm *comm, Code *code) {
     *code = Code::InProgress;
     return Code::Success;
   }
-  if (Window **window = std::exchange(comm->window, nullptr))
-    giveWindow(window);
   *code = comm->state != Code::Success ? comm->state : standIn().background;
   return Code::Success;
 }
@@ -243,52 +218,4 @@ Code ncclReduce(const void *, void *, size_t count, Type type, Operator op, int 
       fmt::format("{} {} {} root {} {}", count, name(type), name(op), root, place(comm, stream)),
       comm);
 }
-Code ncclMemAlloc(void **base, size_t bytes) {
-  const Code code = called("ncclMemAlloc", fmt::format("{}", bytes), nullptr);
-  *base = code == Code::Success ? ::operator new(1) : nullptr;
-  standIn().liveMemory += code == Code::Success;
-  return code;
-}
-Code ncclMemFree(void *base) {
-  standIn().liveMemory -= base != nullptr;
-  ::operator delete(base);
-  return called("ncclMemFree", "", nullptr);
-}
-/// As the library on a communicator that does not block: says success, and is in progress.
-Code ncclCommWindowRegister(Comm *comm, void *, size_t bytes, Window **window, int flags) {
-  const Code code = called("ncclCommWindowRegister",
-                           fmt::format("{} flags {} comm {}", bytes, flags, comm->number), comm);
-  *window = nullptr;
-  if (code == Code::InProgress)
-    comm->window = window;
-  else if (code == Code::Success)
-    giveWindow(window);
-  return code == Code::InProgress ? Code::Success : code;
-}
-Code ncclCommWindowDeregister(Comm *comm, Window *window) {
-  --standIn().liveRegistrations;
-  return called("ncclCommWindowDeregister",
-                fmt::format("window {} comm {}", reinterpret_cast<uintptr_t>(window), comm->number),
-                comm);
-}
-Code ncclCommRegister(Comm *comm, void *, size_t bytes, void **handle) {
-  const Code code =
-      called("ncclCommRegister", fmt::format("{} comm {}", bytes, comm->number), comm);
-  const bool gives = standIn().givesWindows && (code == Code::Success || code == Code::InProgress);
-  *handle = gives ? reinterpret_cast<void *>(++nextWindow) : nullptr;
-  standIn().liveRegistrations += gives;
-  return code;
-}
-Code ncclCommDeregister(Comm *comm, void *handle) {
-  --standIn().liveRegistrations;
-  return called("ncclCommDeregister",
-                fmt::format("{} comm {}", reinterpret_cast<uintptr_t>(handle), comm->number), comm);
-}
-Code ncclGetPeerDevicePointer(Window *window, size_t offset, int peer, void **address) {
-  const auto number = reinterpret_cast<uintptr_t>(window);
-  *address = reinterpret_cast<void *>(number * 1000 + static_cast<uintptr_t>(peer));
-  return called("ncclGetPeerDevicePointer",
-                fmt::format("window {} offset {} peer {}", number, offset, peer), nullptr);
-}
-
 } // extern "C"

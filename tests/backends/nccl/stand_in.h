@@ -26,9 +26,8 @@ struct StandIn {
   };
   std::vector<Injected> injected;
   int pollsInProgress = 0; ///< polls for which a call stays in progress; -1: for ever
-  int liveCommunicators = 0, liveMemory = 0, liveRegistrations = 0;
-  bool givesWindows = true; ///< and registers
-  bool isSlow = false;      ///< lets other threads go on in each call
+  int liveCommunicators = 0;
+  bool isSlow = false; ///< lets other threads go on in each call
   int openGroups = 0;
   nccl::Code background = nccl::Code::Success; ///< found by the library itself
   std::atomic<int> inside{0};                  ///< threads that are in a call, but for aborts
