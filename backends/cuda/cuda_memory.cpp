@@ -76,8 +76,12 @@ Result<void *> CudaMemory::allocate(ArenaKind kind, int64_t bytes) {
 Result<void *> CudaMemory::allocateFrom(MemoryFrom from, int64_t bytes) {
   BRAID_TRY(checkBytes(group_.rank(), bytes));
   Provided &memory = of(from);
-  if (!memory.provider)
-    memory.provider = BRAID_TRY(makeVmmMemory(group_));
+  if (!memory.provider) {
+    Result<std::unique_ptr<SymmetricMemory>> vmm = makeVmmMemory(group_);
+    if (!vmm)
+      return vmm.status().annotated(fmt::format("rank {}", group_.rank()));
+    memory.provider = std::move(*vmm);
+  }
   const size_t size = roundUp(bytes, kAlignment);
   void *base = memory.pool.allocate(size);
   if (!base) {
