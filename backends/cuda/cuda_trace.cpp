@@ -2,6 +2,8 @@
 
 #include "backends/cuda/cuda_trace.h"
 
+#include <cmath>
+
 namespace braid {
 
 // -- Spans. --
@@ -10,9 +12,8 @@ CudaTracer::~CudaTracer() {
   if (gpu_.isAbandoned)
     return;
   nvtxDomainDestroy(domain_);
-  for (cudaEvent_t start : starts_)
-    if (start)
-      cudaEventDestroy(start);
+  if (start_)
+    cudaEventDestroy(start_);
 }
 
 std::vector<nvtxStringHandle_t> CudaTracer::registerNames(const Plan &plan) const {
@@ -60,41 +61,37 @@ Issuing::~Issuing() {
   nvtxDomainRangePop(tracer_.domain_);
 }
 
+/// CUDA does not tell when an event completes on the host's clock. The time lies between reading
+/// this clock before the record and reading it after the completion. Repeats if these are far
+/// apart, for example because of earlier work on the stream.
 void CudaTracer::startTrace() {
+  constexpr int64_t kFarApartNs = 20000;
   gpu_.enter();
-  for (cudaEvent_t &event : starts_)
-    if (!event)
-      gpu_.check(cudaEventCreate(&event), "cudaEventCreate");
-  constexpr int kAttempts = 8; // each takes some microseconds
-  start_ = closestMoment(
-      kAttempts,
-      [this](size_t i) {
-        gpu_.check(cudaEventRecord(starts_[i], streams_.first()), "cudaEventRecord");
-      },
-      [this](size_t i) {
-        const cudaError_t code = cudaEventQuery(starts_[i]);
-        if (code != cudaErrorNotReady)
-          gpu_.check(code, "cudaEventQuery");
-        return code != cudaErrorNotReady || gpu_.group.isAborted();
-      },
-      [] { return static_cast<int64_t>(monotonicNs()); });
+  if (!start_)
+    gpu_.check(cudaEventCreate(&start_), "cudaEventCreate");
+  int64_t gapNs = kFarApartNs;
+  for (int attempts = 8; attempts > 0 && gapNs >= kFarApartNs; --attempts) {
+    const auto before = static_cast<int64_t>(monotonicNs());
+    gpu_.check(cudaEventRecord(start_, streams_.first()), "cudaEventRecord");
+    while (cudaEventQuery(start_) == cudaErrorNotReady && !gpu_.group.isAborted()) {
+    }
+    gapNs = static_cast<int64_t>(monotonicNs()) - before;
+    startNs_ = before + gapNs / 2;
+  }
   isTracing_ = true;
 }
 
+/// CUDA reports times between events as a float, which resolves 1 us after 10 s.
 std::vector<Span> CudaTracer::takeTrace() {
   gpu_.enter();
-  std::vector<Span> spans;
-  const auto elapsed = [this](cudaEvent_t from, cudaEvent_t to) {
+  const auto nsOf = [this](cudaEvent_t event) {
     float milliseconds = 0;
-    gpu_.check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime");
-    return milliseconds;
+    gpu_.check(cudaEventElapsedTime(&milliseconds, start_, event), "cudaEventElapsedTime");
+    return startNs_ + std::llround(double(milliseconds) * 1e6);
   };
-  EventClock<cudaEvent_t> clock(starts_[start_.event], start_.ns, elapsed);
+  std::vector<Span> spans;
   for (const TracedCommand &command : traced_) {
-    const int64_t begin = clock.nsOf(command.begin);
-    spans.push_back({command.tag, command.stream, begin, clock.nsOf(command.end)});
-  }
-  for (const TracedCommand &command : traced_) {
+    spans.push_back({command.tag, command.stream, nsOf(command.begin), nsOf(command.end)});
     cudaEventDestroy(command.begin);
     cudaEventDestroy(command.end);
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backends/cuda/cuda_progress.h"
-#include "backends/cuda/event_clock.h"
 
 #include <deque>
 
@@ -38,8 +37,8 @@ private:
   const CudaProgress &progress_;
   const nvtxDomainHandle_t domain_;
   bool isTracing_ = false;
-  cudaEvent_t starts_[2] = {}; ///< null before the first trace
-  EventMoment start_;          ///< when one of them completed
+  cudaEvent_t start_ = nullptr; ///< null before the first trace
+  int64_t startNs_ = 0;         ///< when it completed, on the host's clock
   std::vector<TracedCommand> traced_;
 };
 
