@@ -8,7 +8,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #ifdef BRAID_HAS_CUDA
-#include "backends/nccl/nccl_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #endif
 
 namespace braid {

@@ -169,27 +169,26 @@ int countGpus() {
 }
 
 static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, Client &client,
-                                                 const CudaRankOptions &rank) {
+                                                 const char *backend) {
   BRAID_TRY(checkOptions(options));
-  const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", rank.mayShare));
+  const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
+  if (mayShare)
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // otherwise NCCL refuses
   const int64_t localRank = client.rank() % client.memory().ranksPerHost();
-  const int device = BRAID_TRY(chooseDevice(options.device, rank.backend, localRank, mayShare));
+  const int device = BRAID_TRY(chooseDevice(options.device, backend, localRank, mayShare));
   const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
   return CudaDevice::Options{.rank = client.rank(),
                              .device = device,
-                             .callerStream = static_cast<cudaStream_t>(rank.stream),
                              // times are meaningless if GPUs are shared
                              .isTuned = tuned && !mayShare,
                              .mayShare = mayShare,
-                             .isReproducible = options.reproducible,
-                             .makeMessages = rank.makeMessages};
+                             .isReproducible = options.reproducible};
 }
 
 /// Reports to the other ranks why this rank does not join, before they notice that it has left.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
-                                          std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank) {
-  const Result<CudaDevice::Options> chosen = chooseOptions(options, *client, rank);
+                                          std::unique_ptr<Client> client, const char *backend) {
+  const Result<CudaDevice::Options> chosen = chooseOptions(options, *client, backend);
   return chosen ? CudaCluster::join(options, std::move(client), *chosen)
                 : client->fail(chosen.status());
 }

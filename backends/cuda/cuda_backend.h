@@ -5,8 +5,11 @@
 
 namespace braid {
 
-class MessageLibrary; // backends/cuda/message_library.h
-class RankGroup;      // runtime/job/rank_group.h
+/// Registers "cuda" and "nccl", whose ranks are processes with one GPU each (joinCuda()). On both,
+/// Plans may access peers' memory, or send messages by NCCL 2.19 or later (nccl_library.h); the two
+/// differ only in the default. "cuda" opens NCCL when a Plan needs it; "nccl" fails with
+/// Unsupported, and a one-line message, if there is no NCCL.
+void registerGpuBackends(BackendRegistry &registry);
 
 /// Returns the number of GPUs that this process can use; 0 without a driver.
 int countGpus();
@@ -17,28 +20,16 @@ int countGpus();
 /// requested backend.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend = "cuda");
 
-/// Options for a process that uses CUDA itself.
-struct CudaRankOptions {
-  /// A cudaStream_t to use as stream 0, in whose order inputs are read and outputs written. Null:
-  /// creates one.
-  void *stream = nullptr;
-  /// Has the effect of BRAID_SHARE_GPUS=on.
-  bool mayShare = false;
-  /// The name of the backend.
-  const char *backend = "cuda";
-  /// Creates the message library; unset if ranks send no messages.
-  std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
-};
-
 /// Implements Backend::join: ranks are processes with one GPU each, connected by CUDA IPC. Copy
 /// engines copy by default, and cuBLASLt computes GEMMs. Fails with Unsupported, and the reason, if
 /// there is no GPU for the rank, no driver, or no cuBLASLt.
 ///
-/// BRAID_SHARE_GPUS=on in the environment lets ranks share GPUs if there are too few. The GPU
-/// time-slices between its ranks, a few milliseconds each: results are the same, but times are
-/// meaningless, so GEMMs are not tuned, even if each rank has its own GPU.
+/// BRAID_SHARE_GPUS=on in the environment lets ranks share GPUs if there are too few; ranks that
+/// send messages, from NCCL 2.30 on. The GPU time-slices between its ranks, a few milliseconds
+/// each: results are the same, but times are meaningless, so GEMMs are not tuned, even if each rank
+/// has its own GPU.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
-                                          const CudaRankOptions &rank);
+                                          const char *backend = "cuda");
 
 } // namespace braid

@@ -13,8 +13,11 @@
 namespace braid {
 
 CudaDevice::CudaDevice(ProcessGroup &group, const Options &options)
-    : options_(options), gpu_{group, options.rank, options.device}, memory_(group),
-      compute_(gpu_, streams_, progress_, tracer_, gemms_, options.isReproducible),
+    : options_(options), gpu_{group, options.rank, options.device},
+      library_(std::make_unique<nccl::NcclMessages>(
+          nccl::Library::load, options.rank,
+          nccl::Patience{group.timeout(), [&group] { return group.isAborted(); }})),
+      memory_(group), compute_(gpu_, streams_, progress_, tracer_, gemms_, options.isReproducible),
       messages_(gpu_, streams_, progress_, tracer_, library_) {}
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create(ProcessGroup &group,
@@ -34,11 +37,9 @@ Status CudaDevice::start() {
   gemms_ = BRAID_TRY(Gemms::create(by, options_.rank == 0 ? warnOnStderr : nullptr));
   BRAID_CUDA_RETURN_IF_ERROR(cuda::loadKernels());
   BRAID_TRY(transfers_.start());
-  BRAID_TRY(streams_.start(options_.callerStream));
+  BRAID_TRY(streams_.start());
   BRAID_TRY(graphs_.start());
   BRAID_TRY(progress_.start(memory_));
-  if (options_.makeMessages)
-    library_ = options_.makeMessages(gpu_.group);
   return gemms_->reserveWorkspaces(1);
 }
 
@@ -221,8 +222,7 @@ void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
 // -- From the host. --
 
 void CudaDevice::releaseWaits() {
-  if (library_)
-    library_->abort();
+  library_->abort();
   transfers_.releaseWaits();
 }
 
@@ -266,8 +266,6 @@ bool CudaDevice::drain(std::chrono::milliseconds grace) {
 // -- Messages. --
 
 void CudaDevice::closeMessages() {
-  if (!library_)
-    return;
   gpu_.enter();
   if (gpu_.group.isAborted())
     library_->abort();

@@ -20,13 +20,10 @@ class CudaDevice final : public Device {
 public:
   struct Options {
     int64_t rank = 0;
-    int device = 0;                      ///< CUDA's device number
-    cudaStream_t callerStream = nullptr; ///< stream 0; null: create one
-    bool isTuned = true;                 ///< whether GEMM algorithms are measured
-    bool mayShare = false;               ///< true if other ranks may use the same GPU
-    bool isReproducible = false;         ///< as ClusterOptions::reproducible
-    /// Creates the message library of this rank; unset if there is none.
-    std::function<std::unique_ptr<MessageLibrary>(const RankGroup &)> makeMessages = {};
+    int device = 0;              ///< CUDA's device number
+    bool isTuned = true;         ///< whether GEMM algorithms are measured
+    bool mayShare = false;       ///< true if other ranks may use the same GPU
+    bool isReproducible = false; ///< as ClusterOptions::reproducible
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
@@ -39,7 +36,7 @@ public:
   bool sharesHostMemory() const override { return false; }
   Compute &compute() override { return compute_; }
   PeerMemory *peerMemory() override { return &transfers_; }
-  Messages *messages() override { return library_ ? &messages_ : nullptr; }
+  Messages *messages() override { return &messages_; }
   Graphs *graphs() override { return &graphs_; }
   Tracer *tracer() override { return &tracer_; }
   Stopwatch *stopwatch() override { return &stopwatch_; }
@@ -68,7 +65,7 @@ public:
 
   /// Unmaps the memory of peers.
   void closePeers();
-  /// Closes the message library, also after an abort of the job. Graphs must be destroyed before.
+  /// Closes NCCL, also after an abort of the job. Graphs must be destroyed before.
   void closeMessages();
   /// Makes the destructor release nothing, because streams still use it.
   void abandon() { gpu_.isAbandoned = true; }
@@ -78,7 +75,7 @@ public:
   void releaseWaits();
   /// Publishes the progress of the streams in the job memory, and returns errors of asynchronous
   /// work. Called by the watchdog; only reads and writes memory.
-  Status publish() { return progress_.publish(library_ ? library_->error() : Status::ok()); }
+  Status publish() { return progress_.publish(library_->error()); }
   /// After an abort, blocks for at most `grace` until the streams are empty. Returns false if they
   /// are not.
   bool drain(std::chrono::milliseconds grace);
@@ -92,7 +89,7 @@ private:
 
   const Options options_;
   Gpu gpu_;
-  std::unique_ptr<MessageLibrary> library_; ///< null without messages
+  std::unique_ptr<nccl::NcclMessages> library_;
   /// true if the destructor must keep the library, because a thread is inside it
   bool keepsMessages_ = false;
   std::unique_ptr<Gemms> gemms_;

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "backends/cuda/cuda_trace.h"
-#include "backends/cuda/message_library.h"
+#include "backends/nccl/nccl_messages.h"
 
 namespace braid {
 
-/// Groups and collectives executed by a library on the GPU's streams.
+/// Groups and collectives executed by NCCL on the GPU's streams.
 class CudaMessages final : public Messages {
 public:
   CudaMessages(const Gpu &gpu, const CudaStreams &streams, CudaProgress &progress,
-               CudaTracer &tracer, std::unique_ptr<MessageLibrary> &library)
+               CudaTracer &tracer, std::unique_ptr<nccl::NcclMessages> &library)
       : gpu_(gpu), streams_(streams), progress_(progress), tracer_(tracer), library_(library) {}
 
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
@@ -25,7 +25,7 @@ private:
   const CudaStreams &streams_;
   CudaProgress &progress_;
   CudaTracer &tracer_;
-  const std::unique_ptr<MessageLibrary> &library_; ///< owned by the device
+  const std::unique_ptr<nccl::NcclMessages> &library_; ///< owned by the device
 };
 
 } // namespace braid

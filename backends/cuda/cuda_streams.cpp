@@ -35,13 +35,9 @@ void Gpu::check(const Status &status) const {
 
 // -- Streams. --
 
-Status CudaStreams::start(cudaStream_t caller) {
-  streams_.push_back(caller);
-  if (!caller) {
-    BRAID_CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&streams_[0], cudaStreamNonBlocking));
-    ownsCallerStream_ = true;
-  }
-  callersStreams_.push_back(streams_[0]);
+Status CudaStreams::start() {
+  BRAID_TRY(callerStream(0));
+  streams_.push_back(callersStreams_[0]);
   isBusy_.push_back(false);
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventCreateWithFlags(&handover_, cudaEventDisableTiming));
   return Status::ok();
@@ -56,8 +52,8 @@ CudaStreams::~CudaStreams() {
     cudaEventDestroy(handover_);
   for (size_t i = 1; i < streams_.size(); ++i)
     cudaStreamDestroy(streams_[i]);
-  for (size_t i = ownsCallerStream_ ? 0 : 1; i < callersStreams_.size(); ++i)
-    cudaStreamDestroy(callersStreams_[i]);
+  for (cudaStream_t stream : callersStreams_)
+    cudaStreamDestroy(stream);
 }
 
 Result<cudaStream_t> CudaStreams::create() {

@@ -43,8 +43,8 @@ public:
   ~CudaStreams();
   CudaStreams(const CudaStreams &) = delete;
 
-  /// `caller` becomes the first stream; if null, creates one.
-  Status start(cudaStream_t caller);
+  /// Creates the first stream.
+  Status start();
   Status reserve(size_t count);
   /// Implements Device::callerStream.
   Result<void *> callerStream(uint32_t number);
@@ -98,9 +98,7 @@ private:
   std::vector<cudaStream_t> streams_;
   std::vector<bool> isBusy_; ///< true if work was issued since the stream was last empty
   const std::vector<cudaStream_t> *recorded_ = nullptr;
-  /// returned by callerStream(); [0] may belong to the caller
-  std::vector<cudaStream_t> callersStreams_;
-  bool ownsCallerStream_ = false;
+  std::vector<cudaStream_t> callersStreams_; ///< returned by callerStream()
   cudaEvent_t handover_ = nullptr;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> isRecorded_;

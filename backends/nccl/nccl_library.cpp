@@ -2,7 +2,7 @@
 
 #include "backends/nccl/nccl_library.h"
 
-#include "backends/cuda/entry_points.h"
+#include "backends/nccl/entry_points.h"
 #include "ir/failure.h"
 #include "runtime/loader.h"
 

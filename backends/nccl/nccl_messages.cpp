@@ -104,7 +104,7 @@ Status NcclMessages::openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control
   return Status::ok();
 }
 
-std::string NcclMessages::describe() {
+std::string NcclMessages::describe() const {
   return fmt::format("NCCL {}", versionText(library_->version));
 }
 

@@ -1,8 +1,8 @@
 //===- backends/nccl/nccl_messages.h - messages by NCCL ---------------------------------------===//
 #pragma once
 
-#include "backends/cuda/message_library.h"
 #include "backends/nccl/communicator.h"
+#include "runtime/execute/messages.h"
 
 #include <map>
 #include <memory>
@@ -10,24 +10,37 @@
 
 namespace braid::nccl {
 
+/// Messages of one rank by NCCL. The rank's host thread calls the functions, unless noted
+/// otherwise.
+///
 /// NCCL's communicators are not thread-safe, except for abort. Even a query for errors completes a
 /// group that has ended, and ranks hung when two threads made such queries at once. So calls
 /// exclude each other, and the watchdog does not wait for a call of the host thread.
 ///
 /// There is one communicator for each team of this rank; groups use that of all ranks.
-class NcclMessages final : public MessageLibrary {
+class NcclMessages {
 public:
   /// Loads the library when teams are first opened. The library must outlive this object.
   using Loader = std::function<Result<const Library *>()>;
   NcclMessages(Loader load, int64_t rank, Patience patience);
 
-  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override;
-  std::string describe() override;
-  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages) override;
-  Status collective(cudaStream_t stream, const CollectiveArgs &args) override;
-  Status error() override;
-  void abort() override;
-  Status close(std::chrono::milliseconds atMost) override;
+  /// Implement Messages::openTeams and describe.
+  Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control);
+  std::string describe() const;
+  /// Implement Messages::group and collective on a stream, which may be in capture. A failure fails
+  /// the job.
+  Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages);
+  Status collective(cudaStream_t stream, const CollectiveArgs &args);
+
+  /// Returns an error that occurred in the background, or Ok. Callable from any thread.
+  Status error();
+  /// Makes everything in flight end soon, and returns at once. Callable from any thread,
+  /// repeatedly.
+  void abort();
+  /// Releases all resources. Requires that nothing is in flight, and that no graph holds captured
+  /// operations. Collective, unless aborted. Fails with TimedOut after `atMost`; the remaining
+  /// resources then stay until the process ends.
+  Status close(std::chrono::milliseconds atMost);
 
 private:
   Status load(ControlPlane &control);

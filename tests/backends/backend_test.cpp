@@ -5,7 +5,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #ifdef BRAID_HAS_CUDA
-#include "backends/nccl/nccl_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #endif
 #include "runtime/job/bootstrap/client.h"
 #include "tests/backends/joined_cluster.h"
@@ -17,15 +17,12 @@ namespace braid::test {
 std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os << variant.label; }
 
 #ifdef BRAID_HAS_CUDA
-/// As the cuda backend, but with ranks that share GPUs where there are too few.
-static void registerCudaRanks(BackendRegistry &registry) {
+/// The cuda backend, with ranks that share GPUs where there are too few.
+static Backend cudaBackend() {
+  setenv("BRAID_SHARE_GPUS", "on", /*overwrite=*/0);
+  BackendRegistry registry;
   registerGpuBackends(registry);
-  Backend backend = *registry.find("cuda");
-  backend.join = [](const ClusterOptions &options, std::unique_ptr<Client> client) {
-    return joinCuda(options, std::move(client), {.mayShare = options.ranks > countGpus()});
-  };
-  registry = {};
-  registry.add(std::move(backend));
+  return *registry.find("cuda");
 }
 #endif
 
@@ -33,7 +30,7 @@ BackendRegistry &allBackends() {
   static BackendRegistry registry = [] {
     BackendRegistry all;
 #ifdef BRAID_HAS_CUDA
-    registerCudaRanks(all);
+    all.add(cudaBackend());
 #endif
     registerNullBackend(all);
     registerCpuBackend(all);

@@ -286,7 +286,7 @@ int rankMain(const Place &place, int runs) {
   if (!job)
     return static_cast<int>(job.status().code());
   Result<std::unique_ptr<Cluster>> cluster =
-      joinCuda({.ranks = place.ranks, .reproducible = true}, (*job)->takeClient(), {});
+      joinCuda({.ranks = place.ranks, .reproducible = true}, (*job)->takeClient());
   if (!cluster)
     return static_cast<int>((*job)->fail(cluster.status()).code());
   const Status status = runProblems(**cluster, runs);

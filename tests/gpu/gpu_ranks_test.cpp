@@ -535,9 +535,9 @@ Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
   cudaSetDevice(gpu);
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  auto cluster = BRAID_TRY(
-      joinCuda({.ranks = place.ranks, .device = gpu}, job.takeClient(), {.stream = stream}));
+  auto cluster = BRAID_TRY(joinCuda({.ranks = place.ranks, .device = gpu}, job.takeClient()));
   RankTest test(*cluster, 0);
+  BRAID_TRY(cluster->device(place.rank).setCallerStream(stream, {}));
   cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   auto program = test.prepareProgram({}, 1);
   cudaGraph_t graph = nullptr;
@@ -561,8 +561,7 @@ int casesMain(const Place &place, int runs) {
   Result<std::unique_ptr<JobRank>> job = JobRank::join(place);
   if (!job)
     return static_cast<int>(job.status().code());
-  Result<std::unique_ptr<Cluster>> cluster =
-      joinCuda({.ranks = place.ranks}, (*job)->takeClient(), {});
+  Result<std::unique_ptr<Cluster>> cluster = joinCuda({.ranks = place.ranks}, (*job)->takeClient());
   if (!cluster)
     return endOfRank(**job, cluster.status());
   RankTest test(**cluster, runs);

@@ -2,7 +2,7 @@
 
 #include "backends/cuda/gemm/cublas_lt.h"
 
-#include "backends/cuda/entry_points.h"
+#include "backends/nccl/entry_points.h"
 #include "ir/failure.h"
 
 namespace braid {

@@ -1,13 +1,10 @@
-//===- backends/nccl/nccl_backend.cpp - GPU ranks with peer memory or messages ----------------===//
+//===- backends/cuda/gpu_backends.cpp - GPU ranks with peer memory or messages ----------------===//
 
-#include "backends/nccl/nccl_backend.h"
-
+#include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_facts.h"
-#include "backends/nccl/nccl_messages.h"
+#include "backends/nccl/nccl_library.h"
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/client.h"
-#include "runtime/job/bootstrap/environment.h"
-#include "runtime/job/rank_group.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -33,6 +30,12 @@ uint32_t queuesAskedFor() {
   return isNumber ? std::clamp(queues, 1u, 32u) : 1;
 }
 
+/// Returns version and file of this machine's NCCL, or the reason why there is none.
+Result<std::string> describeNccl() {
+  const nccl::Library *library = BRAID_TRY(nccl::Library::load());
+  return fmt::format("{} ({})", nccl::versionText(library->version), library->file);
+}
+
 /// Returns "error", or "version" (2.28.3) and "file".
 BackendFacts ncclFacts() {
   const Result<const nccl::Library *> library = nccl::Library::load();
@@ -41,31 +44,17 @@ BackendFacts ncclFacts() {
   return {{"version", nccl::versionText((*library)->version)}, {"file", (*library)->file}};
 }
 
-/// As joinCuda(), with support for Plans that send messages.
-Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options, std::unique_ptr<Client> client,
-                                      const char *backend) {
-  const Result<bool> mayShare = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
-  if (!mayShare)
-    return client->fail(mayShare.status());
-  if (*mayShare)
-    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // otherwise NCCL refuses
-  // Number of bytes sent to another host at a time. With 128 KiB, NCCL's default, sends over
-  // sockets are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1
-  // reproduces it:
-  //   braid bench gather-matmul --backend nccl --shapes 4096x64x8192
-  //     --impl 'gather,gather;transfers=collective'
-  setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0);
-  auto makeMessages = [number = client->rank()](const RankGroup &group) {
-    return std::make_unique<nccl::NcclMessages>(
-        nccl::Library::load, number,
-        nccl::Patience{group.timeout(), [&group] { return group.isAborted(); }});
-  };
-  return joinCuda(options, std::move(client), {.backend = backend, .makeMessages = makeMessages});
-}
+/// Sets the number of bytes sent to another host at a time. With 128 KiB, NCCL's default, sends
+/// over sockets are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1
+/// NCCL_SHM_DISABLE=1 reproduces it:
+///   braid bench gather-matmul --backend nccl --shapes 4096x64x8192
+///     --impl 'gather,gather;transfers=collective'
+void askForLargeSends() { setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0); }
 
 Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
-  return join(options, std::move(client), "cuda");
+  askForLargeSends();
+  return joinCuda(options, std::move(client));
 }
 
 /// Opens NCCL before it joins.
@@ -76,7 +65,8 @@ Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                     "--backend cuda adds in the order of the ranks"));
   if (const auto library = nccl::Library::load(); !library)
     return client->fail(library.status());
-  return join(options, std::move(client), "nccl");
+  askForLargeSends();
+  return joinCuda(options, std::move(client), "nccl");
 }
 
 Backend backendOf(const char *name, const char *description, Transport transport,
@@ -99,11 +89,6 @@ void registerGpuBackends(BackendRegistry &registry) {
                          Transport::PeerMemory, joinGpus, cudaFacts));
   registry.add(backendOf("nccl", "ranks as processes, one GPU each, which send messages by NCCL",
                          Transport::Messages, joinNccl, ncclFacts));
-}
-
-Result<std::string> describeNccl() {
-  const nccl::Library *library = BRAID_TRY(nccl::Library::load());
-  return fmt::format("{} ({})", nccl::versionText(library->version), library->file);
 }
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- backends/cuda/entry_points.h - functions of libraries opened at run time ---------------===//
+//===- backends/nccl/entry_points.h - functions of libraries opened at run time ---------------===//
 #pragma once
 
 #include <dlfcn.h>
