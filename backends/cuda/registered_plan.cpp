@@ -9,17 +9,13 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kAlignment = 256;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 /// Returns the workspace bytes that each stream's GEMMs need with their current algorithms.
 std::vector<int64_t> workspacesFor(const Plan &plan, const Gemms &gemms) {
   std::vector<int64_t> workspaces(plan.streams.size(), 0);
   for (const Command &command : plan.commands)
     if (command.kind == CommandKind::Matmul)
-      workspaces[command.stream] = std::max(
-          workspaces[command.stream], aligned(gemms.workspaceBytes(plan.matmuls[command.matmul])));
+      workspaces[command.stream] =
+          std::max(workspaces[command.stream], gemms.workspaceBytes(plan.matmuls[command.matmul]));
   return workspaces;
 }
 
@@ -31,47 +27,38 @@ RegisteredPlan::RegisteredPlan(const Plan &itsPlan) : plan(&itsPlan), steps(itsP
     isUsed[command.stream] = true;
 }
 
+Result<void *> RegisteredPlan::allocate(CudaMemory &memory, int64_t bytes) {
+  ofGraphs.memory.push_back(BRAID_TRY(memory.allocate(ArenaKind::Private, bytes)));
+  return ofGraphs.memory.back();
+}
+
 Status RegisteredPlan::allocateForGraphs(CudaMemory &memory, const Gemms &gemms) {
-  constexpr int64_t kCounterBytes = cuda::CopyAndSignal::kCounters * sizeof(uint32_t);
-  const int64_t counters = aligned(kCounterBytes * static_cast<int64_t>(plan->streams.size()));
-  int64_t bytes = kAlignment + counters;
-  for (int64_t each : workspacesFor(*plan, gemms)) {
-    ofGraphs.workspaces.push_back({nullptr, static_cast<size_t>(each)});
-    bytes += each;
-  }
-  auto *base = static_cast<char *>(BRAID_TRY(memory.allocate(ArenaKind::Private, bytes)));
-  ofGraphs.memory = base;
-  ofGraphs.guard.counts = reinterpret_cast<uint32_t *>(base);
-  ofGraphs.counters = reinterpret_cast<uint32_t *>(base + kAlignment);
-  base += kAlignment + counters;
-  for (Workspace &workspace : ofGraphs.workspaces) {
-    workspace.data = base;
-    base += workspace.bytes;
-  }
+  constexpr int64_t kAlignment = 256;
+  const auto streams = static_cast<int64_t>(plan->streams.size());
+  constexpr int64_t kCounters = cuda::CopyAndSignal::kCounters;
+  ofGraphs.guard.counts = static_cast<uint32_t *>(
+      BRAID_TRY(allocate(memory, kAlignment + streams * kCounters * int64_t(sizeof(uint32_t)))));
+  ofGraphs.counters = ofGraphs.guard.counts + kAlignment / sizeof(uint32_t);
   static_assert(sizeof(cuda::RunReport) <= sizeof(StepWord));
-  const auto reports = static_cast<int64_t>((1 + plan->streams.size()) * sizeof(StepWord));
-  void *report = BRAID_TRY(memory.allocateReports(reports));
+  void *report = BRAID_TRY(memory.allocateReports((1 + streams) * int64_t(sizeof(StepWord))));
   ofGraphs.guard.report = static_cast<cuda::RunReport *>(report);
   steps.words = static_cast<StepWord *>(report) + 1;
-  return Status::ok();
+  ofGraphs.workspaces.resize(plan->streams.size());
+  return growWorkspaces(memory, gemms);
 }
 
 Status RegisteredPlan::growWorkspaces(CudaMemory &memory, const Gemms &gemms) {
   const std::vector<int64_t> needed = workspacesFor(*plan, gemms);
-  for (size_t stream = 0; stream < needed.size(); ++stream) {
-    const auto bytes = static_cast<size_t>(needed[stream]);
-    if (bytes <= ofGraphs.workspaces[stream].bytes)
-      continue;
-    ofGraphs.larger.push_back(BRAID_TRY(memory.allocate(ArenaKind::Private, needed[stream])));
-    ofGraphs.workspaces[stream] = {ofGraphs.larger.back(), bytes};
-  }
+  for (size_t stream = 0; stream < needed.size(); ++stream)
+    if (const auto bytes = static_cast<size_t>(needed[stream]);
+        bytes > ofGraphs.workspaces[stream].bytes)
+      ofGraphs.workspaces[stream] = {BRAID_TRY(allocate(memory, needed[stream])), bytes};
   return Status::ok();
 }
 
 void RegisteredPlan::releaseForGraphs(CudaMemory &memory) const {
-  memory.release(ofGraphs.memory);
-  for (void *larger : ofGraphs.larger)
-    memory.release(larger);
+  for (void *each : ofGraphs.memory)
+    memory.release(each);
   memory.release(ofGraphs.guard.report);
 }
 

@@ -31,11 +31,10 @@ struct StepRange {
 
 /// The resources of runs in graphs.
 struct ForGraphs {
-  void *memory = nullptr; ///< all of it except the guard's report
+  std::vector<void *> memory; ///< all of it except the guard's report
   cuda::RunGuard guard;
   uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters entries per stream
-  std::vector<Workspace> workspaces; ///< one per stream
-  std::vector<void *> larger;        ///< memory of workspaces that have grown
+  std::vector<Workspace> workspaces; ///< one per stream; no bytes if it needs none
 };
 
 /// The state of a registered Plan on this device.
@@ -63,6 +62,8 @@ struct RegisteredPlan {
   /// True if a write after a replayed graph reports its completion, because no step shows at once
   /// that the replay has begun. For messages, a write inside the graph would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
+
+  Result<void *> allocate(CudaMemory &memory, int64_t bytes);
 
   const Plan *plan;
   GraphSteps steps;

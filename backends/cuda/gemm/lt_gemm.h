@@ -34,8 +34,8 @@ inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
 /// Device memory that one GEMM uses exclusively while it runs.
 struct Workspace {
-  void *data;
-  size_t bytes;
+  void *data = nullptr;
+  size_t bytes = 0;
 };
 
 /// A GEMM that lacks only its addresses. Not thread-safe.
