@@ -173,17 +173,9 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
   return Status::ok();
 }
 
-std::string Gemms::describeKinds() const {
-  std::string text = "GEMMs: the same algorithm for every M, unmeasured, because of --reproducible";
-  for (const auto &[kind, algorithm] : ofKinds_)
-    if (Result<std::unique_ptr<LtGemm>> gemm = describe(kind))
-      text += fmt::format("; {}: {}", nameOfKind(kind), (*gemm)->describe(algorithm));
-  return text;
-}
-
 std::string Gemms::choices() const {
   if (by_ == AlgorithmBy::Kind)
-    return describeKinds();
+    return "GEMMs: the same algorithm for every M, unmeasured, because of --reproducible";
   if (by_ == AlgorithmBy::Guess)
     return "GEMMs: the library's first guess, because BRAID_TUNE is off or "
            "BRAID_SHARE_GPUS on";
@@ -204,8 +196,8 @@ Result<LtGemm::Algorithm> Gemms::algorithmOfKind(const GemmShape &shape, const L
     known = ofKinds_.emplace(kind, found).first;
   }
   if (!gemm.check(known->second).isOk())
-    return unsupported("--reproducible: the algorithm for {} ({}) does not take M = {}",
-                       nameOfKind(kind), gemm.describe(known->second), shape.m);
+    return unsupported("--reproducible: the algorithm for {} does not take M = {}",
+                       nameOfKind(kind), shape.m);
   return known->second;
 }
 

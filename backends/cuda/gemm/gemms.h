@@ -65,7 +65,6 @@ private:
   Result<LtGemm::Algorithm> algorithmOfKind(const GemmShape &shape, const LtGemm &gemm);
   Result<std::unique_ptr<LtGemm>> choose(const GemmShape &shape);
   bool isTunable(const PlanMatmul &shape) const;
-  std::string describeKinds() const;
   Status runOnce(const PlanMatmul &shape, bool isAligned);
   MeasurementCache &cache();
 

@@ -5,8 +5,6 @@
 #include "backends/cuda/elements.h"
 #include "ir/failure.h"
 
-#include <fmt/format.h>
-
 #include <set>
 
 namespace braid {
@@ -137,13 +135,6 @@ bool LtGemm::splitsK(const Algorithm &algorithm) const {
 bool LtGemm::hasTile(const Algorithm &algorithm) const {
   return attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID) !=
          CUBLASLT_MATMUL_TILE_UNDEFINED;
-}
-
-std::string LtGemm::describe(const Algorithm &algorithm) const {
-  return fmt::format("algorithm {}, tile {}, stages {}",
-                     attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_ID),
-                     attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID),
-                     attribute<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_STAGES_ID));
 }
 
 /// Returns the attributes that distinguish two algorithms, independent of the shape.

@@ -64,8 +64,6 @@ public:
   bool splitsK(const Algorithm &algorithm) const;
   /// Returns true if the algorithm has a defined tile.
   bool hasTile(const Algorithm &algorithm) const;
-  /// Returns "algorithm 66, tile 20, stages 36", with the library's numbers.
-  std::string describe(const Algorithm &algorithm) const;
 
   void use(const Algorithm &algorithm);
   /// Returns the workspace of the current algorithm, at most kWorkspaceBytes.
