@@ -137,10 +137,8 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   return streams_.createEvents(count);
 }
 
-/// A GEMM that has been measured again may need a larger workspace.
+/// A GEMM that has been measured again since may need a larger workspace.
 Status CudaDevice::growWorkspaces() {
-  if (std::exchange(seenReplaced_, gemms_->replaced()) == gemms_->replaced())
-    return Status::ok();
   for (const std::unique_ptr<RegisteredPlan> &each : progress_.all())
     if (!llvm::is_contained(releasedPlans_, each->plan))
       BRAID_TRY(each->growWorkspaces(memory_, *gemms_));

@@ -106,7 +106,6 @@ private:
   std::chrono::steady_clock::time_point waitingSince_; ///< start of the last synchronize()
   /// Plans that were released, possibly with runs in flight
   std::vector<const Plan *> releasedPlans_;
-  size_t seenReplaced_ = 0; ///< Gemms::replaced() when workspaces last grew
 };
 
 } // namespace braid

@@ -169,7 +169,7 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
       std::memcmp(&known->second, &*algorithm, sizeof(*algorithm)) == 0)
     return Status::ok();
   algorithms_[aligned] = *algorithm;
-  replaced_ += prepared_.erase(aligned); // to be warmed again with this algorithm
+  prepared_.erase(aligned); // to be warmed again with this algorithm
   return Status::ok();
 }
 

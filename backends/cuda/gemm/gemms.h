@@ -30,9 +30,6 @@ public:
 
   /// Returns the workspace size of a GEMM of this shape after warm-up.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
-  /// Returns the number of warm shapes whose algorithm was replaced; the new one may need a larger
-  /// workspace.
-  size_t replaced() const { return replaced_; }
   /// Allocates a workspace for each of streams 0 .. count-1: concurrent GEMMs must not share one.
   Status reserveWorkspaces(uint32_t count);
   Workspace workspace(uint32_t stream) const { return {workspaces_[stream], kWorkspaceBytes}; }
@@ -74,7 +71,6 @@ private:
   cublasLtHandle_t handle_ = nullptr;
   std::string machine_; ///< device, driver and library, with versions
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
-  size_t replaced_ = 0;
   std::map<GemmShape, LtGemm::Algorithm> algorithms_;
   std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
   std::vector<void *> workspaces_;
