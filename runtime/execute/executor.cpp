@@ -23,8 +23,6 @@ Result<void *> PeerMemory::allocateFrom(MemoryFrom from, int64_t) {
 
 /// The channel number under which messages are published.
 constexpr uint32_t kChannelOfMessages = kNone;
-/// Precedes the collectives in the text of a rank that has groups of messages.
-constexpr llvm::StringLiteral kHasGroups = "groups\n";
 
 /// Returns true for a group or a collective.
 static bool isWhole(CommandKind kind) {
@@ -196,27 +194,20 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
   return std::nullopt;
 }
 
-/// All ranks open the teams of all ranks in the same order, so a mismatch is detected before it can
-/// deadlock. If no rank sends messages, no library is needed.
+/// If no rank sends messages, no library is needed.
 Status Binder::openTeams() {
-  const std::string mine =
-      (plan_.groups.empty() ? "" : kHasGroups.str()) + encodeCollectives(plan_);
-  std::vector<std::string> all = BRAID_TRY(control_.allGather(mine));
-  const bool hasAny = llvm::any_of(all, [](const std::string &text) { return !text.empty(); });
-  if (!hasAny && !sendsMessages())
-    return Status::ok();
-  for (std::string &text : all) {
-    llvm::StringRef rest = text;
-    rest.consume_front(kHasGroups);
-    text = rest.str();
+  if (plan_.teams.empty() && !sendsMessages()) {
+    const std::vector<std::string> all =
+        BRAID_TRY(control_.allGather(plan_.groups.empty() ? "" : "groups"));
+    if (llvm::all_of(all, [](const std::string &text) { return text.empty(); }))
+      return Status::ok();
   }
-  const std::vector<Team> teams = BRAID_TRY(compareCollectives(all));
   if (!prepared_->messages_)
     return unsupported(
         "rank {}: expected a backend that sends messages, because other ranks have some "
         "for another host",
         plan_.rank);
-  Status opened = prepared_->messages_->openTeams(teams, control_);
+  Status opened = prepared_->messages_->openTeams(plan_.teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
              ? opened.annotated(

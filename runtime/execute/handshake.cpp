@@ -13,7 +13,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 namespace braid {
@@ -213,84 +212,6 @@ Status compareChoices(const std::vector<std::string> &texts) {
                     areTexts ? firstDifference(values) : listByRank(named));
   }
   return Status::ok();
-}
-
-//===- Collectives ----------------------------------------------------------------------------===//
-
-std::string encodeCollectives(const Plan &plan) {
-  std::string text;
-  for (const Command &command : plan.commands) {
-    if (command.kind != CommandKind::Collective)
-      continue;
-    const PlanCollective &c = plan.collectives[command.collective];
-    const std::string by = c.reduction ? " " + name(*c.reduction).str() : "";
-    const std::string root = c.root < 0 ? "" : fmt::format(" root {}", c.root);
-    std::string where = describeOrigin(plan, command.origin);
-    std::replace(where.begin(), where.end(), '\n', ' ');
-    text += fmt::format("{}\t{}{} of {} from {} to {} bytes{}\t{}\n", fmt::join(c.team, " "),
-                        name(c.kind).str(), by, name(c.dtype).str(), c.src.bytes, c.dst.bytes, root,
-                        where);
-  }
-  return text;
-}
-
-namespace {
-
-struct PublishedCollective {
-  llvm::StringRef what = "none", where = "its program";
-};
-using Team = std::vector<int64_t>;
-/// The collectives of a team, in issue order, by rank.
-using CollectivesOfTeam = std::map<int64_t, std::vector<PublishedCollective>>;
-
-/// Adds the collectives of a rank. Returns false unless encodeCollectives() produces `text`.
-bool decodeCollectives(llvm::StringRef text, int64_t rank, std::map<Team, CollectivesOfTeam> &all) {
-  while (!text.empty()) {
-    auto [line, tail] = text.split('\n');
-    auto [members, rest] = line.split('\t');
-    auto [what, where] = rest.split('\t');
-    Team team;
-    for (; !members.empty(); members = members.ltrim())
-      if (members.consumeInteger(10, team.emplace_back()))
-        return false;
-    all[team][rank].push_back({what, where});
-    text = tail;
-  }
-  return true;
-}
-
-Status compareMembers(const Team &team, CollectivesOfTeam &ofRanks) {
-  size_t most = 0;
-  for (const auto &[rank, list] : ofRanks)
-    most = std::max(most, list.size());
-  for (int64_t member : team)
-    ofRanks[member].resize(most);
-  for (size_t i = 0; i < most; ++i)
-    for (int64_t member : team) {
-      const PublishedCollective &first = ofRanks[team[0]][i], &other = ofRanks[member][i];
-      if (first.what != other.what)
-        return badInput("expected the members of team [{}] to issue the same collectives in one "
-                        "order, got as number {}\n  rank {}: {} ({})\n  rank {}: {} ({})",
-                        fmt::join(team, ", "), i, team[0], first.what.str(), first.where.str(),
-                        member, other.what.str(), other.where.str());
-    }
-  return Status::ok();
-}
-
-} // namespace
-
-Result<std::vector<std::vector<int64_t>>>
-compareCollectives(const std::vector<std::string> &texts) {
-  std::map<Team, CollectivesOfTeam> all;
-  for (size_t rank = 0; rank < texts.size(); ++rank)
-    if (!decodeCollectives(texts[rank], static_cast<int64_t>(rank), all))
-      return badInput("a rank's message is not of this version's form");
-  std::vector<Team> teams;
-  for (auto &[team, ofRanks] : all) {
-    BRAID_TRY(compareMembers(team, ofRanks));
-    teams.push_back(team);
-  }
-  return teams;
 }
 
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,

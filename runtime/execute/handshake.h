@@ -58,13 +58,6 @@ std::string encodeChoices(const std::vector<Choice> &choices);
 /// BadInput for the first choice that differs, naming the ranks of each value.
 Status compareChoices(const std::vector<std::string> &texts);
 
-/// Encodes the collectives of a rank, in issue order.
-std::string encodeCollectives(const Plan &plan);
-/// Compares all ranks' encodeCollectives() and returns their teams, each once, in an order that is
-/// the same on all ranks. Fails with BadInput for the first collective of a team that differs
-/// between members, naming the members of each variant.
-Result<std::vector<std::vector<int64_t>>> compareCollectives(const std::vector<std::string> &texts);
-
 /// Returns the peer's endpoint that matches `mine` of rank `rank`. Fails with BadInput if there is
 /// none, or if bytes or element types differ.
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,

@@ -88,6 +88,7 @@ Plan gemmsOf(Plan plan) {
   plan.endpoints.clear();
   plan.groups.clear();
   plan.collectives.clear();
+  plan.teams.clear();
   plan.channels = plan.flags = 0;
   plan.releases.clear(); // arenas are empty
   becomeArguments(plan);

@@ -25,8 +25,11 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
     return false;
   Request &request = requests_[&op.result] = {.stream = current_};
   const bool isWhole = staysWhole(collective);
-  if (!isWhole) // all ranks share it, including ranks that are not members
+  // Every rank comes here, even if it is not a member.
+  if (!isWhole)
     channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
+  else if (!llvm::is_contained(plan_.teams, collective.team))
+    plan_.teams.push_back(collective.team);
   const bool isMember = llvm::is_contained(collective.team, plan_.rank);
   if (!isMember || (collective.src.bytes == 0 && collective.dst.bytes == 0))
     return true;

@@ -2,8 +2,6 @@
 
 #include "runtime/execute/handshake.h"
 
-#include "api/compile/plans.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -123,55 +121,6 @@ TEST(Handshake, ComparesChoicesThatAreTexts) {
             "expected all ranks to have the same fusion, got\n"
             "  rank 0, line 1: fusion @f {\n"
             "  rank 1, line 1: none");
-}
-
-/// The collectives that each of two ranks publishes.
-std::vector<std::string> publishedBy(const std::string &body) {
-  std::unique_ptr<Source> source =
-      parseSource("t.braid", "program @p mesh [0 .. 2) (%A: f32[4]) -> () {\n"
-                             "  %x = allocate device f32[8]\n  %y = allocate device f32[4]\n" +
-                                 body + "}\n");
-  Result<Compiled> compiled = compile(*source, {.transport = Transport::Messages});
-  EXPECT_TRUE(compiled.isOk()) << source->diags.str();
-  Result<std::vector<Plan>> plans = makePlans(*compiled);
-  EXPECT_TRUE(plans.isOk()) << plans.status().message();
-  std::vector<std::string> texts;
-  for (const Plan &plan : *plans)
-    texts.push_back(encodeCollectives(plan));
-  return texts;
-}
-
-TEST(Handshake, FindsTheTeamsOfAllRanks) {
-  const auto teams = compareCollectives(
-      publishedBy("  %c = collective allgather %x, %A\n  wait %c\n"
-                  "  %d = collective broadcast %y, %A team [1] root 1\n  wait %d\n"));
-  ASSERT_TRUE(teams.isOk()) << teams.status().message();
-  EXPECT_THAT(*teams, testing::ElementsAre(std::vector<int64_t>{0, 1}, std::vector<int64_t>{1}));
-}
-
-/// No verified program has these Plans; ranks compare what they are about to do.
-TEST(Handshake, NamesTheFirstCollectiveThatDiffers) {
-  const std::string gather = "  %c = collective allgather %x, %A\n  wait %c\n";
-  const std::string sum = "  %d = collective allreduce sum %y, %A\n  wait %d\n";
-  const std::string one = publishedBy(gather + sum)[0], other = publishedBy(sum + gather)[1];
-  EXPECT_EQ(compareCollectives({one, other}).status().message(),
-            "expected the members of team [0, 1] to issue the same collectives in one order, got "
-            "as number 0\n"
-            "  rank 0: allgather of f32 from 16 to 32 bytes (\"%c = collective allgather %x, %A\" "
-            "at t.braid:4:3)\n"
-            "  rank 1: allreduce sum of f32 from 16 to 16 bytes (\"%d = collective allreduce sum "
-            "%y, %A\" at t.braid:4:3)");
-  EXPECT_THAT(
-      compareCollectives({publishedBy(gather)[0], publishedBy(gather + sum)[1]}).status().message(),
-      testing::HasSubstr("number 1\n  rank 0: none (its program)\n  rank 1: allreduce"));
-  EXPECT_TRUE(compareCollectives({one, publishedBy(gather + sum)[1]}).isOk());
-}
-
-TEST(Handshake, RefusesCollectivesOfAnotherForm) {
-  for (const char *text : {"0 x\twhat\twhere\n", "x"})
-    EXPECT_EQ(compareCollectives({text, ""}).status().message(),
-              "a rank's message is not of this version's form")
-        << text;
 }
 
 } // namespace

@@ -493,6 +493,23 @@ TEST(Specialize, CollectivesOverMessagesStayWhole) {
             "[0, 1]\n");
 }
 
+/// Rank 0 takes no part in the second one.
+TEST(Specialize, ListsAllTeamsOnEachRank) {
+  const std::string text = "program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4], %D: f32[4]) {\n"
+                           "  %c = collective allreduce sum %C, %A\n  wait %c\n"
+                           "  %d = collective broadcast %D, %A team [1] root 1\n  wait %d\n"
+                           "  %e = collective allreduce sum %C, %A\n  wait %e\n}\n";
+  for (int64_t rank : {0, 1}) {
+    Specialized made = specialized(text, rank);
+    const Result<Plan> plan = specialize(*made.source->module.programs.front(), rank,
+                                         made.source->diags, Transport::Messages);
+    ASSERT_TRUE(plan.isOk());
+    EXPECT_THAT(plan->teams,
+                testing::ElementsAre(testing::ElementsAre(0, 1), testing::ElementsAre(1)));
+    EXPECT_TRUE(made.plan->teams.empty()) << "through peers' memory there are none";
+  }
+}
+
 /// One group, behind all streams that posted; the next one behind it.
 TEST(Specialize, OrdersGroups) {
   EXPECT_EQ(
