@@ -4,8 +4,6 @@
 
 #include "ir/failure.h"
 
-#include "llvm/ADT/StringRef.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,35 +49,13 @@ std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &pat
 
 uint64_t minus(uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; }
 
-/// The file names in one of the two versions of control groups.
-struct GroupFiles {
-  const char *limit, *used, *cache;
-};
-constexpr GroupFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_bytes",
-                               "total_inactive_file"};
-constexpr GroupFiles kVersion2{"/memory.max", "/memory.current", "inactive_file"};
-constexpr uint64_t kUnlimited = uint64_t(1) << 60; ///< version 1 represents this by a number
-
-std::optional<uint64_t> leftIn(const std::string &folder, const GroupFiles &files) {
-  std::optional<uint64_t> limit = numberIn(folder + files.limit);
-  std::optional<uint64_t> used = numberIn(folder + files.used);
-  if (!limit || !used || *limit >= kUnlimited)
+std::optional<uint64_t> leftIn(const std::string &folder) {
+  std::optional<uint64_t> limit = numberIn(folder + "/memory.max");
+  std::optional<uint64_t> used = numberIn(folder + "/memory.current");
+  if (!limit || !used)
     return std::nullopt;
   return minus(*limit,
-               minus(*used, numberBehind(files.cache, folder + "/memory.stat").value_or(0)));
-}
-
-/// The limits of all parent groups apply as well. Inside a container, the path may name groups that
-/// only the host sees; the mounted root is then the container's group.
-std::optional<uint64_t> leftInChain(const std::string &root, llvm::StringRef path,
-                                    const GroupFiles &files) {
-  std::optional<uint64_t> least;
-  for (path = path.rtrim('/');; path = path.rsplit('/').first) {
-    if (std::optional<uint64_t> left = leftIn(root + path.str(), files))
-      least = std::min(*left, least.value_or(*left));
-    if (path.empty())
-      return least;
-  }
+               minus(*used, numberBehind("inactive_file", folder + "/memory.stat").value_or(0)));
 }
 
 std::vector<Limit> limits() {
@@ -98,20 +74,17 @@ std::vector<Limit> limits() {
 
 } // namespace
 
-std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root) {
+/// The limits of all parent groups apply as well. Inside a container, the path may name groups that
+/// only the host sees; the mounted root is then the container's group.
+std::optional<uint64_t> memoryLeftInGroups(llvm::StringRef membership, const std::string &root) {
   std::optional<uint64_t> least;
-  std::istringstream lines(membership); // number:controllers:path; version 2 lists no controllers
-  for (std::string line; std::getline(lines, line);) {
-    auto [controllers, path] = llvm::StringRef(line).split(':').second.split(':');
-    std::optional<uint64_t> left;
-    if (controllers.empty())
-      left = leftInChain(root, path, kVersion2);
-    else if (controllers == "memory")
-      left = leftInChain(root + "/memory", path, kVersion1);
-    if (left)
+  llvm::StringRef path = membership.split("0::").second.split('\n').first;
+  for (path = path.rtrim('/');; path = path.rsplit('/').first) {
+    if (std::optional<uint64_t> left = leftIn(root + path.str()))
       least = std::min(*left, least.value_or(*left));
+    if (path.empty())
+      return least;
   }
-  return least;
 }
 
 uint64_t availableMemory() {

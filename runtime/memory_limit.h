@@ -3,6 +3,8 @@
 
 #include "api/status.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,9 +33,9 @@ Status expectMemory(double bytes, const std::string &forWhat, const std::string 
 /// Formats a size, for example "123 GiB", "2.6 GiB" or "190 MiB".
 std::string strOfBytes(double bytes);
 
-/// Returns the memory that the control groups leave. `membership` is the text of /proc/self/cgroup,
-/// and `root` the folder where groups are mounted. Returns nullopt if no group has a limit.
-/// Reclaimable page cache does not count as used.
-std::optional<uint64_t> memoryLeftInGroups(const std::string &membership, const std::string &root);
+/// Returns the memory that the control groups (version 2) leave. `membership` is the text of
+/// /proc/self/cgroup, and `root` the folder where groups are mounted. Returns nullopt if no group
+/// has a limit. Reclaimable page cache does not count as used.
+std::optional<uint64_t> memoryLeftInGroups(llvm::StringRef membership, const std::string &root);
 
 } // namespace braid

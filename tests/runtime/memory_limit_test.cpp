@@ -33,7 +33,7 @@ protected:
   std::string root_;
 };
 
-TEST_F(MemoryGroups, VersionTwo) {
+TEST_F(MemoryGroups, LimitsOfAllParentsApply) {
   write("job/rank/memory.max", "max");
   write("job/rank/memory.current", "100");
   EXPECT_EQ(left("0::/job/rank\n"), std::nullopt);
@@ -46,20 +46,11 @@ TEST_F(MemoryGroups, VersionTwo) {
   EXPECT_EQ(left("0::/job/rank\n"), 0);
 }
 
-TEST_F(MemoryGroups, VersionOneBesideTwo) {
-  write("memory/memory.limit_in_bytes", "9223372036854771712");
-  write("memory/memory.usage_in_bytes", "100");
-  write("memory/job/memory.limit_in_bytes", "8000");
-  write("memory/job/memory.usage_in_bytes", "3000");
-  EXPECT_EQ(left("9:name=systemd:/job\n4:memory:/job\n0::/\n"), 5000);
-  EXPECT_EQ(left("9:name=systemd:/job\n4:memory:/\n0::/\n"), std::nullopt);
-}
-
 /// A container sees its own group at the root, whatever the host calls it.
 TEST_F(MemoryGroups, PathThatOnlyTheHostSees) {
-  write("memory/memory.limit_in_bytes", "8000");
-  write("memory/memory.usage_in_bytes", "3000");
-  EXPECT_EQ(left("4:memory:/docker/0123\n"), 5000);
+  write("memory.max", "8000");
+  write("memory.current", "3000");
+  EXPECT_EQ(left("9:name=systemd:/job\n0::/docker/0123\n"), 5000);
 }
 
 TEST_F(MemoryGroups, PageCacheCanBeDropped) {
