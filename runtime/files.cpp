@@ -85,80 +85,37 @@ Status writeInPlace(const std::string &path, llvm::StringRef text) {
 
 //===- As a whole -----------------------------------------------------------------------------===//
 
-/// A file that replaces `path` when it is complete. Until then it is unnamed if the file system
-/// permits, so that nothing is left if this process is killed.
-class Replacement {
-public:
-  Replacement(std::string path, std::optional<unsigned> mode)
-      : path_(std::move(path)), folder_(folderOf(path_)), mode_(mode.value_or(0666)),
-        keepsMode_(!mode) {
-    file_ = FileDescriptor(open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode_));
-    if (!file_.isValid() && (errno == EOPNOTSUPP || errno == EISDIR))
-      error_ = takeName([this](const char *name) { return create(name); });
-    else if (!file_.isValid())
-      error_ = errno;
-  }
-  ~Replacement() {
-    if (!name_.empty())
-      unlink(name_.c_str());
-  }
-  Replacement(const Replacement &) = delete;
+/// Copies the mode of a file of this user only: another owner must not decide who can write the new
+/// one.
+void takeOverMode(int descriptor, const std::string &path) {
+  struct stat old = {};
+  if (lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && old.st_uid == geteuid())
+    fchmod(descriptor, old.st_mode & 0777);
+}
 
-  /// Returns 0 or an errno.
-  int put(llvm::StringRef text) {
-    if (error_ == 0 && keepsMode_)
-      takeOverMode();
-    if (error_ == 0)
-      error_ = writeAll(file_.get(), text);
-    if (error_ == 0 && name_.empty())
-      error_ = takeName([this](const char *name) { return link(name); });
-    if (error_ == 0 && rename(name_.c_str(), path_.c_str()) != 0)
-      error_ = errno;
-    if (error_ == 0)
-      name_.clear();
-    return error_;
+/// Renames a new file to `path` when it is complete. Never follows a link of the new file's name.
+/// Returns 0 or an errno.
+int replace(const std::string &path, llvm::StringRef text, std::optional<unsigned> mode) {
+  constexpr int kAttempts = 100, kNew = O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW;
+  FileDescriptor file;
+  std::string name;
+  for (int attempt = 0; attempt < kAttempts && !file.isValid(); ++attempt) {
+    name = fmt::format("{}/.braid-{}-{}", folderOf(path), getpid(), attempt);
+    file = FileDescriptor(open(name.c_str(), kNew, mode.value_or(0666)));
+    if (!file.isValid() && errno != EEXIST)
+      return errno;
   }
-
-private:
-  /// Copies the mode of a file of this user only: another owner must not decide who can write the
-  /// new one.
-  void takeOverMode() {
-    struct stat old = {};
-    if (lstat(path_.c_str(), &old) == 0 && S_ISREG(old.st_mode) && old.st_uid == geteuid())
-      fchmod(file_.get(), old.st_mode & 0777);
-  }
-  bool create(const char *name) {
-    constexpr int kNew = O_CREAT | O_EXCL | O_NOFOLLOW;
-    file_ = FileDescriptor(open(name, O_WRONLY | O_CLOEXEC | kNew, mode_));
-    return file_.isValid();
-  }
-  bool link(const char *name) {
-    const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
-    return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
-  }
-
-  /// Gives the file an unused name. Never follows an existing link. Returns 0 or an errno.
-  template <typename Take> int takeName(Take take) {
-    constexpr int kAttempts = 100;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      std::string name = fmt::format("{}/.braid-{}-{}", folder_, getpid(), attempt);
-      if (take(name.c_str())) {
-        name_ = std::move(name);
-        return 0;
-      }
-      if (errno != EEXIST)
-        break;
-    }
-    return errno;
-  }
-
-  const std::string path_, folder_;
-  const mode_t mode_;
-  const bool keepsMode_; ///< use the mode of the replaced file
-  std::string name_;     ///< empty if the file is unnamed
-  FileDescriptor file_;
-  int error_ = 0;
-};
+  if (!file.isValid())
+    return EEXIST;
+  if (!mode)
+    takeOverMode(file.get(), path);
+  int error = writeAll(file.get(), text);
+  if (error == 0 && rename(name.c_str(), path.c_str()) != 0)
+    error = errno;
+  if (error != 0)
+    unlink(name.c_str());
+  return error;
+}
 
 } // namespace
 
@@ -176,7 +133,7 @@ int writeAll(int descriptor, llvm::StringRef text) {
 bool isReplacedAsAWhole(const std::string &path) { return !isStandard(path) && !isSpecial(path); }
 
 Status replaceFile(const std::string &path, llvm::StringRef text, const ReplaceOptions &options) {
-  const int error = Replacement(path, options.mode).put(text);
+  const int error = replace(path, text, options.mode);
   const std::string &name = options.shownAs.empty() ? path : options.shownAs;
   return error == 0 ? Status::ok() : cannot("write", name, error);
 }

@@ -21,7 +21,7 @@ Result<std::string> readFile(const std::string &path, size_t mostBytes);
 /// Writes `text` to a file. A regular file is replaced atomically, so a reader sees the old or the
 /// new contents and a failure preserves the old ones; symbolic links are followed. Devices and
 /// pipes are written in place; blocks up to kReaderPatienceMs for a reader of a pipe. Leaves no
-/// other file in the folder. Returns Unsupported on failure.
+/// other file in the folder unless this process is killed. Returns Unsupported on failure.
 Status writeFile(const std::string &path, llvm::StringRef text);
 
 /// Writes all of `text`, with as many calls as needed. Returns 0 or an errno.
