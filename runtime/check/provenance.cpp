@@ -46,18 +46,14 @@ public:
 
   std::optional<Violation> take() { return std::move(violation_); }
   /// Prepends the command among `before` that wrote the wrong byte of an output and the commands
-  /// that wrote its operands. If no command wrote the byte, names one that wrote another part of
-  /// the output.
+  /// that wrote its operands.
   void accuseWriters(llvm::ArrayRef<EventId> before) {
     if (!wrong_)
       return;
     std::vector<CheckedEvent> writers =
         findWriters(history_, before, *wrong_, wrongOperand_, mostWriters_);
-    if (writers.empty()) {
+    if (writers.empty())
       violation_->notes.push_back("no command writes " + str(history_, *wrong_));
-      if (auto neighbour = findNeighbour(history_, before, *wrong_, violation_->events[0].run - 1))
-        writers.push_back(std::move(*neighbour));
-    }
     violation_->events.insert(violation_->events.begin(), writers.begin(), writers.end());
   }
 

@@ -97,24 +97,4 @@ std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<Eve
   return writers;
 }
 
-std::optional<CheckedEvent> findNeighbour(const History &history, llvm::ArrayRef<EventId> done,
-                                          const Place &place, uint32_t run) {
-  const PlanBuffer &buffer = history.plans()[place.memory.rank].buffers[place.buffer];
-  Place whole = place;
-  whole.begin = 0;
-  whole.end = buffer.bytes;
-  for (EventId id : llvm::reverse(done)) {
-    const Event &event = history.event(id);
-    if (event.kind != EventKind::Command || event.run != run)
-      continue;
-    const std::optional<Place> written = writtenBy(history, event, whole);
-    if (!written)
-      continue;
-    CheckedEvent neighbour = history.describe(event);
-    neighbour.detail = "writes " + str(history, *written);
-    return neighbour;
-  }
-  return std::nullopt;
-}
-
 } // namespace braid::checker

@@ -19,8 +19,4 @@ std::optional<Place> writtenBy(const History &history, const Event &event, const
 std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<EventId> done,
                                       Place place, GemmOperand operand, size_t most);
 
-/// Returns the command of `run` that last wrote any bytes of the buffer of `place`, or nullopt.
-std::optional<CheckedEvent> findNeighbour(const History &history, llvm::ArrayRef<EventId> done,
-                                          const Place &place, uint32_t run);
-
 } // namespace braid::checker
