@@ -234,19 +234,6 @@ TEST(Rendezvous, DropsAnybodyElse) {
   EXPECT_EQ(countDescriptors(), before);
 }
 
-/// As a rank does that stops waiting for its welcome at the moment when that is sent.
-TEST(Rendezvous, WelcomesARankAgainThatHasIgnoredItsWelcome) {
-  Host host(2);
-  FileDescriptor impatient = connectRaw(host.name());
-  EXPECT_TRUE(sendRaw(impatient.get(), ClientHello{.rank = 1, .ranks = 2}.encode()));
-  EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
-  impatient.reset();
-  EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Absent; }));
-  auto first = joinAs(host.name(), 0, 2), second = joinAs(host.name(), 1, 2);
-  agree(*first, *second);
-  EXPECT_FALSE(host.memory->isAborted());
-}
-
 // -- Who contradicts. --
 
 std::string twoAre(int64_t rank, const std::string &processes = "") {

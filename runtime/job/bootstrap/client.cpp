@@ -63,8 +63,8 @@ Result<ClientHello> ClientHello::decode(llvm::StringRef text) {
   return hello;
 }
 
-std::string nameOfJob(const std::string &job, int number) {
-  return fmt::format("braid-{}-{}-{}", geteuid(), digestOf(job), number);
+std::string nameOfJob(const std::string &job) {
+  return fmt::format("braid-{}-{}", geteuid(), digestOf(job));
 }
 
 Result<std::unique_ptr<Client>> Client::join(const std::string &name, const ClientHello &hello,
@@ -75,28 +75,18 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
     return answer.status().annotated(nameAttempt(connection, name, hello.rank));
   BRAID_TRY(checkWelcome(*answer));
   JobMemory memory = BRAID_TRY(JobMemory::map(std::move(answer->descriptor), hello.ranks));
-  std::unique_ptr<Client> client(new Client(std::move(connection), hello, std::move(memory)));
-  client->memory_.slot(hello.rank).arrivals.fetch_add(1, std::memory_order_relaxed);
-  return client;
+  return std::unique_ptr<Client>(new Client(std::move(connection), hello, std::move(memory)));
 }
 
 Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline deadline) {
-  for (Status lastAnswer;;) {
-    for (int number = 0; number < kNamesOfJob; ++number) {
-      const Deadline limit = std::min(deadline, deadlineIn(kForGreeting));
-      auto client = join(nameOfJob(hello.job, number), hello, limit);
-      const StatusCode code = client.status().code();
-      if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
-        return client;
-      if (code == StatusCode::TimedOut)
-        lastAnswer = client.status();
-    }
+  const std::string name = nameOfJob(hello.job);
+  for (;;) {
+    auto client = join(name, hello, deadline);
+    if (client.status().code() != StatusCode::PeerFailed)
+      return client;
     if (std::chrono::steady_clock::now() >= deadline)
-      return !lastAnswer.isOk()
-                 ? lastAnswer
-                 : timedOut("expected the first rank of job '{}' to listen at '@{}', "
-                            "got nobody",
-                            hello.job, nameOfJob(hello.job, 0));
+      return timedOut("expected the first rank of job '{}' to listen at '@{}', got nobody",
+                      hello.job, name);
     std::this_thread::sleep_for(5ms);
   }
 }

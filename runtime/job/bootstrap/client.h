@@ -42,8 +42,8 @@ public:
   /// connection without an answer, and TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at one of the names on which listenForJob() listens for hello.job, and waits
-  /// until a host does. A failed or suspended host may delay this by a second.
+  /// Joins the job at the name on which listenForJob() listens for hello.job, and waits until a host
+  /// does.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects unless that has been done.
   ~Client();
@@ -97,12 +97,7 @@ private:
   bool saidDisconnect_ = false;
 };
 
-/// The number of names on which the first rank of a job tries to listen, in order. The first ones
-/// may be taken by jobs that have failed or are suspended.
-inline constexpr int kNamesOfJob = 8;
-/// A host answers within this time unless it is suspended. Another host may then listen on another
-/// name.
-inline constexpr std::chrono::milliseconds kForGreeting{1000};
-std::string nameOfJob(const std::string &job, int number);
+/// Returns the name on which the first rank of a job listens.
+std::string nameOfJob(const std::string &job);
 
 } // namespace braid

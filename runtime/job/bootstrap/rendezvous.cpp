@@ -59,7 +59,7 @@ Result<std::string> randomName() {
 }
 
 Result<RendezvousPlace> listenAnywhere() {
-  std::string name = nameOfJob(BRAID_TRY(randomName()), 0);
+  std::string name = nameOfJob(BRAID_TRY(randomName()));
   FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
   if (!listener.isValid())
     return unsupported("expected nobody to listen at '@{}'", name);
@@ -67,19 +67,19 @@ Result<RendezvousPlace> listenAnywhere() {
 }
 
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline) {
-  for (int number = 0; number < kNamesOfJob; ++number) {
-    const std::string name = nameOfJob(hello.job, number);
+  const std::string name = nameOfJob(hello.job);
+  for (;;) {
     FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
     if (listener.isValid())
       return RendezvousPlace{name, std::move(listener)};
-    // If there is no answer, that job has ended or is suspended.
-    const auto limit = std::min(deadline, deadlineIn(kForGreeting));
-    if (const Status answer = Client::join(name, hello, limit).status();
-        answer.code() == StatusCode::BadInput)
+    const Status answer = Client::join(name, hello, deadline).status();
+    if (!answer.isOk() && answer.code() != StatusCode::PeerFailed)
       return answer;
+    if (Clock::now() >= deadline)
+      return timedOut("expected the name of job '{}' to be free, got a job that still uses it",
+                      printable(hello.job, kShownOfJob));
+    std::this_thread::sleep_for(5ms);
   }
-  return unsupported("expected a free name for job '{}', got {} that are taken",
-                     printable(hello.job, kShownOfJob), kNamesOfJob);
 }
 
 Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
@@ -153,7 +153,7 @@ void Rendezvous::acceptPeer() {
     greet(std::move(peer), identity.pid);
 }
 
-/// Drops a peer that sends no hello or no longer waits for the answer; the latter connects again.
+/// Drops a peer that sends no hello or no longer waits for the answer.
 void Rendezvous::greet(Connection peer, pid_t pid) {
   const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
   if (!message || message->descriptor.isValid() || peer.hasEnded())
@@ -254,25 +254,12 @@ int Rendezvous::findOffer(llvm::StringRef request) const {
   return found == owner->second.offers.end() ? -1 : found->second.get();
 }
 
-/// While the host waits for the hello of a slow rank, other ranks may stop waiting for their
-/// welcome and connect again, so a welcome sent at that moment is lost. A rank that has received
-/// its welcome first increments the arrivals in its slot.
-bool Rendezvous::willConnectAgain(int64_t rank) const {
-  pollfd process{members_.at(rank).process.get(), POLLIN, 0};
-  const bool isDead = poll(&process, 1, 0) > 0;
-  return !isDead && memory_.slot(rank).arrivals.load() == 0;
-}
-
 /// Handles the end of a rank's connection, or ends it.
 void Rendezvous::loseRank(int64_t rank, const Status &why) {
   const bool hasEnded = why.code() == StatusCode::PeerFailed;
   if (hasEnded && stateOf(rank) == RankState::Left) {
     members_.erase(rank);
     return;
-  }
-  if (hasEnded && willConnectAgain(rank)) {
-    members_.erase(rank);
-    return setState(rank, RankState::Absent);
   }
   std::string text = "rank " + std::to_string(rank) + " ";
   if (why.code() == StatusCode::BadInput)

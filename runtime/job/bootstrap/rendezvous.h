@@ -35,9 +35,9 @@ struct RendezvousPlace {
 };
 /// Listens on a random name, which the ranks must be told.
 Result<RendezvousPlace> listenAnywhere();
-/// Listens on the first free name of the job, see nameOfJob(). Called by the rank that hosts the
-/// job. If another host has taken a name, sends `hello` to it and returns BadInput with its answer,
-/// because the job would have two hosts. Returns Unsupported if no name is free.
+/// Listens on the job's name, see nameOfJob(). Called by the rank that hosts the job. If another
+/// host has the name, sends `hello` to it and returns BadInput with its answer, because the job
+/// would have two hosts. The host of a failed job gives the name up; otherwise returns TimedOut.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
@@ -112,7 +112,6 @@ private:
   void serveRank(int64_t rank, bool isDead);
   Status handle(Member &sender, Message message);
   int findOffer(llvm::StringRef request) const;
-  bool willConnectAgain(int64_t rank) const;
   void loseRank(int64_t rank, const Status &why);
   void setState(int64_t rank, RankState state);
 
