@@ -105,19 +105,13 @@ TEST_F(HostsStoreTest, TorchrunHasAStore) {
   auto server = StoreServer::start({"127.0.0.1", 0}, 9, soon());
   ASSERT_TRUE(server.isOk());
   variables = {{"MASTER_ADDR", "localhost"},
-               {"MASTER_PORT", std::to_string((*server)->address().port)},
-               {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+               {"MASTER_PORT", std::to_string((*server)->address().port)}};
   EXPECT_TRUE(connect("torchrun", 0).isOk());
   EXPECT_TRUE(connect("torchrun", 1).isOk());
-  // If rank 0 itself would make the store, it does not wait for it; others do.
   server->reset();
-  variables.erase("TORCHELASTIC_USE_AGENT_STORE");
-  const Status none = connect("torchrun", 0);
-  EXPECT_EQ(none.code(), StatusCode::Unsupported);
-  EXPECT_THAT(none.message(), AllOf(HasSubstr("(TORCHELASTIC_USE_AGENT_STORE is not True)"),
-                                    HasSubstr("torch.distributed.init_process_group"),
-                                    HasSubstr("BRAID_RENDEZVOUS")));
-  EXPECT_EQ(connect("torchrun", 1, shortly()).code(), StatusCode::TimedOut);
+  const Status none = connect("torchrun", 0, shortly());
+  EXPECT_EQ(none.code(), StatusCode::TimedOut);
+  EXPECT_THAT(none.message(), HasSubstr("torch.distributed.init_process_group"));
   for (const char *port : {"port\x1b", "0"}) {
     variables["MASTER_PORT"] = port;
     EXPECT_THAT(connect("torchrun", 0).message(), StartsWith("expected MASTER_PORT to be a port"));

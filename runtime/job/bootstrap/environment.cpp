@@ -87,13 +87,11 @@ struct Setting {
   bool isSwitch = false; ///< its value is on or off
 };
 
-constexpr std::array<Setting, 14> kSettings = {{
+constexpr std::array<Setting, 13> kSettings = {{
     {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
     {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
      "tcp://host:port where host 0 has the hosts' store; otherwise the launcher has one"},
-    {"TORCHELASTIC_USE_AGENT_STORE",
-     "True: torchrun itself has the store, through which hosts meet"},
     {"BRAID_PMIX_LIBRARY",
      "file of PMIx, for mpirun and srun on several hosts; otherwise libpmix.so.2 is looked for"},
     {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},

@@ -31,14 +31,14 @@ Result<std::unique_ptr<Store>> tryStore(const TcpAddress &at, const std::string 
   }
 }
 
-/// Connects to the store. Retries until the deadline if `isPatient`.
+/// Connects to the store. Retries until the deadline.
 Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::string &whose,
-                                              bool isPatient, Deadline deadline) {
+                                              Deadline deadline) {
   constexpr std::chrono::milliseconds kBeforeNextTry{50};
   for (Status why;;) {
     Result<std::unique_ptr<Store>> store = tryStore(at, whose, deadline);
     const StatusCode code = store.status().code();
-    if (!isPatient || (code != StatusCode::PeerFailed && code != StatusCode::TimedOut))
+    if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
       return store;
     // An attempt cut off by the deadline is less informative.
     if (why.isOk() || code == StatusCode::PeerFailed)
@@ -76,7 +76,7 @@ Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
   if (!given_ && !pmix_)
     return connectToTorchrun(deadline);
   const TcpAddress at = BRAID_TRY(place_.host == 0 ? startServer(deadline) : findServer(deadline));
-  return connectToStore(at, fmt::format("host 0 at {}", textOf(at)), true, deadline);
+  return connectToStore(at, fmt::format("host 0 at {}", textOf(at)), deadline);
 }
 
 /// If torchrun runs no store, torch.distributed.init_process_group starts one in the process of
@@ -86,17 +86,10 @@ Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) 
   const std::string port = environment_("MASTER_PORT").value_or("");
   if (llvm::StringRef(port).getAsInteger(10, at.port) || at.port == 0)
     return badInput("expected MASTER_PORT to be a port, got '{}'", printable(port, 20));
-  const bool isOfAgent = environment_("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-  const std::string whose = fmt::format(
-      "{} at {}:{}",
-      isOfAgent ? "torchrun's store" : "the store of torch.distributed.init_process_group",
-      printable(at.host, 253), at.port);
-  auto store = connectToStore(at, whose, isOfAgent || place_.rank != 0, deadline);
-  if (store.status().code() == StatusCode::PeerFailed)
-    return noStore(fmt::format("torchrun's agent has no store (TORCHELASTIC_USE_AGENT_STORE is not "
-                               "True), and {}: call it before on rank 0",
-                               store.status().message()));
-  return store;
+  const std::string whose =
+      fmt::format("the store of torchrun or torch.distributed.init_process_group at {}:{}",
+                  printable(at.host, 253), at.port);
+  return connectToStore(at, whose, deadline);
 }
 
 Result<TcpAddress> HostsStore::startServer(Deadline deadline) {
