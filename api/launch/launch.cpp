@@ -5,12 +5,10 @@
 #include "api/launch/children.h"
 #include "api/launch/output_relay.h"
 #include "api/launch/signals.h"
-#include "api/launch/stop_rule.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/job_view.h"
-#include "runtime/job/stall_cause.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -99,7 +97,7 @@ public:
   JobLauncher(const LaunchOptions &options, JobMemory memory, std::string job)
       : options_(options), memory_(std::move(memory)), job_(std::move(job)),
         signals_(options.signals ? *options.signals : ownSignals_.emplace()),
-        children_(options.ranks), stopRule_(options.ranks, boundedTime(options.timeout), kSlice) {}
+        children_(options.ranks) {}
 
   Status start();
   LaunchReport supervise();
@@ -111,7 +109,6 @@ private:
   void wait();
   void onSignals();
   void onEnded();
-  void onStopped();
   void onWatch();
   void abortFor(int64_t rank, const Ending &ending);
   void sayFailure();
@@ -136,7 +133,6 @@ private:
   std::optional<SignalWatch> ownSignals_;
   SignalWatch &signals_;
   Children children_;
-  StopRule stopRule_;
   OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
   std::optional<Clock::time_point> decidedAt_, firstEndAt_;
@@ -228,7 +224,6 @@ LaunchReport JobLauncher::supervise() {
     wait();
     onSignals();
     onEnded();
-    onStopped();
     onWatch();
     sayFailure();
     killWhatIsLeft();
@@ -279,15 +274,6 @@ void JobLauncher::abortFor(int64_t rank, const Ending &ending) {
   memory_.abort(
       {ending.notBegun == 0 ? ended : cannotStart(ending.notBegun).annotated(startingRank(rank)),
        rank});
-}
-
-/// Reports a stopped rank. Peers that wait for the rank notice it, too, but all of them may still
-/// be starting.
-void JobLauncher::onStopped() {
-  std::optional<int64_t> stopped =
-      stopRule_.look(Clock::now(), [this](int64_t rank) { return children_.isStopped(rank); });
-  if (stopped && !isDecided())
-    memory_.abort(stopCause(memory_, plans(), *stopped, options_.timeout));
 }
 
 void JobLauncher::onWatch() {

@@ -42,9 +42,7 @@ struct LaunchOptions {
   std::vector<std::pair<std::string, std::string>> environment = {};
   /// The standard input of every rank. Each rank reads all of it.
   std::string input;
-  /// All ranks must have joined the job within this time, and no rank may stay stopped (by SIGSTOP
-  /// or the like) for as long, even if no rank waits for it. A job that is suspended as a whole,
-  /// this process included, proceeds when it is continued.
+  /// All ranks must have joined the job within this time.
   std::chrono::milliseconds timeout{60000};
   /// After a failure, running ranks are killed after this time, and stopped ranks at once.
   std::chrono::milliseconds grace{1000};

@@ -25,7 +25,6 @@ RankView viewOf(const RankSlot &slot) {
   rank.activitySinceNs = slot.activitySinceNs.load(kRelaxed);
   rank.heartbeatNs = slot.heartbeatNs.load(kRelaxed);
   rank.runs = slot.runs.load(kRelaxed);
-  rank.isSpeaking = slot.isSpeaking.load(kRelaxed) != 0;
   const uint32_t queues = std::min(slot.queues.load(kRelaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues; ++i)
     rank.queues.push_back(viewOf(slot.queue[i]));
@@ -43,13 +42,9 @@ const char *activityOf(const RankView &rank) {
   case RankState::Joined:
     break;
   }
-  if (rank.isSpeaking)
-    return "is sending its part to the others";
   switch (rank.activity) {
   case HostActivity::OwnCode:
     return "is in its own code";
-  case HostActivity::Preparing:
-    return "is preparing";
   case HostActivity::InAllGather:
     return "waits for all ranks to say their part";
   case HostActivity::InSynchronize:

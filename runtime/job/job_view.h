@@ -68,8 +68,7 @@ struct RankView {
   RankState state = RankState::Absent;
   HostActivity activity = HostActivity::OwnCode;
   uint64_t activitySinceNs = 0, heartbeatNs = 0;
-  uint32_t runs = 0;       ///< the epoch of the last issued run
-  bool isSpeaking = false; ///< its part of an all-gather is still being sent
+  uint32_t runs = 0; ///< the epoch of the last issued run
   std::vector<QueueView> queues;
 
   bool hasJoined() const { return state == RankState::Joined; }

@@ -30,11 +30,6 @@ constexpr milliseconds kForDecision{1000};
 /// Blocks are aligned to pages: the kernel frees whole pages, and GPU drivers register them.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
-/// A period short enough to enforce the timeout and long enough to cost nothing.
-milliseconds watchPeriod(milliseconds timeout) {
-  return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
-}
-
 /// The kernel overcommits shared memory and kills processes when it runs out, so a request that
 /// exceeds the physical memory fails here.
 bool fitsThisMachine(size_t bytes) {
@@ -216,7 +211,6 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
 }
 
 Result<FileDescriptor> ProcessGroup::want(int64_t peer, const std::string &name) {
-  const auto activity = doing(HostActivity::Preparing);
   return client_->want(peer, name);
 }
 

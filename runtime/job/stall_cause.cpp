@@ -29,11 +29,9 @@ struct Blame {
   std::string text;
 };
 
-/// Returns the time within which a live watchdog updates its heartbeat: four periods, but at least
-/// half the timeout. Must match the period of ProcessGroup's watchdog.
+/// Returns the time within which a live watchdog updates its heartbeat.
 uint64_t silenceNs(milliseconds timeout) {
-  return inNs(
-      std::max(timeout / 2, 4 * std::clamp(timeout / 16, milliseconds(5), milliseconds(50))));
+  return inNs(std::max(timeout / 2, 4 * watchPeriod(timeout)));
 }
 
 /// Returns the time of the last heartbeat, or the start of the current activity if there was none
@@ -87,8 +85,7 @@ Idle idleOf(const JobView &job, int64_t rank) {
     return view.state == RankState::Absent ? Idle::Absent : Idle::Left;
   if (job.leadingQueue(rank)) // it waits
     return Idle::No;
-  if (view.isSpeaking || view.activity == HostActivity::OwnCode ||
-      view.activity == HostActivity::Preparing)
+  if (view.activity == HostActivity::OwnCode)
     return Idle::OwnCode;
   return view.activity == HostActivity::InSynchronize ? Idle::Queues : Idle::No;
 }
@@ -158,13 +155,6 @@ JobCause stallCause(const JobMemory &memory, const KnownPlans &plans, millisecon
 JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans) {
   const JobView job(memory, plans);
   return causeOf(job, "deadlock: nothing can go on", blameWaits(job));
-}
-
-JobCause stopCause(const JobMemory &memory, const KnownPlans &plans, int64_t rank,
-                   milliseconds timeout) {
-  const JobView job(memory, plans);
-  return causeOf(job, fmt::format("rank {} has been stopped for {} ms", rank, timeout.count()),
-                 {rank, job.rankText(rank)});
 }
 
 } // namespace braid

@@ -3,7 +3,17 @@
 
 #include "runtime/job/job_view.h"
 
+#include <algorithm>
+#include <chrono>
+
 namespace braid {
+
+/// The period of a rank's watchdog: short enough to enforce the timeout, and long enough to cost
+/// nothing.
+inline std::chrono::milliseconds watchPeriod(std::chrono::milliseconds timeout) {
+  using std::chrono::milliseconds;
+  return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
+}
 
 /// Decides when a job has stalled. All times are nanoseconds of one clock.
 class StallRule {
@@ -30,10 +40,5 @@ JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 /// Like stallCause(), for a deadlocked job whose ranks are all alive.
 JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans);
-
-/// Like stallCause(), for a `rank` that has been stopped for `timeout`, for example by SIGSTOP,
-/// even if no other rank waits for it yet.
-JobCause stopCause(const JobMemory &memory, const KnownPlans &plans, int64_t rank,
-                   std::chrono::milliseconds timeout);
 
 } // namespace braid

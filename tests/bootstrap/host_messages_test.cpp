@@ -65,7 +65,6 @@ void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.arrivals = first + 4;
   slot.runs = static_cast<uint32_t>(first + 5);
   slot.completedBeyond = first + 6;
-  slot.isSpeaking = 1;
   slot.closed = 1;
   slot.isKilled = 1;
   for (uint32_t i = 0; i < queues; ++i) {
@@ -107,7 +106,7 @@ TEST(HostMessages, TimesAreThoseOfThisClock) {
     const uint64_t before = monotonicNs(), sent = before + static_cast<uint64_t>(ahead);
     // A slot without queues: the third and fourth number of a slot are times.
     const std::string text =
-        fmt::format("{} 0\n0 1 0 {} 0 7 0 0 0 0 0 0\n0 1 0 0 0 0 0 0 0 0 0 0\n", sent, sent - 500);
+        fmt::format("{} 0\n0 1 0 {} 0 7 0 0 0 0 0\n0 1 0 0 0 0 0 0 0 0 0\n", sent, sent - 500);
     for (int again = 0; again < 2; ++again) {
       ASSERT_TRUE(takeSign(text, to, 1, shiftNs).isOk());
       EXPECT_GE(to.slot(2).activitySinceNs, before - 500);

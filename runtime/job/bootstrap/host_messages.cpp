@@ -52,7 +52,6 @@ template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, V
   visit(slot.arrivals, false);
   visit(slot.completedBeyond, false);
   visit(slot.runs, false);
-  visit(slot.isSpeaking, false);
   visit(slot.closed, false);
   visit(slot.isKilled, false);
   for (uint32_t i = 0; i < queues; ++i) {

@@ -27,7 +27,7 @@ namespace braid {
 namespace {
 
 // The last byte is the version of the memory layout.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a420f;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4210;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // it may grow for the parts of all-gathers
 
@@ -289,9 +289,7 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
   if (part.size() > kMaxPart)
     return badInput("expected at most {} bytes for the other ranks, got {}", kMaxPart, part.size());
   RankSlot &own = slot(rank);
-  own.isSpeaking.store(1, std::memory_order_relaxed);
   const int error = writeAt(descriptor_.get(), part, placeOfPart(rank, number));
-  own.isSpeaking.store(0, std::memory_order_relaxed);
   if (error != 0)
     return unsupported("expected memory for {} bytes that rank {} says to the others, got '{}'",
                        part.size(), rank, std::strerror(error));

@@ -54,8 +54,7 @@ enum class RankState : uint32_t {
 
 /// The activity of a rank's host thread.
 enum class HostActivity : uint32_t {
-  OwnCode,       ///< outside Braid, or issuing commands
-  Preparing,     ///< allocating memory, exchanging handles
+  OwnCode,       ///< outside Braid, preparing a program, or issuing commands
   InAllGather,   ///< waiting for all ranks to join
   InSynchronize, ///< waiting for its device
   Committing,    ///< waiting for all ranks to complete the step
@@ -86,7 +85,6 @@ struct RankSlot {
   std::atomic<uint64_t> arrivals;        ///< progress events of the host thread
   std::atomic<uint64_t> completedBeyond; ///< commands of the queues that have no slot
   std::atomic<uint32_t> runs;            ///< the epoch of the last issued run
-  std::atomic<uint32_t> isSpeaking;      ///< is writing its part of an all-gather
   std::atomic<uint32_t> closed;          ///< futex; 1 once peer memory is unmapped
   /// Killed by the host because it was stopped: it never closes, and keeps memory mapped until its
   /// process has exited.
