@@ -76,10 +76,73 @@ std::optional<Blame> blameWorkingQueue(const JobView &job) {
   return longest ? std::optional(Blame{itsRank, job.text(itsRank, longest)}) : std::nullopt;
 }
 
+/// Returns the signal in the Plan `peer` that the endpoint `mine` of `plan` awaits, or null if
+/// unknown.
+const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &peer) {
+  for (const Command &command : peer.commands) {
+    if (command.kind != CommandKind::Signal)
+      continue;
+    const Endpoint &theirs = peer.endpoints[command.endpoint];
+    if (theirs.peer == plan.rank && theirs.channel == mine.channel &&
+        theirs.sequence == mine.sequence && theirs.direction != mine.direction)
+      return &command;
+  }
+  return nullptr;
+}
+
+/// Returns true if the queue that runs the signal `id` has completed it. False if no slot shows the
+/// queue.
+bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, CommandId id) {
+  const size_t queues = rank.queues.size();
+  if (queues == 0 || (signal.stream >= queues && queues >= kQueueSlots))
+    return false;
+  const std::optional<CommandId> &lastDone = rank.queues[signal.stream % queues].lastDone;
+  return lastDone && commandOf(&plan, *lastDone) && *lastDone >= id;
+}
+
+/// Returns the rank that has already sent the signal which a queue of `rank` awaits.
+std::optional<int64_t> senderOfLostSignal(const JobView &job, int64_t rank, CommandId id) {
+  const Plan *plan = job.plan(rank, id);
+  const Endpoint *mine = endpointAwaitedIn(plan, id);
+  if (!mine || mine->peer < 0 || mine->peer >= job.ranks())
+    return std::nullopt;
+  const Plan *peer = job.plan(mine->peer, {id.run, plan->firstCommand});
+  const Command *signal = peer ? signalFor(*plan, *mine, *peer) : nullptr;
+  if (!signal)
+    return std::nullopt;
+  const auto index = static_cast<uint32_t>(signal - peer->commands.data());
+  const CommandId sent{id.run, peer->firstCommand + index};
+  return hasPassed(job.at(mine->peer), *peer, *signal, sent) ? std::optional(mine->peer)
+                                                             : std::nullopt;
+}
+
+std::optional<Blame> blameLostSignal(const JobView &job) {
+  for (int64_t rank = 0; rank < job.ranks(); ++rank)
+    for (const QueueView &queue : job.at(rank).queues)
+      if (queue.isWaiting)
+        if (const auto sender = senderOfLostSignal(job, rank, *queue.current))
+          return Blame{*sender,
+                       fmt::format("rank {} has gone past what is waited for: it was lost; {}",
+                                   *sender, job.activityText(rank, &queue))};
+  return std::nullopt;
+}
+
+/// Returns true if another rank of this host has joined an all-gather that this rank has not.
+bool isLate(const JobMemory &memory, int64_t rank) {
+  const auto gathers = [&](int64_t each) {
+    return memory.slot(each).gathers.load(std::memory_order_relaxed);
+  };
+  const Ranks here = memory.ranksOf(memory.host());
+  return memory.isHere(rank) &&
+         llvm::any_of(llvm::seq(here.first, here.first + here.count), [&](int64_t other) {
+           return static_cast<int32_t>(gathers(other) - gathers(rank)) > 0;
+         });
+}
+
 /// Why a rank waits for no other rank. The best explanation of a stall comes first.
 enum class Idle { Absent, OwnCode, Left, Queues, No };
 
-Idle idleOf(const JobView &job, int64_t rank) {
+Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
   const RankView &view = job.at(rank);
   if (!view.hasJoined())
     return view.state == RankState::Absent ? Idle::Absent : Idle::Left;
@@ -87,19 +150,30 @@ Idle idleOf(const JobView &job, int64_t rank) {
     return Idle::No;
   if (view.activity == HostActivity::OwnCode)
     return Idle::OwnCode;
-  return view.activity == HostActivity::InSynchronize ? Idle::Queues : Idle::No;
+  if (view.activity == HostActivity::InSynchronize)
+    return Idle::Queues;
+  return isLate(memory, rank) ? Idle::OwnCode : Idle::No;
 }
 
-/// Used if no queue executes a command. Blames the idle rank that has issued the fewest runs, or
-/// nobody.
-Blame blameWaits(const JobView &job) {
-  auto key = [&](int64_t rank) { return std::pair(idleOf(job, rank), job.at(rank).runs); };
+/// Blames the idle rank that has issued the fewest runs.
+std::optional<Blame> blameIdleRank(const JobMemory &memory, const JobView &job) {
+  auto key = [&](int64_t rank) { return std::pair(idleOf(memory, job, rank), job.at(rank).runs); };
   int64_t first = 0;
   for (int64_t rank = 1; rank < job.ranks(); ++rank)
     if (key(rank) < key(first))
       first = rank;
-  if (idleOf(job, first) != Idle::No)
-    return {first, job.text(first, nullptr)};
+  if (idleOf(memory, job, first) == Idle::No)
+    return std::nullopt;
+  return Blame{first, job.text(first, nullptr)};
+}
+
+/// Used if no queue executes a command.
+Blame blameWaits(const JobMemory &memory, const JobView &job) {
+  std::optional<Blame> blame = blameLostSignal(job);
+  if (!blame)
+    blame = blameIdleRank(memory, job);
+  if (blame)
+    return *blame;
   Blame nobody{-1, "the ranks wait for each other"};
   for (int64_t rank = 0; rank < std::min(job.ranks(), kMaxWaits); ++rank)
     nobody.text += (rank == 0 ? ": " : "; ") + job.activityText(rank, job.leadingQueue(rank));
@@ -149,12 +223,12 @@ JobCause stallCause(const JobMemory &memory, const KnownPlans &plans, millisecon
   if (!blame)
     blame = blameWorkingQueue(job);
   return causeOf(job, fmt::format("no progress for {} ms", timeout.count()),
-                 blame ? *blame : blameWaits(job));
+                 blame ? *blame : blameWaits(memory, job));
 }
 
 JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans) {
   const JobView job(memory, plans);
-  return causeOf(job, "deadlock: nothing can go on", blameWaits(job));
+  return causeOf(job, "deadlock: nothing can go on", blameWaits(memory, job));
 }
 
 } // namespace braid

@@ -229,10 +229,9 @@ TEST(OtherHosts, LoseAHostThatSaysNothing) {
   job.host(1).faults().isCut = true;
   EXPECT_TRUE(eventually([&] { return job.memory(0).isAborted() && job.memory(2).isAborted(); }));
   for (const int64_t host : {0, 2})
-    EXPECT_EQ(
-        job.memory(host).cause()->status.message(),
-        "host 1 (ranks 2 to 3): nothing was heard from it for 0.6 s; it has stopped, is down "
-        "or is cut off");
+    EXPECT_EQ(job.memory(host).cause()->status.message(),
+              "host 1 (ranks 2 to 3): nothing was heard from it for 0.6 s; it has stopped, is down "
+              "or is cut off");
   EXPECT_TRUE(eventually([&] { return job.memory(1).isAborted(); }));
   EXPECT_EQ(job.memory(1).cause()->status.message(),
             "host 0 (ranks 0 to 1): nothing was heard from it for 0.6 s; the store of the hosts "

@@ -252,6 +252,30 @@ TEST(StallCause, BlamesARankWhoseQueuesDoNotMove) {
   EXPECT_THAT(firstLine(cause), HasSubstr("rank 2 waits for its device"));
 }
 
+TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
+  FakeJob job = waitingForEachOther(4);
+  // Rank 2 has signalled rank 1 in run 2, and waits elsewhere.
+  job.complete(2, 2, job.find(2, CommandKind::Signal, "p2p send", 1));
+  const JobCause cause = stall(job);
+  EXPECT_EQ(cause.rank, 2);
+  EXPECT_THAT(firstLine(cause),
+              AllOf(StartsWith("no progress for 300 ms: rank 2 has gone past what is waited for: "
+                               "it was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
+                    HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, wanted 2)")));
+}
+
+/// All are in the all-gather, but rank 2 has not said its part.
+TEST(StallCause, BlamesARankThatIsLateInAGathering) {
+  FakeJob job = gathering(4);
+  for (int64_t rank : {0, 1, 3})
+    job.memory.slot(rank).gathers = 7;
+  job.memory.slot(2).gathers = 6;
+  EXPECT_EQ(stall(job).rank, 2);
+  EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 2 waits for all"));
+  job.memory.slot(2).gathers = 7;
+  EXPECT_EQ(stall(job).rank, -1);
+}
+
 TEST(StallCause, ReportsACycleWithAllItsWaits) {
   const JobCause cause = stall(waitingForEachOther(3));
   EXPECT_EQ(cause.rank, -1);

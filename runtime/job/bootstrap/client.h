@@ -42,8 +42,8 @@ public:
   /// connection without an answer, and TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at the name on which listenForJob() listens for hello.job, and waits until a host
-  /// does.
+  /// Joins the job at the name on which listenForJob() listens for hello.job. Waits until a host
+  /// listens.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects unless that has been done.
   ~Client();
