@@ -27,7 +27,6 @@ Command addCompile(CLI::App &app);
 Command addExplain(CLI::App &app);
 Command addRun(CLI::App &app);
 Command addBench(CLI::App &app);
-Command addEnv(CLI::App &app);
 Command addDoctor(CLI::App &app);
 Command addP2p(CLI::App &app);
 Command addCalibrate(CLI::App &app);

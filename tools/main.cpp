@@ -95,7 +95,7 @@ int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int 
     if (command.app->parsed())
       return command.run();
   return usageError(app, "expected a command: compile, check, run, bench, calibrate, simulate, "
-                         "view, explain, env, doctor or p2p");
+                         "view, explain, doctor or p2p");
 }
 
 } // namespace
@@ -105,9 +105,8 @@ int main(int argc, char **argv) {
   CLI::App app("Lowers sharded tensor expressions to host programs, and runs them.", "braid");
   app.footer(kFooter);
   app.set_version_flag("--version", kVersion);
-  std::vector<tools::Command> commands = {addCompile(app),  addCheck(app),   addRun(app),
-                                          addBench(app),    addExplain(app), addEnv(app),
-                                          addDoctor(app),   addP2p(app),     addCalibrate(app),
-                                          addSimulate(app), addView(app)};
+  std::vector<tools::Command> commands = {
+      addCompile(app), addCheck(app), addRun(app),       addBench(app),    addExplain(app),
+      addDoctor(app),  addP2p(app),   addCalibrate(app), addSimulate(app), addView(app)};
   return exitCodeOf([&] { return parseAndRun(app, commands, argc, argv); });
 }

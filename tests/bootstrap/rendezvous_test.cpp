@@ -238,7 +238,7 @@ TEST(Rendezvous, DropsAnybodyElse) {
 
 std::string twoAre(int64_t rank, const std::string &processes = "") {
   return "two processes are rank " + std::to_string(rank) + " of job 'job'" + processes +
-         "; expected each rank once, and a name of its own for each job (see braid env)";
+         "; expected each rank once, and a name of its own for each job (see braid doctor)";
 }
 
 std::string processes(pid_t one, pid_t other) {

@@ -567,7 +567,7 @@ def expect_all_hear(processes, cause):
 
 
 TWO_ARE = (r"two processes are rank {} of job '" + BY_HAND + r"': processes \d+ and \d+; "
-           r"expected each rank once, and a name of its own for each job \(see braid env\)")
+           r"expected each rank once, and a name of its own for each job \(see braid doctor\)")
 
 
 def has_spoken(process, seconds=0):

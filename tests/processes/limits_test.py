@@ -24,7 +24,6 @@ BENCH = ["bench", "gather-matmul", "-m", "64", "-n", "64", "-k", "64", "--impl",
 # Commands by name: each ends by itself, and may need memory that is not there.
 COMMANDS = {
     "help": ["--help"],
-    "env": ["env"],
     "doctor": ["doctor"],
     "compile": ["compile", AG],
     "plan": ["compile", AG, "--emit", "plan"],

@@ -83,7 +83,7 @@ Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environme
 /// rejects.
 Status checkSettings(const Environment &environment);
 
-/// A variable that Braid reads, for `braid env`.
+/// A variable that Braid reads, for `braid doctor`.
 struct VariableReport {
   std::string name;
   std::string source;  ///< as in Place, or "braid" for settings

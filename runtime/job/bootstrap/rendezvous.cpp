@@ -180,7 +180,7 @@ Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
     return Status::ok();
   const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
   return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name of "
-                  "its own for each job (see braid env)",
+                  "its own for each job (see braid doctor)",
                   hello.rank, job, namePids(pid, other));
 }
 
