@@ -15,15 +15,15 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def nccl_missing(suite):
-    """Why `braid env` finds no NCCL, or nothing."""
-    code, out, _ = run([suite.braid, "env", "--json"], 60)
+    """Why `braid doctor` finds no NCCL, or nothing."""
+    code, out, _ = run([suite.braid, "doctor", "--json"], 60)
     try:
-        found = [each for each in json.loads(out)["libraries"] if each["backend"] == "nccl"]
+        found = [line for line in json.loads(out)["lines"] if line["check"] == "nccl"]
     except (ValueError, KeyError):
-        return f"braid env ends with {code} and names no libraries"
+        return f"braid doctor ends with {code} and prints no lines"
     if not found:
         return "not part of this build"
-    return found[0]["error"] or ""
+    return "" if found[0]["line"] == "found" else found[0]["seen"]
 
 
 def messages(suite):
