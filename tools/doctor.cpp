@@ -15,8 +15,6 @@
 #include <algorithm>
 #include <array>
 
-#include <unistd.h>
-
 namespace braid::tools {
 namespace {
 
@@ -125,7 +123,7 @@ void print(const DoctorFlags &flags, const std::optional<Place> &place, const do
   }
   llvm::outs() << describe(place) << "\n\n"
                << variablesText(variables) << "\n"
-               << doctor::reportText(facts, findings, wantsColours(STDOUT_FILENO));
+               << doctor::reportText(facts, findings);
 }
 
 Result<int> doctorCommand(const DoctorFlags &flags) {

@@ -119,11 +119,6 @@ int exitCodeOf(const std::function<int()> &command) {
   return code;
 }
 
-bool wantsColours(int descriptor) {
-  const char *none = std::getenv("NO_COLOR");
-  return isatty(descriptor) == 1 && !(none && *none);
-}
-
 std::vector<std::string> commandLine(llvm::StringRef command,
                                      const std::vector<std::string> &extra) {
   std::vector<std::string> arguments;

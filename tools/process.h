@@ -19,10 +19,6 @@ void prepareProcess();
 /// memory or threads and failed output are Unsupported; any other exception is Internal.
 int exitCodeOf(const std::function<int()> &command);
 
-/// Returns true if output to that descriptor should be coloured: it is a terminal, and the user has
-/// not disabled colours (https://no-color.org).
-bool wantsColours(int descriptor);
-
 /// Returns the command line of a rank: that of this process, with `extra` after `command`.
 std::vector<std::string> commandLine(llvm::StringRef command,
                                      const std::vector<std::string> &extra = {});

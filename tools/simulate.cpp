@@ -3,7 +3,6 @@
 #include "api/autotune/candidate.h"
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
-#include "api/view/critical_path.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "runtime/json.h"
@@ -72,12 +71,11 @@ void print(const MachinePrediction &best, const CostModel &model) {
       "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
       "  GEMMs      {:.0f} % of the run\n"
       "  memory     {} a rank\n"
-      "  limits     {} on the critical path\n"
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, printable(model.machine), best.us, best.burstUs, best.efficiency(),
       best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
-      strOfBytes(static_cast<double>(best.memoryBytes)), view::sharesText(best.parts),
-      best.simulated, best.ranks, best.simulated < best.ranks ? "; the others do the same" : "");
+      strOfBytes(static_cast<double>(best.memoryBytes)), best.simulated, best.ranks,
+      best.simulated < best.ranks ? "; the others do the same" : "");
   if (best.ranks > model.ranks)
     llvm::outs() << fmt::format(
         "  measured   with {} ranks: for {} the machine's figures are taken as they are\n",
@@ -102,10 +100,6 @@ void write(const PredictedSchedule &row, JsonWriter &json) {
   json.attribute("E", prediction.efficiency());
   json.attribute("gemms_us", prediction.gemmsUs);
   json.attribute("others_us", prediction.othersUs);
-  json.attributeObject("critical_path_us", [&] {
-    for (const auto &[what, us] : prediction.parts)
-      json.attribute(what, us);
-  });
 }
 
 void printJson(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {

@@ -65,25 +65,11 @@ void checkNcclVariables(const Facts &facts, Lines &lines) {
 }
 
 void checkCache(const Facts &facts, Lines &lines) {
-  const std::string folder = printable(facts.cache.path);
-  if (facts.cache.path.empty())
-    return lines.note("none", "measurements are not kept (BRAID_CACHE_DIR=none, or no HOME)",
-                      "programs on GPUs measure again each time they start");
-  if (facts.cache.path.front() != '/')
-    lines.note("relative", "BRAID_CACHE_DIR is '{0}', which is no absolute path",
-               "only programs that start in this folder find measurements again: let it be an "
-               "absolute path",
-               folder);
-  else if (!facts.cache.trouble.empty())
-    lines.note("unwritable", "measurements cannot be kept in {0}: {1}",
-               "let BRAID_CACHE_DIR name a folder that can be written, or none", folder,
-               facts.cache.trouble);
-  else if (facts.cache.space && facts.cache.space->available < uint64_t(16) << 20)
-    lines.note("full", "measurements may not be kept in {0}: {1} MiB are free",
-               "make room, or let BRAID_CACHE_DIR name another folder", folder,
-               facts.cache.space->available >> 20);
+  if (facts.cache.empty())
+    lines.note("none", "measurements are not kept (BRAID_CACHE_DIR=none, or no HOME)",
+               "programs on GPUs measure anew each time they start");
   else
-    lines.ok("fine", "measurements are kept in {0}", folder);
+    lines.ok("fine", "measurements are kept in {0}", printable(facts.cache));
 }
 
 } // namespace

@@ -7,15 +7,12 @@
 #include "runtime/tune/measurement_cache.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
 #include <thread>
 
 #include <sched.h>
@@ -66,9 +63,9 @@ int64_t ownProcessors() {
   return std::thread::hardware_concurrency();
 }
 
-std::optional<Space> spaceOf(const std::string &folder) {
+std::optional<Space> spaceOf(const char *folder) {
   struct statvfs about = {};
-  if (statvfs(folder.c_str(), &about) != 0)
+  if (statvfs(folder, &about) != 0)
     return std::nullopt;
   return Space{uint64_t(about.f_blocks) * about.f_frsize,
                uint64_t(about.f_bavail) * about.f_frsize};
@@ -81,17 +78,6 @@ std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef firs
   return size > 0 ? std::optional(first != target) : std::nullopt;
 }
 
-void readProcess(const Sources &sources, Facts &facts) {
-  const std::string self = sources.root + "/proc/self";
-  facts.variables = sources.variables;
-  facts.hasOwnPids = isOwnNamespace(self + "/ns/pid", "pid:[4026531836]");
-  facts.hasOwnIpc = isOwnNamespace(self + "/ns/ipc", "ipc:[4026531839]");
-  facts.limits = sources.limits;
-  facts.processors = sources.processors;
-}
-
-// -- Folders. --
-
 Environment environmentOf(const std::map<std::string, std::string> &variables) {
   return [variables](const std::string &name) -> std::optional<std::string> {
     const auto found = variables.find(name);
@@ -100,29 +86,15 @@ Environment environmentOf(const std::map<std::string, std::string> &variables) {
   };
 }
 
-/// Reads facts about a folder. If it does not exist, checks its nearest existing parent.
-Folder readFolder(const std::string &name, const Sources &sources) {
-  Folder folder{name, "", {}};
-  llvm::SmallString<256> absolute(name);
-  (void)fs::make_absolute(absolute);
-  llvm::StringRef existing = absolute;
-  while (!existing.empty() && !fs::exists(existing))
-    existing = path::parent_path(existing);
-  if (existing.empty())
-    folder.trouble = std::strerror(ENOENT);
-  else if (!fs::is_directory(existing))
-    folder.trouble = existing.str() + " is not a folder";
-  else if (access(existing.str().c_str(), W_OK | X_OK) != 0)
-    folder.trouble = std::strerror(errno);
-  folder.space = sources.space(existing.str());
-  return folder;
-}
-
-void readFolders(const Sources &sources, Facts &facts) {
-  const Environment environment = environmentOf(sources.variables);
-  facts.sharedMemory = sources.space(sources.root + "/dev/shm");
-  if (const std::string cache = measurementFolder(environment); !cache.empty())
-    facts.cache = readFolder(cache, sources);
+void readProcess(const Sources &sources, Facts &facts) {
+  const std::string self = sources.root + "/proc/self";
+  facts.variables = sources.variables;
+  facts.hasOwnPids = isOwnNamespace(self + "/ns/pid", "pid:[4026531836]");
+  facts.hasOwnIpc = isOwnNamespace(self + "/ns/ipc", "ipc:[4026531839]");
+  facts.limits = sources.limits;
+  facts.processors = sources.processors;
+  facts.sharedMemory = sources.sharedMemory;
+  facts.cache = measurementFolder(environmentOf(sources.variables));
 }
 
 // -- GPUs. --
@@ -247,7 +219,7 @@ Sources processSources(const BackendRegistry &registry) {
   sources.limits = {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
                     .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
   sources.processors = ownProcessors();
-  sources.space = spaceOf;
+  sources.sharedMemory = spaceOf("/dev/shm");
   sources.nvml = readNvml;
   for (const Backend &backend : registry.all())
     if (backend.facts)
@@ -258,7 +230,6 @@ Sources processSources(const BackendRegistry &registry) {
 Facts readFacts(const Sources &sources) {
   Facts facts;
   readProcess(sources, facts);
-  readFolders(sources, facts);
   readDrivers(sources, facts);
   readGpus(sources, facts);
   return facts;

@@ -31,12 +31,6 @@ struct Limits {
   std::optional<uint64_t> addressBytes;
 };
 
-/// A folder, and the reason why no file can be created in it (empty if one can).
-struct Folder {
-  std::string path, trouble;
-  std::optional<Space> space;
-};
-
 /// An NVIDIA GPU, with facts from NVML, CUDA and /sys.
 struct Gpu {
   std::string pci;
@@ -55,7 +49,7 @@ struct Facts {
   /// nullopt if unknown
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
-  Folder cache;                      ///< the folder of measurements; an empty path: none
+  std::string cache;                 ///< the folder of measurements, or an empty string
   std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
 
   std::vector<Gpu> gpus;    ///< visible ones first, in CUDA's order
@@ -86,7 +80,7 @@ struct Sources {
   std::map<std::string, std::string> variables;
   Limits limits;
   int64_t processors = 0;
-  std::function<std::optional<Space>(const std::string &folder)> space;
+  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
   std::function<Result<NvmlReport>(const Environment &)> nvml;
   std::map<std::string, std::function<Result<BackendFacts>()>> backends; ///< by name
   std::chrono::milliseconds patience = kNvmlPatience; ///< for NVML and for each backend

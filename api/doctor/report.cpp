@@ -11,7 +11,6 @@ namespace {
 
 // Indexed by Severity.
 constexpr const char *kNames[] = {"ok", "note", "problem"};
-constexpr const char *kColours[] = {"\033[32m", "\033[33m", "\033[31m"};
 constexpr size_t kWidthOfSeverity = 7;
 
 int64_t countOf(const std::vector<Finding> &findings, Severity severity) {
@@ -49,16 +48,14 @@ void writeFinding(JsonWriter &json, const Finding &finding) {
 
 } // namespace
 
-std::string reportText(const Facts &facts, const std::vector<Finding> &findings, bool hasColours) {
+std::string reportText(const Facts &facts, const std::vector<Finding> &findings) {
   size_t width = 0;
   for (const Finding &finding : findings)
     width = std::max(width, finding.check.size());
   std::string text;
   for (const Finding &finding : findings) {
-    const auto severity = static_cast<size_t>(finding.severity);
-    const std::string word = fmt::format("{:<{}}", kNames[severity], kWidthOfSeverity);
-    text += hasColours ? kColours[severity] + word + "\033[0m" : word;
-    text += fmt::format("  {:<{}}  {}\n", finding.check, width, finding.seen);
+    text += fmt::format("{:<{}}  {:<{}}  {}\n", kNames[static_cast<size_t>(finding.severity)],
+                        kWidthOfSeverity, finding.check, width, finding.seen);
     if (!finding.advice.empty())
       text += fmt::format("{:<{}}  -> {}\n", "", kWidthOfSeverity + 2 + width, finding.advice);
   }

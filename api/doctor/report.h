@@ -7,8 +7,8 @@
 namespace braid::doctor {
 
 /// Returns one line for each finding, followed by the advice, and a summary. Ends with a line
-/// break. `hasColours` adds escape sequences for a terminal.
-std::string reportText(const Facts &facts, const std::vector<Finding> &findings, bool hasColours);
+/// break.
+std::string reportText(const Facts &facts, const std::vector<Finding> &findings);
 
 /// Writes the members "exit_code": 0,
 /// "gpus": [{"name", "uuid", "pci", "cuda": 0, "hidden": false}, ...],

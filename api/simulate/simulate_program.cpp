@@ -3,27 +3,12 @@
 #include "api/simulate/simulate_program.h"
 
 #include "api/compile/plans.h"
-#include "api/view/critical_path.h"
-#include "api/view/predicted.h"
 #include "ir/failure.h"
 #include "runtime/plan/specialize.h"
 #include "runtime/simulate/steps.h"
 
 namespace braid {
 namespace {
-
-/// Returns the parts of the critical path. "run" is the time before the first command is issued and
-/// after the last command has ended.
-std::vector<std::pair<std::string, double>> partsOf(llvm::ArrayRef<Plan> plans,
-                                                    const Simulation &simulation) {
-  const view::PrintedProgram untitled;
-  const view::Page page = view::pageOf(untitled, plans);
-  const view::Timing timing = view::predictedTiming(page, simulation);
-  std::vector<std::pair<std::string, double>> parts = view::partsOf(timing);
-  if (simulation.us > timing.total)
-    parts.emplace_back("run", simulation.us - timing.total);
-  return parts;
-}
 
 int64_t memoryOfRank(const Plan &plan) {
   int64_t bytes = plan.symmetricBytes + plan.deviceBytes;
@@ -79,7 +64,6 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.burstUs = simulation->burstUs;
   for (const Plan &plan : plans)
     prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
-  prediction.parts = partsOf(shownPlans(plans, *simulation), *simulation);
   const Simulation gemms = BRAID_TRY(simulate(plans, withGemmsAlone(model), alone));
   const Simulation others = BRAID_TRY(simulate(plans, withoutGemms(model), alone));
   prediction.gemmsUs = gemms.us;

@@ -14,8 +14,6 @@ struct MachinePrediction {
   int64_t memoryBytes = 0;          ///< maximum over ranks: tensors and allocations
   double gemmsUs = 0;               ///< time of all GEMMs if everything else took no time
   double othersUs = 0;              ///< time of everything else if GEMMs took no time
-  /// The parts of the critical path, such as "GEMM", with their times, the largest first.
-  std::vector<std::pair<std::string, double>> parts = {};
 
   /// Returns E: the larger of the GEMMs' time and the rest, divided by the time of the run. E is 1
   /// if the smaller one is hidden completely.

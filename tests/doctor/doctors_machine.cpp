@@ -69,7 +69,7 @@ DoctorsMachine::DoctorsMachine()
             {"cublaslt version", "130100"}}),
       nccl({{"version", "2.31.2"}, {"file", "/usr/lib/libnccl.so.2"}}),
       limits({.openFiles = 65536, .addressBytes = {}}),
-      sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}), disk(doctor::Space{kGiB, kGiB}) {
+      sharedMemory(doctor::Space{64 * kGiB, 64 * kGiB}) {
   for (const char *address : {"0000:18:00.0", "0000:2a:00.0"}) {
     const std::string device = fmt::format("/sys/bus/pci/devices/{}", address);
     folder.write(device + "/vendor", "0x10de\n");
@@ -79,7 +79,6 @@ DoctorsMachine::DoctorsMachine()
   folder.write("/dev/nvidia0", "");
   folder.write("/dev/nvidia1", "");
   folder.write("/dev/nvidiactl", "");
-  folder.write("/home/.cache/braid/there", "");
   variables = {{"HOME", folder.root() + "/home"}};
   nameSpace("pid", 4026531836);
   nameSpace("ipc", 4026531839);
@@ -118,10 +117,7 @@ doctor::Facts DoctorsMachine::facts() {
   sources.limits = limits;
   sources.processors = processors;
   sources.patience = std::chrono::milliseconds(isNvmlLate || isCudaLate ? 30 : 10000);
-  const std::string shm = folder.root() + "/dev/shm";
-  sources.space = [this, shm](const std::string &path) {
-    return path == shm ? sharedMemory : disk;
-  };
+  sources.sharedMemory = sharedMemory;
   // Threads that are late outlive this machine.
   const auto late = std::chrono::milliseconds(2000);
   const Result<NvmlReport> report =

@@ -18,7 +18,7 @@ struct DoctorsMachine {
   std::vector<std::map<std::string, std::string>> ofDevice; ///< NVML's lines of each device
   BackendFacts cuda, nccl;
   doctor::Limits limits;
-  std::optional<doctor::Space> sharedMemory, disk;
+  std::optional<doctor::Space> sharedMemory;
   std::map<std::string, std::string> variables;
   int64_t processors = 64;
   int64_t ranks = 0;

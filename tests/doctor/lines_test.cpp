@@ -227,19 +227,7 @@ const std::vector<Case> &cases() {
        },
        {"NCCL_P2P_DISABLE=1"}},
       {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
-      {"cache.relative", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "here"; }, {"'here'"}},
       {"cache.none", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "none"; }},
-      {"cache.unwritable",
-       [](M &ill) {
-         ill.folder.write("/file", "");
-         ill.variables["XDG_CACHE_HOME"] = ill.folder.root() + "/file";
-       },
-       {"/file/braid: ", "/file is not a folder"}},
-      {"cache.full",
-       [](M &ill) {
-         ill.disk = doctor::Space{kGiB, 3 * kMiB};
-       },
-       {"3 MiB are free"}},
       // -- The job. --
       {"job-gpus.few", [](M &ill) { ill.ranks = 3; }, {"3 ranks", "see 2"}},
       {"job-gpus.shared", [](M &ill) { ill.variables["BRAID_SHARE_GPUS"] = "on"; }},
