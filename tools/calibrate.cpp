@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/choose.h"
-#include "api/calibrate/measure_machine.h"
 #include "api/launch/launch.h"
 #include "api/machine/gpu_count.h"
 #include "api/ranks/backends.h"
@@ -27,7 +26,6 @@
 #include <fmt/format.h>
 
 #include <climits>
-#include <cmath>
 #include <thread>
 
 namespace braid::tools {
@@ -38,7 +36,6 @@ struct CalibrateFlags {
   std::string backend = "cpu";
   std::optional<int64_t> ranks;
   std::vector<std::string> dtypes, shapes; ///< empty means bf16 and the default shapes
-  double seconds = 180;
   int64_t timeoutMs = 60000;
 
   bool usesGpus() const { return backend != "cpu"; }
@@ -70,12 +67,27 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
           "GEMMs to measure: M rows, N columns, depth K (default: those of common models)")
       ->delimiter(',')
       ->allow_extra_args(false);
-  addText(app, "--seconds", flags.seconds, "S",
-          fmt::format("time for all GEMMs, of which the small ones come first (default: {:.0f})",
-                      flags.seconds));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
              "give up after this long without progress (default: 60000)");
   app.footer(kCalibrateFooter);
+}
+
+/// Returns layers of models with 2048 to 16384 columns, whole or split over up to 8 devices.
+std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
+  using Extents = std::pair<int64_t, int64_t>;
+  const std::vector<Extents> columnsAndDepths =
+      isOnHost ? std::vector<Extents>{{256, 256}, {1024, 256}, {256, 1024}, {1024, 1024}}
+               : std::vector<Extents>{{1024, 1024},  {2048, 2048},  {4096, 4096}, {8192, 8192},
+                                      {1024, 8192},  {8192, 1024},  {3584, 8192}, {8192, 3584},
+                                      {7168, 8192},  {8192, 7168},  {1792, 4096}, {4096, 1792},
+                                      {14336, 4096}, {4096, 14336}, {8192, 16384}};
+  const std::vector<int64_t> rows = isOnHost ? std::vector<int64_t>{16, 64, 256}
+                                             : std::vector<int64_t>{64, 256, 1024, 4096, 16384};
+  std::vector<PlanMatmul> gemms;
+  for (const auto &[n, k] : columnsAndDepths)
+    for (int64_t m : rows)
+      gemms.push_back({dtype, m, n, k, false, {}, {}, {}, {}});
+  return gemms;
 }
 
 /// Parses a shape "MxNxK".
@@ -114,8 +126,6 @@ Status checkFlags(const CalibrateFlags &flags) {
     return badInput("expected OUT.json to be a file, or -, got ''");
   if (flags.ranks && *flags.ranks < 1)
     return badInput("expected --ranks to be at least 1, got {}", *flags.ranks);
-  if (!(flags.seconds >= 0) || std::isinf(flags.seconds))
-    return badInput("expected --seconds to be at least 0, got {}", flags.seconds);
   if (flags.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs);
   return gemmsOf(flags).status();
@@ -125,8 +135,7 @@ Status checkFlags(const CalibrateFlags &flags) {
 
 std::string rate(double bytesPerUs) { return fmt::format("{:.3g} GB/s", bytesPerUs / 1e3); }
 
-void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
-  const CostModel &model = measured.model;
+void print(const CalibrateFlags &flags, const CostModel &model) {
   const OperationCosts &costs = model.operations.front();
   double most = 0;
   for (const GemmCost &gemm : model.gemms)
@@ -137,10 +146,7 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
   if (model.ranks > 1)
     os << fmt::format(", {} from a peer, {} to a peer; a signal {:.1f} µs",
                       rate(costs.pull.bytesPerUs), rate(costs.push.bytesPerUs), costs.signalUs);
-  os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s", model.gemms.size(), most);
-  if (measured.gemmsLeftOut > 0)
-    os << fmt::format("; {} larger ones left out, see --seconds", measured.gemmsLeftOut);
-  os << "\n";
+  os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s\n", model.gemms.size(), most);
   if (flags.file != "-")
     os << fmt::format("Use it: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
                       printable(flags.file, PATH_MAX));
@@ -149,7 +155,7 @@ void print(const CalibrateFlags &flags, const MeasuredMachine &measured) {
 // -- One rank. --
 
 /// Measures on ranks that have joined. Rank 0 writes the file.
-Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) {
+Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   ControlPlane &control = ranks.cluster->control(ranks.cluster->firstHosted());
   CalibrationOptions options = chooseOptions(ranks.backend, /*ranksAreProcesses=*/true);
   options.warn = warnOnStderr;
@@ -159,23 +165,23 @@ Result<MeasuredMachine> measureOn(JobState &ranks, const CalibrateFlags &flags) 
   ranks.trials.resize(1);
   PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
   const std::vector<PlanMatmul> gemms = BRAID_TRY(gemmsOf(flags));
-  MeasuredMachine measured = BRAID_TRY(measureMachine(timer, options, gemms, flags.seconds));
+  CostModel model = BRAID_TRY(measureMachine(timer, options, gemms));
   if (!flags.usesGpus()) // the host's cores have no device name
-    measured.model.machine = counted(std::thread::hardware_concurrency(), "CPU core");
+    model.machine = counted(std::thread::hardware_concurrency(), "CPU core");
   if (control.rank() == 0)
-    BRAID_TRY(writeFile(flags.file, measured.model.encode()));
+    BRAID_TRY(writeFile(flags.file, model.encode()));
   BRAID_TRY(control.commit());
-  return measured;
+  return model;
 }
 
 Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const Place &place) {
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
-  Result<MeasuredMachine> measured = measureOn(*job, flags);
-  if (!measured) // before this rank leaves, which the others would report as the cause
-    return job->fail(measured.status());
+  const Result<CostModel> model = measureOn(*job, flags);
+  if (!model) // before this rank leaves, which the others would report as the cause
+    return job->fail(model.status());
   if (place.rank == 0)
-    print(flags, *measured);
+    print(flags, *model);
   return Status::ok();
 }
 

@@ -149,6 +149,16 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
   return operations;
 }
 
+/// Returns all transfer modes that `peers` offers, the default first.
+std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
+  std::vector<TransferMode> all;
+  for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
+    for (SignalBy signals : {SignalBy::Default, SignalBy::Memory, SignalBy::Kernel})
+      if (const TransferMode mode{copies, signals}; peers.offers(mode))
+        all.push_back(mode);
+  return all;
+}
+
 } // namespace
 
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options) {
@@ -163,6 +173,18 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
     progress.advance();
   }
   return model;
+}
+
+/// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
+Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
+                                 llvm::ArrayRef<PlanMatmul> gemms) {
+  options.transferModes = {TransferMode()};
+  if (llvm::is_contained(options.transports, Transport::PeerMemory))
+    options.transferModes = allTransferModes(*timer.device().peerMemory());
+  BRAID_TRY(openMessages(timer, options.transports, options.warn, "messages are left out"));
+  CostModel model = BRAID_TRY(calibrate(timer, options));
+  BRAID_TRY(measureGemms(model, gemms, timer, options));
+  return CostModel::decode(BRAID_TRY(timer.fromRankZero(model.encode())));
 }
 
 Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,

@@ -44,10 +44,18 @@ struct CalibrationOptions : RunModes {
 /// model on all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
 
-/// Measures the `shapes` whose costs `model` cannot interpolate: few row counts, since others lie
-/// between them. Returns true if it measured any. Collective; equal on all ranks.
+/// Returns the `shapes` from which a model can interpolate all of them: few row counts for each
+/// number of columns and depth.
+std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
+/// Measures the `shapes` that `model` lacks. Returns true if it measured any. Collective; equal on
+/// all ranks.
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
+
+/// Measures everything in every transfer mode of the device, and `gemms`. If a rank cannot send
+/// messages, they are left out with a warning. Collective; blocks for minutes; equal on all ranks.
+Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
+                                 llvm::ArrayRef<PlanMatmul> gemms);
 
 /// Opens messages on all ranks if `transports` contains anything else. Erases messages from
 /// `transports` if some rank cannot send them. If that rank should be able to, rank 0 passes

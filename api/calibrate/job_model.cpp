@@ -65,66 +65,40 @@ Status JobModel::find(const std::vector<Transport> &transports) {
     path_ = path();
     return Status::ok();
   }
-  return addMore("measured",
-                 [&]() -> Result<bool> {
-                   CalibrationOptions open = options_;
-                   open.transports = transports;
-                   take(BRAID_TRY(calibrate(timer_, open))); // known GEMMs stay
-                   return true;
-                 })
+  return measure([&]() -> Result<bool> {
+           CalibrationOptions open = options_;
+           open.transports = transports;
+           const CostModel measured = BRAID_TRY(calibrate(timer_, open));
+           for (const OperationCosts &costs : measured.operations)
+             model_.add(costs); // other modes and known GEMMs stay
+           model_.machine = measured.machine;
+           model_.ranks = measured.ranks;
+           return true;
+         })
       .status();
 }
 
-/// Adds measurements, which replace older ones.
-void JobModel::take(const CostModel &measured) {
-  for (const OperationCosts &costs : measured.operations)
-    model_.add(costs);
-  for (const GemmCost &gemm : measured.gemms)
-    model_.add(gemm);
-  model_.machine = measured.machine;
-  model_.ranks = measured.ranks;
-  model_.network = measured.network;
+Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
+  return measure([&] { return measureGemms(model_, shapesToMeasure(shapes), timer_, options_); });
 }
 
-/// Calls `measure`, which returns true if it measured anything, and records the duration.
-Result<bool> JobModel::addMore(const std::string &what,
-                               llvm::function_ref<Result<bool>()> measure) {
+/// Calls `measure`, which returns true if it measured anything. The ranks' measurements differ;
+/// those of rank 0, which are maxima, are used.
+Result<bool> JobModel::measure(llvm::function_ref<Result<bool>()> measure) {
   const Clock::time_point start = Clock::now();
   if (!BRAID_TRY(measure()))
     return false;
-  auto known = llvm::find_if(seconds_, [&](const auto &each) { return each.first == what; });
-  if (known == seconds_.end())
-    known = seconds_.insert(known, {what, 0});
-  known->second += secondsSince(start);
-  BRAID_TRY(keepModel());
-  return true;
-}
-
-Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
-  return addMore("GEMMs", [&] { return measureGemms(model_, shapes, timer_, options_); });
-}
-
-/// Keeps results that other jobs have stored meanwhile, unless this job has measured them, too. The
-/// ranks' measurements differ; those of rank 0, which are maxima, are used.
-Status JobModel::keepModel() {
-  if (cache_) {
-    cache_->refresh();
-    if (Result<CostModel> theirs = CostModel::decode(cache_->find(key()).value_or(""))) {
-      const CostModel mine = std::exchange(model_, std::move(*theirs));
-      take(mine);
-    }
-  }
+  seconds_ += secondsSince(start);
   std::string text = BRAID_TRY(timer_.fromRankZero(model_.encode()));
   model_ = BRAID_TRY(CostModel::decode(text));
   keep(key(), std::move(text));
-  return Status::ok();
+  return true;
 }
 
 std::string JobModel::source() const {
-  std::string text = path_.empty() ? "" : "from " + path_;
-  for (const auto &[what, seconds] : seconds_)
-    text += fmt::format("{}{} in {:.2f} s", text.empty() ? "" : ", ", what, seconds);
-  return text;
+  const std::string from = path_.empty() ? "" : "from " + path_;
+  const std::string measured = seconds_ > 0 ? fmt::format("measured in {:.2f} s", seconds_) : "";
+  return from + (from.empty() || measured.empty() ? "" : ", ") + measured;
 }
 
 } // namespace braid

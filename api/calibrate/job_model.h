@@ -11,8 +11,8 @@ struct JobModelOptions : CalibrationOptions {
   std::string cacheFolder, cacheKey;
 };
 
-/// Measures what the model lacks on all ranks. Rank 0 combines and stores the results, and all
-/// ranks use its model. Collective and equal on all ranks, except for keep().
+/// Measures what the model lacks on all ranks. Rank 0 stores the results, and all ranks use its
+/// model. Collective and equal on all ranks, except for keep().
 class JobModel {
 public:
   /// `timer` must outlive this.
@@ -32,22 +32,20 @@ public:
   /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
-  /// Returns a text for users such as "from FILE, GEMMs in 0.20 s".
+  /// Returns a text for users such as "from FILE, measured in 0.20 s".
   std::string source() const;
 
 private:
   std::string key() const;
   bool isComplete() const;
-  void take(const CostModel &measured);
-  Status keepModel();
-  Result<bool> addMore(const std::string &what, llvm::function_ref<Result<bool>()> measure);
+  Result<bool> measure(llvm::function_ref<Result<bool>()> measure);
 
   PlanTimer &timer_;
   const JobModelOptions options_;
   std::unique_ptr<MeasurementCache> cache_; ///< null except on rank 0
   CostModel model_;
-  std::string path_;                                    ///< the file of the model
-  std::vector<std::pair<std::string, double>> seconds_; ///< names and durations, in order
+  std::string path_;   ///< the file of the model
+  double seconds_ = 0; ///< the duration of measurements
 };
 
 } // namespace braid

@@ -28,21 +28,6 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   return kept;
 }
 
-std::vector<PlanMatmul> shapesToMeasure(const CostModel &model, llvm::ArrayRef<PlanMatmul> shapes) {
-  using Column = std::tuple<DType, DType, bool, int64_t, int64_t>;
-  std::map<Column, std::vector<PlanMatmul>> columns;
-  for (const PlanMatmul &shape : shapes)
-    if (shape.m > 0 && shape.n > 0)
-      columns[{shape.dtype, shape.resultType(), shape.transposeB, shape.n, shape.k}].push_back(
-          shape);
-  std::vector<PlanMatmul> wanted;
-  for (auto &[column, all] : columns)
-    for (const PlanMatmul &shape : fewRows(std::move(all)))
-      if (!model.find(shape))
-        wanted.push_back(shape);
-  return wanted;
-}
-
 /// Returns a length that makes the cost of the run small, but no longer than large GEMMs need.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
@@ -78,12 +63,31 @@ Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, Pl
 
 } // namespace
 
+std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes) {
+  using Column = std::tuple<DType, DType, bool, int64_t, int64_t>;
+  std::map<Column, std::vector<PlanMatmul>> columns;
+  for (const PlanMatmul &shape : shapes)
+    if (shape.m > 0 && shape.n > 0)
+      columns[{shape.dtype, shape.resultType(), shape.transposeB, shape.n, shape.k}].push_back(
+          shape);
+  std::vector<PlanMatmul> wanted;
+  for (auto &[column, all] : columns)
+    llvm::append_range(wanted, fewRows(std::move(all)));
+  return wanted;
+}
+
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options) {
-  const std::vector<PlanMatmul> wanted = shapesToMeasure(model, shapes);
-  for (const PlanMatmul &shape : wanted)
-    model.add(BRAID_TRY(measureGemm(model, shape, timer, options)));
-  return !wanted.empty();
+  ProgressStep progress(options.progress, "multiplying", "GEMMs", shapes.size());
+  bool hasMeasured = false;
+  for (const PlanMatmul &shape : shapes) {
+    if (!model.find(shape)) {
+      model.add(BRAID_TRY(measureGemm(model, shape, timer, options)));
+      hasMeasured = true;
+    }
+    progress.advance();
+  }
+  return hasMeasured;
 }
 
 } // namespace braid

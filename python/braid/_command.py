@@ -82,9 +82,9 @@ def calibrate(**options: Any) -> Dict[str, Any]:
     file to pass it to Program.simulate(machine=...) and Program.view(machine=...).
 
         with open("machine.json", "w") as file:
-            json.dump(braid.calibrate(backend="cuda", seconds=60), file)
+            json.dump(braid.calibrate(backend="cuda"), file)
 
-    options: the command's flags, such as backend="cuda", ranks=2, seconds=10. Takes minutes.
+    options: the command's flags, such as backend="cuda", ranks=2. Takes minutes.
     Starts a process for each rank.
     """
     return dict(json.loads(run("calibrate", "-", *flags(options))))

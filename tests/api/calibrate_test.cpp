@@ -1,7 +1,7 @@
 //===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
 
 #include "api/calibrate/calibration_programs.h"
-#include "api/calibrate/measure_machine.h"
+#include "api/calibrate/job_model.h"
 #include "api/compile/plans.h"
 #include "api/timing/shared_tensors.h"
 #include "ir/failure.h"
@@ -95,7 +95,7 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     const std::vector<PlanMatmul> shapes = {shape(100), shape(99),        shape(64), shape(50),
                                             shape(33),  shape(0),         shape(25), shape(7),
                                             shape(6),   shape(100, true), narrow,    wide};
-    Result<bool> any = measureGemms(*model, shapes, timer, quick());
+    Result<bool> any = measureGemms(*model, shapesToMeasure(shapes), timer, quick());
     EXPECT_TRUE(any.isOk() && *any);
     std::vector<int64_t> rows;
     for (const GemmCost &gemm : model->gemms) {
@@ -106,70 +106,50 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     }
     EXPECT_THAT(rows, testing::UnorderedElementsAre(100, 50, 25, 7, -100, 32, 32));
     EXPECT_TRUE(model->find(narrow) && model->find(wide)) << "results of two types";
-    any = measureGemms(*model, shapes, timer, quick());
+    any = measureGemms(*model, shapesToMeasure(shapes), timer, quick());
     EXPECT_TRUE(any.isOk() && !*any) << "all is known";
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-TEST(MeasureMachine, HasSeveralRowsOfEveryColumnThatModelsHave) {
-  for (bool isOnHost : {false, true}) {
-    const std::vector<PlanMatmul> gemms = usualGemms(DType::F16, isOnHost);
-    EXPECT_FALSE(gemms.empty());
-    for (const PlanMatmul &gemm : gemms) {
-      EXPECT_EQ(gemm.dtype, DType::F16);
-      const auto rows = std::count_if(gemms.begin(), gemms.end(), [&](const PlanMatmul &other) {
-        return other.n == gemm.n && other.k == gemm.k;
-      });
-      EXPECT_GE(rows, 3);
-    }
-  }
-}
-
 /// The folder of a cache, gone with this.
 struct CacheFolder {
-  std::string path = ::testing::TempDir() + "/braid_measure_machine";
+  std::string path = ::testing::TempDir() + "/braid_job_model";
   CacheFolder() { std::filesystem::remove_all(path); }
   ~CacheFolder() { std::filesystem::remove_all(path); }
 };
 
-/// Small GEMMs come first, and time ends them.
-TEST(MeasureMachine, MeasuresTheSmallestWithinTheTime) {
+TEST(MeasureMachine, MeasuresEverythingOnAllRanks) {
   CalibrationOptions calibration;
   calibration.transports = {Transport::PeerMemory, Transport::Messages};
   std::vector<std::string> texts(2);
   Status status = onRanks(2, [&](PlanTimer &timer) {
-    const std::vector<PlanMatmul> gemms = {shape(50), shape(100), shape(20)};
-    const MeasuredMachine measured =
-        BRAID_TRY(measureMachine(timer, calibration, gemms, /*gemmSeconds=*/0));
-    EXPECT_EQ(measured.model.gemms.size(), 1u);
-    EXPECT_TRUE(measured.model.find(shape(20)));
-    EXPECT_EQ(measured.gemmsLeftOut, 2u);
-    EXPECT_GT(measured.model.operations.front().message.bytesPerUs, 1);
-    texts[static_cast<size_t>(timer.rank())] = measured.model.encode();
+    const CostModel model = BRAID_TRY(measureMachine(timer, calibration, {shape(50), shape(20)}));
+    EXPECT_TRUE(model.find(shape(20)) && model.find(shape(50)));
+    EXPECT_GT(model.operations.front().message.bytesPerUs, 1);
+    texts[static_cast<size_t>(timer.rank())] = model.encode();
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-/// Jobs that measure at the same time do not lose each other's figures.
-TEST(JobModel, KeepsWhatAnotherJobHasMeasuredMeanwhile) {
+/// The next job finds what this one has measured.
+TEST(JobModel, KeepsWhatItMeasures) {
   const CacheFolder folder;
   JobModelOptions job;
   job.cacheFolder = folder.path;
   job.transferModes = {TransferMode()};
   Status status = onRanks(2, [&](PlanTimer &timer) {
-    JobModel one(timer, job), other(timer, job);
-    BRAID_TRY(one.find(job.transports));
-    BRAID_TRY(other.find(job.transports));
-    BRAID_TRY(one.addGemms({shape(7)}));
-    BRAID_TRY(other.addGemms({shape(20)}));
-    EXPECT_TRUE(other.model().find(shape(7))) << "on every rank";
-    JobModel after(timer, job);
-    BRAID_TRY(after.find(job.transports));
-    EXPECT_TRUE(after.model().find(shape(7)) && after.model().find(shape(20)));
+    JobModel first(timer, job);
+    BRAID_TRY(first.find(job.transports));
+    EXPECT_TRUE(BRAID_TRY(first.addGemms({shape(7), shape(20)})));
+    JobModel second(timer, job);
+    BRAID_TRY(second.find(job.transports));
+    EXPECT_TRUE(second.model().find(shape(7)) && second.model().find(shape(20)));
+    EXPECT_FALSE(BRAID_TRY(second.addGemms({shape(7), shape(20)})));
+    EXPECT_EQ(second.source().find("from ") == 0, timer.rank() == 0);
     return Status::ok();
   });
   EXPECT_TRUE(status.isOk()) << status.message();

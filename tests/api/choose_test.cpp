@@ -693,7 +693,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   options.given.schedule = configured("pairwise");
   Result<ScheduleChoice> second = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_THAT(second->source, testing::StartsWith("from " + folder));
-  EXPECT_THAT(second->source, HasSubstr(", GEMMs in")) << "of a block";
+  EXPECT_THAT(second->source, HasSubstr(", measured in")) << "of a block";
   options.given.schedule = configured("sequential");
   Result<ScheduleChoice> third = std::move(chooseOnRanks(2, kFusion, options)[0]);
   EXPECT_THAT(third->source, testing::Not(HasSubstr("GEMMs"))) << "all is known";

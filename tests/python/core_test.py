@@ -465,7 +465,7 @@ class Runs(unittest.TestCase):
             program.verify(backend="no-such-backend")
 
     def test_calibrates(self):
-        model = braid.calibrate(ranks=2, dtype="f32", shapes="8x8x8", seconds=1)
+        model = braid.calibrate(ranks=2, dtype="f32", shapes="8x8x8")
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(model, file)
             file.flush()
