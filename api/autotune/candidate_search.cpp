@@ -2,13 +2,14 @@
 
 #include "api/autotune/candidate_search.h"
 
-#include "api/autotune/contest.h"
 #include "ir/failure.h"
 #include "lowering/stages/configure_stages.h"
 #include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
+
+#include <set>
 
 namespace braid {
 namespace {
@@ -18,6 +19,15 @@ uint64_t signatureOf(const Plan &plan, const Candidate &candidate) {
   const std::string commands = str(plan);
   return llvm::xxHash64(commands.substr(commands.find('\n')) + str(transferModeOf(candidate)) +
                         name(launchModeOf(candidate)).str());
+}
+
+/// Returns a text that is equal for schedules with equal lowerings. Launch mode and transfer mode
+/// do not matter.
+std::string lowered(Configurations schedule) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() && row.knob != Knob::DataPlane)
+      schedule.all.set(row.knob, std::nullopt);
+  return schedule.str();
 }
 
 } // namespace
@@ -44,95 +54,61 @@ bool CandidateSearch::canLower(const Configurations &schedule) const {
   return bool(compile(*parseSource(name_, text_), applyTo(given_, schedule)));
 }
 
-Result<std::vector<Plan>> CandidateSearch::makePlans(const CompileOptions &options) const {
+CandidateSearch::Plans CandidateSearch::plansOf(const Configurations &schedule) const {
   std::unique_ptr<Source> source = parseSource(name_, text_);
-  const Compiled compiled = BRAID_TRY(compile(*source, options));
-  Result<std::vector<Plan>> plans = machine_.makePlans(compiled);
-  return plans ? std::move(plans) : withLocated(plans.status(), *source);
+  const Compiled compiled = BRAID_TRY(compile(*source, applyTo(given_, schedule)));
+  Result<std::vector<Plan>> plans = makePlans_(compiled);
+  if (!plans)
+    return withLocated(plans.status(), *source);
+  return std::make_shared<const std::vector<Plan>>(std::move(*plans));
 }
 
-/// Returns null if the schedule cannot be lowered. Ignores launch mode and transfer mode.
-std::shared_ptr<const std::vector<Plan>> CandidateSearch::plansOf(const Configurations &schedule) {
-  Configurations key = schedule;
-  for (const KnobRow &row : allKnobs())
-    if (row.isOfRun() && row.knob != Knob::DataPlane)
-      key.all.set(row.knob, std::nullopt);
-  auto [entry, isNew] = plans_.try_emplace(key.str());
-  if (!isNew)
-    return entry->second;
-  Result<std::vector<Plan>> plans = makePlans(applyTo(given_, schedule));
-  if (plans)
-    entry->second = std::make_shared<const std::vector<Plan>>(std::move(*plans));
-  else if (refusal_.isOk())
-    refusal_ = plans.status();
-  return entry->second;
-}
-
-Result<double> CandidateSearch::predict(const JudgedCandidate &judged) const {
-  const Simulation simulation =
-      BRAID_TRY(simulate(*judged.plans, machine_.model,
-                         {launchModeOf(judged.candidate), transferModeOf(judged.candidate)}));
-  return simulation.burstUs;
-}
-
-/// Appends the candidates that can be lowered and are new.
-void CandidateSearch::lower(llvm::ArrayRef<Candidate> candidates, size_t stage) {
-  ProgressStep step(progress_, "lowering schedules", "candidates", candidates.size());
-  for (const Candidate &candidate : candidates) {
+Result<std::vector<JudgedCandidate>> CandidateSearch::find(size_t stage, const RunModes &modes,
+                                                           bool mayDrift) {
+  const std::vector<Candidate> all =
+      candidatesFor({choices_.given(stage), modes, choices_.stage(stage), mayDrift});
+  std::map<std::string, Plans> plans;
+  std::set<uint64_t> seen;
+  std::vector<JudgedCandidate> found;
+  Status refusal;
+  ProgressStep step(progress_, "lowering schedules", "candidates", all.size());
+  for (const Candidate &candidate : all) {
     const Configurations schedule = choices_.with(stage, candidate);
-    const auto plans = plansOf(schedule);
-    if (plans && seen_.insert(signatureOf(plans->front(), candidate)).second)
-      found_.push_back(
-          {.candidate = candidate,
-           .schedule = schedule,
-           .plans = plans,
-           .commands = plans->front().commands.size(),
-           .family = familyOf(candidate),
-           .worstCase = worstCase(candidate, fusion().ranks(), machine_.hasCopyEngines)});
+    auto entry = plans.find(lowered(schedule));
+    if (entry == plans.end())
+      entry = plans.emplace(lowered(schedule), plansOf(schedule)).first;
+    if (const Plans &made = entry->second; !made)
+      refusal = refusal.isOk() ? made.status() : refusal;
+    else if (seen.insert(signatureOf((*made)->front(), candidate)).second)
+      found.push_back({candidate, schedule, *made});
     step.advance();
   }
+  if (found.empty())
+    return refusal;
+  return found;
 }
 
-/// Adds the candidates, predicts them, and sorts all by prediction.
-Status CandidateSearch::add(llvm::ArrayRef<Candidate> candidates, size_t stage) {
-  lower(candidates, stage);
-  const bool isNewModel = machine_.learn && BRAID_TRY(machine_.learn(found_));
-  ProgressStep step(progress_, "predicting schedules", "candidates", found_.size());
+Status CandidateSearch::sortByPrediction(std::vector<JudgedCandidate> &candidates,
+                                         const CostModel &model) const {
   std::vector<JudgedCandidate> predicted;
-  for (JudgedCandidate &each : found_) {
-    Result<double> us = isNewModel || each.predictedUs == 0 ? predict(each) : each.predictedUs;
+  Status refusal;
+  ProgressStep step(progress_, "predicting schedules", "candidates", candidates.size());
+  for (JudgedCandidate &each : candidates) {
+    const Result<Simulation> simulation = simulate(
+        *each.plans, model, {launchModeOf(each.candidate), transferModeOf(each.candidate)});
     step.advance();
-    if (us) {
-      each.predictedUs = *us;
-      predicted.push_back(std::move(each));
-    } else if (refusal_.isOk()) {
-      refusal_ = us.status().annotated(each.schedule.str());
+    if (!simulation) {
+      refusal = refusal.isOk() ? simulation.status().annotated(each.schedule.str()) : refusal;
+      continue;
     }
+    each.predictedUs = simulation->burstUs;
+    predicted.push_back(std::move(each));
   }
-  found_ = std::move(predicted);
-  sortByPrediction(found_);
-  return Status::ok();
-}
-
-/// Adds the broad candidates first, then variants of the best of them.
-Result<std::vector<JudgedCandidate>> CandidateSearch::search(size_t stage, const RunModes &modes) {
-  const CandidateSpace space{choices_.given(stage), modes, choices_.stage(stage)};
-  found_.clear();
-  seen_.clear();
-  std::vector<Candidate> broad = broadCandidates(space);
-  if (choices_.isBegun())
-    broad.insert(broad.begin(), choices_.best(stage));
-  BRAID_TRY(add(broad, stage));
-  if (found_.empty())
-    return refusal_.isOk() ? unsupported("expected a candidate that can be predicted, got none")
-                           : refusal_;
-  std::vector<Candidate> bestFirst, variants;
-  for (const JudgedCandidate &each : found_)
-    bestFirst.push_back(each.candidate);
-  for (const Candidate &each : worthVariants(bestFirst))
-    llvm::append_range(variants, variantsOf(each, space));
-  BRAID_TRY(add(variants, stage));
-  return std::move(found_);
+  candidates = std::move(predicted);
+  llvm::stable_sort(candidates, [](const JudgedCandidate &a, const JudgedCandidate &b) {
+    return a.predictedUs < b.predictedUs;
+  });
+  return candidates.empty() ? refusal : Status::ok();
 }
 
 } // namespace braid

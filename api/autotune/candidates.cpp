@@ -1,14 +1,8 @@
-//===- api/autotune/candidates.cpp - selects the candidates that are worth trials -------------===//
+//===- api/autotune/candidates.cpp - the candidates for a stage -------------------------------===//
 
 #include "api/autotune/candidates.h"
 
-#include "lowering/schedule/gpu_facts.h"
-
 #include "llvm/ADT/STLExtras.h"
-
-#include <algorithm>
-#include <map>
-#include <set>
 
 namespace braid {
 namespace {
@@ -30,10 +24,6 @@ struct Variation {
 
 Transport transportOf(const Candidate &candidate, const CandidateSpace &space) {
   return braid::transportOf(candidate, space.modes.transports.front());
-}
-
-bool isGeometric(const Candidate &candidate) {
-  return candidate.granularity() == Granularity::Geometric;
 }
 
 bool multipliesWhole(const Candidate &candidate) {
@@ -141,23 +131,21 @@ Values chunkCounts(const Candidate &candidate, const CandidateSpace &space) {
   return counts;
 }
 
-Values allStreamCounts(const Candidate &, const CandidateSpace &) { return {1, 2, 3, 4, 5, 8}; }
-
-/// Values of the tail split. For geometric groups, all values from 2 on are equivalent.
-Values tailSplits(const Candidate &candidate, const CandidateSpace &) {
-  if (multipliesWhole(candidate) || candidate.transfers() != Transfers::Pairs)
-    return {1};
-  return isGeometric(candidate) ? Values{1, 2} : Values{1, 2, 4};
+/// Splits the tail of blocks that are transferred whole, as an alternative to chunks.
+Values tailSplits(const Candidate &candidate, const CandidateSpace &space) {
+  constexpr int64_t kSplit = 4;
+  const bool isWorthIt = candidate.chunks() == 1 && !multipliesWhole(candidate) &&
+                         candidate.transfers() == Transfers::Pairs &&
+                         rowsOfStep(candidate, space.stage) / kSplit >= kLeastRows;
+  return isWorthIt ? Values{1, kSplit} : Values{1};
 }
 
-constexpr Variation kFirstVariations[] = {
+constexpr Variation kVariations[] = {
     {Knob::DataPlane, transports},   {Knob::Placement, placements},
     {Knob::Reduction, reductions},   {Knob::Sums, sums},
     {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
     {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
-    {Knob::Chunks, chunkCounts}};
-constexpr Variation kSecondVariations[] = {{Knob::Streams, allStreamCounts},
-                                           {Knob::TailSplit, tailSplits}};
+    {Knob::Chunks, chunkCounts},     {Knob::TailSplit, tailSplits}};
 
 /// Returns the value as a candidate stores it: defaults are unset, except in the schedule's fields.
 std::optional<int64_t> written(Knob knob, int64_t value,
@@ -195,6 +183,21 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
   return varied;
 }
 
+/// Returns true if copy engines copy the candidate's blocks on several streams.
+bool drifts(const Candidate &candidate) {
+  return takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
+         candidate.streams() != 1 && transferModeOf(candidate).copies != CopyBy::Kernel;
+}
+
+/// Leaves out the candidates whose ranks may drift apart, unless the user allows no others.
+void keepSteady(std::vector<Candidate> &all, const CandidateSpace &space) {
+  const auto isUnsteady = [&](const Candidate &candidate) {
+    return transportOf(candidate, space) == Transport::PeerMemory && drifts(candidate);
+  };
+  if (space.mayDrift && !llvm::all_of(all, isUnsteady))
+    llvm::erase_if(all, isUnsteady);
+}
+
 } // namespace
 
 /// Tries the device's default, kernels for small problems, and modes that need no multiprocessor
@@ -213,44 +216,17 @@ void narrowModes(const Configuration &given, RunModes &modes) {
     modes.transferModes = {transferModeOf(given)};
 }
 
-double worstCase(const Candidate &candidate, int64_t ranks, bool hasCopyEngines) {
-  const bool drifts = takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
-                      candidate.streams() != 1 &&
-                      transferModeOf(candidate).copies != CopyBy::Kernel;
-  return hasCopyEngines && drifts && ranks > 2 ? kH200.driftedFactor : 1;
-}
-
-std::vector<Candidate> broadCandidates(const CandidateSpace &space) {
+std::vector<Candidate> candidatesFor(const CandidateSpace &space) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
     const Candidate each = space.given.over(preset.fields);
     if (!llvm::is_contained(all, each) && keepsSums(each, space))
       all.push_back(each);
   }
-  for (const Variation &variation : kFirstVariations)
+  for (const Variation &variation : kVariations)
     vary(all, variation, space);
-  return inAllModes(all, space);
-}
-
-std::vector<Candidate> worthVariants(llvm::ArrayRef<Candidate> bestFirst) {
-  constexpr size_t kFamilies = 8, kChunkCounts = 2;
-  std::map<std::string, std::set<int64_t>> seen;
-  std::vector<Candidate> worth;
-  for (const Candidate &each : bestFirst) {
-    const std::string family = familyOf(each);
-    if (seen.size() == kFamilies && !seen.count(family))
-      continue;
-    std::set<int64_t> &chunkCounts = seen[family];
-    if (chunkCounts.size() < kChunkCounts && chunkCounts.insert(each.chunks()).second)
-      worth.push_back(each);
-  }
-  return worth;
-}
-
-std::vector<Candidate> variantsOf(const Candidate &candidate, const CandidateSpace &space) {
-  std::vector<Candidate> all = {candidate};
-  for (const Variation &variation : kSecondVariations)
-    vary(all, variation, space);
+  all = inAllModes(all, space);
+  keepSteady(all, space);
   return all;
 }
 

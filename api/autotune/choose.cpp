@@ -15,7 +15,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <thread>
 
 namespace braid {
@@ -33,31 +32,20 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
     transferModes += str(each) + "; ";
   for (Transport each : options.transports)
     transports += rowOf(Knob::DataPlane).str(static_cast<int64_t>(each)) + "; ";
-  std::vector<Choice> question;
-  for (const KnobRow &row : allKnobs()) {
-    const std::optional<int64_t> value = options.given.schedule.all.get(row.knob);
-    question.push_back({row.name, value ? row.str(value) : "open"});
-  }
-  question.push_back(
-      {"schedule of stages", Configurations{{}, options.given.schedule.stages}.str()});
-  question.push_back({"reproducible", options.given.reproducible ? "yes" : "no"});
-  question.push_back({"time-best", options.timed ? std::to_string(*options.timed) : "open"});
-  question.push_back({"transfer modes", transferModes});
-  question.push_back({"launch modes", launchModes});
-  question.push_back({"transports", transports});
-  return question;
+  return {{"schedule", options.given.schedule.str()},
+          {"reproducible", options.given.reproducible ? "yes" : "no"},
+          {"time-best", options.timed ? std::to_string(*options.timed) : "open"},
+          {"transfer modes", transferModes},
+          {"launch modes", launchModes},
+          {"transports", transports}};
 }
 
 /// Returns the limits for trials of `seconds` for a stage, or no time limit if the user set a
 /// number of candidates. Several stages share the memory that a job has for prepared programs.
 TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
-  TimingLimits limits = timed ? TimingLimits() : TimingLimits::within(seconds);
-  limits.most = std::max(limits.least, limits.most / stages);
-  if (!timed)
-    return limits;
-  limits.least = limits.most = static_cast<size_t>(std::max<int64_t>(*timed, 0));
-  limits.window = std::numeric_limits<double>::infinity();
-  return limits;
+  if (timed)
+    return {.most = static_cast<size_t>(*timed)};
+  return {seconds, TimingLimits().most / stages};
 }
 
 /// Returns true if messages do not contradict the given knobs: messages have no protocol, no
@@ -104,8 +92,10 @@ public:
   Chooser(const std::string &name, const std::string &text, const ChooseOptions &options,
           PlanTimer &timer)
       : text_(text), options_(narrowed(options, timer)), timer_(timer), model_(timer, options_),
-        search_(name, text, options_.given, machine(),
-                [&timer](const WorkProgress &) { timer.control().tick(); }) {}
+        search_(
+            name, text, options_.given,
+            [](const Compiled &compiled) { return makePlans(compiled); },
+            [&timer](const WorkProgress &) { timer.control().tick(); }) {}
 
   Result<ScheduleChoice> choose();
 
@@ -114,15 +104,14 @@ private:
     return timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
   }
   bool measures() const { return options_.timed || options_.seconds > 0; }
-  PredictedMachine machine();
-  Result<bool> learn(llvm::ArrayRef<JudgedCandidate> candidates);
+  Status learn(llvm::ArrayRef<JudgedCandidate> candidates);
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
   ScheduleChoice chooseDefault();
-  Result<ScheduleChoice> chooseStage(size_t stage, const RunModes &modes, double seconds);
+  Result<StageTrials> chooseStage(size_t stage, const RunModes &modes, double seconds);
   Result<ScheduleChoice> chooseStages();
-  ScheduleChoice atOnce(const Configurations &schedule, std::string reason,
-                        std::string source) const;
+  ScheduleChoice choiceOf(const Configurations &schedule, std::string reason,
+                          std::string source) const;
 
   const std::string &text_;
   const ChooseOptions options_;
@@ -131,18 +120,12 @@ private:
   CandidateSearch search_;
 };
 
-PredictedMachine Chooser::machine() {
-  return {model_.model(), hasCopyEngines(),
-          [](const Compiled &compiled) { return makePlans(compiled); },
-          [this](llvm::ArrayRef<JudgedCandidate> candidates) { return learn(candidates); }};
-}
-
 /// Measures what the job's model lacks to predict the candidates.
-Result<bool> Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
+Status Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
   std::vector<PlanMatmul> shapes;
   for (const JudgedCandidate &each : candidates)
     llvm::append_range(shapes, each.plans->front().matmuls);
-  return model_.addGemms(shapes);
+  return model_.addGemms(shapes).status();
 }
 
 /// Compares the questions of all ranks, which must be equal.
@@ -158,16 +141,13 @@ Status Chooser::meet() {
   return all ? compareChoices(*all) : all.status();
 }
 
-/// Returns a choice without a search.
-ScheduleChoice Chooser::atOnce(const Configurations &schedule, std::string reason,
-                               std::string source) const {
-  ScheduleChoice choice;
-  choice.candidates.push_back({.candidate = schedule.all, .schedule = schedule});
-  choice.fusion = search_.fusion().name();
-  choice.ranks = timer_.ranks();
-  choice.reason = std::move(reason);
-  choice.source = std::move(source);
-  return choice;
+ScheduleChoice Chooser::choiceOf(const Configurations &schedule, std::string reason,
+                                 std::string source) const {
+  return {.fusion = search_.fusion().name(),
+          .ranks = timer_.ranks(),
+          .schedule = schedule,
+          .reason = std::move(reason),
+          .source = std::move(source)};
 }
 
 /// Returns the choice that rank 0 has stored for this fusion, or for the nearest one if nothing may
@@ -181,11 +161,11 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept)
   choice = KeptChoice::decode(text);
   if (!choice || !search_.canLower(choice->schedule))
     return std::optional<ScheduleChoice>();
-  ScheduleChoice found = atOnce(choice->schedule,
-                                measures() ? "as chosen before on this machine"
-                                           : "measured here for the nearest sizes",
-                                "from " + model_.path());
-  found.isKnown = true;
+  ScheduleChoice found = choiceOf(choice->schedule,
+                                  measures() ? "as chosen before on this machine"
+                                             : "measured here for the nearest sizes",
+                                  "from " + model_.path());
+  found.origin = "known";
   return std::optional(std::move(found));
 }
 
@@ -200,20 +180,24 @@ ScheduleChoice Chooser::chooseDefault() {
       choices.take(stage, candidate);
       break;
     }
-  ScheduleChoice choice =
-      atOnce(choices.with(0, choices.best(0)),
-             "the default for these sizes, which were not measured", "not measured");
-  choice.isDefault = true;
+  ScheduleChoice choice = choiceOf(
+      choices.best(), "the default for these sizes, which were not measured", "not measured");
+  choice.origin = "default";
   return choice;
 }
 
-Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes, double seconds) {
-  const StageChoices &choices = search_.choices();
-  ScheduleChoice choice;
-  std::vector<JudgedCandidate> &candidates = choice.candidates;
-  candidates = BRAID_TRY(search_.search(stage, modes));
+/// Makes the best candidate the choice for the stage.
+Result<StageTrials> Chooser::chooseStage(size_t stage, const RunModes &modes, double seconds) {
+  StageChoices &choices = search_.choices();
+  StageTrials trials;
+  if (choices.areSeveral())
+    trials.stage = choices.stage(stage).tensors.front();
+  std::vector<JudgedCandidate> &candidates = trials.candidates;
+  candidates = BRAID_TRY(search_.find(stage, modes, hasCopyEngines() && timer_.ranks() > 2));
+  BRAID_TRY(learn(candidates));
+  BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
   if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
-    BRAID_TRY(runTrials(choice, limitsFor(options_.timed, choices.count(), seconds), timer_));
+    BRAID_TRY(runTrials(trials, limitsFor(options_.timed, choices.count(), seconds), timer_));
   // All ranks use rank 0's best candidate.
   std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   auto chosen = llvm::find_if(
@@ -221,35 +205,27 @@ Result<ScheduleChoice> Chooser::chooseStage(size_t stage, const RunModes &modes,
   if (chosen == candidates.end())
     return internalError("rank 0 chose what is no candidate here: {}", best);
   std::rotate(candidates.begin(), chosen, chosen + 1);
-  choice.fusion = search_.fusion().name();
-  if (choices.areSeveral())
-    choice.stage = choices.stage(stage).tensors.front();
-  choice.ranks = timer_.ranks();
-  choice.reason = reasonFor(choice);
-  choice.source = model_.source();
-  return choice;
+  choices.take(stage, candidates.front().candidate);
+  return trials;
 }
 
-/// Chooses for the stages in sequence; they share the time. All ranks get rank 0's choice.
+/// Chooses for the stages in sequence; they share the time.
 Result<ScheduleChoice> Chooser::chooseStages() {
   RunModes modes = options_;
   BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
   BRAID_TRY(model_.find(modes.transports));
-  StageChoices &choices = search_.choices();
+  const size_t count = search_.choices().count();
   double left = options_.seconds;
-  ScheduleChoice last;
-  for (size_t stage = 0; stage < choices.count(); ++stage) {
-    ScheduleChoice next =
-        BRAID_TRY(chooseStage(stage, modes, left / static_cast<double>(choices.count() - stage)));
-    left = std::max(0.0, left - next.seconds);
-    choices.take(stage, next.candidates.front().candidate);
-    if (stage > 0) {
-      next.before = std::move(last.before);
-      next.before.push_back(std::move(last));
-    }
-    last = std::move(next);
+  std::vector<StageTrials> stages;
+  for (size_t stage = 0; stage < count; ++stage) {
+    stages.push_back(
+        BRAID_TRY(chooseStage(stage, modes, left / static_cast<double>(count - stage))));
+    left = std::max(0.0, left - stages.back().seconds);
   }
-  return last;
+  ScheduleChoice choice =
+      choiceOf(search_.choices().best(), stages.back().reason(), model_.source());
+  choice.stages = std::move(stages);
+  return choice;
 }
 
 Result<ScheduleChoice> Chooser::choose() {
@@ -265,7 +241,7 @@ Result<ScheduleChoice> Chooser::choose() {
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());
   if (!options_.timed && measures())
-    model_.keep(kept.key(), KeptChoice{options_.seconds, choice.best()}.encode());
+    model_.keep(kept.key(), KeptChoice{options_.seconds, choice.schedule}.encode());
   return choice;
 }
 

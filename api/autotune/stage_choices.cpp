@@ -35,31 +35,28 @@ Configuration givenFor(const FusionStage &stage, const Configurations &given) {
 } // namespace
 
 StageChoices::StageChoices(std::vector<FusionStage> stages, const Configurations &given)
-    : stages_(std::move(stages)), givenStages_(given.stages) {
+    : stages_(std::move(stages)) {
   if (stages_.empty())
     stages_.emplace_back();
-  for (const FusionStage &stage : stages_) {
+  for (const FusionStage &stage : stages_)
     given_.push_back(givenFor(stage, given));
-    best_.push_back(only(false, given_.back().over(fieldsFor(given_.back()))));
+  if (!areSeveral()) {
+    best_ = {given_[0].over(fieldsFor(given_[0])), given.stages};
+    return;
   }
+  for (size_t i = 0; i < count(); ++i)
+    best_.stages.push_back(
+        {stages_[i].tensors.front(), only(false, given_[i].over(fieldsFor(given_[i])))});
 }
 
 Configurations StageChoices::with(size_t stage, const Candidate &candidate) const {
   if (!areSeveral())
-    return {candidate, givenStages_};
-  Configurations whole{only(true, candidate)};
-  for (size_t i = 0; i < count(); ++i)
-    whole.stages.push_back({stages_[i].tensors.front(),
-                            i == stage ? only(false, candidate) : suitedTo(candidate, best_[i])});
+    return {candidate, best_.stages};
+  Configurations whole{only(true, candidate), best_.stages};
+  for (Configurations::OfStage &each : whole.stages)
+    each.config = suitedTo(whole.all, each.config);
+  whole.stages[stage].config = only(false, candidate);
   return whole;
-}
-
-void StageChoices::take(size_t stage, const Candidate &candidate) {
-  isBegun_ = true;
-  best_[stage] = only(false, candidate);
-  run_ = only(true, candidate);
-  for (Configuration &each : best_)
-    each = suitedTo(run_, each);
 }
 
 } // namespace braid

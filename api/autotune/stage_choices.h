@@ -14,7 +14,7 @@ namespace braid {
 
 class StageChoices {
 public:
-  /// Starts without choices. `given` is not varied. A fusion without stages counts as one stage.
+  /// Starts with the defaults. `given` is not varied. A fusion without stages counts as one stage.
   StageChoices(std::vector<FusionStage> stages, const Configurations &given);
 
   size_t count() const { return stages_.size(); }
@@ -22,21 +22,18 @@ public:
   const FusionStage &stage(size_t index) const { return stages_[index]; }
   /// The user's choices for the stage and the run.
   const Configuration &given(size_t stage) const { return given_[stage]; }
-  bool isBegun() const { return isBegun_; }
-  /// The best choice so far for the stage, with the knobs of the run.
-  Candidate best(size_t stage) const { return run_.over(best_[stage]); }
-  /// Returns the configurations of the whole fusion, with `candidate` for the stage. If there are
-  /// several stages, each is named.
+  /// The best choices so far, for the whole fusion.
+  const Configurations &best() const { return best_; }
+  /// Returns the best choices so far, with `candidate` for the stage. If there are several stages,
+  /// each is named.
   Configurations with(size_t stage, const Candidate &candidate) const;
   /// Makes `candidate` the best choice for the stage.
-  void take(size_t stage, const Candidate &candidate);
+  void take(size_t stage, const Candidate &candidate) { best_ = with(stage, candidate); }
 
 private:
   std::vector<FusionStage> stages_;
-  std::vector<Configurations::OfStage> givenStages_;
-  std::vector<Configuration> given_, best_; ///< one for each stage
-  Configuration run_;                       ///< the best knobs of the run so far
-  bool isBegun_ = false;                    ///< take() was called
+  std::vector<Configuration> given_; ///< one for each stage
+  Configurations best_;
 };
 
 } // namespace braid

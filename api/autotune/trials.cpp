@@ -1,9 +1,12 @@
-//===- api/autotune/trials.cpp - times the candidates of a stage ------------------------------===//
+//===- api/autotune/trials.cpp - selects the candidates to time and the fastest of them -------===//
 
 #include "api/autotune/trials.h"
 
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
+#include "runtime/tune/median.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
@@ -11,84 +14,186 @@
 namespace braid {
 namespace {
 
-/// Every call is collective, and all ranks get equal results, so all time the same candidates.
-class Trials : public CandidateTimer {
-public:
-  explicit Trials(PlanTimer &timer) : timer_(timer) {}
+/// A candidate whose prediction exceeds the best by more cannot be the fastest.
+constexpr double kPredictionsMiss = 0.4;
+/// First trials take this part of the time.
+constexpr double kPartOfTrials = 0.7;
+/// The number of first trials that may use all of the time, and of rounds.
+constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
+/// The minimum numbers of runs of a trial and of a turn: warm-up runs, and a burst of two.
+constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
 
-  Result<double> trial(JudgedCandidate &candidate) override;
+void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
+  llvm::stable_sort(timed, [](const JudgedCandidate &a, const JudgedCandidate &b) {
+    return *a.burstUs < *b.burstUs;
+  });
+}
+
+class Contest {
+public:
+  Contest(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer)
+      : trials_(trials), limits_(limits), timer_(timer) {}
+
+  Result<size_t> makeTrials();
+  Status playRounds(llvm::MutableArrayRef<JudgedCandidate> finalists);
+
+private:
+  /// Returns true if work of `us` ends within this part of the time.
+  Result<bool> hasTime(double part, double us) const {
+    return BRAID_TRY(timer_.seconds()) + 1e-6 * us < part * limits_.seconds;
+  }
+  /// Times each finalist once. Returns false if the time ends before.
+  Result<bool> playRound(llvm::MutableArrayRef<JudgedCandidate> finalists);
+
+  StageTrials &trials_;
+  const TimingLimits &limits_;
+  CandidateTimer &timer_;
+  std::map<const JudgedCandidate *, std::vector<double>> turns_; ///< microseconds
+};
+
+/// Makes the first trials, and sorts the timed candidates. Returns their number.
+Result<size_t> Contest::makeTrials() {
+  std::vector<JudgedCandidate> &all = trials_.candidates;
+  const double hopelessUs = all.front().predictedUs * (1 + kPredictionsMiss);
+  size_t timed = 0;
+  for (; timed < std::min(limits_.most, all.size()); ++timed) {
+    JudgedCandidate &next = all[timed];
+    const bool isExtra = std::isfinite(limits_.seconds) && timed >= kLeastTrials;
+    if (isExtra && next.predictedUs > hopelessUs)
+      break;
+    if (!BRAID_TRY(hasTime(isExtra ? kPartOfTrials : 1, kRunsOfTrial * next.predictedUs)))
+      break;
+    next.burstUs = BRAID_TRY(timer_.trial(next));
+  }
+  sortByTime(llvm::MutableArrayRef(all).take_front(timed));
+  return timed;
+}
+
+/// Every other round has the reverse order, so that no candidate always follows the same one.
+Result<bool> Contest::playRound(llvm::MutableArrayRef<JudgedCandidate> finalists) {
+  for (size_t i = 0; i < finalists.size(); ++i) {
+    const bool isForwards = trials_.rounds % 2 == 0;
+    const JudgedCandidate &each = finalists[isForwards ? i : finalists.size() - 1 - i];
+    if (!BRAID_TRY(hasTime(1, kRunsOfTurn * *each.burstUs)))
+      return false;
+    turns_[&each].push_back(BRAID_TRY(timer_.turn(each)));
+  }
+  return true;
+}
+
+/// If the time ends in the first round, only the timed candidates are finalists.
+Status Contest::playRounds(llvm::MutableArrayRef<JudgedCandidate> finalists) {
+  const size_t rounds = std::isfinite(limits_.seconds) ? kMostRounds : kLeastRounds;
+  while (trials_.rounds < rounds && BRAID_TRY(playRound(finalists)))
+    ++trials_.rounds;
+  trials_.finalists = turns_.size();
+  for (JudgedCandidate &each : finalists.take_front(turns_.size()))
+    each.burstUs = median(turns_[&each]);
+  sortByTime(finalists.take_front(turns_.size()));
+  return Status::ok();
+}
+
+/// Times candidates on the ranks of a job. Every call is collective, and all ranks get equal
+/// results, so all time the same candidates.
+class JobTimer : public CandidateTimer {
+public:
+  explicit JobTimer(PlanTimer &timer) : timer_(timer) {}
+
+  Result<double> trial(const JudgedCandidate &candidate) override;
   Result<double> turn(const JudgedCandidate &candidate) override;
   Result<double> seconds() override { return timer_.numberFromRankZero(secondsSince(start_)); }
 
 private:
-  Result<TimedPlan *> ready(const JudgedCandidate &candidate);
-  Result<double> tryOut(JudgedCandidate &candidate);
-  Result<double> takeTurn(const JudgedCandidate &candidate);
-  double warmUpTimeOf(const JudgedCandidate &candidate) const {
-    return timer_.warmUpTimeUs(candidate.plans->front().matmuls);
-  }
+  struct Ready {
+    double us = 0;
+    TimedPlan plan;
+  };
+  Result<double> time(Ready &ready, const JudgedCandidate &candidate, const TimingEffort &warmUp,
+                      BurstEffort effort);
 
   PlanTimer &timer_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::map<const JudgedCandidate *, TimedPlan> ready_; ///< candidates that may be timed again
+  std::map<std::string, Ready> ready_; ///< by schedule: the fastest so far
   bool isFirst_ = true;
 };
 
-/// Returns the prepared candidate. Prepares it if necessary; collective. A prepared candidate may
-/// use gigabytes, and only the fastest are timed again, so the slowest of many is released.
-Result<TimedPlan *> Trials::ready(const JudgedCandidate &candidate) {
-  constexpr size_t kMost = 2 * kMostFinalists;
-  if (auto found = ready_.find(&candidate); found != ready_.end())
-    return &found->second;
-  auto isFaster = [](const auto &a, const auto &b) {
-    return a.first->countedUs() < b.first->countedUs();
+Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
+                              const TimingEffort &warmUp, BurstEffort effort) {
+  auto timeBursts = [&]() -> Result<double> {
+    const double us = BRAID_TRY(timer_.warmUpRuns(ready.plan, warmUp));
+    return timer_.timeBursts(ready.plan, us, effort);
   };
-  if (ready_.size() == kMost)
-    ready_.erase(std::max_element(ready_.begin(), ready_.end(), isFaster));
-  TimedPlan made = BRAID_TRY(timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
-                                              transferModeOf(candidate.candidate)));
-  return &ready_.emplace(&candidate, std::move(made)).first->second;
+  Result<double> us = timeBursts();
+  return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
-/// Times a few single runs, which show the error of the prediction, then short bursts. In a burst
-/// of five runs, a fifth of the extra time of a single run remains.
-Result<double> Trials::tryOut(JudgedCandidate &candidate) {
-  TimedPlan *plan = BRAID_TRY(ready(candidate));
+/// Times short bursts. In a burst of five runs, a fifth of the extra time of a single run remains.
+/// A prepared candidate may use gigabytes, and only the fastest are timed again, so the slowest is
+/// released.
+Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
+  Result<TimedPlan> plan = timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
+                                            transferModeOf(candidate.candidate));
+  if (!plan)
+    return plan.status().annotated(candidate.schedule.str());
+  Ready ready{0, std::move(*plan)};
   // All trials except the first follow one that drew a similar amount of power.
   const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
-  const RunTime single = BRAID_TRY(timer_.time(
-      *plan,
-      {.least = 1, .most = 3, .budgetUs = 10000, .warmUpUs = share * warmUpTimeOf(candidate)}));
-  candidate.singleUs = single.us;
-  return timer_.timeBursts(*plan, single.us, {.runs = 5, .bursts = 3});
+  const double warmUpUs = share * timer_.warmUpTimeUs(candidate.plans->front().matmuls);
+  const double us = ready.us =
+      BRAID_TRY(time(ready, candidate, {.warmUpUs = warmUpUs}, {.runs = 5, .bursts = 3}));
+  ready_.emplace(candidate.schedule.str(), std::move(ready));
+  if (ready_.size() > kMostFinalists)
+    ready_.erase(std::max_element(ready_.begin(), ready_.end(), [](const auto &a, const auto &b) {
+      return a.second.us < b.second.us;
+    }));
+  return us;
 }
 
 /// Times one long burst, in which the extra time of a single run is negligible. In short bursts,
 /// the candidate that draws the most power would slow down the clocks for all others.
-Result<double> Trials::takeTurn(const JudgedCandidate &candidate) {
-  TimedPlan *plan = BRAID_TRY(ready(candidate));
-  const double us = BRAID_TRY(timer_.warmUpRuns(*plan, {.warmUp = 1}));
-  const double warmUpUs = warmUpTimeOf(candidate);
-  return timer_.timeBursts(
-      *plan, us,
+Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
+  const double warmUpUs = timer_.warmUpTimeUs(candidate.plans->front().matmuls);
+  return time(
+      ready_.at(candidate.schedule.str()), candidate, {.warmUp = 1},
       {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
-}
-
-Result<double> Trials::trial(JudgedCandidate &candidate) {
-  Result<double> us = tryOut(candidate);
-  return us ? us : us.status().annotated(candidate.schedule.str());
-}
-
-Result<double> Trials::turn(const JudgedCandidate &candidate) {
-  Result<double> us = takeTurn(candidate);
-  return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
 } // namespace
 
-Status runTrials(ScheduleChoice &choice, const TimingLimits &limits, PlanTimer &timer) {
-  Trials trials(timer);
-  return timeCandidates(choice, limits, trials);
+void sortForTrials(std::vector<JudgedCandidate> &candidates) {
+  if (candidates.empty())
+    return;
+  const double hopelessUs = candidates.front().predictedUs * (1 + kPredictionsMiss);
+  std::map<std::string, size_t> families;
+  std::vector<std::pair<size_t, JudgedCandidate>> placed; // the place within its family
+  for (JudgedCandidate &each : candidates) {
+    const size_t place =
+        each.predictedUs > hopelessUs ? candidates.size() : families[familyOf(each.candidate)]++;
+    placed.emplace_back(place, std::move(each));
+  }
+  llvm::stable_sort(placed, [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (size_t i = 0; i < placed.size(); ++i)
+    candidates[i] = std::move(placed[i].second);
+}
+
+Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer) {
+  sortForTrials(trials.candidates);
+  Contest contest(trials, limits, timer);
+  const size_t timed = BRAID_TRY(contest.makeTrials());
+  const auto finalists = llvm::MutableArrayRef(trials.candidates)
+                             .take_front(std::min(timed, kMostFinalists))
+                             .take_while([&](const JudgedCandidate &each) {
+                               return *each.burstUs <= 1.25 * *trials.candidates.front().burstUs;
+                             });
+  if (finalists.size() > 1)
+    BRAID_TRY(contest.playRounds(finalists));
+  trials.seconds = BRAID_TRY(timer.seconds());
+  return Status::ok();
+}
+
+Status runTrials(StageTrials &trials, const TimingLimits &limits, PlanTimer &timer) {
+  JobTimer jobTimer(timer);
+  return timeCandidates(trials, limits, jobTimer);
 }
 
 } // namespace braid

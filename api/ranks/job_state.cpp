@@ -123,11 +123,10 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
     return choice.status();
   trials.clear();
   auto program = BRAID_TRY(ProgramState::make(parseSource(text.fileName(), text.text()),
-                                              applyTo(how.given, choice->best())));
-  program->choice = fmt::format("{}: {}", choice->best().str(), choice->reason);
+                                              applyTo(how.given, choice->schedule)));
+  program->choice = fmt::format("{}: {}", choice->schedule.str(), choice->reason);
   if (isRank0Here())
-    program->trials =
-        warnings + (how.timed ? explain(*choice, choice->candidates.size()) : explain(*choice));
+    program->trials = warnings + (how.timed ? explain(*choice, SIZE_MAX) : explain(*choice));
   return program;
 }
 

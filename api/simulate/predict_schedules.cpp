@@ -33,11 +33,12 @@ Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
     constexpr int64_t kMostCompared = 4;
     return plansToSimulate(compiled, kMostCompared);
   };
-  CandidateSearch search(name, text, given, {.model = model, .makePlans = makePlans}, progress);
+  CandidateSearch search(name, text, given, makePlans, progress);
   BRAID_TRY(search.findFusion());
   std::vector<JudgedCandidate> found;
   for (size_t stage = 0; stage < search.choices().count(); ++stage) {
-    found = BRAID_TRY(search.search(stage, modesOf(model, given.schedule.all)));
+    found = BRAID_TRY(search.find(stage, modesOf(model, given.schedule.all), /*mayDrift=*/false));
+    BRAID_TRY(search.sortByPrediction(found, model));
     search.choices().take(stage, found.front().candidate);
   }
   std::vector<PredictedSchedule> all;

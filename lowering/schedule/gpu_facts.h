@@ -10,9 +10,6 @@
 namespace braid {
 
 struct GpuFacts {
-  /// Factor by which chunks take longer if copy engines copy to several peers and ranks have
-  /// drifted apart. Source: 1.23 to 1.28 measured on 4 GPUs (docs/cost-model.md).
-  double driftedFactor;
   /// A run with more operations than this draws so much power that clocks drop, and take `steadyUs`
   /// to become steady. Source: tools/bench/README.md.
   double manyOperations;
@@ -20,7 +17,6 @@ struct GpuFacts {
 };
 
 inline constexpr GpuFacts kH200 = {
-    .driftedFactor = 1.2,
     .manyOperations = 5e10,
     .steadyUs = 100e3,
 };

@@ -76,11 +76,11 @@ RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer
     if (planTimer.rank() == 0)
       llvm::errs() << explain(choice);
     TimedRow chosen = row;
-    chosen.options = applyTo(row.options, choice.best());
-    chosen.isGraphed = launchModeOf(choice.best().all) == LaunchMode::Graph;
-    chosen.transferMode = transferModeOf(choice.best().all);
+    chosen.options = applyTo(row.options, choice.schedule);
+    chosen.isGraphed = launchModeOf(choice.schedule.all) == LaunchMode::Graph;
+    chosen.transferMode = transferModeOf(choice.schedule.all);
     chosen.isAuto = false;
-    return ChosenRow{std::move(chosen), choice.best().str()};
+    return ChosenRow{std::move(chosen), choice.schedule.str()};
   };
 }
 

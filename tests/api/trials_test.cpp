@@ -1,10 +1,12 @@
-//===- tests/api/contest_test.cpp - which candidates are timed, and which of them wins --------===//
+//===- tests/api/trials_test.cpp - which candidates are timed, and which of them wins ---------===//
 //
 // Times are made up, or those that every candidate took on four H200 (tests/data/candidates_*).
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/autotune/contest.h"
+#include "api/autotune/trials.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,20 +19,14 @@
 namespace braid {
 namespace {
 
-using testing::AnyOf;
-using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Lt;
 
 /// Candidate `number`, which its chunks tell.
-JudgedCandidate predicted(size_t number, double us, size_t commands = 1, std::string family = {},
-                          double worstCase = 1) {
+JudgedCandidate predicted(size_t number, double us, const char *family = "pairwise") {
   JudgedCandidate judged;
+  judged.candidate = *Candidate::parse(family);
   judged.predictedUs = us;
-  judged.commands = commands;
-  judged.family = std::move(family);
-  judged.worstCase = worstCase;
   judged.candidate.set(Knob::Chunks, static_cast<int64_t>(number) + 1);
   return judged;
 }
@@ -39,51 +35,24 @@ size_t numberOf(const JudgedCandidate &judged) {
   return static_cast<size_t>(judged.candidate.chunks()) - 1;
 }
 
-std::vector<size_t> sorted(std::vector<JudgedCandidate> candidates) {
-  sortByPrediction(candidates);
+std::vector<size_t> orderOf(std::vector<JudgedCandidate> candidates) {
+  sortForTrials(candidates);
   std::vector<size_t> numbers;
   for (const JudgedCandidate &each : candidates)
     numbers.push_back(numberOf(each));
   return numbers;
 }
 
-template <class... Limits>
-std::vector<size_t> triedOf(std::vector<JudgedCandidate> candidates, Limits... limits) {
-  sortByPrediction(candidates);
-  std::vector<size_t> numbers;
-  for (const JudgedCandidate *each : trialOrder(candidates, limits...))
-    numbers.push_back(numberOf(*each));
-  return numbers;
+TEST(SortForTrials, TakesOneOfEachFamilyFirst) {
+  EXPECT_THAT(orderOf({predicted(0, 100), predicted(1, 101), predicted(2, 102),
+                       predicted(3, 120, "pairwise;protocol=put"), predicted(4, 130, "ring")}),
+              ElementsAre(0, 3, 4, 1, 2));
+  EXPECT_THAT(orderOf({}), IsEmpty());
 }
 
-TEST(SortByPrediction, PutsTheSimplestOfEqualsFirst) {
-  EXPECT_THAT(sorted({predicted(0, 104, 30), predicted(1, 100, 90), predicted(2, 102, 60),
-                      predicted(3, 106, 1), predicted(4, 150, 1)}),
-              ElementsAre(0, 2, 1, 3, 4));
-  EXPECT_THAT(sorted({predicted(0, 101, 30), predicted(1, 100, 30)}), ElementsAre(1, 0))
-      << "as simple";
-  EXPECT_THAT(sorted({}), IsEmpty());
-}
-
-TEST(SortByPrediction, CountsWhatTheyMayTake) {
-  EXPECT_THAT(sorted({predicted(0, 100, 1, {}, 1.2), predicted(1, 110), predicted(2, 130)}),
-              ElementsAre(1, 0, 2));
-}
-
-TEST(TrialOrder, LeavesOutWhatIsTooFarOff) {
-  EXPECT_THAT(triedOf({predicted(0, 139), predicted(1, 100), predicted(2, 141)}),
-              ElementsAre(1, 0));
-  EXPECT_THAT(triedOf({}), IsEmpty());
-  EXPECT_THAT(triedOf({predicted(0, 500), predicted(1, 100), predicted(2, 400)}, 0.4, 2),
-              ElementsAre(1, 2))
-      << "all but the two best";
-}
-
-TEST(TrialOrder, TakesOneOfEachFamilyFirst) {
-  EXPECT_THAT(
-      triedOf({predicted(0, 100, 1, "a"), predicted(1, 100.1, 2, "a"), predicted(2, 100.2, 3, "a"),
-               predicted(3, 120, 1, "b"), predicted(4, 130, 1, "c")}),
-      ElementsAre(0, 3, 4, 1, 2));
+TEST(SortForTrials, PutsWhatIsTooFarOffLast) {
+  EXPECT_THAT(orderOf({predicted(0, 100), predicted(1, 139), predicted(2, 141, "ring")}),
+              ElementsAre(0, 1, 2));
 }
 
 //===- Timing ---------------------------------------------------------------------------------===//
@@ -100,7 +69,7 @@ public:
   std::optional<int> trialRuns, turnRuns; ///< empty: as many as where power is no limit
   std::vector<size_t> tried, turns;
 
-  Result<double> trial(JudgedCandidate &judged) override {
+  Result<double> trial(const JudgedCandidate &judged) override {
     const size_t candidate = numberOf(judged);
     tried.push_back(candidate);
     seconds_ += prepareSeconds;
@@ -117,10 +86,10 @@ private:
   static int fit(double budgetUs, double us, int least, int most) {
     return std::clamp(static_cast<int>(budgetUs / us), least, most);
   }
-  /// To warm up, alone, and in bursts.
+  /// To warm up, and in bursts.
   static int trialRunsOf(double us) {
     const int burst = fit(20e3, us, 2, 5);
-    return 2 + fit(10e3, us, 1, 3) + burst * fit(20e3, burst * us, 1, 3);
+    return 2 + burst * fit(20e3, burst * us, 1, 3);
   }
   double run(size_t candidate, int runs) {
     seconds_ += 1e-6 * runs * trueUs_[candidate];
@@ -135,8 +104,8 @@ private:
 };
 
 /// `count` candidates that are predicted alike.
-ScheduleChoice alike(size_t count, double us = 10) {
-  ScheduleChoice choice;
+StageTrials alike(size_t count, double us = 10) {
+  StageTrials choice;
   for (size_t number = 0; number < count; ++number)
     choice.candidates.push_back(predicted(number, us));
   return choice;
@@ -144,34 +113,24 @@ ScheduleChoice alike(size_t count, double us = 10) {
 
 TEST(TimeCandidates, LetsTheBestTakeTurns) {
   Machine machine({100, 101, 102, 200});
-  ScheduleChoice choice = alike(4);
-  ASSERT_TRUE(timeCandidates(choice, {.leastRounds = 2, .mostRounds = 2}, machine).isOk());
-  EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 2, 1, 0)) << "not the slow one";
+  StageTrials choice = alike(4);
+  ASSERT_TRUE(timeCandidates(choice, {.most = 4}, machine).isOk());
+  EXPECT_THAT(machine.turns, ElementsAre(0, 1, 2, 2, 1, 0, 0, 1, 2)) << "not the slow one";
   EXPECT_EQ(choice.finalists, 3u);
-  EXPECT_EQ(choice.rounds, 2u);
+  EXPECT_EQ(choice.rounds, 3u);
   EXPECT_EQ(numberOf(choice.candidates.front()), 0u);
   EXPECT_EQ(numberOf(choice.candidates.back()), 3u);
-}
-
-TEST(TimeCandidates, TakesWhatIsSteady) {
-  for (double steady : {115.0, 125.0}) {
-    Machine machine({100, steady, 200});
-    ScheduleChoice choice = alike(3);
-    choice.candidates[0].worstCase = 1.2;
-    ASSERT_TRUE(timeCandidates(choice, {}, machine).isOk());
-    EXPECT_EQ(numberOf(choice.candidates.front()), steady < 120 ? 1u : 0u);
-    EXPECT_EQ(choice.finalists, 2u);
-    EXPECT_EQ(*choice.candidates.front().burstUs, steady < 120 ? steady : 100) << "as measured";
-  }
 }
 
 /// The first trial of the first candidate came at a bad moment.
 TEST(TimeCandidates, LetsTheTurnsDecide) {
   struct Unlucky : Machine {
     using Machine::Machine;
-    Result<double> trial(JudgedCandidate &each) override { return numberOf(each) == 0 ? 110 : 105; }
+    Result<double> trial(const JudgedCandidate &each) override {
+      return numberOf(each) == 0 ? 110 : 105;
+    }
   } machine({100, 105});
-  ScheduleChoice choice = alike(2);
+  StageTrials choice = alike(2);
   ASSERT_TRUE(timeCandidates(choice, {}, machine).isOk());
   EXPECT_EQ(numberOf(choice.candidates.front()), 0u);
   EXPECT_EQ(*choice.candidates.front().burstUs, 100);
@@ -180,30 +139,40 @@ TEST(TimeCandidates, LetsTheTurnsDecide) {
 TEST(TimeCandidates, KeepsItsBudget) {
   Machine quick(std::vector<double>(100, 60.0)), slow(std::vector<double>(100, 2e5));
   quick.prepareSeconds = 0.08;
-  TimingLimits limits;
-  ScheduleChoice choice = alike(100);
-  ASSERT_TRUE(timeCandidates(choice, limits, quick).isOk());
-  EXPECT_EQ(quick.tried.size(), 25u) << "2 s";
+  StageTrials choice = alike(100);
+  ASSERT_TRUE(timeCandidates(choice, {.seconds = 2}, quick).isOk());
+  EXPECT_EQ(quick.tried.size(), 18u) << "1.4 s";
   choice = alike(100);
-  ASSERT_TRUE(timeCandidates(choice, limits, slow).isOk());
-  EXPECT_EQ(slow.tried.size(), limits.least) << "however long it takes";
-  EXPECT_EQ(slow.turns.size(), limits.leastRounds * 3);
+  ASSERT_TRUE(timeCandidates(choice, {.seconds = 2}, slow).isOk());
+  EXPECT_EQ(slow.tried.size(), 3u) << "though they take longer";
   Machine instant(std::vector<double>(100, 1.0));
   instant.prepareSeconds = 0;
   choice = alike(100);
-  ASSERT_TRUE(timeCandidates(choice, limits, instant).isOk());
-  EXPECT_EQ(instant.tried.size(), limits.most);
+  ASSERT_TRUE(timeCandidates(choice, {.seconds = 2}, instant).isOk());
+  EXPECT_EQ(instant.tried.size(), TimingLimits().most);
+}
+
+/// A prediction of more than 1.4 times the best, unless the user says how many are timed.
+TEST(TimeCandidates, LeavesOutWhatIsTooFarOff) {
+  for (double seconds : {2.0, TimingLimits().seconds}) {
+    Machine machine(std::vector<double>(5, 100));
+    StageTrials choice = alike(3, 100);
+    choice.candidates.push_back(predicted(3, 139));
+    choice.candidates.push_back(predicted(4, 141));
+    ASSERT_TRUE(timeCandidates(choice, {.seconds = seconds}, machine).isOk());
+    EXPECT_EQ(machine.tried.size(), std::isfinite(seconds) ? 4u : 5u);
+  }
 }
 
 /// In the middle of whatever it is at; what has been timed by then counts.
 TEST(TimeCandidates, EndsInTime) {
-  for (double seconds : {0.0, 0.8, 4.0, 9.0, 60.0}) {
+  for (double seconds : {0.0, 0.7, 2.0, 9.0, 60.0}) {
     Machine machine(std::vector<double>(100, 2e5));
     machine.prepareSeconds = 0;
-    machine.trialRuns = 5;
+    machine.trialRuns = 4;
     machine.turnRuns = 3;
-    ScheduleChoice choice = alike(100, 2e5);
-    ASSERT_TRUE(timeCandidates(choice, TimingLimits::within(seconds), machine).isOk());
+    StageTrials choice = alike(100, 2e5);
+    ASSERT_TRUE(timeCandidates(choice, {.seconds = seconds}, machine).isOk());
     EXPECT_LE(choice.seconds, seconds);
     EXPECT_EQ(choice.timed(), machine.tried.size());
     EXPECT_EQ(choice.candidates.size(), 100u);
@@ -217,13 +186,13 @@ TEST(TimeCandidates, EndsInTime) {
 TEST(TimeCandidates, TakesWhoHadATurn) {
   struct Long : Machine {
     using Machine::Machine;
-    Result<double> trial(JudgedCandidate &each) override { return 1e6 + double(numberOf(each)); }
+    Result<double> trial(const JudgedCandidate &each) override {
+      return 1e6 + double(numberOf(each));
+    }
   } machine(std::vector<double>(4, 1e6));
   machine.turnRuns = 1;
-  TimingLimits limits;
-  limits.seconds = 4.5; // two end in it, if each takes as long as three runs
-  ScheduleChoice choice = alike(4);
-  ASSERT_TRUE(timeCandidates(choice, limits, machine).isOk());
+  StageTrials choice = alike(4); // two end in the time, if each takes as long as three runs
+  ASSERT_TRUE(timeCandidates(choice, {.seconds = 4.5}, machine).isOk());
   EXPECT_THAT(machine.turns, ElementsAre(0, 1));
   EXPECT_EQ(choice.finalists, 2u);
   EXPECT_EQ(choice.timed(), 4u);
@@ -240,7 +209,7 @@ TEST(TimeCandidates, FailsAsTimingDoes) {
       return hasClock ? Machine::seconds() : Status(StatusCode::PeerFailed, "no clock");
     }
   } machine({1, 1});
-  ScheduleChoice choice = alike(2);
+  StageTrials choice = alike(2);
   EXPECT_EQ(timeCandidates(choice, {}, machine).message(), "gone");
   machine.hasClock = false;
   EXPECT_EQ(timeCandidates(choice, {}, machine).message(), "no clock");
@@ -249,14 +218,9 @@ TEST(TimeCandidates, FailsAsTimingDoes) {
 //===- What was measured ----------------------------------------------------------------------===//
 
 struct Table {
-  ScheduleChoice choice; ///< the chunks of its candidates are their numbers
+  StageTrials choice; ///< the chunks of its candidates are their numbers
   std::vector<double> measuredUs;
 };
-
-/// More GEMMs are more commands; what else there is, is about the same.
-size_t gemmsOf(const Candidate &candidate) {
-  return static_cast<size_t>(4 * candidate.chunks() * candidate.tailSplit());
-}
 
 /// A line each, below the title: predicted_us,measured_us,candidate.
 Table readTable(const std::string &shape) {
@@ -269,13 +233,15 @@ Table readTable(const std::string &shape) {
     std::string text;
     if (!(words >> predictedUs >> comma >> measured >> comma >> text))
       continue;
-    Result<Candidate> candidate = Candidate::parse(text);
-    EXPECT_TRUE(candidate) << line;
+    EXPECT_TRUE(Candidate::parse(text)) << line;
     table.choice.candidates.push_back(
-        predicted(table.measuredUs.size(), predictedUs, gemmsOf(*candidate), familyOf(*candidate)));
+        predicted(table.measuredUs.size(), predictedUs, text.c_str()));
     table.measuredUs.push_back(measured);
   }
-  sortByPrediction(table.choice.candidates);
+  llvm::stable_sort(table.choice.candidates,
+                    [](const JudgedCandidate &a, const JudgedCandidate &b) {
+                      return a.predictedUs < b.predictedUs;
+                    });
   return table;
 }
 
@@ -295,8 +261,8 @@ TEST_P(MeasuredTable, HasItsBestFound) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     Machine machine(table.measuredUs, seed);
     machine.noise = 0.04;
-    ScheduleChoice choice = table.choice;
-    ASSERT_TRUE(timeCandidates(choice, TimingLimits::within(2), machine).isOk());
+    StageTrials choice = table.choice;
+    ASSERT_TRUE(timeCandidates(choice, {.seconds = 2}, machine).isOk());
     const double found = table.measuredUs[numberOf(choice.candidates.front())];
     off += found > best + std::max(3.0, 0.03 * best);
     EXPECT_LE(found, best + std::max(3.0, 0.05 * best)) << machine.tried.size() << " were timed";
