@@ -3,8 +3,7 @@
 #include "runtime/execute/handshake.h"
 
 #include "ir/failure.h"
-
-#include "runtime/tune/measurement_file.h"
+#include "runtime/json.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,21 +17,27 @@
 namespace braid {
 namespace {
 
-constexpr const char *kVersion = "6"; ///< version of the message format
+constexpr const char *kVersion = "7"; ///< version of the message format
 
 /// Returns one line.
-std::string encodeFields(std::vector<std::string> fields) {
-  for (std::string &field : fields)
-    field = escaped(field);
-  return llvm::join(fields, "\t");
+std::string encodeFields(const std::vector<std::string> &fields) {
+  return jsonText([&](JsonWriter &json) {
+    json.array([&] {
+      for (const std::string &field : fields)
+        json.value(field);
+    });
+  });
 }
 
+/// Returns a single field if encodeFields() has not produced `line`.
 std::vector<std::string> decodeFields(llvm::StringRef line) {
-  llvm::SmallVector<llvm::StringRef> fields;
-  line.split(fields, '\t');
+  const Result<JsonValue> json = parseJson(line);
+  const JsonArray *array = json ? json->getAsArray() : nullptr;
+  if (!array)
+    return {line.str()};
   std::vector<std::string> decoded;
-  for (llvm::StringRef field : fields)
-    decoded.push_back(unescaped(field));
+  for (const JsonValue &field : *array)
+    decoded.push_back(valueOr(field.getAsString(), "").str());
   return decoded;
 }
 
@@ -184,7 +189,7 @@ std::string encodeChoices(const std::vector<Choice> &choices) {
     fields.push_back(choice.name);
     fields.push_back(choice.value);
   }
-  return encodeFields(std::move(fields));
+  return encodeFields(fields);
 }
 
 Status compareChoices(const std::vector<std::string> &texts) {

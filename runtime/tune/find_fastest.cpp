@@ -28,9 +28,7 @@ double spread(const std::vector<double> &values) {
 
 struct Candidate {
   size_t number;
-  double once; ///< in the first pass
-  // In the final pass:
-  std::vector<double> times = {};  ///< under the first condition
+  double once;                     ///< in the first pass
   std::vector<double> rounds = {}; ///< the worst ratio to the first candidate's time, by round
 };
 
@@ -56,7 +54,7 @@ public:
   Status measureAll(size_t count);
   void keepFinalists();
   Status compareFinalists();
-  Fastest winner() const;
+  size_t winner() const;
 
 private:
   /// Returns true if this share of the time has elapsed.
@@ -100,27 +98,25 @@ Status Search::compareFinalists() {
       std::vector<double> times = BRAID_TRY(measure_(candidate.number, FindPass::Final));
       if (ofFirst.empty())
         ofFirst = times;
-      candidate.times.push_back(times.front());
       candidate.rounds.push_back(worstShare(times, ofFirst));
     }
   }
   return Status::ok();
 }
 
-Fastest Search::winner() const {
+size_t Search::winner() const {
   auto isFaster = [](const Candidate &a, const Candidate &b) {
     return median(a.rounds) < median(b.rounds);
   };
   const Candidate &first = candidates_.front();
   const Candidate &best = *std::min_element(candidates_.begin(), candidates_.end(), isFaster);
-  const Candidate &winner = isClearlyFaster(best, limits_.leastGain) ? best : first;
-  return {winner.number, median(winner.times)};
+  return isClearlyFaster(best, limits_.leastGain) ? best.number : first.number;
 }
 
 } // namespace
 
-Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
-                            const std::function<std::chrono::steady_clock::time_point()> &now) {
+Result<size_t> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
+                           const std::function<std::chrono::steady_clock::time_point()> &now) {
   Search search(measure, limits, now);
   BRAID_TRY(search.measureAll(count));
   search.keepFinalists();

@@ -28,22 +28,17 @@ enum class FindPass : uint8_t { First, Final };
 /// the first time. Unsupported drops the candidate; any other failure ends the search.
 using MeasureCandidate = std::function<Result<std::vector<double>>(size_t number, FindPass pass)>;
 
-struct Fastest {
-  size_t number;
-  double time; ///< the median under the first condition
-};
-
 struct FindLimits {
   std::chrono::nanoseconds atMost;
   double leastGain = 0.005; ///< the least relative gain that counts, however low the noise is
 };
 
-/// Returns the fastest of candidates 0 .. count-1. Earlier candidates should be better: if time is
-/// short, the last ones are skipped. Candidate 0 is replaced only by a clearly faster one. Takes
-/// about `atMost`, or longer if that is too short to compare two. Returns Unsupported if no
-/// candidate can be measured.
-Result<Fastest> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
-                            const std::function<std::chrono::steady_clock::time_point()> &now =
-                                std::chrono::steady_clock::now);
+/// Returns the number of the fastest of candidates 0 .. count-1. Earlier candidates should be
+/// better: if time is short, the last ones are skipped. Candidate 0 is replaced only by a clearly
+/// faster one. Takes about `atMost`, or longer if that is too short to compare two. Returns
+/// Unsupported if no candidate can be measured.
+Result<size_t> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
+                           const std::function<std::chrono::steady_clock::time_point()> &now =
+                               std::chrono::steady_clock::now);
 
 } // namespace braid

@@ -55,8 +55,6 @@ public:
   /// Writes the entries that were set, if any, merged with the current contents of the file, which
   /// find() then returns as well. Waits at most kPatience for other jobs that save.
   void save();
-  /// Returns true if the file contains all entries that were set.
-  bool isSaved() const { return unsaved_.empty(); }
 
   /// Returns the path of the file, or an empty string if there is no folder.
   const std::string &path() const { return path_; }

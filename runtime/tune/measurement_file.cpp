@@ -3,69 +3,38 @@
 #include "runtime/tune/measurement_file.h"
 
 #include "ir/failure.h"
-
-#include "llvm/Support/xxhash.h"
-
-#include <fmt/format.h>
+#include "runtime/json.h"
 
 namespace braid {
-std::string escaped(llvm::StringRef text) {
-  std::string result;
-  for (char c : text) {
-    if (c == '\\')
-      result += "\\\\";
-    else if (c == '\t')
-      result += "\\t";
-    else if (c == '\n')
-      result += "\\n";
-    else
-      result += c;
-  }
-  return result;
-}
 
-std::string unescaped(llvm::StringRef text) {
-  std::string result;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '\\' && i + 1 < text.size()) {
-      c = text[++i];
-      c = c == 't' ? '\t' : c == 'n' ? '\n' : c;
-    }
-    result += c;
-  }
-  return result;
-}
-
-namespace {
-
-/// Includes the version of the format.
-constexpr llvm::StringLiteral kTitle = "braid measurements 1: ";
-
-} // namespace
+static constexpr const char *kVersionKey = "braid measurements";
+static constexpr int64_t kVersion = 2;
 
 std::string MeasurementFile::encode() const {
-  std::string text = kTitle.str() + escaped(machine) + "\n";
-  for (const auto &[key, value] : entries)
-    text += escaped(key) + "\t" + escaped(value) + "\n";
-  return text + fmt::format("end {:016x}\n", llvm::xxHash64(text));
+  auto write = [&](JsonWriter &json) {
+    json.object([&] {
+      json.attribute(kVersionKey, kVersion);
+      json.attribute("machine", machine);
+      json.attributeObject("entries", [&] {
+        for (const auto &[key, value] : entries)
+          json.attribute(key, value);
+      });
+    });
+  };
+  return jsonText(write, 1) + "\n";
 }
 
 Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
-  llvm::StringRef lines = text;
-  if (!lines.consume_front(kTitle))
+  const Result<JsonValue> json = parseJson(text);
+  if (!json)
+    return badInput("it is damaged: {}", json.status().message());
+  const JsonObject *object = json->getAsObject();
+  if (!object || valueOr(object->getInteger(kVersionKey), 0) != kVersion)
     return badInput("this version of Braid has not written it");
-  auto [machine, rest] = lines.split('\n');
-  MeasurementFile file{unescaped(machine), {}};
-  while (!rest.empty()) {
-    const auto [line, others] = rest.split('\n');
-    const auto [key, value] = line.split('\t');
-    if (key.size() < line.size()) // not the last line
-      file.entries[unescaped(key)] = unescaped(value);
-    rest = others;
-  }
-  if (file.encode() != text)
-    return badInput("it is damaged");
+  MeasurementFile file{valueOr(object->getString("machine"), "").str(), {}};
+  if (const JsonObject *entries = object->getObject("entries"))
+    for (const auto &[key, value] : *entries)
+      file.entries[key.str()] = valueOr(value.getAsString(), "").str();
   return file;
 }
 

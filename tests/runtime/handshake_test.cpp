@@ -33,13 +33,15 @@ TEST(Handshake, KeepsWhatMeetsTheReader) {
 }
 
 TEST(Handshake, RefusesOtherTexts) {
-  const std::string head = "6\tp\t1\tm\tw\n";
+  const std::string head = R"(["7","p","1","m","w"])"
+                           "\n";
   ASSERT_TRUE(Hello::decode(head, 0));
   ASSERT_TRUE(Hello::decode(head + "0 1 0 0 0 4 0 0 x\n", 0));
   for (const std::string &text : std::initializer_list<std::string>{
-           "", "{}", "6\tp", "5\tp\t1\tm\tw\n", "6\tp\t-1\tm\tw\n", head + "1\n", head + "\n",
-           head + "0 1 0 0 0 4 0\n", head + "2 1 0 0 0 4 0 0 x\n", head + "0 1 0 0 9 4 0 0 x\n",
-           head + "0 1 -1 0 0 4 0 0 x\n", head + "0 99999999999999999999 0 0 0 4 0 0 x\n"}) {
+           "", "{}", R"(["7","p"])", R"(["6","p","1","m","w"])", R"(["7","p","-1","m","w"])",
+           head + "1\n", head + "\n", head + "0 1 0 0 0 4 0\n", head + "2 1 0 0 0 4 0 0 x\n",
+           head + "0 1 0 0 9 4 0 0 x\n", head + "0 1 -1 0 0 4 0 0 x\n",
+           head + "0 99999999999999999999 0 0 0 4 0 0 x\n"}) {
     Result<Hello> decoded = Hello::decode(text, 0);
     ASSERT_FALSE(decoded.isOk()) << text;
     EXPECT_EQ(decoded.status().message(), "a rank's message is not of this version's form");
@@ -102,7 +104,7 @@ TEST(Handshake, ComparesChoices) {
   EXPECT_EQ(status.message(), "expected all ranks to have the same --iterations, got\n"
                               "  ranks 0 and 2: --iterations 5\n"
                               "  rank 1: --iterations 6");
-  for (const char *text : {"", "--seed", "--seed\t1", "--seed\t1\t--iterations"})
+  for (const char *text : {"", "--seed", R"(["--seed"])", R"(["--seed","1","--iterations"])"})
     EXPECT_EQ(compareChoices({five, text}).message(),
               "expected all ranks to come to the same call of the same version, but rank 1 is in "
               "another")

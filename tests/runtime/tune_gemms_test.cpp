@@ -187,5 +187,18 @@ TEST(TuneGemms, ShapesShareTheTime) {
   EXPECT_THAT(devices[0].times.back(), AllOf(Ge(500), Le(600))) << "the others took none";
 }
 
+TEST(GemmKey, TellsApartWhatIsMultipliedDifferently) {
+  const Range some{0, 0, 2};
+  EXPECT_EQ(gemmKey({DType::BF16, 128, 512, 1024, false, {}, {}, {}, {}}),
+            "GEMM bf16 128x512x1024");
+  EXPECT_EQ(gemmKey({DType::F64, 1, 2, 3, true, {}, {}, {}, some}), "GEMM f64 1x2x3 bT bias");
+  EXPECT_EQ(gemmKey({DType::BF16, 1, 2, 3, false, {}, {}, {}, {}, /*overlaps=*/true}),
+            "GEMM bf16 1x2x3 overlapped");
+  EXPECT_EQ(gemmKey({DType::BF16, 1, 2, 3, true, {}, {}, {}, {}, false, DType::F32}),
+            "GEMM bf16 1x2x3 to f32 bT");
+  EXPECT_EQ(gemmKey({DType::BF16, 1, 2, 3, false, some, some, some, {}}),
+            gemmKey({DType::BF16, 1, 2, 3, false, {}, {}, {}, {}}));
+}
+
 } // namespace
 } // namespace braid

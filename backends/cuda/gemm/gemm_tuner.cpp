@@ -215,8 +215,9 @@ Status GemmTimer::warmUp(const LtGemm::Algorithm &algorithm) {
 
 } // namespace
 
-Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef<void *> workspaces,
-                           std::chrono::milliseconds atMost) {
+Result<LtGemm::Algorithm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape,
+                                   llvm::ArrayRef<void *> workspaces,
+                                   std::chrono::milliseconds atMost) {
   const Clock::time_point end = Clock::now() + atMost;
   const std::vector<LtGemm::Algorithm> algorithms =
       BRAID_TRY(gemm.manyCandidates(kTunerCandidates));
@@ -236,8 +237,7 @@ Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef
   FindLimits limits{end - Clock::now()};
   if (timer.isLimitedByPower())
     limits.leastGain = kLeastGainByPower;
-  const Fastest fastest = BRAID_TRY(findFastest(algorithms.size(), measure, limits));
-  return TunedGemm{algorithms[fastest.number], fastest.time};
+  return algorithms[BRAID_TRY(findFastest(algorithms.size(), measure, limits))];
 }
 
 } // namespace braid

@@ -13,11 +13,6 @@
 
 namespace braid {
 
-struct TunedGemm {
-  LtGemm::Algorithm algorithm;
-  double microseconds; ///< per GEMM in a series; operands are not in the cache, if memory suffices
-};
-
 /// Number of concurrent GEMMs in the measurement of a GEMM that overlaps with others.
 inline constexpr size_t kOverlapping = 2;
 
@@ -29,7 +24,8 @@ inline constexpr size_t kOverlapping = 2;
 /// until the device is idle. `workspaces` has kOverlapping entries.
 ///
 /// Loads every algorithm that is tried, so no peer may depend on this device meanwhile.
-Result<TunedGemm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape, llvm::ArrayRef<void *> workspaces,
-                           std::chrono::milliseconds atMost);
+Result<LtGemm::Algorithm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape,
+                                   llvm::ArrayRef<void *> workspaces,
+                                   std::chrono::milliseconds atMost);
 
 } // namespace braid

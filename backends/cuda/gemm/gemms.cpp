@@ -7,7 +7,8 @@
 #include "backends/cuda/gemm/gemm_tuner.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
-#include "runtime/tune/gemm_choice.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ namespace braid {
 namespace {
 
 /// Increment when tuning changes so much that earlier measurements must not be used.
-constexpr int kTunerVersion = 10;
+constexpr int kTunerVersion = 11;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
   return {shape.dtype,
@@ -38,18 +39,17 @@ std::string nameOf(const GemmShape &shape) {
                      shape.k, isPartial ? " to " + name(shape.result).str() : "");
 }
 
-std::string encode(const TunedGemm &tuned) {
-  const auto *bytes = reinterpret_cast<const char *>(&tuned.algorithm);
-  return GemmChoice{tuned.microseconds, std::string(bytes, sizeof(tuned.algorithm))}.encode();
+std::string encode(const LtGemm::Algorithm &algorithm) {
+  return llvm::toHex({reinterpret_cast<const uint8_t *>(&algorithm), sizeof(algorithm)});
 }
 
 /// Returns nothing if `choice` is not an algorithm that `gemm` can use.
 std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const LtGemm &gemm) {
-  Result<GemmChoice> decoded = GemmChoice::decode(choice);
+  std::string bytes;
   LtGemm::Algorithm algorithm;
-  if (!decoded || decoded->algorithm.size() != sizeof(algorithm))
+  if (!llvm::tryGetFromHex(choice, bytes) || bytes.size() != sizeof(algorithm))
     return std::nullopt;
-  std::memcpy(&algorithm, decoded->algorithm.data(), sizeof(algorithm));
+  std::memcpy(&algorithm, bytes.data(), sizeof(algorithm));
   return gemm.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
 }
 
@@ -144,7 +144,7 @@ Result<std::string> Gemms::tune(const PlanMatmul &shape, std::chrono::millisecon
   if (atMost.count() == 0)
     return std::string();
   const auto begin = std::chrono::steady_clock::now();
-  Result<TunedGemm> tuned = tuneGemm(*gemm, shape, workspaces_, atMost);
+  Result<LtGemm::Algorithm> tuned = tuneGemm(*gemm, shape, workspaces_, atMost);
   if (!tuned)
     return tuned.status().annotated("tuning " + key);
   tuning_ += std::chrono::steady_clock::now() - begin;
