@@ -158,6 +158,10 @@ void print(const CalibrateFlags &flags, const CostModel &model) {
 Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   ControlPlane &control = ranks.cluster->control(ranks.cluster->firstHosted());
   CalibrationOptions options = chooseOptions(ranks.backend, /*ranksAreProcesses=*/true);
+  // The times of messages are meaningless if ranks share a GPU.
+  const bool areShared = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
+  if (ranks.backend.messages && ranks.backend.transport == Transport::PeerMemory && !areShared)
+    options.transports.push_back(Transport::Messages);
   options.warn = warnOnStderr;
   StepProgress progress("calibrate");
   if (control.rank() == 0)

@@ -22,10 +22,6 @@ struct Variation {
   Values (*values)(const Candidate &candidate, const CandidateSpace &space);
 };
 
-Transport transportOf(const Candidate &candidate, const CandidateSpace &space) {
-  return braid::transportOf(candidate, space.modes.transports.front());
-}
-
 bool multipliesWhole(const Candidate &candidate) {
   return candidate.granularity() == Granularity::Whole;
 }
@@ -49,13 +45,6 @@ bool keepsSums(const Candidate &candidate, const CandidateSpace &space) {
                        space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
   return candidate.order() != Order::Ring || !space.stage.isReduction || isAsked ||
          space.stage.gemmsMayAdd;
-}
-
-Values transports(const Candidate &, const CandidateSpace &space) {
-  Values all;
-  for (Transport each : space.modes.transports)
-    all.push_back(int64_t(each));
-  return all;
 }
 
 Values reductions(const Candidate &, const CandidateSpace &space) {
@@ -141,43 +130,32 @@ Values tailSplits(const Candidate &candidate, const CandidateSpace &space) {
 }
 
 constexpr Variation kVariations[] = {
-    {Knob::DataPlane, transports},   {Knob::Placement, placements},
-    {Knob::Reduction, reductions},   {Knob::Sums, sums},
-    {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
-    {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
-    {Knob::Chunks, chunkCounts},     {Knob::TailSplit, tailSplits}};
+    {Knob::Placement, placements}, {Knob::Reduction, reductions}, {Knob::Sums, sums},
+    {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},   {Knob::SecondShot, secondShots},
+    {Knob::Partials, partials},    {Knob::Chunks, chunkCounts},   {Knob::TailSplit, tailSplits}};
 
 /// Returns the value as a candidate stores it: defaults are unset, except in the schedule's fields.
-std::optional<int64_t> written(Knob knob, int64_t value,
-                               std::optional<int64_t> fallback = std::nullopt) {
+std::optional<int64_t> written(Knob knob, int64_t value) {
   const bool isField = llvm::is_contained(presetFields(), knob);
-  fallback = fallback ? fallback : rowOf(knob).fallback;
-  return isField || value != fallback ? std::optional(value) : std::nullopt;
+  return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
 }
 
 /// Replaces each candidate with one for each value of the knob, unless the knob is given.
 void vary(std::vector<Candidate> &all, const Variation &variation, const CandidateSpace &space) {
   if (space.given.get(variation.knob))
     return;
-  const std::optional<int64_t> ofBackend =
-      variation.knob == Knob::DataPlane ? std::optional(int64_t(space.modes.transports.front()))
-                                        : std::nullopt;
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
     for (int64_t value : variation.values(candidate, space))
-      varied.push_back(candidate.set(variation.knob, written(variation.knob, value, ofBackend)));
+      varied.push_back(candidate.set(variation.knob, written(variation.knob, value)));
   all = std::move(varied);
 }
 
-/// Returns all candidates in all modes. Messages have no transfer mode.
-std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const CandidateSpace &space) {
-  const TransferMode none;
+std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const RunModes &modes) {
   std::vector<Candidate> varied;
   for (const Candidate &candidate : all)
-    for (TransferMode transferMode : transportOf(candidate, space) == Transport::Messages
-                                         ? llvm::ArrayRef(none)
-                                         : llvm::ArrayRef(space.modes.transferModes))
-      for (LaunchMode mode : space.modes.launchModes)
+    for (TransferMode transferMode : modes.transferModes)
+      for (LaunchMode mode : modes.launchModes)
         varied.push_back(withTransferMode(candidate, transferMode)
                              .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
   return varied;
@@ -187,15 +165,6 @@ std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const Candidate
 bool drifts(const Candidate &candidate) {
   return takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
          candidate.streams() != 1 && transferModeOf(candidate).copies != CopyBy::Kernel;
-}
-
-/// Leaves out the candidates whose ranks may drift apart, unless the user allows no others.
-void keepSteady(std::vector<Candidate> &all, const CandidateSpace &space) {
-  const auto isUnsteady = [&](const Candidate &candidate) {
-    return transportOf(candidate, space) == Transport::PeerMemory && drifts(candidate);
-  };
-  if (space.mayDrift && !llvm::all_of(all, isUnsteady))
-    llvm::erase_if(all, isUnsteady);
 }
 
 } // namespace
@@ -212,7 +181,10 @@ std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)>
 void narrowModes(const Configuration &given, RunModes &modes) {
   if (given.get(Knob::Launch))
     modes.launchModes = {launchModeOf(given)};
-  if (!transferModeOf(given).movesAs(TransferMode()))
+  modes.transports = {transportOf(given, modes.transports.front())};
+  if (modes.transports.front() == Transport::Messages)
+    modes.transferModes = {TransferMode()};
+  else if (!transferModeOf(given).movesAs(TransferMode()))
     modes.transferModes = {transferModeOf(given)};
 }
 
@@ -225,8 +197,9 @@ std::vector<Candidate> candidatesFor(const CandidateSpace &space) {
   }
   for (const Variation &variation : kVariations)
     vary(all, variation, space);
-  all = inAllModes(all, space);
-  keepSteady(all, space);
+  all = inAllModes(all, space.modes);
+  if (space.mayDrift && !llvm::all_of(all, drifts))
+    llvm::erase_if(all, drifts);
   return all;
 }
 

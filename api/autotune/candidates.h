@@ -10,7 +10,7 @@ namespace braid {
 /// Returns the available transfer modes, the default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
 
-/// Removes the modes that contradict the given ones.
+/// Removes the modes that contradict the given ones. Messages have no transfer mode.
 void narrowModes(const Configuration &given, RunModes &modes);
 
 /// The values from which the candidates of a stage are made. The members must outlive this.
@@ -25,8 +25,8 @@ struct CandidateSpace {
   bool mayDrift = false;
 };
 
-/// Returns the candidates: every schedule, transport, protocol, number of chunks and tail split, in
-/// all transfer and launch modes, with GEMMs on one stream or on several. Lowering refuses the
+/// Returns the candidates: every schedule, protocol, number of chunks and tail split, in all
+/// transfer and launch modes, with GEMMs on one stream or on several. Lowering refuses the
 /// candidates that do not suit the stage.
 std::vector<Candidate> candidatesFor(const CandidateSpace &space);
 

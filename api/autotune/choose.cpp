@@ -25,19 +25,18 @@ constexpr int kModelVersion = 6;
 
 /// Returns the parts of the question besides the fusion and the time for trials.
 std::vector<Choice> questionOf(const ChooseOptions &options) {
-  std::string launchModes, transferModes, transports;
+  std::string launchModes, transferModes;
   for (LaunchMode mode : options.launchModes)
     launchModes += name(mode).str() + " ";
   for (TransferMode each : options.transferModes)
     transferModes += str(each) + "; ";
-  for (Transport each : options.transports)
-    transports += rowOf(Knob::DataPlane).str(static_cast<int64_t>(each)) + "; ";
-  return {{"schedule", options.given.schedule.str()},
-          {"reproducible", options.given.reproducible ? "yes" : "no"},
-          {"time-best", options.timed ? std::to_string(*options.timed) : "open"},
-          {"transfer modes", transferModes},
-          {"launch modes", launchModes},
-          {"transports", transports}};
+  return {
+      {"schedule", options.given.schedule.str()},
+      {"reproducible", options.given.reproducible ? "yes" : "no"},
+      {"time-best", options.timed ? std::to_string(*options.timed) : "open"},
+      {"transfer modes", transferModes},
+      {"launch modes", launchModes},
+      {"transport", rowOf(Knob::DataPlane).str(static_cast<int64_t>(options.transports.front()))}};
 }
 
 /// Returns the limits for trials of `seconds` for a stage, or no time limit if the user set a
@@ -48,39 +47,19 @@ TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double secon
   return {seconds, TimingLimits().most / stages};
 }
 
-/// Returns true if messages do not contradict the given knobs: messages have no protocol, no
-/// transfer mode, and no fixed order of additions.
-bool mayBeMessages(const CompileOptions &given) {
-  auto isOpen = [](const Configuration &config) { return !knobOfPeerMemoryIn(config); };
-  return !given.reproducible && isOpen(given.schedule.all) &&
-         llvm::all_of(given.schedule.stages,
-                      [&](const Configurations::OfStage &each) { return isOpen(each.config); });
-}
-
-/// Removes the transports that contradict the given one.
-void narrowTransports(ChooseOptions &options) {
-  const Configuration &given = options.given.schedule.all;
-  if (given.get(Knob::DataPlane))
-    options.transports = {transportOf(given, Transport::PeerMemory)};
-  else if (options.transports.size() > 1 && !mayBeMessages(options.given))
-    options.transports.resize(1);
-}
-
-/// Returns `options` without modes and transports that contradict the given ones or the device.
+/// Returns `options` without modes that contradict the given ones or the device.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
+  const Configuration &given = options.given.schedule.all;
   options.given.ranks = timer.ranks();
-  narrowModes(options.given.schedule.all, options);
-  narrowTransports(options);
-  if (options.transports == std::vector{Transport::Messages}) {
-    options.transferModes = {TransferMode()};
-    options.cacheKey += ", messages alone"; // its model has no costs of peers' memory
-  }
   if (options.transferModes.empty())
     options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
+  narrowModes(given, options);
   // Memory is not varied: memory of all libraries is equally fast.
   for (TransferMode &mode : options.transferModes)
-    mode.memory = transferModeOf(options.given.schedule.all).memory;
+    mode.memory = transferModeOf(given).memory;
+  if (options.transports.front() == Transport::Messages)
+    options.cacheKey += ", messages"; // its model has no costs of peers' memory
   // Reproducible GEMMs use other algorithms, whose times differ.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
@@ -101,14 +80,15 @@ public:
 
 private:
   bool hasCopyEngines() const {
-    return timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
+    return options_.transports.front() == Transport::PeerMemory &&
+           timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
   }
   bool measures() const { return options_.timed || options_.seconds > 0; }
   Status learn(llvm::ArrayRef<JudgedCandidate> candidates);
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
   ScheduleChoice chooseDefault();
-  Result<StageTrials> chooseStage(size_t stage, const RunModes &modes, double seconds);
+  Result<StageTrials> chooseStage(size_t stage, double seconds);
   Result<ScheduleChoice> chooseStages();
   ScheduleChoice choiceOf(const Configurations &schedule, std::string reason,
                           std::string source) const;
@@ -187,13 +167,13 @@ ScheduleChoice Chooser::chooseDefault() {
 }
 
 /// Makes the best candidate the choice for the stage.
-Result<StageTrials> Chooser::chooseStage(size_t stage, const RunModes &modes, double seconds) {
+Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   StageChoices &choices = search_.choices();
   StageTrials trials;
   if (choices.areSeveral())
     trials.stage = choices.stage(stage).tensors.front();
   std::vector<JudgedCandidate> &candidates = trials.candidates;
-  candidates = BRAID_TRY(search_.find(stage, modes, hasCopyEngines() && timer_.ranks() > 2));
+  candidates = BRAID_TRY(search_.find(stage, options_, hasCopyEngines() && timer_.ranks() > 2));
   BRAID_TRY(learn(candidates));
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
   if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
@@ -211,15 +191,12 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, const RunModes &modes, do
 
 /// Chooses for the stages in sequence; they share the time.
 Result<ScheduleChoice> Chooser::chooseStages() {
-  RunModes modes = options_;
-  BRAID_TRY(openMessages(timer_, modes.transports, options_.warn, "no candidate sends messages"));
-  BRAID_TRY(model_.find(modes.transports));
+  BRAID_TRY(model_.find());
   const size_t count = search_.choices().count();
   double left = options_.seconds;
   std::vector<StageTrials> stages;
   for (size_t stage = 0; stage < count; ++stage) {
-    stages.push_back(
-        BRAID_TRY(chooseStage(stage, modes, left / static_cast<double>(count - stage))));
+    stages.push_back(BRAID_TRY(chooseStage(stage, left / static_cast<double>(count - stage))));
     left = std::max(0.0, left - stages.back().seconds);
   }
   ScheduleChoice choice =
@@ -247,21 +224,6 @@ Result<ScheduleChoice> Chooser::choose() {
 
 } // namespace
 
-/// Adds messages if the backend's library is installed. If ranks share a GPU, the times of messages
-/// are meaningless and few libraries support it, so messages are added only on request.
-static void addMessages(ChooseOptions &options, const Backend &backend) {
-  if (!backend.messages)
-    return;
-  const Result<bool> areShared = isOn(processEnvironment(), "BRAID_SHARE_GPUS", false);
-  if (backend.transport == Transport::PeerMemory && areShared && !*areShared)
-    options.transports.push_back(Transport::Messages);
-  narrowTransports(options);
-  if (!llvm::is_contained(options.transports, Transport::Messages))
-    return;
-  if (const Result<std::string> library = backend.messages(); library)
-    options.cacheKey += ", messages by " + *library;
-}
-
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, CompileOptions given) {
   ChooseOptions options;
   options.given = std::move(given);
@@ -273,7 +235,6 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, Comp
       fmt::format("braid {}, model {}, backend {}, ranks as {}, {} cores", BRAID_VERSION,
                   kModelVersion, backend.name, ranksAreProcesses ? "processes" : "threads",
                   std::thread::hardware_concurrency());
-  addMessages(options, backend);
   return options;
 }
 

@@ -17,14 +17,6 @@ Configuration only(bool areOfRun, Configuration config) {
   return config;
 }
 
-/// Returns a stage's choice without knobs that messages do not support if `run` sends messages.
-Configuration suitedTo(const Configuration &run, Configuration stage) {
-  if (transportOf(run, Transport::PeerMemory) == Transport::Messages)
-    for (Knob knob : kKnobsOfPeerMemory)
-      stage.set(knob, std::nullopt);
-  return stage;
-}
-
 Configuration givenFor(const FusionStage &stage, const Configurations &given) {
   auto named = llvm::find_if(given.stages, [&](const Configurations::OfStage &each) {
     return llvm::is_contained(stage.tensors, each.tensor);
@@ -53,8 +45,6 @@ Configurations StageChoices::with(size_t stage, const Candidate &candidate) cons
   if (!areSeveral())
     return {candidate, best_.stages};
   Configurations whole{only(true, candidate), best_.stages};
-  for (Configurations::OfStage &each : whole.stages)
-    each.config = suitedTo(whole.all, each.config);
   whole.stages[stage].config = only(false, candidate);
   return whole;
 }

@@ -60,15 +60,13 @@ void JobModel::keep(const std::string &key, std::string value) {
   cache_->save();
 }
 
-Status JobModel::find(const std::vector<Transport> &transports) {
+Status JobModel::find() {
   if (BRAID_TRY(isKept())) {
     path_ = path();
     return Status::ok();
   }
   return measure([&]() -> Result<bool> {
-           CalibrationOptions open = options_;
-           open.transports = transports;
-           const CostModel measured = BRAID_TRY(calibrate(timer_, open));
+           const CostModel measured = BRAID_TRY(calibrate(timer_, options_));
            for (const OperationCosts &costs : measured.operations)
              model_.add(costs); // other modes and known GEMMs stay
            model_.machine = measured.machine;

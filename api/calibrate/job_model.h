@@ -27,8 +27,8 @@ public:
   /// The path of the cache on rank 0, or an empty string.
   std::string path() const { return cache_ ? cache_->path() : ""; }
 
-  /// Loads the stored model, or measures one except for GEMMs. `transports` are open.
-  Status find(const std::vector<Transport> &transports);
+  /// Loads the stored model, or measures one except for GEMMs.
+  Status find();
   /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }

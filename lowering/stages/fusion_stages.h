@@ -19,7 +19,6 @@ struct FusionStage {
   /// All-reduces only: `rows` for the two-shot reduction.
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false; ///< true if the stage communicates
-  bool isOnOneHost = true;
   /// Reductions only: true if sums=gemm is possible, in which case intermediate sums are not
   /// rounded. An all-reduce also needs reduction=two-shot for that.
   bool gemmsMayAdd = false;

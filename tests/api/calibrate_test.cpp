@@ -143,10 +143,10 @@ TEST(JobModel, KeepsWhatItMeasures) {
   job.transferModes = {TransferMode()};
   Status status = onRanks(2, [&](PlanTimer &timer) {
     JobModel first(timer, job);
-    BRAID_TRY(first.find(job.transports));
+    BRAID_TRY(first.find());
     EXPECT_TRUE(BRAID_TRY(first.addGemms({shape(7), shape(20)})));
     JobModel second(timer, job);
-    BRAID_TRY(second.find(job.transports));
+    BRAID_TRY(second.find());
     EXPECT_TRUE(second.model().find(shape(7)) && second.model().find(shape(20)));
     EXPECT_FALSE(BRAID_TRY(second.addGemms({shape(7), shape(20)})));
     EXPECT_EQ(second.source().find("from ") == 0, timer.rank() == 0);

@@ -97,8 +97,6 @@ std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::stri
   return choices;
 }
 
-const std::vector<Transport> kBoth = {Transport::PeerMemory, Transport::Messages};
-
 std::string gatherOf(int64_t rows) {
   return fmt::format("fusion @gather(D = 4) {{\n"
                      "  mesh [0 .. D)\n"
@@ -126,7 +124,6 @@ std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
 /// The first candidates for a fusion of one stage that lowering does not refuse, issued eagerly in
 /// the device's transfer mode.
 std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {},
-                                std::vector<Transport> transports = {Transport::PeerMemory},
                                 std::vector<TransferMode> modes = {TransferMode()},
                                 bool mayDrift = false) {
   const std::unique_ptr<Source> source = parseSource("t.braid", text);
@@ -134,7 +131,7 @@ std::vector<Candidate> firstFor(const std::string &text, const Configuration &gi
   EXPECT_TRUE(compiled) << source->diags.str();
   const std::vector<FusionStage> stages = stagesOf(*compiled->fusion, source->diags);
   EXPECT_EQ(stages.size(), 1u);
-  const RunModes all{{LaunchMode::Eager}, std::move(modes), std::move(transports)};
+  const RunModes all{{LaunchMode::Eager}, std::move(modes)};
   std::vector<Candidate> candidates = candidatesFor({given, all, stages.front(), mayDrift});
   llvm::erase_if(candidates, [&](const Candidate &each) {
     return !compile(*parseSource("t.braid", text), {.schedule = {each}});
@@ -162,7 +159,7 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
   const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
   std::set<std::string> texts;
-  const std::vector<Candidate> all = firstFor(gatherOf(1024), {}, {Transport::PeerMemory}, modes);
+  const std::vector<Candidate> all = firstFor(gatherOf(1024), {}, modes);
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
@@ -190,23 +187,17 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
 
 /// Candidates that send messages have no protocol, and no ways to copy or signal. All of a
 /// collective's chunks are of one size.
-TEST(Candidate, ReachesPeersOrSendsMessages) {
-  const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
-  const std::string text = scatterOf(192);
-  std::map<bool, std::set<std::string>> collectives;
-  std::map<bool, int> all;
-  for (const Candidate &each : firstFor(text, {}, kBoth, modes)) {
-    const bool sends = transportOf(each, kBoth[0]) == Transport::Messages;
-    EXPECT_FALSE(sends && (each.get(Knob::Protocol) || each.get(Knob::Copies))) << each.str();
-    ++all[sends];
+TEST(Candidate, OfMessagesHasNoProtocol) {
+  std::set<std::string> collectives;
+  const auto all = firstFor(scatterOf(192), of("transport=messages"));
+  EXPECT_GT(all.size(), 4u);
+  for (const Candidate &each : all) {
+    EXPECT_FALSE(each.get(Knob::Protocol) || each.get(Knob::Copies)) << each.str();
     if (each.preset() == "collective")
-      collectives[sends].insert(each.str());
+      collectives.insert(each.str());
   }
-  EXPECT_THAT(collectives[true], ElementsAre("collective;chunks=2;transport=messages",
-                                             "collective;transport=messages"));
-  EXPECT_EQ(collectives[false].size(), 4u) << "chunks and transfer modes";
-  EXPECT_GT(all[true], 4);
-  EXPECT_GT(all[false], all[true]) << "protocols, and transfer modes";
+  EXPECT_THAT(collectives, ElementsAre("collective;chunks=2;transport=messages",
+                                       "collective;transport=messages"));
 }
 
 /// A ring's sums have other bits.
@@ -282,17 +273,6 @@ TEST(StageChoices, KeepTheBestOfEachStage) {
   EXPECT_EQ(choices.with(0, of("pairwise")).str(), "G=pairwise,Y=bulk");
 }
 
-/// All stages of a run send messages, or none does.
-TEST(StageChoices, HaveNoProtocolWhereMessagesAreSent) {
-  StageChoices choices({{{"H"}, false, 64}, {{"Y"}, true, 64}}, {});
-  choices.take(0, of("pairwise;protocol=put"));
-  EXPECT_EQ(choices.with(1, of("bulk;transport=messages")).str(),
-            "transport=messages,H=pairwise,Y=bulk");
-  EXPECT_EQ(choices.with(1, of("bulk")).str(), "H=pairwise;protocol=put,Y=bulk");
-  choices.take(1, of("bulk;transport=messages"));
-  EXPECT_EQ(choices.best().str(), "transport=messages,H=pairwise,Y=bulk");
-}
-
 /// So that a name that the user gave still holds.
 TEST(StageChoices, OfOneStageNameNone) {
   const StageChoices choices({{{"C"}, false, 64}}, configured("C=ring"));
@@ -307,8 +287,7 @@ TEST(Candidate, KeepsItsPaceWhereCopiesDriftApart) {
     RunModes modes{.transferModes = {{}, {CopyBy::Kernel, SignalBy::Default}}};
     narrowModes(of(given), modes);
     std::set<std::string> texts;
-    for (const Candidate &each : firstFor(gatherOf(1024), of(given), {Transport::PeerMemory},
-                                          modes.transferModes, mayDrift))
+    for (const Candidate &each : firstFor(gatherOf(1024), of(given), modes.transferModes, mayDrift))
       texts.insert(each.str());
     return texts;
   };
@@ -453,51 +432,10 @@ TEST(Choose, ChoosesForReductions) {
   EXPECT_THAT(shots, ElementsAre("one-shot", "two-shot"));
 }
 
-/// The numbers of candidates that send messages and that do not.
-std::pair<int, int> transportsOf(const ScheduleChoice &choice) {
-  std::pair<int, int> found = {0, 0};
-  for (const JudgedCandidate &each : choice.stages.back().candidates)
-    ++(each.schedule.all.get(Knob::DataPlane) ? found.first : found.second);
-  return found;
-}
-
-TEST(Choose, WeighsBothTransports) {
-  ChooseOptions options;
-  options.transports = {Transport::PeerMemory, Transport::Messages};
-  options.timed = 4;
-  options.warn = [](const std::string &line) { ADD_FAILURE() << line; };
-  for (const char *text : {kReduction, kTwoStages}) {
-    const auto all = chooseOnRanks(3, text, options, test::messageBackend());
-    ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
-    const ScheduleChoice &choice = *all[0];
-    for (const auto &each : all)
-      EXPECT_EQ(each->schedule.str(), choice.schedule.str());
-    const auto [sending, reaching] = transportsOf(choice);
-    EXPECT_GT(sending, 4);
-    EXPECT_GT(reaching, 4);
-    EXPECT_THAT(explain(choice, 1000), HasSubstr("transport=messages"));
-  }
-}
-
-TEST(Choose, LeavesMessagesOutWhereSomeRankHasNone) {
-  ChooseOptions options;
-  options.transports = {Transport::PeerMemory, Transport::Messages};
-  options.timed = 1;
-  std::vector<std::string> lines;
-  options.warn = [&](const std::string &line) { lines.push_back(line); };
-  const auto all = chooseOnRanks(3, kReduction, options, test::messageBackend(/*dumb=*/1));
-  ASSERT_TRUE(all[0].isOk()) << all[0].status().message();
-  EXPECT_EQ(transportsOf(*all[0]).first, 0);
-  EXPECT_THAT(lines, ElementsAre("no candidate sends messages: this rank has no voice"));
-}
-
-/// A given knob belongs to one transport, or names it.
 TEST(Choose, TakesTheTransportThatIsGiven) {
-  for (const auto &[given, sends] : {std::pair("protocol=put", false),
-                                     {"transport=messages", true},
-                                     {"transport=peer-memory", false}}) {
+  for (const auto &[given, sends] :
+       {std::pair("", false), {"protocol=put", false}, {"transport=messages", true}}) {
     ChooseOptions options;
-    options.transports = {Transport::PeerMemory, Transport::Messages};
     options.given.schedule = configured(given);
     options.timed = 1;
     const auto all = chooseOnRanks(2, kReduction, options, test::messageBackend());
@@ -619,7 +557,6 @@ TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
-  options.transports = kBoth;
   options.timed = 0;
   for (const char *given : {"transport=messages", ""}) {
     options.given.schedule = configured(given);
