@@ -394,7 +394,7 @@ def bench(suite, devices):
     ranks = min(4, len(devices))
     rows = timed_rows(suite, ranks,
                       ["-m", "1024,2048", "-n", "1024", "-k", "1024", "--rounds", "2",
-                       "--iterations", "5", "--time-limit", "120"], 180)
+                       "--iterations", "5"], 180)
     if importlib.util.find_spec("torch"):
         for operation in ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp"):
             rows += torch_rows(suite.braid, operation, ranks,
@@ -448,7 +448,7 @@ def unaligned_copies(suite):
     rows = timed_rows(suite, 2, ["--shapes", f"{UNALIGNED},{ALIGNED}", "--impl", ",".join(
         f"{what};protocol={protocol};{means}" for what in ("transfers", "sequential")
         for protocol in ("put", "get") for means in ("copies=kernel", "signals=memory")),
-        "--rounds", "3", "--row-ms", "100", "--time-limit", "55"], 90)
+        "--rounds", "3", "--row-ms", "100"], 90)
     wrong, said = [], []
     by_engines = {(row["m"], row["graph"], row["implementation"]): row.get("median_us")
                   for row in rows}

@@ -104,9 +104,7 @@ void BenchFlags::addTo(CLI::App &app) {
              "time for a row: fewer runs (3 or more) and bursts, if they take longer; 0: no limit "
              "(default: 200)");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
-             "give up a shape after this long without progress (default: 60000)");
-  addInteger(app, "--time-limit", timeLimit, "S",
-             "do not begin a shape that would probably end later than this many seconds");
+             "give up after this long without progress (default: 60000)");
   addText(app, "--json", json, "OUT.json", "write the rows with every sample as JSON");
 }
 
@@ -133,7 +131,6 @@ Status BenchFlags::checkNumbers() {
                                     {"--iterations", 1, iterations},
                                     {"--bursts", 0, bursts},
                                     {"--row-ms", 0, rowMs},
-                                    {"--time-limit", 0, timeLimit},
                                     {"--timeout-ms", 1, timeoutMs}})
     if (value < least)
       return badInput("expected {} to be at least {}, got {}", flag, least, value);

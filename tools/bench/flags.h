@@ -26,12 +26,9 @@ struct BenchFlags {
   std::string graph;             ///< empty means what the backend supports
   int64_t rounds = 1, iterations = 20, bursts = 21, rowMs = 200;
   int64_t timeoutMs = 60000;
-  int64_t timeLimit = 0; ///< seconds; 0 means no limit
   std::string json;
 
-  // Only for a rank that this command has started: its shape, and the file for rank 0's rows.
-  int64_t rankShape = 0;
-  std::string rankRows;
+  bool isRank = false; ///< this command has started the process as a rank
 
   /// Adds the flags of an operation or of a FILE.
   void addTo(CLI::App &app);

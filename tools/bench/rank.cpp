@@ -6,12 +6,14 @@
 #include "api/ranks/job_state.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/host_name.h"
 #include "runtime/warn.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
+#include <ctime>
 #include <sys/resource.h>
 
 namespace braid::tools {
@@ -97,39 +99,100 @@ std::string rowJson(const BenchFlags &flags, const BenchShape &shape, const Benc
   });
 }
 
-std::string rankRows(const BenchFlags &flags, const BenchShape &shape,
-                     const std::vector<BenchRow> &rows, const std::string &device) {
-  StatusCode code = StatusCode::Ok;
-  std::string lines;
-  for (const BenchRow &row : rows) {
-    lines += rowJson(flags, shape, row) + "\n";
-    if (code == StatusCode::Ok)
-      code = row.code;
-  }
-  return fmt::format("{}\n{}\n{}", static_cast<int>(code), device, lines);
+/// Returns the time in UTC, such as 2026-11-20T12:00:00Z.
+std::string timeNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
+  return text;
 }
 
-Status writeReport(const BenchFlags &flags, const BenchShape &shape,
-                   const std::vector<BenchRow> &rows, const std::string &device) {
-  printTable(flags.titleOf(shape), rows, flags.json == "-" ? llvm::errs() : llvm::outs());
-  return writeFile(flags.rankRows, rankRows(flags, shape, rows, device));
+/// The shapes on one rank of the job.
+class RankBench {
+public:
+  RankBench(const BenchFlags &flags, JobState &job) : flags_(flags), job_(job) {}
+  /// Returns the failure of the first refused row, or the failure that ended the job.
+  Status run();
+
+private:
+  Result<std::vector<BenchRow>> timeShape(const BenchShape &shape);
+  Status report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast);
+  Result<std::string> json();
+  ControlPlane &control() { return job_.cluster->control(job_.cluster->firstHosted()); }
+  Device &device() { return job_.cluster->device(job_.cluster->firstHosted()); }
+
+  const BenchFlags &flags_;
+  JobState &job_;
+  std::vector<std::string> rows_; ///< JSON, each on one line
+};
+
+Result<std::vector<BenchRow>> RankBench::timeShape(const BenchShape &shape) {
+  PlanTimer planTimer(*job_.cluster, control().rank(), job_.trials.front(), job_.barrier());
+  RowTimer timer(planTimer, chooserFor(flags_, job_.backend, planTimer));
+  return timer.time(flags_.rowsOf(shape, job_.backend), flags_.timing());
 }
 
-Status timeRows(const BenchFlags &flags, JobState &job) {
-  const int64_t number = job.cluster->firstHosted();
-  const BenchShape shape = flags.shapes()[static_cast<size_t>(flags.rankShape)];
-  job.trials.resize(1);
-  PlanTimer planTimer(*job.cluster, number, job.trials.front(), job.barrier());
-  RowTimer timer(planTimer, chooserFor(flags, job.backend, planTimer));
-  const std::vector<BenchRow> rows =
-      BRAID_TRY(timer.time(flags.rowsOf(shape, job.backend), flags.timing()));
-  if (number == 0) {
-    std::string device = job.cluster->device(number).description();
-    if (job.backend.transport == Transport::Messages)
-      device += ", NCCL " + BRAID_TRY(job.backend.messages());
-    BRAID_TRY(writeReport(flags, shape, rows, device));
+/// Returns the results, with one line per row, since rows have many samples.
+Result<std::string> RankBench::json() {
+  const BenchFlags &f = flags_;
+  std::string description = device().description();
+  if (job_.backend.transport == Transport::Messages)
+    description += ", NCCL " + BRAID_TRY(job_.backend.messages());
+  auto write = [&](JsonWriter &json) {
+    json.object([&] {
+      json.attribute("operation", f.operation ? f.operation->name : f.file.file);
+      json.attribute("dtype", f.dtype);
+      json.attribute("ranks", f.ranks);
+      json.attribute("backend", f.backend);
+      json.attribute("reproducible", f.source.reproducible);
+      json.attribute("rounds", f.rounds);
+      json.attribute("iterations", f.iterations);
+      json.attribute("bursts", f.bursts);
+      json.attribute("row_ms", f.rowMs);
+      json.attribute("date", timeNow());
+      json.attribute("device", description);
+      json.attribute("host", hostName());
+      json.attribute("version", BRAID_VERSION);
+      json.attributeArray("rows", [&] {
+        for (const std::string &row : rows_)
+          json.rawValue(row);
+      });
+    });
+  };
+  return jsonText(write, 1) + "\n";
+}
+
+/// Rank 0 prints the table. It writes the JSON after each shape, so that an interrupted benchmark
+/// leaves its rows, or after the last shape if a file cannot be replaced.
+Status RankBench::report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast) {
+  printTable(flags_.titleOf(shape), rows, flags_.json == "-" ? llvm::errs() : llvm::outs());
+  for (const BenchRow &row : rows)
+    rows_.push_back(rowJson(flags_, shape, row));
+  if (!flags_.json.empty() && (isLast || isReplacedAsAWhole(flags_.json)))
+    return writeFile(flags_.json, BRAID_TRY(json()));
+  return Status::ok();
+}
+
+Status RankBench::run() {
+  const std::vector<BenchShape> shapes = flags_.shapes();
+  Status refused;
+  job_.trials.resize(1);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (control().rank() == 0)
+      llvm::errs() << fmt::format("braid: {}: shape {} of {}\n", flags_.titleOf(shapes[i]), i + 1,
+                                  shapes.size());
+    const std::vector<BenchRow> rows = BRAID_TRY(timeShape(shapes[i]));
+    if (control().rank() == 0)
+      BRAID_TRY(report(shapes[i], rows, i + 1 == shapes.size()));
+    for (const BenchRow &row : rows)
+      if (refused.isOk() && row.code != StatusCode::Ok)
+        refused = Status(row.code, row.name + ": " + row.failure);
+    BRAID_TRY(device().synchronize());
+    BRAID_TRY(control().allGather("idle")); // no rank uses the memory of the shape now
+    device().recycle();
   }
-  return job.cluster->control(number).commit();
+  return refused.isOk() ? control().commit() : refused;
 }
 
 Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &place) {
@@ -138,7 +201,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
                                .timeout = std::chrono::milliseconds(flags.timeoutMs),
                                .reproducible = flags.source.reproducible};
   const auto job = BRAID_TRY(JobState::join(backend, options, place));
-  const Status status = timeRows(flags, *job);
+  const Status status = RankBench(flags, *job).run();
   // This rank must not leave first, since the others would report that as the cause.
   return status.isOk() ? status : job->fail(status);
 }

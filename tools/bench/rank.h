@@ -5,9 +5,9 @@
 
 namespace braid::tools {
 
-/// Joins the job that this command has started, and times the rows of one shape. Rank 0 prints the
-/// table, and writes to `--rank-rows`: on the first line the exit code of the first refused row, on
-/// the second the device, then each row's JSON on one line. Returns the exit code.
+/// Joins the job that this command has started, and times the rows of all shapes. Rank 0 prints a
+/// table for each shape, and writes the JSON. Returns the exit code: a refused row ends the job
+/// after the last shape.
 int benchRank(const BenchFlags &flags, const Backend &backend);
 
 } // namespace braid::tools
