@@ -107,7 +107,7 @@ void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
   const RunModes modes{{LaunchMode::Eager}, {TransferMode()}};
   size_t hierarchical = 0;
   const CandidateSpace space{{}, modes, stages.front()};
-  for (const Candidate &candidate : broadCandidates(space)) {
+  for (const Candidate &candidate : candidatesFor(space)) {
     const Status status = checkText(text, {.schedule = {candidate}});
     if (status.code() == StatusCode::BadInput)
       continue;
