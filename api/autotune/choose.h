@@ -2,7 +2,7 @@
 //
 // Candidates are lowered and specialised like any other program. A simulator predicts their times
 // from a model of the machine that was measured on the ranks of the job, and the best few are then
-// timed (contest.h). A wrong prediction therefore costs some time, but does not select a slow
+// timed (trials.h). A wrong prediction therefore costs some time, but does not select a slow
 // candidate.
 //
 //===----------------------------------------------------------------------------------------===//
