@@ -5,7 +5,6 @@
 #include "runtime/json.h"
 #include "tools/command.h"
 #include "tools/step_progress.h"
-#include "tools/view.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -34,7 +33,7 @@ reads outputs. Prints what was proved, or a counterexample with exit code 3.
   braid check examples/by_hand.braid --queues 1
   braid check examples/by_hand.braid --backend nccl
   braid check broken.braid --emit dot | dot -Tsvg > why.svg
-  braid check broken.braid --emit html > why.html)";
+  braid view broken.braid --check --out why.html)";
 
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
@@ -46,7 +45,7 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
           "nccl, which sends messages");
   app.add_flag("--json", flags.json, "print the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",
-          "text (default), or the counterexample as a graph (dot) or a page (html)");
+          "text (default), or the counterexample as a graph (dot)");
   app.footer(kCheckFooter);
 }
 
@@ -139,7 +138,7 @@ Status toOptions(const CheckFlags &flags, CheckOptions &options) {
 }
 
 Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &source) {
-  const std::vector<std::string> choices = {"text", "dot", "html"};
+  const std::vector<std::string> choices = {"text", "dot"};
   if (!llvm::is_contained(choices, flags.emit))
     return badChoice("--emit", flags.emit, choices);
   StepProgress progress("check");
@@ -157,9 +156,7 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
   source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const CheckReport checked = BRAID_TRY(checkProgram(compiled, checkOptions));
-  if (flags.emit == "html")
-    BRAID_TRY(printCounterexample(compiled, checkOptions));
-  else if (flags.json)
+  if (flags.json)
     llvm::outs() << jsonText([&](JsonWriter &json) { writeReport(json, checked); }, 2) << "\n";
   else if (flags.emit == "dot")
     printDot(checked);

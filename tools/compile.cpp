@@ -5,7 +5,6 @@
 #include "ir/failure.h"
 #include "lowering/pipeline.h"
 #include "tools/command.h"
-#include "tools/view.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,8 +30,7 @@ prints it. Other commands read what --emit all prints.
   braid compile examples/ag_matmul.braid --print-after all --emit program
   braid compile examples/ag_matmul.braid --emit dot | dot -Tsvg > program.svg)";
 
-const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan",
-                                               "dot", "json",    "html"};
+const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan", "dot", "json"};
 
 void printPasses() {
   for (const Pass &pass : allPasses()) {
@@ -47,7 +45,7 @@ void printPasses() {
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
   addText(app, "--emit", flags.emit, "WHAT",
-          "fusion, program, all (default: both), plan, json, dot (a graph) or html (a page)");
+          "fusion, program, all (default: both), plan, json or dot (a graph)");
   addText(app, "--print-after", flags.printAfter, "PASS|all",
           "print the program to stderr after PASS, or after every pass; repeatable")
       ->expected(1)
@@ -76,8 +74,6 @@ Status checkPassNames(const std::vector<std::string> &names) {
 /// Prints the result of compile(), which is also in the source's module.
 Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled) {
   llvm::raw_ostream &os = llvm::outs();
-  if (flags.emit == "html")
-    return printPredicted(compiled);
   if (flags.emit == "dot")
     emitDot(source.module, os);
   else if (flags.emit == "json")

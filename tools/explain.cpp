@@ -2,8 +2,8 @@
 
 #include "runtime/job/explain.h"
 #include "ir/failure.h"
+#include "runtime/files.h"
 #include "tools/command.h"
-#include "tools/view.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -17,7 +17,8 @@ Prints why a job failed: the first cause, what each rank was doing, and which ra
   braid view --records records/host0.json    the same as a page)";
 
 Result<int> explainCommand(const std::string &file) {
-  llvm::outs() << explainRecords(BRAID_TRY(readFlightRecords(file)));
+  const std::string text = BRAID_TRY(readFile(file, size_t(1) << 30));
+  llvm::outs() << explainRecords(BRAID_TRY(FlightRecords::decode(text, file)));
   return 0;
 }
 

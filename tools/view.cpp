@@ -1,16 +1,11 @@
 //===- tools/view.cpp - `braid view` ----------------------------------------------------------===//
 
-#include "tools/view.h"
-
 #include "api/autotune/candidate.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
-#include "api/view/counterexample.h"
-#include "api/view/measured.h"
-#include "api/view/predicted.h"
-#include "api/view/recorded.h"
+#include "api/view/pages.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/explain.h"
@@ -24,15 +19,13 @@
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostBytes = size_t(1) << 30; ///< maximum size of a trace
-constexpr size_t kMostRecordBytes = 256 << 20;
+constexpr size_t kMostBytes = size_t(1) << 30; ///< maximum size of an input
 constexpr const char *kMachine = "h200-4";
 
 struct ViewFlags {
   SourceFlags source;
   std::optional<std::string> machine;
   std::string trace, records, out;
-  std::optional<uint32_t> run;
   bool check = false;
 };
 
@@ -61,8 +54,8 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
   addText(app, "--machine", flags.machine, machineNames(),
           std::string("machine to predict for; FILE is from braid calibrate (default: ") +
               kMachine + ")");
-  addText(app, "--trace", flags.trace, "RUN.json", "show the run that braid run --trace measured");
-  addInteger(app, "--run", flags.run, "R", "which run of the trace to show (default: the last)");
+  addText(app, "--trace", flags.trace, "RUN.json",
+          "show the last run that braid run --trace measured");
   app.add_flag("--check", flags.check, "show the counterexample of braid check");
   addText(app, "--records", flags.records, "FILE", "show a failed job from its flight records");
   addText(app, "--out", flags.out, "OUT.html",
@@ -105,9 +98,12 @@ Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> 
 }
 
 Result<view::Page> pageOfTrace(const ViewFlags &flags) {
-  const std::string text = BRAID_TRY(readFile(flags.trace, kMostBytes));
-  const view::TraceFile trace = BRAID_TRY(view::readTrace(flags.trace, text));
-  return view::measuredPage(trace, flags.run);
+  return view::measuredPage(flags.trace, BRAID_TRY(readFile(flags.trace, kMostBytes)));
+}
+
+Result<view::Page> pageOfRecords(const std::string &file) {
+  const std::string text = BRAID_TRY(readFile(file, kMostBytes));
+  return view::recordedPage(BRAID_TRY(FlightRecords::decode(text, file)));
 }
 
 /// Returns a given flag that only affects predictions, or "".
@@ -133,8 +129,6 @@ Status checkFlags(const ViewFlags &flags) {
     return badInput("{}: requires FILE", ofSource);
   if ((!hasFile || flags.check) && !ofModel.empty())
     return badInput("{}: requires FILE, and cannot be combined with --check", ofModel);
-  if (flags.run && !hasTrace)
-    return badInput("--run: requires --trace");
   return Status::ok();
 }
 
@@ -154,7 +148,7 @@ Status checkFiles(const ViewFlags &flags) {
 
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
   if (!flags.records.empty())
-    return view::recordedPage(BRAID_TRY(readFlightRecords(flags.records)));
+    return pageOfRecords(flags.records);
   if (flags.trace.empty())
     return pageOfSource(flags, source);
   view::Page measured = BRAID_TRY(pageOfTrace(flags));
@@ -182,22 +176,6 @@ Result<int> viewCommand(const ViewFlags &flags, std::unique_ptr<Source> &source)
 }
 
 } // namespace
-
-Status printPredicted(const Compiled &compiled) {
-  const view::Page page = BRAID_TRY(predict(compiled, kMachine, {}));
-  return write(page, "");
-}
-
-/// Checks the printed program again, so that locations are lines of the page.
-Status printCounterexample(const Compiled &compiled, const CheckOptions &options) {
-  const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
-  const CheckReport report = BRAID_TRY(checkProgram(program.compiled, options));
-  return write(view::counterexamplePage(program, report), "");
-}
-
-Result<FlightRecords> readFlightRecords(const std::string &file) {
-  return FlightRecords::decode(BRAID_TRY(readFile(file, kMostRecordBytes)), file);
-}
 
 Command addView(CLI::App &app) {
   auto flags = std::make_shared<ViewFlags>();

@@ -1,7 +1,6 @@
 //===- api/view/counterexample.cpp - pages about the checker's results ------------------------===//
 
-#include "api/view/counterexample.h"
-
+#include "api/view/pages.h"
 #include "runtime/plan/spell_out.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -1,15 +1,12 @@
 //===- api/view/measured.cpp - pages about traces ---------------------------------------------===//
 
-#include "api/view/measured.h"
-
 #include "api/view/critical_path.h"
-#include "api/view/trace_text.h"
+#include "api/view/pages.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
+#include "runtime/json.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 
 #include <fmt/format.h>
 
@@ -19,62 +16,81 @@
 namespace braid::view {
 namespace {
 
-/// Assigns the events of a trace to the commands of the Plans.
-class EventReader {
-public:
-  EventReader(const std::string &name, TraceFile &file) : name_(name), file_(file) {}
+using Spans = std::vector<std::vector<Span>>; ///< [rank][command]
 
-  Status add(const TraceEvent &event) {
-    const std::string where = fmt::format("{}: traceEvents[{}]", name_, event.number);
-    const std::vector<Plan> &plans = file_.program.plans;
-    if (event.rank >= plans.size())
-      return badInput("{}: expected commands of ranks below {}, got rank {}", where, plans.size(),
-                      event.rank);
-    if (event.command >= plans[event.rank].commands.size())
-      return badInput("{}: expected commands of {} below {}, got {}", where, file_.program.title,
-                      plans[event.rank].commands.size(), event.command);
-    BRAID_TRY(openRun(event.run));
-    Span &span = file_.runs[event.run][event.rank][event.command];
-    if (!std::isnan(span.begin))
-      return badInput("{}: expected each command once a run, got command {} of rank {} in run {} "
-                      "again",
-                      where, event.command, event.rank, event.run);
-    span = {event.begin, event.begin + event.took};
-    return Status::ok();
-  }
-
-private:
-  Status openRun(uint32_t run) {
-    constexpr size_t kMostSpans = size_t(1) << 26;
-    std::vector<std::vector<Span>> &spans = file_.runs[run];
-    if (!spans.empty())
-      return Status::ok();
-    for (const Plan &plan : file_.program.plans) {
-      spans.emplace_back(plan.commands.size());
-      spans_ += plan.commands.size();
-    }
-    return spans_ <= kMostSpans
-               ? Status::ok()
-               : unsupported("{}: expected at most {} commands in all its runs", name_, kMostSpans);
-  }
-
-  const std::string &name_;
-  TraceFile &file_;
-  size_t spans_ = 0; ///< in all runs
+/// A command of a run. Times are in microseconds since the trace's start.
+struct TraceEvent {
+  std::string where; ///< for messages
+  uint32_t rank, run, command;
+  double begin, took;
 };
 
-// -- Comparing. --
+/// Returns microseconds, at most thirty years.
+std::optional<double> microsAt(const JsonObject &object, const char *name) {
+  const double value = valueOr(object.getNumber(name), std::nan(""));
+  return std::abs(value) <= 1e15 ? std::optional(value) : std::nullopt;
+}
 
-/// Returns the total time of each line's commands, averaged over the ranks.
-std::vector<double> timesOfLines(const Page &page, const Timing &timing) {
-  std::vector<double> times(page.text.size() + 1, 0);
-  for (size_t rank = 0; rank < page.ranks.size(); ++rank)
-    for (size_t i = 0; i < page.ranks[rank].commands.size(); ++i)
-      if (const Span &span = timing.spans[rank][i]; !std::isnan(span.end - span.begin))
-        times[page.ranks[rank].commands[i].line] += span.end - span.begin;
-  for (double &time : times)
-    time /= static_cast<double>(page.ranks.size());
-  return times;
+/// Returns an integer of at most 31 bits.
+std::optional<uint32_t> indexAt(const JsonObject &object, const char *name) {
+  const int64_t value = valueOr(object.getInteger(name), -1);
+  return value >> 31 == 0 ? std::optional(static_cast<uint32_t>(value)) : std::nullopt;
+}
+
+Result<TraceEvent> eventOf(const std::string &where, const JsonObject &event) {
+  const JsonObject *found = event.getObject("args");
+  const JsonObject arguments = found ? *found : JsonObject();
+  const auto rank = indexAt(event, "pid"), run = indexAt(arguments, "run");
+  const auto command = indexAt(arguments, "command");
+  const auto begin = microsAt(event, "ts"), took = microsAt(event, "dur");
+  if (rank && run && command && begin && took && *took >= 0)
+    return TraceEvent{where, *rank, *run, *command, *begin, *took};
+  const std::string got =
+      jsonText([&](JsonWriter &json) { json.value(JsonValue(JsonObject(event))); });
+  return badInput("{}: expected pid, ts, dur, and args with run and command, got {}", where,
+                  printable(got, 160));
+}
+
+/// Returns at least one event.
+Result<std::vector<TraceEvent>> eventsOf(const std::string &name, const JsonArray &array) {
+  std::vector<TraceEvent> events;
+  for (size_t i = 0; i < array.size(); ++i)
+    if (const JsonObject *event = array[i].getAsObject())
+      if (valueOr(event->getString("ph"), "") == "X")
+        events.push_back(BRAID_TRY(eventOf(fmt::format("{}: traceEvents[{}]", name, i), *event)));
+  if (events.empty())
+    return badInput("{}: expected at least one command that ran", name);
+  return events;
+}
+
+Result<PrintedProgram> programOf(const std::string &name, const JsonObject &root) {
+  const JsonObject *found = root.getObject("otherData");
+  const JsonObject other = found ? *found : JsonObject();
+  const std::string text = valueOr(other.getString("program"), "").str();
+  if (text.empty())
+    return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
+                    "writes it",
+                    name);
+  const bool sendsMessages = valueOr(other.getString("transport"), "") == "messages";
+  return readAgain(name + ": otherData.program", text,
+                   sendsMessages ? Transport::Messages : Transport::PeerMemory);
+}
+
+Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &spans) {
+  if (event.rank >= spans.size())
+    return badInput("{}: expected commands of ranks below {}, got rank {}", event.where,
+                    spans.size(), event.rank);
+  std::vector<Span> &commands = spans[event.rank];
+  if (event.command >= commands.size())
+    return badInput("{}: expected commands of {} below {}, got {}", event.where, program.title,
+                    commands.size(), event.command);
+  Span &span = commands[event.command];
+  if (!std::isnan(span.begin))
+    return badInput("{}: expected each command once a run, got command {} of rank {} in run {} "
+                    "again",
+                    event.where, event.command, event.rank, event.run);
+  span = {event.begin, event.begin + event.took};
+  return Status::ok();
 }
 
 /// Describes the first line in which two programs differ, or their different numbers of commands.
@@ -89,68 +105,36 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
          "program that spells out transfers";
 }
 
-/// Compares the first two timings: the whole run, then the lines with the largest differences.
-std::vector<std::string> differencesOf(const Page &page) {
-  const Timing &mine = page.timings[0], &its = page.timings[1];
-  const std::vector<double> first = timesOfLines(page, mine), second = timesOfLines(page, its);
-  std::vector<size_t> order(first.size());
-  for (size_t line = 0; line < order.size(); ++line)
-    order[line] = line;
-  llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return std::abs(first[a] - second[a]) > std::abs(first[b] - second[b]);
-  });
-  std::vector<std::string> found = {fmt::format("The run took {} {} and {} {}.",
-                                                timeText(mine.total, page.unit), mine.name,
-                                                timeText(its.total, page.unit), its.name)};
-  for (size_t i = 0; i < order.size() && i < 3; ++i)
-    if (const size_t line = order[i]; line > 0 && first[line] + second[line] > 0)
-      found.push_back(fmt::format("On line {}, a rank spends {} {} and {} {}: {}", line,
-                                  timeText(first[line], page.unit), mine.name,
-                                  timeText(second[line], page.unit), its.name,
-                                  llvm::StringRef(page.text[line - 1]).trim().str()));
-  return found;
-}
-
-/// Shifts the times so that the run begins at 0.
-void moveToZero(std::vector<std::vector<Span>> &spans) {
-  double first = std::numeric_limits<double>::infinity();
-  for (const auto &rank : spans)
-    for (const Span &span : rank)
-      if (!std::isnan(span.begin))
-        first = std::min(first, span.begin);
-  for (auto &rank : spans)
-    for (Span &span : rank) {
-      span.begin -= first;
-      span.end -= first;
-    }
-}
-
 } // namespace
 
-Result<TraceFile> readTrace(const std::string &name, const std::string &text) {
-  const TraceText trace = BRAID_TRY(parseTrace(name, text));
-  TraceFile file;
-  file.program =
-      BRAID_TRY(readAgain(name + ": otherData.program", trace.program,
-                          trace.sendsMessages ? Transport::Messages : Transport::PeerMemory));
-  EventReader reader(name, file);
-  for (const TraceEvent &event : trace.events)
-    BRAID_TRY(reader.add(event));
-  return file;
-}
-
-Result<Page> measuredPage(const TraceFile &trace, std::optional<uint32_t> run) {
-  const uint32_t chosen = run.value_or(trace.runs.rbegin()->first);
-  const auto found = trace.runs.find(chosen);
-  if (found == trace.runs.end())
-    return badInput("--run: expected a run from {} to {}, got {}", trace.runs.begin()->first,
-                    trace.runs.rbegin()->first, chosen);
-  Page page = pageOf(trace.program, trace.program.plans);
-  Timing timing{.name = "measured", .gap = "idle", .spans = found->second};
-  moveToZero(timing.spans);
+Result<Page> measuredPage(const std::string &name, const std::string &text) {
+  const Result<JsonValue> root = parseJson(text);
+  if (!root)
+    return badInput("{}:{}, as 'braid run --trace' writes it", name, root.status().message());
+  const JsonObject *found = root->getAsObject();
+  const JsonObject object = found ? *found : JsonObject();
+  const JsonArray *array = object.getArray("traceEvents");
+  if (!array)
+    return badInput("{}: expected traceEvents", name);
+  const PrintedProgram program = BRAID_TRY(programOf(name, object));
+  std::vector<TraceEvent> events = BRAID_TRY(eventsOf(name, *array));
+  uint32_t last = 0;
+  for (const TraceEvent &event : events)
+    last = std::max(last, event.run);
+  llvm::erase_if(events, [&](const TraceEvent &event) { return event.run != last; });
+  const double start = std::min_element(events.begin(), events.end(), [](auto &a, auto &b) {
+                         return a.begin < b.begin;
+                       })->begin;
+  Timing timing{.name = "measured", .gap = "idle"};
+  for (const Plan &plan : program.plans)
+    timing.spans.emplace_back(plan.commands.size());
+  for (TraceEvent &event : events) {
+    event.begin -= start;
+    BRAID_TRY(addEvent(program, event, timing.spans));
+  }
+  Page page = pageOf(program, program.plans);
   findCriticalPath(page, timing);
-  page.subtitle = fmt::format("measured on {} ranks: run {} of {}", page.ranks.size(), chosen,
-                              trace.runs.rbegin()->first);
+  page.subtitle = fmt::format("measured on {} ranks: run {}", page.ranks.size(), last);
   page.findings.push_back(
       fmt::format("The run took {}; {}.", timeText(timing.total, page.unit),
                   timing.critical.empty() ? "nothing took time" : whatLimits(timing, page.unit)));
@@ -168,9 +152,12 @@ Result<Page> layOver(const Page &measured, Page predicted) {
   if (!areAlike)
     return badInput("expected the trace of this program: {}", differenceOf(measured, predicted));
   Page page = std::move(predicted);
-  page.timings.insert(page.timings.begin(), measured.timings.front());
+  const Timing &run = measured.timings.front(), &prediction = page.timings.front();
   page.subtitle = measured.subtitle + ", above; " + page.subtitle + ", below";
-  page.findings = differencesOf(page);
+  page.findings = {fmt::format("The run took {} measured and {} predicted.",
+                               timeText(run.total, page.unit),
+                               timeText(prediction.total, page.unit))};
+  page.timings.insert(page.timings.begin(), run);
   return page;
 }
 

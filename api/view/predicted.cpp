@@ -1,8 +1,7 @@
 //===- api/view/predicted.cpp - pages about predictions ---------------------------------------===//
 
-#include "api/view/predicted.h"
-
 #include "api/view/critical_path.h"
+#include "api/view/pages.h"
 #include "ir/failure.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 //===- api/view/recorded.cpp - pages about the records of a failed job ------------------------===//
 
-#include "api/view/recorded.h"
-
+#include "api/view/pages.h"
 #include "ir/counted.h"
 #include "runtime/job/explain.h"
 
@@ -25,12 +24,9 @@ Page recordedPage(const FlightRecords &records) {
                     cause.rank < 0 ? "" : fmt::format(", of rank {}", cause.rank), cause.text));
   for (size_t rank = 0; rank < records.ranks.size(); ++rank) {
     const RankRecord &record = records.ranks[rank];
-    page.ranks.push_back({static_cast<int64_t>(rank), {}, {}});
-    page.timings.front().spans.emplace_back();
     page.text.push_back(fmt::format(
         "{:>13}  {}", fmt::format("{}/{}", record.completed, record.issued), record.doing));
-    const Mark mark{.command = {},
-                    .text =
+    const Mark mark{.text =
                         "R" + record.doing.substr(std::min<size_t>(1, record.doing.size())) + ".",
                     .line = static_cast<uint32_t>(rank + 1)};
     const bool isCause = records.cause.code != 0 && records.cause.rank == int64_t(rank);

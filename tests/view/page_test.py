@@ -190,8 +190,8 @@ class InBrowser(unittest.TestCase):
         self.assertIn("set %mine, %own", seen[0], "of the rank that failed first")
 
     def test_marks_without_a_command_show_their_line(self):
-        page = braid("check", ROOT / "tests" / "checker" / "collective_root.braid", "--backend",
-                     "nccl", "--emit", "html", expected=3)
+        page = braid("view", ROOT / "tests" / "checker" / "collective_root.braid", "--transport",
+                     "messages", "--check")
         seen = self.drive(page, """
   see(document.querySelector('#text .chosen').textContent.trim());
   press('Escape'); await frame();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/simulate/machines.h"
-#include "api/view/predicted.h"
+#include "api/view/pages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-#include "api/view/recorded.h"
-
+#include "api/view/pages.h"
 #include "tests/runtime/fake_job.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,6 @@
 #include "tests/view/pages.h"
 
 #include "api/compile/check.h"
-#include "api/view/counterexample.h"
 
 #include <gmock/gmock.h>
 

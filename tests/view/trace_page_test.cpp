@@ -1,6 +1,5 @@
 #include "tests/view/pages.h"
 
-#include "api/view/measured.h"
 #include "runtime/execute/trace.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -12,7 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::StartsWith;
 
 /// A trace in which every command takes so long, one behind the other on each rank; run r takes r
 /// times as long.
@@ -39,45 +37,32 @@ std::string traceOf(const PrintedProgram &program, int64_t ns, uint32_t runs) {
   return text;
 }
 
-TEST(TracePage, ShowsTheRunThatIsAsked) {
+TEST(TracePage, ShowsTheLastRun) {
   const PrintedProgram program = test::printed(test::kGather, 3);
-  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 1000, 2));
-  ASSERT_TRUE(trace.isOk()) << trace.status().message();
-  const auto count = static_cast<double>(program.plans[0].commands.size());
-  Result<Page> last = measuredPage(*trace, std::nullopt), first = measuredPage(*trace, 1);
-  ASSERT_TRUE(last.isOk() && first.isOk());
-  EXPECT_EQ(last->timings[0].total, 2 * count);
-  EXPECT_EQ(first->timings[0].total, count);
-  EXPECT_EQ(last->timings[0].spans[1][3].begin, 6) << "from the run's beginning";
-  const Result<Page> none = measuredPage(*trace, 3);
-  ASSERT_FALSE(none.isOk());
-  EXPECT_EQ(none.status().message(), "--run: expected a run from 1 to 2, got 3");
+  const Result<Page> page = measuredPage("run.json", traceOf(program, 1000, 2));
+  ASSERT_TRUE(page.isOk()) << page.status().message();
+  EXPECT_EQ(page->timings[0].total, 2 * static_cast<double>(program.plans[0].commands.size()));
+  EXPECT_EQ(page->timings[0].spans[1][3].begin, 6) << "from the run's beginning";
 }
 
 TEST(TracePage, LiesOverThePrediction) {
   const PrintedProgram program = test::printed(test::kGather, 3);
-  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 1000, 1));
-  ASSERT_TRUE(trace.isOk()) << trace.status().message();
-  const Result<Page> measured = measuredPage(*trace, std::nullopt);
-  ASSERT_TRUE(measured.isOk());
+  const Result<Page> measured = measuredPage("run.json", traceOf(program, 1000, 1));
+  ASSERT_TRUE(measured.isOk()) << measured.status().message();
   const Result<Page> both = layOver(*measured, test::predicted(program));
   ASSERT_TRUE(both.isOk()) << both.status().message();
   ASSERT_EQ(both->timings.size(), 2u);
   EXPECT_EQ(both->timings[0].name, "measured");
-  EXPECT_THAT(both->findings[0], StartsWith("The run took "));
-  EXPECT_THAT(both->findings[1], StartsWith("On line "));
   const Result<Page> other = layOver(*measured, test::predicted(test::printed(test::kGather, 4)));
   ASSERT_FALSE(other.isOk());
   EXPECT_THAT(other.status().message(),
               HasSubstr("expected the trace of this program: 'program @gather_pairwise"));
 }
 
-TEST(TracePage, ComparesNothingWithARunThatTookNoTime) {
+TEST(TracePage, ComparesARunThatTookNoTime) {
   const PrintedProgram program = test::printed(test::kGather, 2);
-  Result<TraceFile> trace = readTrace("run.json", traceOf(program, 0, 1));
-  ASSERT_TRUE(trace.isOk()) << trace.status().message();
-  const Result<Page> measured = measuredPage(*trace, std::nullopt);
-  ASSERT_TRUE(measured.isOk());
+  const Result<Page> measured = measuredPage("run.json", traceOf(program, 0, 1));
+  ASSERT_TRUE(measured.isOk()) << measured.status().message();
   const Result<Page> both = layOver(*measured, test::predicted(program));
   ASSERT_TRUE(both.isOk()) << both.status().message();
   EXPECT_THAT(both->findings[0], MatchesRegex("The run took 0.0 µs measured and .* predicted."));
@@ -87,10 +72,8 @@ TEST(TracePage, ComparesNothingWithARunThatTookNoTime) {
 TEST(TracePage, ShowsNothingThatATerminalObeys) {
   std::string text = traceOf(test::printed(test::kGather, 2), 1000, 1);
   text.insert(text.find("\\n", text.find("\"program\":")), "//\\u001b[2J");
-  Result<TraceFile> trace = readTrace("run.json", text);
-  ASSERT_TRUE(trace.isOk()) << trace.status().message();
-  const Result<Page> measured = measuredPage(*trace, std::nullopt);
-  ASSERT_TRUE(measured.isOk());
+  const Result<Page> measured = measuredPage("run.json", text);
+  ASSERT_TRUE(measured.isOk()) << measured.status().message();
   const Result<Page> both = layOver(*measured, test::predicted(test::printed(test::kGather, 2)));
   ASSERT_FALSE(both.isOk());
   EXPECT_THAT(both.status().message(), HasSubstr("//\\x1b[2J'"));
@@ -124,7 +107,7 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
        "]: expected each command once a run, got command 0 of rank 0 in run 1 again"},
   };
   for (const auto &[text, expected] : cases) {
-    const Result<TraceFile> read = readTrace("run.json", text);
+    const Result<Page> read = measuredPage("run.json", text);
     ASSERT_FALSE(read.isOk()) << text;
     EXPECT_EQ(read.status().code(), StatusCode::BadInput);
     EXPECT_THAT(read.status().message(), HasSubstr(expected));
