@@ -36,7 +36,7 @@ bool isRunnable(const QueuedCommand &command) {
 }
 
 HardwareQueue::~HardwareQueue() {
-  stop();
+  stop(kNoLimit);
   while (commands_.front()) // dropped commands
     finishFront();
 }
@@ -45,12 +45,7 @@ Status HardwareQueue::start() {
   return startThread(worker_, "a stream", [this] { work(); });
 }
 
-void HardwareQueue::stop() {
-  constexpr std::chrono::hours kNoLimit(24 * 365 * 100);
-  stopWithin(kNoLimit);
-}
-
-bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
+bool HardwareQueue::stop(std::chrono::milliseconds patience) {
   if (!worker_.joinable())
     return true;
   QueuedCommand command{};
@@ -74,8 +69,7 @@ bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
 void HardwareQueue::issue(const QueuedCommand &command) {
   if (group_.isAborted())
     return release(command);
-  if (options_.observer)
-    options_.observer->issued(options_.number, command);
+  options_.recorder.issued(options_.number, command);
   if (commands_.push(command))
     return;
   release(command);
@@ -123,7 +117,7 @@ void HardwareQueue::work() {
       break;
     int64_t begin = command->isTraced ? nowNs() : 0;
     if (!group_.isAborted())
-      runGuarded(*command);
+      guard(*command, [&] { runRecorded(*command); });
     if (command->isTraced)
       keepSpan(*command, begin, nowNs());
     finishFront();
@@ -140,7 +134,7 @@ void HardwareQueue::step(int64_t &clock) {
     guard(*command, [&] { isWhole = advance(*command) && lastAdvance_ == Advance::IsOver; });
   if (!isWhole)
     return;
-  runGuarded(*command);
+  guard(*command, [&] { runRecorded(*command); });
   if (command->isTraced) {
     clock = std::max(nowNs(), begin + 1);
     keepSpan(*command, begin, clock);
@@ -163,15 +157,6 @@ void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_
   }
 }
 
-void HardwareQueue::runGuarded(const QueuedCommand &command) {
-  guard(command, [&] {
-    if (options_.observer)
-      runObserved(command);
-    else
-      run(command);
-  });
-}
-
 void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void()> body) {
   try {
     body();
@@ -183,12 +168,12 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
   }
 }
 
-void HardwareQueue::runObserved(const QueuedCommand &command) {
-  const bool isWanted = options_.observer->begin(options_.number, command);
-  // The observer may have taken long, and an aborted run must not signal peers.
+void HardwareQueue::runRecorded(const QueuedCommand &command) {
+  const bool isWanted = options_.recorder.begin(options_.number, command);
+  // An observer may have taken long, and an aborted run must not signal peers.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
-  options_.observer->end(options_.number, command);
+  options_.recorder.end(options_.number, command);
 }
 
 /// Returns false for a wait that an abort ended.
@@ -230,8 +215,7 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   block(flag.address, flag.scope);
   // An abort wakes all sleepers, but may miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
-    if (options_.observer)
-      options_.observer->waiting(options_.number, command, seen);
+    options_.recorder.waiting(options_.number, command, seen);
     futexWait(flag.address, seen, kWaitSlice, flag.scope);
     seen = counter.load(std::memory_order_acquire);
   }
@@ -252,8 +236,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
     return false;
   }
   lastAdvance_ = *advance;
-  if (lastAdvance_ == Advance::Moved && options_.observer)
-    options_.observer->moved(options_.number, command);
+  if (lastAdvance_ == Advance::Moved)
+    options_.recorder.moved();
   return true;
 }
 
@@ -269,8 +253,7 @@ bool HardwareQueue::exchange(const QueuedCommand &command) {
     if (lastAdvance_ == Advance::Moved)
       continue;
     block(operation.sleepsOn(), FutexScope::Processes);
-    if (options_.observer)
-      options_.observer->waiting(options_.number, command, 0);
+    options_.recorder.waiting(options_.number, command, 0);
     operation.sleep(kWaitSlice);
   }
   unblock();
