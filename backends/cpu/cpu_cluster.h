@@ -26,7 +26,6 @@ private:
   Status start();
   void startScheduler(Picker picker);
   void showWaits();
-  void wakeWorkers();
 
   JobMemory memory_;
   InProcessGroup group_;
