@@ -175,12 +175,7 @@ void Job::abort(const Status &cause) {
 
 bool Job::isStuck() const { return state_->cluster && state_->cluster->isStuck(); }
 
-JobUsage Job::usage() const {
-  JobUsage usage = state_->usage;
-  for (int64_t i = 0; state_->cluster && i < hosted(); ++i)
-    usage.held += state_->cluster->device(firstRank() + i).heldBytes();
-  return usage;
-}
+JobUsage Job::usage() const { return state_->usage(); }
 
 Status Job::giveBack() {
   BRAID_TRY(state_->expectOpen());

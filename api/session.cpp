@@ -186,11 +186,10 @@ Status Session::capture(std::span<const RankTensors> ranks) {
 Status Session::Impl::checkAddresses(std::span<void *const> addresses) {
   const auto inputs = program.inputs(), outputs = program.outputs();
   for (size_t i = 0; i < addresses.size(); ++i) {
-    const bool isInput = i < inputs.size();
-    const TensorSpec &spec = isInput ? inputs[i] : outputs[i - inputs.size()];
-    const Tensor tensor(addresses[i], spec);
-    BRAID_TRY(checkTensor(isInput ? "input" : "output", isInput ? i : i - inputs.size(), spec,
-                          tensor, device(0)));
+    const bool isOutput = i >= inputs.size();
+    const size_t number = isOutput ? i - inputs.size() : i;
+    const TensorSpec &spec = isOutput ? outputs[number] : inputs[number];
+    BRAID_TRY(checkTensor(isOutput, number, spec, Tensor(addresses[i], spec), device(0)));
   }
   return Status::ok();
 }

@@ -27,94 +27,88 @@ std::string differenceOf(const TensorSpec &spec, const Tensor &tensor) {
   return "";
 }
 
-/// A tensor with its name in messages.
-struct Named {
-  const char *kind;
+/// A tensor of a call.
+struct Argument {
+  bool isOutput;
   size_t number;
   const TensorSpec &spec;
   const Tensor &tensor;
+  int64_t rank = 0;
 
-  std::string what() const { return fmt::format("{} {} (%{})", kind, number, spec.name); }
-  int64_t bytes() const { return *byteCount(spec.dtype, spec.shape); }
+  std::string what() const {
+    return fmt::format("{} {} (%{})", isOutput ? "output" : "input", number, spec.name);
+  }
   uintptr_t begin() const { return reinterpret_cast<uintptr_t>(tensor.data); }
+  uintptr_t end() const {
+    return begin() + static_cast<uintptr_t>(*byteCount(spec.dtype, spec.shape));
+  }
+  bool isEmpty() const { return begin() == end(); }
 };
 
-Status checkNamed(const Named &each, Device &device) {
-  const auto &[kind, number, spec, tensor] = each;
+Status check(const Argument &argument, Device &device) {
+  const TensorSpec &spec = argument.spec;
+  const Tensor &tensor = argument.tensor;
   if (std::string wanted = differenceOf(spec, tensor); !wanted.empty())
-    return badInput("{}: expected {}, because it is {}; got {}", each.what(), wanted,
+    return badInput("{}: expected {}, because it is {}; got {}", argument.what(), wanted,
                     typeText(spec.dtype, spec.shape), typeText(tensor.dtype, tensor.shape));
-  if (each.bytes() == 0)
+  if (argument.isEmpty())
     return Status::ok();
   if (!tensor.data)
-    return badInput("{}: expected {}, got null", each.what(), typeText(spec.dtype, spec.shape));
-  if (each.begin() % static_cast<uintptr_t>(sizeOf(spec.dtype)) != 0)
-    return badInput("{}: expected an address that is a multiple of {} bytes, got {}", each.what(),
-                    sizeOf(spec.dtype), tensor.data);
-  const Status status = device.checkAddress(tensor.data);
-  return status.isOk() ? status : status.annotated(each.what());
+    return badInput("{}: expected {}, got null", argument.what(), typeText(spec.dtype, spec.shape));
+  if (argument.begin() % static_cast<uintptr_t>(sizeOf(spec.dtype)) != 0)
+    return badInput("{}: expected an address that is a multiple of {} bytes, got {}",
+                    argument.what(), sizeOf(spec.dtype), tensor.data);
+  return device.checkAddress(tensor.data).annotated(argument.what());
 }
 
-/// The memory of a non-empty tensor.
-struct Used {
-  Named tensor;
-  int64_t rank;
-  bool isOutput;
-  uintptr_t begin, end;
-};
-
-Status checkKind(const char *kind, bool areOutputs, std::span<const TensorSpec> specs,
-                 std::span<const Tensor> tensors, const GivenTensors &given,
-                 std::vector<Used> &used) {
+/// Checks the inputs or the outputs of a rank, and adds them to `all`.
+Status add(bool areOutputs, std::span<const TensorSpec> specs, const GivenTensors &given,
+           std::vector<Argument> &all) {
+  const std::span<const Tensor> tensors = areOutputs ? given.outputs : given.inputs;
   if (specs.size() != tensors.size())
-    return badInput("expected {} {}{}, got {}", specs.size(), kind, specs.size() == 1 ? "" : "s",
-                    tensors.size());
+    return badInput("expected {} {}{}, got {}", specs.size(), areOutputs ? "output" : "input",
+                    specs.size() == 1 ? "" : "s", tensors.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const Named named{kind, i, specs[i], tensors[i]};
-    BRAID_TRY(checkNamed(named, *given.device));
-    const auto bytes = static_cast<uintptr_t>(named.bytes());
-    if (bytes > 0)
-      used.push_back({named, given.rank, areOutputs, named.begin(), named.begin() + bytes});
+    all.push_back({areOutputs, i, specs[i], tensors[i], given.rank});
+    BRAID_TRY(check(all.back(), *given.device));
   }
   return Status::ok();
 }
 
 /// Compares each output with every tensor: for a few ranks, sorting would take longer.
-std::pair<const Used *, const Used *> findOverlap(llvm::ArrayRef<Used> all) {
-  for (const Used &output : all)
-    for (const Used &other : all)
-      if (output.isOutput && &other != &output && output.begin < other.end &&
-          other.begin < output.end)
+std::pair<const Argument *, const Argument *> findOverlap(llvm::ArrayRef<Argument> all) {
+  for (const Argument &output : all)
+    for (const Argument &other : all)
+      if (output.isOutput && &other != &output && !output.isEmpty() && !other.isEmpty() &&
+          output.begin() < other.end() && other.begin() < output.end())
         return {&output, &other};
   return {};
 }
 
 } // namespace
 
-Status checkTensor(const char *kind, size_t number, const TensorSpec &spec, const Tensor &tensor,
+Status checkTensor(bool isOutput, size_t number, const TensorSpec &spec, const Tensor &tensor,
                    Device &device) {
-  return checkNamed({kind, number, spec, tensor}, device);
+  return check({isOutput, number, spec, tensor}, device);
 }
 
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
                     llvm::ArrayRef<GivenTensors> ranks) {
   auto atRank = [&](int64_t rank, const Status &status) {
-    return status.isOk() || ranks.size() == 1 ? status
-                                              : status.annotated(fmt::format("rank {}", rank));
+    return ranks.size() == 1 ? status : status.annotated(fmt::format("rank {}", rank));
   };
-  std::vector<Used> used;
-  for (const GivenTensors &given : ranks) {
-    BRAID_TRY(atRank(given.rank, checkKind("input", false, inputSpecs, given.inputs, given, used)));
-    BRAID_TRY(
-        atRank(given.rank, checkKind("output", true, outputSpecs, given.outputs, given, used)));
-  }
-  const auto [output, other] = findOverlap(used);
+  std::vector<Argument> all;
+  for (const GivenTensors &given : ranks)
+    for (bool areOutputs : {false, true})
+      BRAID_TRY(
+          atRank(given.rank, add(areOutputs, areOutputs ? outputSpecs : inputSpecs, given, all)));
+  const auto [output, other] = findOverlap(all);
   if (!output)
     return Status::ok();
   const std::string whose =
       other->rank == output->rank ? "" : fmt::format(" of rank {}", other->rank);
   return atRank(output->rank, badInput("{}: expected memory of its own, got some of {}{}",
-                                       output->tensor.what(), other->tensor.what(), whose));
+                                       output->what(), other->what(), whose));
 }
 
 } // namespace braid

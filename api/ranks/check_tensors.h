@@ -19,8 +19,8 @@ struct GivenTensors {
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
                     llvm::ArrayRef<GivenTensors> ranks);
 
-/// Checks a single tensor. Messages call it by `kind`, "input" or "output", and `number`.
-Status checkTensor(const char *kind, size_t number, const TensorSpec &spec, const Tensor &tensor,
+/// Checks a single tensor, which messages call "input NUMBER" or "output NUMBER".
+Status checkTensor(bool isOutput, size_t number, const TensorSpec &spec, const Tensor &tensor,
                    Device &device);
 
 } // namespace braid

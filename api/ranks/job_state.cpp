@@ -142,11 +142,12 @@ int64_t bytesOf(const Plan &plan) {
 
 /// Returns the same result on all ranks, since all ranks create equal sessions.
 Status JobState::checkBound(int64_t bytes, const std::string &program) const {
-  if (mostBytes == 0 || usage.most + bytes <= mostBytes)
+  const int64_t most = usage().most;
+  if (mostBytes == 0 || most + bytes <= mostBytes)
     return Status::ok();
   return unsupported("@{} takes {} bytes on a rank, where sessions hold {} already: expected "
                      "{} at most, as JobOptions::mostBytes says",
-                     program, bytes, usage.most, mostBytes);
+                     program, bytes, most, mostBytes);
 }
 
 void JobState::showPlans() {
@@ -178,9 +179,6 @@ Sessions::iterator JobState::add(std::vector<Plan> plans) {
     session.most = std::max(session.most, bytesOf(plan));
   }
   nextCommand = numberCommands(session.plans, nextCommand);
-  usage.sessions += 1;
-  usage.bytes += session.bytes;
-  usage.most += session.most;
   const auto added = sessions.emplace(nextSession++, std::move(session)).first;
   showPlans(added->second.plans);
   return added;
@@ -189,10 +187,6 @@ Sessions::iterator JobState::add(std::vector<Plan> plans) {
 void JobState::end(Sessions::iterator session) {
   auto &[number, own] = *session;
   own.prepared.clear();
-  usage.sessions -= 1;
-  usage.bytes -= own.bytes;
-  usage.most -= own.most;
-  usage.inGraphs -= own.isInGraph ? own.most : 0;
   captured.erase(number);
   ended.insert(sessions.extract(session));
 }
@@ -247,41 +241,37 @@ Status JobState::settle(SessionPlans *newest) {
   ended.clear();
   const std::vector<std::string> all =
       BRAID_TRY(gather([&](int64_t number) { return describeHeld(number, newest); }));
-  std::set<uint64_t> inGraphsNow;
+  std::set<uint64_t> inGraphs;
   int64_t planBytesHere = 0, mostPlanBytes = 0;
-  usage.mostHeld = 0;
+  mostHeld = 0;
   for (size_t number = 0; number < all.size(); ++number) {
     std::istringstream text(all[number]);
     int64_t held = 0, planBytes = 0;
     text >> held >> planBytes;
-    usage.mostHeld = std::max(usage.mostHeld, held);
+    mostHeld = std::max(mostHeld, held);
     mostPlanBytes = std::max(mostPlanBytes, planBytes);
     planBytesHere += cluster->hosts(static_cast<int64_t>(number)) ? planBytes : 0;
-    inGraphsNow.insert(std::istream_iterator<uint64_t>(text), {});
+    inGraphs.insert(std::istream_iterator<uint64_t>(text), {});
   }
   if (newest) {
     newest->bytes += planBytesHere;
-    usage.bytes += planBytesHere;
     newest->most += mostPlanBytes;
-    usage.most += mostPlanBytes;
   }
-  noteInGraphs(inGraphsNow);
+  for (auto &[number, session] : sessions)
+    session.isInGraph = inGraphs.count(number) > 0;
   return Status::ok();
 }
 
-/// Sets SessionPlans::isInGraph for the sessions in `held`, and resets it for the others.
-void JobState::noteInGraphs(const std::set<uint64_t> &held) {
-  auto note = [&](uint64_t number, bool isInGraph) {
-    const auto found = sessions.find(number); // not found if the session has ended
-    if (found == sessions.end() || found->second.isInGraph == isInGraph)
-      return;
-    found->second.isInGraph = isInGraph;
-    usage.inGraphs += isInGraph ? found->second.most : -found->second.most;
-  };
-  for (uint64_t number : std::exchange(inGraphs, {held.begin(), held.end()}))
-    note(number, held.count(number) > 0);
-  for (uint64_t number : inGraphs)
-    note(number, true);
+JobUsage JobState::usage() const {
+  JobUsage usage{.sessions = static_cast<int64_t>(sessions.size()), .mostHeld = mostHeld};
+  for (const auto &[number, session] : sessions) {
+    usage.bytes += session.bytes;
+    usage.most += session.most;
+    usage.inGraphs += session.isInGraph ? session.most : 0;
+  }
+  for (int64_t i = 0; cluster && i < cluster->hosted(); ++i)
+    usage.held += cluster->device(cluster->firstHosted() + i).heldBytes();
+  return usage;
 }
 
 //===- Closing --------------------------------------------------------------------------------===//

@@ -63,9 +63,8 @@ struct JobState {
   std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;                 ///< ended sessions whose issued runs may not have ended
-  JobUsage usage;                 ///< the usage of `sessions`, without `held`
+  int64_t mostHeld = 0;           ///< see JobUsage
   std::set<uint64_t> captured;    ///< sessions with runs in a caller's graph, on this rank
-  std::vector<uint64_t> inGraphs; ///< sessions whose isInGraph is set
   uint64_t nextSession = 0;
   uint32_t nextCommand = 0; ///< see Plan::firstCommand
   int64_t marks = 0;
@@ -107,6 +106,7 @@ struct JobState {
   /// Returns the texts of all ranks, in their order. `textOf` returns the text of a rank in this
   /// process, and is called by one thread for each of these. Collective.
   Result<std::vector<std::string>> gather(llvm::function_ref<std::string(int64_t number)> textOf);
+  JobUsage usage() const;
   /// Records that each rank in this process makes this call next.
   void note(JobCall call, uint32_t program = kNoCommand);
   /// Releases the resources of ended sessions. All ranks have met, possibly to prepare `newest`,
@@ -123,7 +123,6 @@ private:
   Status prepareRanks(SessionPlans &session, TransferMode mode, UnknownGemms unknown);
   void showPlans(llvm::ArrayRef<Plan> plans);
   std::string describeHeld(int64_t number, const SessionPlans *newest) const;
-  void noteInGraphs(const std::set<uint64_t> &held);
   std::string whatIsHeld(int64_t number) const;
 };
 
