@@ -297,7 +297,7 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// The teams of the collectives that stay whole, even those without this rank: equal on all ranks.
+  /// The teams of the collectives that stay whole, with or without this rank. Equal on all ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order

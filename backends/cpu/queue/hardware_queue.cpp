@@ -12,8 +12,8 @@ namespace braid {
 
 namespace {
 
-// Sleepers check again after one of these times, because a wake-up may be lost, and because an abort
-// wakes nobody.
+// Sleepers check again after one of these times, because a wake-up may be lost, and an abort wakes
+// nobody.
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(20);
 
