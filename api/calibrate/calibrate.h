@@ -8,7 +8,7 @@
 //                     neighbour: transfers without the copies of their Plan
 //   pull, push        the same turns with a copy in each, small and large
 //   message           the same turns by messages, small and large
-//   GEMM              a few in sequence, and the same GEMMs on two streams, for their utilisation
+//   GEMM              a few in sequence
 //
 // The costs of messages between hosts are not measured; those of CostModel are used.
 //

@@ -34,15 +34,6 @@ std::string transfer(const Mesh &mesh, Protocol protocol, int number) {
   return protocol == Protocol::Get ? send + receive : receive + send;
 }
 
-std::string gemmsHead(const Mesh &mesh, const PlanMatmul &shape, int count) {
-  const std::string b = shape.transposeB ? fmt::format("{}, {}", shape.n, shape.k)
-                                         : fmt::format("{}, {}", shape.k, shape.n);
-  return fmt::format("program @gemms mesh {0} (%A: {1}[{2}, {3}, {5}], %B: {1}[{6}]) ->\n"
-                     "    (%C: {7}[{2}, {3}, {4}]) {{\n  %main = get_current_stream\n",
-                     textOf(mesh), name(shape.dtype).str(), count, shape.m, shape.n, shape.k, b,
-                     name(shape.resultType()).str());
-}
-
 } // namespace
 
 Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) {
@@ -82,22 +73,17 @@ std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, in
   return text + "  set_current_stream %main\n  synchronize stream(1)\n}\n";
 }
 
-std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams) {
-  std::string text = gemmsHead(mesh, shape, count);
-  for (int s = 1; s < streams; ++s)
-    text += fmt::format("  set_current_stream stream({})\n  synchronize %main\n", s);
-  for (int i = 0; i < count; ++i) {
-    if (streams > 1)
-      text += i % streams == 0 ? std::string("  set_current_stream %main\n")
-                               : fmt::format("  set_current_stream stream({})\n", i % streams);
+std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count) {
+  const std::string b = shape.transposeB ? fmt::format("{}, {}", shape.n, shape.k)
+                                         : fmt::format("{}, {}", shape.k, shape.n);
+  std::string text = fmt::format("program @gemms mesh {0} (%A: {1}[{2}, {3}, {5}],\n"
+                                 "    %B: {1}[{6}]) -> (%C: {7}[{2}, {3}, {4}]) {{\n",
+                                 textOf(mesh), name(shape.dtype).str(), count, shape.m, shape.n,
+                                 shape.k, b, name(shape.resultType()).str());
+  for (int i = 0; i < count; ++i)
     text += fmt::format("  %a{0} = select %A[{0}]\n  %c{0} = select %C[{0}]\n"
                         "  {1} %c{0}, %a{0}, %B\n",
                         i, shape.transposeB ? "linear" : "matmul");
-  }
-  if (streams > 1)
-    text += "  set_current_stream %main\n";
-  for (int s = 1; s < streams; ++s)
-    text += fmt::format("  synchronize stream({})\n", s);
   return text + "}\n";
 }
 

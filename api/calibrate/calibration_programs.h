@@ -23,8 +23,8 @@ std::string sums(const Mesh &mesh, int64_t bytes, int sums);
 /// Sends every rank's block to its neighbour `turns` times, each after the one before, on
 /// alternating streams, since the transfers of a schedule have separate streams.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
-/// `count` GEMMs of one shape, issued round-robin to `streams`.
-std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count, int streams);
+/// Makes `count` GEMMs of one shape.
+std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count);
 
 /// Compiles `text` and makes the Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,

@@ -34,30 +34,18 @@ int chainOf(const PlanMatmul &shape) {
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;
 }
 
-Result<double> timeGemms(PlanTimer &timer, const PlanMatmul &shape, int count, int streams,
-                         const CalibrationOptions &options) {
-  const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
-      timer, fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k),
-      calibration::gemms(calibration::Mesh(timer), shape, count, streams),
-      {options.launchModes.back(), options.transferModes.front()}));
-  return times.front().us;
-}
-
-/// Measures a GEMM. A chain on one stream gives the time; the same GEMMs on two streams take less
-/// time by the utilisation that one GEMM leaves to another.
 Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, PlanTimer &timer,
                              const CalibrationOptions &options) {
-  constexpr double kLeastUtilisation = 0.5; // two streams hide no more
   const OperationCosts &costs =
       *model.find(options.launchModes.back(), options.transferModes.front());
   const int count = chainOf(shape);
-  const double one = BRAID_TRY(timeGemms(timer, shape, count, 1, options));
-  const double two = BRAID_TRY(timeGemms(timer, shape, count, 2, options));
-  const double begin = costs.runUs + costs.issueUs;
-  const double all = std::max(one - begin, kLeastUs);
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
+      timer, fmt::format("timing a GEMM of {} x {} x {}", shape.m, shape.n, shape.k),
+      calibration::gemms(calibration::Mesh(timer), shape, count),
+      {options.launchModes.back(), options.transferModes.front()}));
+  const double all = std::max(times.front().us - costs.runUs - costs.issueUs, kLeastUs);
   GemmCost gemm{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
   gemm.partial = shape.partial;
-  gemm.utilisation = std::clamp((two - begin) / all, kLeastUtilisation, 1.0);
   return gemm;
 }
 

@@ -23,26 +23,16 @@ void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
     *known = cost;
 }
 
-/// Returns the value at `x` of the line through (x0, y0) and (x1, y1).
-double onLine(double x0, double y0, double x1, double y1, double x) {
-  return y0 + (x - x0) / (x1 - x0) * (y1 - y0);
-}
-
 /// `column` has at least one entry. Its entries differ only in their rows and are sorted by them.
-GemmCost withRowsOf(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
+double usOfRows(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
   if (above == column.begin())
-    return **above;
-  GemmCost cost = **(above - 1);
-  if (above == column.end()) {
-    cost.us *= double(m) / double(cost.m);
-    return cost;
-  }
-  const GemmCost below = cost;
-  cost.us = onLine(double(below.m), below.us, double((*above)->m), (*above)->us, double(m));
-  cost.utilisation = onLine(double(below.m), below.utilisation, double((*above)->m),
-                            (*above)->utilisation, double(m));
-  return cost;
+    return (*above)->us;
+  const GemmCost &below = **(above - 1);
+  if (above == column.end())
+    return below.us * double(m) / double(below.m);
+  const double part = double(m - below.m) / double((*above)->m - below.m);
+  return below.us + part * ((*above)->us - below.us);
 }
 
 } // namespace
@@ -90,17 +80,16 @@ double CostModel::memoryUs(double bytes) const {
   return most > 0 ? bytes / 2 / most : 0;
 }
 
-Result<GemmCost> CostModel::gemmCost(const PlanMatmul &shape) const {
+Result<double> CostModel::gemmUs(const PlanMatmul &shape) const {
+  if (shape.m == 0)
+    return 0;
   PlanMatmul other = shape;
   other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
   std::vector<const GemmCost *> column = columnOf(shape);
   if (column.empty())
     column = columnOf(other);
-  GemmCost cost = column.empty() ? BRAID_TRY(nearest(shape)) : withRowsOf(column, shape.m);
-  cost.us += memoryUs(static_cast<double>(shape.addend.bytes));
-  if (shape.m == 0)
-    cost.us = 0;
-  return cost;
+  const double us = column.empty() ? BRAID_TRY(nearestUs(shape)) : usOfRows(column, shape.m);
+  return us + memoryUs(static_cast<double>(shape.addend.bytes));
 }
 
 /// Returns the entries with the shape's types, columns and depth, sorted by rows.
@@ -113,7 +102,7 @@ std::vector<const GemmCost *> CostModel::columnOf(const PlanMatmul &shape) const
   return column;
 }
 
-Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
+Result<double> CostModel::nearestUs(const PlanMatmul &shape) const {
   const double wanted = operationsOf(shape);
   auto distance = [&](const GemmCost &gemm) {
     return std::abs(std::log((operationsOf(gemm) + 1) / (wanted + 1)));
@@ -124,9 +113,7 @@ Result<GemmCost> CostModel::nearest(const PlanMatmul &shape) const {
       found = &gemm;
   if (!found)
     return unsupported("the cost model knows no GEMM of {}", name(shape.dtype).str());
-  GemmCost guess = *found;
-  guess.us *= wanted / operationsOf(*found);
-  return guess;
+  return found->us * wanted / operationsOf(*found);
 }
 
 // -- Parts of a run in isolation. --

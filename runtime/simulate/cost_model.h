@@ -62,9 +62,6 @@ struct GemmCost {
   bool transposeB = false;
   int64_t m = 0, n = 0, k = 0;
   double us = 0;
-  /// The fraction of the machine that it uses, in (0, 1]. Two concurrent GEMMs of utilisation 0.5
-  /// take no longer than one.
-  double utilisation = 1;
   /// The result's type if it differs from `dtype`, as in PlanMatmul.
   std::optional<DType> partial = {};
 
@@ -106,13 +103,13 @@ struct CostModel {
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 
-  /// Returns the time and utilisation of a GEMM, measured or estimated. Interpolates linearly in
-  /// the rows between entries with the same types, columns and depth, or else with another result
-  /// type. Below the smallest entry, returns its values; above the largest, scales the time with
-  /// the rows. Without such entries, uses the flop rate of the entry of this type that is nearest
-  /// in size. An addend costs the time to move its bytes, and a GEMM without rows costs nothing.
-  /// Returns Unsupported if no GEMM of this type was measured.
-  Result<GemmCost> gemmCost(const PlanMatmul &shape) const;
+  /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the rows between
+  /// entries with the same types, columns and depth, or else with another result type. Below the
+  /// smallest entry, returns its time; above the largest, scales the time with the rows. Without
+  /// such entries, uses the flop rate of the entry of this type that is nearest in size. An addend
+  /// costs the time to move its bytes, and a GEMM without rows costs nothing. Returns Unsupported
+  /// if no GEMM of this type was measured.
+  Result<double> gemmUs(const PlanMatmul &shape) const;
 
   /// Encodes the model as JSON that decode() reads back exactly.
   std::string encode() const;
@@ -122,7 +119,7 @@ struct CostModel {
 private:
   double memoryUs(double bytes) const;
   std::vector<const GemmCost *> columnOf(const PlanMatmul &shape) const;
-  Result<GemmCost> nearest(const PlanMatmul &shape) const;
+  Result<double> nearestUs(const PlanMatmul &shape) const;
 };
 
 /// Returns the model with GEMMs that take no time, or with only GEMMs taking time.

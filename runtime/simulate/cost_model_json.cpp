@@ -61,7 +61,6 @@ template <class Io> void describe(Io &io, GemmCost &gemm) {
   io.integer("n", gemm.n);
   io.integer("k", gemm.k);
   io.number("us", gemm.us);
-  io.number("utilisation", gemm.utilisation, 1e-3, 1);
 }
 
 template <class Io> void describe(Io &io, NetworkCost &cost) {

@@ -16,20 +16,18 @@ void Flows::share() {
   std::stable_sort(flows_.begin() + static_cast<std::ptrdiff_t>(ordered_), flows_.end(),
                    [](const Flow &a, const Flow &b) { return a.lane < b.lane; });
   ordered_ = flows_.size();
-  shareMachines();
+  assignMachines();
   shareResources();
 }
 
-/// Sets the rates to the fractions of what flows need that they get.
-void Flows::shareMachines() {
-  std::vector<double> free(ranks_, 1);
+/// Sets the rates to 1, or to 0 for flows that wait for their machine.
+void Flows::assignMachines() {
+  std::vector<bool> isBusy(ranks_, false);
   for (Flow &flow : flows_) {
-    flow.rate = 1;
-    if (flow.needs == 0 || flow.left <= 0)
-      continue;
-    const double part = std::min(free[flow.machine], flow.needs);
-    flow.rate = part / flow.needs;
-    free[flow.machine] -= part;
+    const bool takesMachine = flow.needsMachine && flow.left > 0;
+    flow.rate = takesMachine && isBusy[flow.machine] ? 0 : 1;
+    if (takesMachine)
+      isBusy[flow.machine] = true;
   }
 }
 
@@ -46,10 +44,9 @@ void Flows::shareResources() {
   for (Flow &flow : flows_) {
     if (flow.rate == 0)
       continue;
-    double most = flow.limit;
+    flow.rate = flow.limit;
     for (const Flow::Use &use : flow.uses)
-      most = std::min(most, use.capacity / usersOf(use));
-    flow.rate *= most;
+      flow.rate = std::min(flow.rate, use.capacity / usersOf(use));
   }
 }
 

@@ -4,8 +4,8 @@
 // times at which flows start or end.
 //
 //   resources   flows that use the same resource, such as the link out of a rank, share it evenly
-//   machine     a GEMM, a message, or a kernel that adds or copies within a rank uses the part of
-//               the rank's machine that earlier ones leave free
+//   machine     a GEMM, a message, or a kernel that adds or copies within a rank uses the rank's
+//               whole machine. They run one after another, in the order of their starts
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -41,7 +41,7 @@ struct Flow {
   llvm::SmallVector<Use, 4> uses = {};
   uint32_t lane = 0;    ///< the stream of its command
   uint32_t machine = 0; ///< the rank whose machine it uses
-  double needs = 0;     ///< the fraction of the machine that it can use, or 0
+  bool needsMachine = false;
   double rate = 0;
 };
 
@@ -62,7 +62,7 @@ public:
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
-  void shareMachines();
+  void assignMachines();
   void shareResources();
 
   const size_t ranks_;

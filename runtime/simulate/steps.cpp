@@ -120,7 +120,7 @@ private:
   std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
   // State of the rank that is being added.
   std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number so far, by team
-  std::vector<GemmCost> gemms_;                          ///< by GEMM of the Plan
+  std::vector<double> gemmUs_;                           ///< by GEMM of the Plan
   std::vector<uint32_t> records_;                        ///< by event: its last record
 };
 
@@ -144,9 +144,9 @@ Status JobBuilder::addRank(const Plan &plan) {
                     {.rank = static_cast<uint32_t>(plan.rank)});
   collectives_.clear();
   records_.assign(plan.events, kNone);
-  gemms_.clear();
+  gemmUs_.clear();
   for (const PlanMatmul &shape : plan.matmuls)
-    gemms_.push_back(BRAID_TRY(model_.gemmCost(shape)));
+    gemmUs_.push_back(BRAID_TRY(model_.gemmUs(shape)));
   const std::vector<uint32_t> sizes = kernelSizes(plan, costs_.transferMode);
   for (size_t begin = 0, end = 0; begin < plan.commands.size(); begin = end) {
     end = endOfBatch(plan, begin);
@@ -214,13 +214,11 @@ double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
 void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) const {
   const auto rank = static_cast<uint32_t>(plan.rank);
   switch (command.kind) {
-  case CommandKind::Matmul: {
-    const GemmCost &gemm = gemms_[command.matmul];
-    step.work.push_back({.left = gemm.us, .machine = rank, .needs = gemm.utilisation});
+  case CommandKind::Matmul:
+    step.work.push_back({.left = gemmUs_[command.matmul], .machine = rank, .needsMachine = true});
     if (command.endpoint != kNone)
       step.work.push_back(flowOf(plan, command));
     break;
-  }
   case CommandKind::Copy:
   case CommandKind::Pointwise:
     step.work.push_back(flowOf(plan, command));
@@ -232,8 +230,9 @@ void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) c
   case CommandKind::Group:
   case CommandKind::Collective:
     if (plan.hosts() == 1)
-      step.work.push_back(
-          {.left = costs_.message.us(bytesOfMessage(plan, command)), .machine = rank, .needs = 1});
+      step.work.push_back({.left = costs_.message.us(bytesOfMessage(plan, command)),
+                           .machine = rank,
+                           .needsMachine = true});
     break;
   default:
     break;
@@ -254,7 +253,7 @@ Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
   const double rate = costOf(command).bytesPerUs;
   if (command.endpoint == kNone) {
     flow.uses = {{Resource::Memory, plan.rank, rate}};
-    flow.needs = computes(command) || costs_.transferMode.copies == CopyBy::Kernel ? 1 : 0;
+    flow.needsMachine = computes(command) || costs_.transferMode.copies == CopyBy::Kernel;
   } else {
     const int64_t other = plan.endpoints[command.endpoint].peer;
     const bool isPull = command.src.buffer == kPeerBuffer;

@@ -39,7 +39,7 @@ TEST(SharedTensors, HaveOtherNumbersForEachInputAndRank) {
   const Status status = onRanks(2, [&](PlanTimer &timer) {
     const PlanMatmul shape{DType::F32, 8, 8, 8, false, {}, {}, {}, {}};
     const std::vector<Plan> plans =
-        BRAID_TRY(calibration::plansOf(calibration::gemms(timer.ranks(), shape, 1, 1)));
+        BRAID_TRY(calibration::plansOf(calibration::gemms(timer.ranks(), shape, 1)));
     SharedTensors tensors(timer.device(), timer.rank());
     const auto inputs = BRAID_TRY(tensors.inputsOf(plans[static_cast<size_t>(timer.rank())]));
     const auto rank = static_cast<size_t>(timer.rank());
@@ -100,8 +100,6 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
     std::vector<int64_t> rows;
     for (const GemmCost &gemm : model->gemms) {
       EXPECT_GT(gemm.us, 0);
-      EXPECT_GE(gemm.utilisation, 0.5);
-      EXPECT_LE(gemm.utilisation, 1);
       rows.push_back(gemm.transposeB ? -gemm.m : gemm.m);
     }
     EXPECT_THAT(rows, testing::UnorderedElementsAre(100, 50, 25, 7, -100, 32, 32));

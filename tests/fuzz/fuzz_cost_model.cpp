@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     std::abort();
   // A GEMM costs a finite time, whatever the table holds.
   for (int64_t m : {0, 1, 1000, 1 << 30})
-    if (auto cost = model->gemmCost({braid::DType::BF16, m, 8, 8, false, {}, {}, {}, {}}))
-      if (!(cost->us >= 0 && cost->us < 1e40 && cost->utilisation > 0 && cost->utilisation <= 1))
+    if (auto us = model->gemmUs({braid::DType::BF16, m, 8, 8, false, {}, {}, {}, {}}))
+      if (!(*us >= 0 && *us < 1e40))
         std::abort();
   return 0;
 }

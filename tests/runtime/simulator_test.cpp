@@ -31,12 +31,7 @@ CostModel easyModel(TransferMode transferMode = {}) {
   OperationCosts graph = eager;
   graph.launchMode = LaunchMode::Graph;
   model.operations = {eager, graph};
-  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .utilisation = 0.75});
-  return model;
-}
-
-CostModel withUtilisation(CostModel model, double utilisation) {
-  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100, .utilisation = utilisation});
+  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100});
   return model;
 }
 
@@ -88,13 +83,10 @@ TEST(Simulator, AddsGemmsOfOneStream) {
   EXPECT_DOUBLE_EQ(timeOf(fmt::format(kGemms, "", ""), easyModel()), 2 * 100);
 }
 
-TEST(Simulator, SharesTheMachineAmongGemms) {
+TEST(Simulator, MakesGemmsOfTwoStreamsTakeTurns) {
   const std::string text = fmt::format(kGemms, "set_current_stream stream(1)",
                                        "set_current_stream %main\n  synchronize stream(1)");
-  // The second has a quarter of the machine for 100 us, and three quarters for the rest of its 75.
-  EXPECT_NEAR(timeOf(text, easyModel()), 100 + 50 / 0.75, 1e-3);
-  EXPECT_NEAR(timeOf(text, withUtilisation(easyModel(), 0.4)), 100, 1e-3) << "room for both";
-  EXPECT_NEAR(timeOf(text, withUtilisation(easyModel(), 1)), 200, 1e-3);
+  EXPECT_NEAR(timeOf(text, easyModel()), 200, 1e-3);
 }
 
 constexpr const char *kLater = R"(
@@ -111,14 +103,8 @@ program @later mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000])
 }
 )";
 
-TEST(Simulator, LeavesALaterGemmWhatTheFirstDoesNotTake) {
-  // The copy ends at 45 us. Then the second GEMM has a quarter of the machine for 55 us, and three
-  // quarters of it for what is left of its 75.
-  EXPECT_NEAR(timeOf(kLater, easyModel()), 100 + (75 - 55 * 0.25) / 0.75, 1e-3);
-}
-
 TEST(Simulator, TakesNoTimeForAnEmptyGemm) {
-  CostModel model = withUtilisation(easyModel(), 1);
+  const CostModel model = easyModel();
   std::vector<Plan> plans = plansOf(kLater);
   plans[0].matmuls[1].m = 0;
   const Simulation simulation = simulated(plans, model);
@@ -279,7 +265,7 @@ program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -
 }}
 )";
   auto timeBy = [&](CopyBy copies, const char *command, const char *type) {
-    return timeOf(fmt::format(text, command, type), withUtilisation(easyModel({copies}), 1));
+    return timeOf(fmt::format(text, command, type), easyModel({copies}));
   };
   // 8000 bytes take 80 us, and the GEMM 100.
   EXPECT_NEAR(timeBy(CopyBy::Engine, "set %y, %X", "f32[2, 1000]"), 100, 1e-3);
@@ -304,8 +290,7 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
 }
 )";
   // The copies take turns; the GEMM begins after both.
-  EXPECT_NEAR(timeOf(text, withUtilisation(easyModel({CopyBy::Kernel}), 1)),
-              5 + (4000 + 40) / 100.0 + 100, 1e-3);
+  EXPECT_NEAR(timeOf(text, easyModel({CopyBy::Kernel})), 5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }
 
 /// A sum of this part and the peer's. `copiesOwn`: the own one is copied to where parts are added.
@@ -435,7 +420,6 @@ TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   EXPECT_DOUBLE_EQ(one.burstUs, 200);
   const std::string two = fmt::format(kGemms, "set_current_stream stream(1)",
                                       "set_current_stream %main\n  synchronize stream(1)");
-  model = withUtilisation(std::move(model), 1);
   EXPECT_NEAR(simulated(plansOf(two), model).burstUs, 5 + 200, 1e-3);
   EXPECT_NEAR(simulated(plansOf(two), model, LaunchMode::Eager).burstUs, 200, 1e-3);
 }
