@@ -58,7 +58,7 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Sourc
   const Compiled compiled = BRAID_TRY(compile(source, options));
   const std::vector<Plan> plans = BRAID_TRY(plansToSimulate(compiled, 0, listener));
   MachinePrediction prediction =
-      BRAID_TRY(simulateProgram(plans, model, {launchModeOf(run), transferModeOf(run), listener}));
+      BRAID_TRY(simulateProgram(plans, model, {launchModeOf(run), transferModeOf(run)}));
   return std::vector<PredictedSchedule>{{options.schedule, std::move(prediction)}};
 }
 

@@ -47,8 +47,6 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
 
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options) {
-  SimulationOptions alone = options;
-  alone.progress = {};
   Result<Simulation> simulation = simulate(plans, model, options);
   if (!simulation && simulation.status().code() == StatusCode::TimedOut)
     return Status(StatusCode::Rejected, simulation.status().message() +
@@ -64,8 +62,8 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
   prediction.burstUs = simulation->burstUs;
   for (const Plan &plan : plans)
     prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
-  const Simulation gemms = BRAID_TRY(simulate(plans, withGemmsAlone(model), alone));
-  const Simulation others = BRAID_TRY(simulate(plans, withoutGemms(model), alone));
+  const Simulation gemms = BRAID_TRY(simulate(plans, withGemmsAlone(model), options));
+  const Simulation others = BRAID_TRY(simulate(plans, withoutGemms(model), options));
   prediction.gemmsUs = gemms.us;
   prediction.othersUs = others.us;
   return prediction;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/compile/compile.h"
+#include "runtime/progress.h"
 #include "runtime/simulate/simulator.h"
 
 namespace braid {

@@ -26,19 +26,11 @@ using simulator::Step;
 /// Ranks that do the same then advance in step despite rounding.
 constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
-size_t commandsOf(llvm::ArrayRef<RankState> ranks) {
-  size_t count = 0;
-  for (const RankState &rank : ranks)
-    count += rank.plan->commands.size();
-  return count;
-}
-
 class Simulator {
 public:
-  Simulator(simulator::Job job, double signalUs, const ProgressFn &progress)
+  Simulator(simulator::Job job, double signalUs)
       : signalUs_(signalUs), ranks_(std::move(job.ranks)), lanes_(std::move(job.lanes)),
-        meetings_(std::move(job.meetings)), flows_(ranks_.size()),
-        done_(progress, "simulating", "commands", commandsOf(ranks_)) {
+        meetings_(std::move(job.meetings)), flows_(ranks_.size()) {
     for (const RankState &rank : ranks_)
       spans_.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   }
@@ -75,7 +67,6 @@ private:
   using Timer = std::pair<double, uint32_t>; ///< time, lane
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   double now_ = 0;
-  ProgressStep done_; ///< commands
 };
 
 // -- Steps. --
@@ -161,10 +152,8 @@ void Simulator::wakeLanes(const RankState &rank) {
 void Simulator::end(uint32_t number) {
   Lane &lane = lanes_[number];
   const RankState &rank = ranks_[lane.rank];
-  for (SimulatedSpan &span : spansOf(lane)) {
+  for (SimulatedSpan &span : spansOf(lane))
     span.endUs = now_;
-    done_.advance();
-  }
   for (const Command &command :
        llvm::ArrayRef(rank.plan->commands).slice(lane.step().command, lane.step().count))
     if (command.kind == CommandKind::Signal)
@@ -245,7 +234,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
     simulator::Job job = BRAID_TRY(simulator::makeJob(shownPlans(plans, simulation), model, as));
     for (const RankState &rank : job.ranks)
       issueUs = std::max(issueUs, rank.issuedUs);
-    Simulator simulator(std::move(job), as.signalUs, options.progress);
+    Simulator simulator(std::move(job), as.signalUs);
     const double us = BRAID_TRY(simulator.run());
     simulation.spans = simulator.takeSpans();
     return us;

@@ -23,7 +23,6 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/progress.h"
 #include "runtime/simulate/cost_model.h"
 
 namespace braid {
@@ -31,8 +30,6 @@ namespace braid {
 struct SimulationOptions {
   LaunchMode launchMode = LaunchMode::Eager;
   TransferMode transferMode = {};
-  /// Called with the progress of the simulation.
-  ProgressFn progress = {};
 };
 
 /// In microseconds since the start of the ranks. A waiting command has already started.
