@@ -73,4 +73,4 @@ def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> O
             f"group '{job.group}': the ranks called different operators, or one operator with "
             f"different shapes, types or strides: rank {job.rank} called {layout.operator} of "
             f"{layout.shape}; {error}")
-        raise job.error from None
+        raise PeerError(str(job.error)) from None  # a raised error keeps tensors alive
