@@ -422,7 +422,7 @@ class Runs(unittest.TestCase):
         self.assertRegex(program.verify(iterations=2), "2 iterations(.|\n)*: all equal")
         trace = program.trace()
         self.assertTrue(trace["traceEvents"])
-        for page in (program.view(), program.view(trace=trace, run=1)):
+        for page in (program.view(), program.view(trace=trace)):
             self.assertIn("gather_ring", page)
             self.assertTrue(page._repr_html_().startswith("<iframe srcdoc="))
         self.assertIn(braid.doctor()["exit_code"], (0, 4))
