@@ -103,37 +103,21 @@ void findCriticalPath(const Page &page, Timing &timing) {
     timing.total = timing.spans[static_cast<size_t>(last.rank)][last.command].end;
 }
 
-std::vector<std::pair<std::string, double>> partsOf(const Timing &timing) {
+std::string whatLimits(const Timing &timing, const std::string &unit) {
   std::map<std::string, double> parts;
-  for (const PathStep &step : timing.critical)
+  double all = 0;
+  for (const PathStep &step : timing.critical) {
     parts[step.what] += step.took;
+    all += step.took;
+  }
   std::vector<std::pair<std::string, double>> sorted(parts.begin(), parts.end());
   llvm::stable_sort(sorted, [](const auto &a, const auto &b) { return a.second > b.second; });
-  return sorted;
-}
-
-static double sumOf(llvm::ArrayRef<std::pair<std::string, double>> parts) {
-  double all = 0;
-  for (const auto &part : parts)
-    all += part.second;
-  return all;
-}
-
-std::string sharesText(llvm::ArrayRef<std::pair<std::string, double>> parts) {
-  const double all = sumOf(parts);
   std::string text;
-  for (const auto &[what, took] : parts)
+  for (const auto &[what, took] : sorted)
     if (took >= 0.005 * all)
       text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", 100 * took / all, what);
-  return text;
-}
-
-std::string whatLimits(const Timing &timing, const std::string &unit) {
-  const auto parts = partsOf(timing);
-  const double all = sumOf(parts);
-  return all > 0
-             ? fmt::format("the critical path of {} is {}", timeText(all, unit), sharesText(parts))
-             : "";
+  return text.empty() ? ""
+                      : fmt::format("the critical path of {} is {}", timeText(all, unit), text);
 }
 
 } // namespace braid::view

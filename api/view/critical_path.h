@@ -3,8 +3,6 @@
 
 #include "api/view/page.h"
 
-#include "llvm/ADT/ArrayRef.h"
-
 namespace braid::view {
 
 /// Finds the critical path, backwards from the command that ends last. Each step leads to the
@@ -12,13 +10,8 @@ namespace braid::view {
 /// for. The time between the two is called `timing.gap`. Sets `timing.critical` and `timing.total`.
 void findCriticalPath(const Page &page, Timing &timing);
 
-/// Returns the parts of a critical path such as "GEMM", with their times, the longest first.
-std::vector<std::pair<std::string, double>> partsOf(const Timing &timing);
-
-/// Returns "84 % GEMM, 9 % copy, 7 % signal": the parts of at least half a percent.
-std::string sharesText(llvm::ArrayRef<std::pair<std::string, double>> parts);
-
-/// Returns "the critical path of 193.2 µs is 84 % GEMM, ...", or an empty string without a path.
+/// Returns "the critical path of 193.2 µs is 84 % GEMM, 9 % copy": the parts of at least half a
+/// percent, the longest first. Returns an empty string without a path.
 std::string whatLimits(const Timing &timing, const std::string &unit);
 
 } // namespace braid::view

@@ -13,9 +13,6 @@ namespace braid::view {
 Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
                            const SimulationOptions &options);
 
-/// Returns a simulation's times of the page's commands, with the critical path.
-Timing predictedTiming(const Page &page, const Simulation &simulation);
-
 /// Shows the last run of a trace of `braid run --trace`. Returns BadInput, with `name` and the
 /// expectation, if `text` is not such a trace.
 Result<Page> measuredPage(const std::string &name, const std::string &text);

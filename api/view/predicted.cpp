@@ -8,7 +8,7 @@
 
 namespace braid::view {
 
-Timing predictedTiming(const Page &page, const Simulation &simulation) {
+static Timing predictedTiming(const Page &page, const Simulation &simulation) {
   Timing timing{.name = "predicted"};
   for (const std::vector<SimulatedSpan> &rank : simulation.spans) {
     std::vector<Span> &spans = timing.spans.emplace_back();

@@ -33,8 +33,6 @@ TEST(CriticalPath, GoesFromRankToRank) {
   EXPECT_THAT(steps, ElementsAre(Pair("launch", 1), Pair("copy", 4), Pair("signal", 1),
                                  Pair("signal", 2), Pair("launch", 1), Pair("GEMM", 11)));
   EXPECT_EQ(made.timing.total, 20);
-  EXPECT_THAT(partsOf(made.timing),
-              ElementsAre(Pair("GEMM", 11), Pair("copy", 4), Pair("signal", 3), Pair("launch", 2)));
   EXPECT_EQ(whatLimits(made.timing, "µs"),
             "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 15 % signal, 10 % launch");
 }
@@ -44,8 +42,8 @@ TEST(CriticalPath, ChargesNoWaitThatHasNotBegun) {
   Made made;
   made.timing.spans[1] = {{8, 8.5}, {9, 20}};
   findCriticalPath(made.page, made.timing);
-  EXPECT_THAT(partsOf(made.timing), ElementsAre(Pair("GEMM", 11), Pair("copy", 4),
-                                                Pair("launch", 3.5), Pair("signal", 1.5)));
+  EXPECT_EQ(whatLimits(made.timing, "µs"),
+            "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 18 % launch, 8 % signal");
 }
 
 /// Clocks of ranks differ: a wait may seem to end before what it waits for.
