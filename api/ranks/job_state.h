@@ -62,9 +62,9 @@ struct JobState {
   std::vector<TimedPlans> trials; ///< Plans of a failed choice; issued runs may not have ended
   std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
-  Sessions ended;                 ///< ended sessions whose issued runs may not have ended
-  int64_t mostHeld = 0;           ///< see JobUsage
-  std::set<uint64_t> captured;    ///< sessions with runs in a caller's graph, on this rank
+  Sessions ended;              ///< ended sessions whose issued runs may not have ended
+  int64_t mostHeld = 0;        ///< see JobUsage
+  std::set<uint64_t> captured; ///< sessions with runs in a caller's graph, on this rank
   uint64_t nextSession = 0;
   uint32_t nextCommand = 0; ///< see Plan::firstCommand
   int64_t marks = 0;
