@@ -1,4 +1,4 @@
-//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
+//===- tests/api/calibrate_test.cpp - measuring a machine with ranks that are threads ---------===//
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/calibrate/measure_machine.h"
@@ -127,7 +127,7 @@ TEST(MeasureMachine, HasSeveralRowsOfEveryColumnThatModelsHave) {
   }
 }
 
-/// The folder of a cache, gone with this.
+/// The folder of a measurement cache. It is removed before and after the test.
 struct CacheFolder {
   std::string path = ::testing::TempDir() + "/braid_measure_machine";
   CacheFolder() { std::filesystem::remove_all(path); }
@@ -154,7 +154,7 @@ TEST(MeasureMachine, MeasuresTheSmallestWithinTheTime) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-/// Jobs that measure at the same time do not lose each other's figures.
+/// Jobs that measure at the same time do not overwrite each other's results.
 TEST(JobModel, KeepsWhatAnotherJobHasMeasuredMeanwhile) {
   const CacheFolder folder;
   JobModelOptions job;
@@ -175,7 +175,7 @@ TEST(JobModel, KeepsWhatAnotherJobHasMeasuredMeanwhile) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// GEMMs that power limits take their time to warm up.
+/// GEMMs that are limited by power need a longer warm-up.
 TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
@@ -208,7 +208,8 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// Two Plans that stay ready, the second with far larger operands; ranks get the same answers.
+/// Two Plans stay ready at the same time; the second has far larger operands. All ranks get the
+/// same times.
 TEST(PlanTimer, LetsPlansTakeTurns) {
   std::vector<std::vector<double>> answers(2);
   Status status = onRanks(2, [&](PlanTimer &timer) {

@@ -1,4 +1,4 @@
-//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ------------------------===//
+//===- tests/api/choose_test.cpp - choosing a schedule with ranks that are threads ------------===//
 
 #include "api/autotune/candidates.h"
 #include "api/autotune/choose.h"
@@ -44,7 +44,7 @@ std::string sized(int64_t rows) {
 }
 const std::string kFusion = sized(128);
 
-/// One stage after the other, of one operand each.
+/// Two stages, one after the other, each with one gathered operand.
 constexpr const char *kTwoStages = R"(
 fusion @two(D = 3) {
   mesh [0 .. D)
@@ -58,7 +58,7 @@ fusion @two(D = 3) {
 }
 )";
 
-/// Partial results of 64 rows for each rank.
+/// A matmul whose partial results are reduce-scattered, 64 rows to each rank.
 constexpr const char *kReduction = R"(
 fusion @reduced(D = 3) {
   mesh [0 .. D)
@@ -78,7 +78,7 @@ const Backend &cpuBackend() {
   return *registry.find("cpu");
 }
 
-/// The choice of each rank.
+/// Calls choose() on all ranks and returns each rank's choice.
 std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::string &text,
                                                   const ChooseOptions &options,
                                                   const Backend &backend = cpuBackend()) {
@@ -109,7 +109,7 @@ std::string gatherOf(int64_t rows) {
                      rows);
 }
 
-/// `outer` of the result: "DIDx{D}" for a reduce-scatter, "D" for an all-reduce.
+/// `outer` is the outer axis of the result: "DIDx{D}" for a reduce-scatter, "D" for an all-reduce.
 std::string reductionOf(const char *outer, int64_t rows) {
   return fmt::format("fusion @reduction(D = 4) {{\n"
                      "  mesh [0 .. D)\n"
@@ -123,8 +123,8 @@ std::string reductionOf(const char *outer, int64_t rows) {
 std::string scatterOf(int64_t rows) { return reductionOf("DIDx{D}", rows); }
 std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
 
-/// The first candidates for a fusion of one stage that lowering does not refuse, issued eagerly in
-/// the device's transfer mode.
+/// Returns the candidates of the first trial for a fusion of one stage: those that lowering
+/// accepts, launched eagerly, in the device's transfer mode.
 std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {},
                                 std::vector<Transport> transports = {Transport::PeerMemory},
                                 std::vector<TransferMode> modes = {TransferMode()}) {
@@ -141,7 +141,7 @@ std::vector<Candidate> firstFor(const std::string &text, const Configuration &gi
   return candidates;
 }
 
-/// Two of three streams are for transfers, so that GEMMs follow one another.
+/// If two of three streams are for transfers, the GEMMs run one after the other.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   auto streamsOf = [&](const char *schedule, const Configuration &given = {}) {
     std::set<int64_t> streams;
@@ -165,15 +165,17 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
   for (const Candidate &each : all)
     texts.insert(each.str());
   EXPECT_EQ(texts.size(), all.size());
-  // Protocols, modes, with chunks unless a GEMM has everything: pairwise, that with shared
-  // streams, ring, batched, and coalesced. A collective has no protocol.
+  // The summands are pairwise, pairwise with shared streams, ring, batched, coalesced and bulk,
+  // each multiplied by protocols and transfer modes. Chunks vary unless one GEMM computes
+  // everything. A collective has no protocol.
   EXPECT_EQ(all.size(), 4u * (4 + 2 * 4 + 4 + 4 + 2 * 4 + 1 + 1) + 2);
   EXPECT_TRUE(texts.count("pairwise"));
   EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;"
                           "copies=kernel"));
 }
 
-/// The direction decides which schedules there are, and how many streams GEMMs leave to others.
+/// A reduction allows other schedules than a gather, and its GEMMs leave another number of streams
+/// to transfers.
 TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   std::map<std::string, std::set<int64_t>> streams;
   for (const Candidate &each : firstFor(scatterOf(1024))) {
@@ -187,8 +189,8 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
                                    Pair("sequential", ElementsAre(4))));
 }
 
-/// Candidates that send messages have no protocol, and no ways to copy or signal. All of a
-/// collective's chunks are of one size.
+/// Candidates that send messages have no protocol, and no choice of how to copy or signal. A
+/// collective's chunks all have the same size.
 TEST(Candidate, ReachesPeersOrSendsMessages) {
   const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
   const std::string text = scatterOf(192);
@@ -206,7 +208,7 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
   EXPECT_EQ(collectives[false].size(), 4u) << "chunks and transfer modes";
   EXPECT_GT(all[true], 4);
   EXPECT_GT(all[false], all[true]) << "protocols, and transfer modes";
-  // Knobs of messages are for candidates that send messages; each of these has them.
+  // Knobs that apply to messages only restrict the candidates to those that send messages.
   for (const char *knobs : {"ctas=4", "memory=nccl;cta-policy=zero", "memory=nccl-registered"}) {
     const Configuration given = of(knobs);
     const auto sending = firstFor(text, given, kBoth, modes);
@@ -219,7 +221,7 @@ TEST(Candidate, ReachesPeersOrSendsMessages) {
   EXPECT_FALSE(firstFor(text, of("ctas=4")).empty()) << "which are then refused by name";
 }
 
-/// A ring's sums have other bits.
+/// A ring adds in another order and so rounds differently.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
   const auto all = firstFor(scatterOf(1024), of("ring"));
   EXPECT_EQ(all.size(), 2u * 2 * 4) << "streams, protocols, chunks";
@@ -227,7 +229,8 @@ TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
     EXPECT_EQ(each.preset(), "ring") << each.str();
 }
 
-/// In two shots a rank has its own rows to cut, and two streams more that are not for GEMMs.
+/// In two shots a rank cuts only its part of the rows into chunks, and two more streams are
+/// reserved for transfers.
 TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   std::set<int64_t> chunks[2], streams[2];
   std::map<std::string, std::set<std::string>> shots;
@@ -247,7 +250,7 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
 }
 
-/// The second shot may be pushed if everything of a shot is posted at once, in peers' memory.
+/// The second shot may be pushed if all transfers of a shot are posted at once and use peer memory.
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   auto pushed = [&](const std::string &text, Transport transport) {
     std::vector<std::string> found;
@@ -263,7 +266,7 @@ TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   EXPECT_THAT(pushed(scatterOf(1024), Transport::PeerMemory), IsEmpty());
 }
 
-/// A reduction of few rows may be pushed to a peer that adds it.
+/// A reduction of few rows may store its partial results in the memory of the peer that adds them.
 TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
   auto storedAtPeers = [&](const std::string &text) {
     std::vector<Candidate> found;
@@ -294,7 +297,7 @@ TEST(StageChoices, KeepTheBestOfEachStage) {
   EXPECT_EQ(choices.with(0, of("pairwise")).str(), "G=pairwise,Y=bulk");
 }
 
-/// All stages of a run send messages, or none does.
+/// Either all stages of a program send messages or none does.
 TEST(StageChoices, HaveNoProtocolWhereMessagesAreSent) {
   StageChoices choices({{{"H"}, false, 64}, {{"Y"}, true, 64}}, {});
   choices.take(0, of("pairwise;protocol=put"));
@@ -305,7 +308,7 @@ TEST(StageChoices, HaveNoProtocolWhereMessagesAreSent) {
   EXPECT_EQ(choices.best(0).str(), "pairwise;transport=messages");
 }
 
-/// So that a name that the user gave still holds.
+/// The stage keeps its name, so that a schedule that the user names for it still applies.
 TEST(StageChoices, OfOneStageNameNone) {
   const StageChoices choices({{{"C"}, false, 64}}, configured("C=ring"));
   EXPECT_EQ(choices.with(0, of("bulk;launch=graph")).str(), "bulk;launch=graph,C=ring");
@@ -313,7 +316,7 @@ TEST(StageChoices, OfOneStageNameNone) {
       << "nothing to choose is one stage";
 }
 
-/// Its chunks tell the candidates of a family apart.
+/// Candidates of one family differ in their chunks.
 TEST(Candidate, IsWorthVariantsIfItsFamilyHasFewBetterOnes) {
   std::vector<Candidate> bestFirst = {of("ring;chunks=4")};
   for (const char *chunks : {"4", "1", "8"})
@@ -337,7 +340,7 @@ TEST(Candidate, IsCutAtItsEnd) {
   auto cutsOf = [](const char *schedule, const char *given) {
     const Configuration options = of(given);
     const FusionStage stage;
-    std::vector<int64_t> cuts; // tail splits, with one stream
+    std::vector<int64_t> cuts; // tail splits of the variants with one stream
     for (const Candidate &each : variantsOf(options.over(of(schedule)), {options, {}, stage}))
       if (each.streams() == 1)
         cuts.push_back(each.tailSplit());
@@ -360,7 +363,7 @@ TEST(Candidate, MayTakeLongerWhereCopiesDriftApart) {
   EXPECT_EQ(worstCase(of("batched"), 3, true), 1);
 }
 
-/// One rank that computes nothing.
+/// A job of one rank on the null backend, which computes nothing.
 class NullRank {
 public:
   NullRank()
@@ -379,7 +382,7 @@ private:
   test::CountingCluster counting_;
 };
 
-/// Few operations have no clocks of their own, nor have the host's cores.
+/// Small GEMMs do not slow the GPU's clocks, and CPU cores need no warm-up either.
 TEST(PlanTimer, WarmsUpLargeGemms) {
   const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
@@ -392,7 +395,7 @@ TEST(PlanTimer, WarmsUpLargeGemms) {
   EXPECT_EQ(timer.warmUpTimeUs({small, large}), 100e3);
 }
 
-/// A GEMM in two halves.
+/// A GEMM that is computed in two halves.
 std::string halves(int64_t rows) {
   return fmt::format("fusion @halves(S = 2) {{\n"
                      "  mesh [0 .. 1)\n"
@@ -403,13 +406,13 @@ std::string halves(int64_t rows) {
                      rows);
 }
 
-/// Two candidates, of which one has more events. They cost a run alone so much time that it would
-/// have no turn for that, and make it a little faster where runs follow one another.
+/// Two candidates, one of which uses more events. Events make a single run so much slower that this
+/// candidate would be dropped after its first trial, but make successive runs a little faster.
 TEST(Choose, JudgesByBursts) {
   ChooseOptions options;
   options.timed = 1000;
   std::string said;
-  // If another process takes the processor, all times are longer.
+  // All times grow if another process takes the processor, so the test tries again.
   for (int attempt = 0; attempt < 5; ++attempt) {
     NullRank rank;
     rank.device().actAsGpu(std::chrono::microseconds(20), std::chrono::microseconds(40));
@@ -426,7 +429,8 @@ TEST(Choose, JudgesByBursts) {
   ADD_FAILURE() << said;
 }
 
-/// As many of both as fit, on a device where each burst is waited for once.
+/// On a device where each burst is waited for once, as many runs and bursts as fit the budget are
+/// timed.
 TEST(PlanTimer, FitsBurstsIntoABudget) {
   NullRank rank;
   PlanTimer timer = rank.timer();
@@ -459,7 +463,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     EXPECT_EQ(choice->ranks, 3);
     EXPECT_EQ(choice->fusion, "small");
   }
-  // The chosen one was timed, and nobody who took turns with it was faster.
+  // The chosen candidate was timed, and none of the other finalists was faster.
   const std::vector<JudgedCandidate> &all = choices[0]->candidates;
   ASSERT_TRUE(all[0].burstUs);
   const size_t timed = choices[0]->timed();
@@ -478,7 +482,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
   EXPECT_TRUE(hasOther) << "one schedule was timed only\n" << explain(*choices[0]);
 }
 
-/// Each has its turn, and all ranks go the same way.
+/// Each stage is varied in turn, and all ranks choose the same.
 TEST(Choose, ChoosesForEachStage) {
   ChooseOptions options;
   options.timed = 2;
@@ -503,7 +507,7 @@ TEST(Choose, ChoosesForEachStage) {
   EXPECT_EQ(read->str(), last.best().str());
 }
 
-/// A reduce-scatter, and an all-reduce in one shot or two.
+/// A reduce-scatter, and an all-reduce with one shot or two.
 TEST(Choose, ChoosesForReductions) {
   ChooseOptions options;
   options.timed = 2;
@@ -526,7 +530,7 @@ TEST(Choose, ChoosesForReductions) {
   EXPECT_THAT(shots, ElementsAre("one-shot", "two-shot"));
 }
 
-/// The numbers of candidates that send messages and that do not.
+/// Returns the numbers of candidates that send messages and of those that use peer memory.
 std::pair<int, int> transportsOf(const ScheduleChoice &choice) {
   std::pair<int, int> found = {0, 0};
   for (const JudgedCandidate &each : choice.candidates)
@@ -545,7 +549,8 @@ TEST(Choose, WeighsBothTransports) {
     const ScheduleChoice &choice = *all[0];
     for (const auto &each : all)
       EXPECT_EQ(each->best().str(), choice.best().str());
-    // Which has more depends on what was measured: the best predicted are varied.
+    // Either transport may have more candidates, since variants are made of those that are
+    // predicted best.
     const auto [sending, reaching] = transportsOf(choice);
     EXPECT_GT(sending, 4);
     EXPECT_GT(reaching, 4);
@@ -565,7 +570,7 @@ TEST(Choose, LeavesMessagesOutWhereSomeRankHasNone) {
   EXPECT_THAT(lines, ElementsAre("no candidate sends messages: this rank has no voice"));
 }
 
-/// A given knob belongs to one transport, or names it.
+/// A given knob either names the transport or exists for one of them only.
 TEST(Choose, TakesTheTransportThatIsGiven) {
   for (const auto &[given, sends] : {std::pair("protocol=put", false),
                                      {"transport=messages", true},
@@ -594,9 +599,9 @@ TEST(Choose, TimesAsManyAsItIsAskedTo) {
   EXPECT_EQ(choice->timed(), choice->candidates.size());
 }
 
-/// Each may hold gigabytes.
+/// A candidate may hold gigabytes, so only a few stay prepared at a time.
 TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
-  std::vector<TimedPlans> plans(2); // outlive the cluster
+  std::vector<TimedPlans> plans(2); // must outlive the cluster
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 2});
   ASSERT_TRUE(mesh.isOk());
@@ -614,7 +619,7 @@ TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
   EXPECT_LE(counting.device(1).mostHeld(), 11u);
 }
 
-/// Made up: twelve candidates, of which `timed` were.
+/// An invented choice of twelve candidates, `timed` of which were timed.
 ScheduleChoice choiceOf(size_t timed) {
   ScheduleChoice choice;
   choice.finalists = timed / 2;
@@ -653,8 +658,8 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
 TEST(Choose, SaysThatOthersWereFaster) {
   ScheduleChoice choice = choiceOf(4);
   EXPECT_EQ(reasonFor(choice), "the fastest of the 4 that were timed");
-  choice.candidates[0].singleUs = 80; // does not count
-  choice.candidates[1].burstUs = 48;  // in a first trial, by luck
+  choice.candidates[0].singleUs = 80; // ignored: bursts decide
+  choice.candidates[1].burstUs = 48;  // lucky in the first trial
   choice.candidates[2].burstUs = 49;
   choice.candidates[2].worstCase = choice.candidates[3].worstCase = 1.2;
   EXPECT_EQ(reasonFor(choice),
@@ -691,7 +696,7 @@ TEST(Choose, SaysWhatItCannotLower) {
   EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
 }
 
-/// A measurement for one question is there for the next, whatever that allows.
+/// Measurements that one choice made are reused by the next, even if that allows other schedules.
 TEST(Choose, KeepsAndAddsToItsModel) {
   std::string folder = testing::TempDir() + "choose_test_cache" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -711,7 +716,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
 }
 
-/// A job that sends messages alone measures nothing of peers' memory.
+/// A job that only sends messages leaves peer memory unmeasured; the next job measures it.
 TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   const std::string folder = testing::TempDir() + "choose_test_peers" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -728,7 +733,8 @@ TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   std::filesystem::remove_all(folder);
 }
 
-/// The choice of an earlier job needs no trials, if it was asked the same and had the time.
+/// The choice of an earlier job is reused without trials if the options are equal and it had as
+/// much time.
 TEST(Choose, TakesWhatIsKnown) {
   const std::string folder = testing::TempDir() + "choose_test_known" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -767,8 +773,8 @@ TEST(Choose, TakesWhatIsKnown) {
   std::filesystem::remove_all(folder);
 }
 
-/// Without time, one stage takes what was measured for the nearest sizes, or the default, and
-/// several stages what a kept model predicts.
+/// Without time for trials, one stage gets the schedule measured for the nearest sizes or else the
+/// default, and several stages get the schedule that a stored model predicts to be fastest.
 TEST(Choose, MeasuresNothingWithoutTime) {
   const std::string folder = testing::TempDir() + "choose_test_no_time" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -796,7 +802,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   std::filesystem::remove_all(folder);
 }
 
-/// Another version may have written to the cache.
+/// Entries that another version has written to the cache are ignored and measured again.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
   const std::string folder = testing::TempDir() + "choose_test_unknown" + std::to_string(getpid());
   for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {
@@ -808,7 +814,7 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
     ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
     for (const auto &file : std::filesystem::directory_iterator(folder)) {
       Result<MeasurementFile> kept = MeasurementFile::decode(*readFile(file.path(), 1 << 20));
-      if (!kept) // the file that jobs lock
+      if (!kept) // the lock file
         continue;
       for (auto &[key, value] : kept->entries)
         if (std::string_view(key).starts_with("choice"))

@@ -1,6 +1,6 @@
-//===- tests/api/contest_test.cpp - which candidates are timed, and which of them wins --------===//
+//===- tests/api/contest_test.cpp - which candidates are timed and which one wins -------------===//
 //
-// Times are made up, or those that every candidate took on four H200 (tests/data/candidates_*).
+// Times are invented or were measured for every candidate on four H200 (tests/data/candidates_*).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Lt;
 
-/// Candidate `number`, which its chunks tell.
+/// Candidate `number`. The number is stored in its chunks.
 JudgedCandidate predicted(size_t number, double us, size_t commands = 1, std::string family = {},
                           double worstCase = 1) {
   JudgedCandidate judged;
@@ -88,16 +88,16 @@ TEST(TrialOrder, TakesOneOfEachFamilyFirst) {
 
 //===- Timing ---------------------------------------------------------------------------------===//
 
-/// A machine that takes `trueUs` for a run of each, off by noise that is the same every time, and
-/// whose clock stands still while nothing is timed.
+/// A simulated machine on which a run of each candidate takes `trueUs` plus reproducible noise. Its
+/// clock advances only while a candidate is timed.
 class Machine : public CandidateTimer {
 public:
   explicit Machine(std::vector<double> trueUs, uint64_t seed = 1)
       : trueUs_(std::move(trueUs)), state_(seed) {}
 
-  double noise = 0;                       ///< largest relative error of a time
-  double prepareSeconds = 0.04;           ///< for a candidate
-  std::optional<int> trialRuns, turnRuns; ///< empty: as many as where power is no limit
+  double noise = 0;                       ///< largest relative error
+  double prepareSeconds = 0.04;           ///< time to prepare a candidate
+  std::optional<int> trialRuns, turnRuns; ///< if empty, those without a warm-up for power
   std::vector<size_t> tried, turns;
 
   Result<double> trial(JudgedCandidate &judged) override {
@@ -117,7 +117,7 @@ private:
   static int fit(double budgetUs, double us, int least, int most) {
     return std::clamp(static_cast<int>(budgetUs / us), least, most);
   }
-  /// To warm up, alone, and in bursts.
+  /// Warm-up runs, single runs and bursts.
   static int trialRunsOf(double us) {
     const int burst = fit(20e3, us, 2, 5);
     return 2 + fit(10e3, us, 1, 3) + burst * fit(20e3, burst * us, 1, 3);
@@ -134,7 +134,7 @@ private:
   double seconds_ = 0;
 };
 
-/// `count` candidates that are predicted alike.
+/// `count` candidates with equal predictions.
 ScheduleChoice alike(size_t count, double us = 10) {
   ScheduleChoice choice;
   for (size_t number = 0; number < count; ++number)
@@ -165,7 +165,7 @@ TEST(TimeCandidates, TakesWhatIsSteady) {
   }
 }
 
-/// The first trial of the first candidate came at a bad moment.
+/// The first trial of candidate 0 is disturbed and looks slow.
 TEST(TimeCandidates, LetsTheTurnsDecide) {
   struct Unlucky : Machine {
     using Machine::Machine;
@@ -195,7 +195,7 @@ TEST(TimeCandidates, KeepsItsBudget) {
   EXPECT_EQ(instant.tried.size(), limits.most);
 }
 
-/// In the middle of whatever it is at; what has been timed by then counts.
+/// The time limit interrupts any phase; candidates that were timed until then count.
 TEST(TimeCandidates, EndsInTime) {
   for (double seconds : {0.0, 0.8, 4.0, 9.0, 60.0}) {
     Machine machine(std::vector<double>(100, 2e5));
@@ -213,7 +213,7 @@ TEST(TimeCandidates, EndsInTime) {
   }
 }
 
-/// A first round that is cut short decides among those who had a turn.
+/// If the first of the final rounds is cut short, only candidates that had a turn can win.
 TEST(TimeCandidates, TakesWhoHadATurn) {
   struct Long : Machine {
     using Machine::Machine;
@@ -221,7 +221,8 @@ TEST(TimeCandidates, TakesWhoHadATurn) {
   } machine(std::vector<double>(4, 1e6));
   machine.turnRuns = 1;
   TimingLimits limits;
-  limits.seconds = 4.5; // two end in it, if each takes as long as three runs
+  // enough for two turns, where a turn is expected to take as long as three runs
+  limits.seconds = 4.5;
   ScheduleChoice choice = alike(4);
   ASSERT_TRUE(timeCandidates(choice, limits, machine).isOk());
   EXPECT_THAT(machine.turns, ElementsAre(0, 1));
@@ -246,19 +247,19 @@ TEST(TimeCandidates, FailsAsTimingDoes) {
   EXPECT_EQ(timeCandidates(choice, {}, machine).message(), "no clock");
 }
 
-//===- What was measured ----------------------------------------------------------------------===//
+//===- Measured times -------------------------------------------------------------------------===//
 
 struct Table {
-  ScheduleChoice choice; ///< the chunks of its candidates are their numbers
+  ScheduleChoice choice; ///< each candidate's number is stored in its chunks
   std::vector<double> measuredUs;
 };
 
-/// More GEMMs are more commands; what else there is, is about the same.
+/// The number of commands grows with the number of GEMMs; the rest hardly differs.
 size_t gemmsOf(const Candidate &candidate) {
   return static_cast<size_t>(4 * candidate.chunks() * candidate.tailSplit());
 }
 
-/// A line each, below the title: predicted_us,measured_us,candidate.
+/// Reads one line for each candidate, after the title: predicted_us,measured_us,candidate.
 Table readTable(const std::string &shape) {
   Table table;
   std::ifstream in("tests/data/candidates_" + shape + ".csv");
@@ -281,12 +282,13 @@ Table readTable(const std::string &shape) {
 
 struct Measured {
   const char *shape;
-  int mostOff; ///< choices of a hundred beyond 3 % and 3 us: what is best is so by luck, too
+  /// bound on choices, of 100, that are slower than the best by more than 3 % and 3 us
+  int mostOff;
 };
 
 class MeasuredTable : public testing::TestWithParam<Measured> {};
 
-/// Times with noise, where preparing takes as long as it did there.
+/// Measured times with noise; preparing takes as long as it did on the H200s.
 TEST_P(MeasuredTable, HasItsBestFound) {
   const Table table = readTable(GetParam().shape);
   ASSERT_GT(table.measuredUs.size(), 300u);

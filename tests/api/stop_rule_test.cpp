@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A rule with a timeout of a second for three ranks, and the ranks that are stopped.
+/// A rule for three ranks with a timeout of one second, and the set of stopped ranks.
 struct StopRuleTest : testing::Test {
   StopRule rule{3, milliseconds(1000), milliseconds(20)};
   StopRule::Time now{};
@@ -21,7 +21,7 @@ struct StopRuleTest : testing::Test {
     now += milliseconds(ms);
     return rule.look(now, [this](int64_t rank) { return stopped.count(rank) != 0; });
   }
-  /// Looks every 20 ms for so long, and returns what the last look says.
+  /// Looks every 20 ms for `ms` milliseconds and returns the last answer.
   std::optional<int64_t> lookFor(int64_t ms) {
     for (; ms > 20; ms -= 20)
       EXPECT_EQ(lookAfter(20), std::nullopt);
@@ -59,10 +59,11 @@ TEST_F(StopRuleTest, WhoGoesOnStartsAnew) {
 TEST_F(StopRuleTest, ASuspendedJobStartsAnew) {
   stopped = {0, 1, 2};
   lookAfter(20);
-  EXPECT_EQ(lookAfter(60000), std::nullopt); // this process was stopped, too, and goes on first
+  // this process was stopped, too, and is the first to continue
+  EXPECT_EQ(lookAfter(60000), std::nullopt);
   stopped = {};
   EXPECT_EQ(lookFor(3000), std::nullopt);
-  // Somebody does not go on with the others.
+  // Rank 1 does not continue with the others.
   stopped = {1};
   lookAfter(60000);
   EXPECT_EQ(lookFor(1000), 1);

@@ -1,4 +1,4 @@
-//===- tests/backends/backend_test.cpp - what the conformance suite is built from -------------===//
+//===- tests/backends/backend_test.cpp - base of the conformance suite ------------------------===//
 
 #include "tests/backends/backend_test.h"
 
@@ -17,7 +17,7 @@ namespace braid::test {
 std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os << variant.label; }
 
 #ifdef BRAID_HAS_CUDA
-/// As the cuda backend, but with ranks that share GPUs where there are too few.
+/// The cuda backend, except that ranks share GPUs if there are fewer GPUs than ranks.
 static void registerCudaRanks(BackendRegistry &registry) {
   registerGpuBackends(registry);
   Backend backend = *registry.find("cuda");
@@ -53,7 +53,7 @@ Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions o
 
 namespace {
 
-/// A backend that is available may still refuse the option that makes a variant.
+/// Adds the variant unless the backend rejects its options, which it may even if it is available.
 void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
   if (create(variant))
     variants.push_back(std::move(variant));

@@ -1,6 +1,6 @@
-//===- tests/backends/event_clock_test.cpp - when events were, on the host's clock ------------===//
+//===- tests/backends/event_clock_test.cpp - times of GPU events on the host's clock ----------===//
 //
-// Needs no GPU: the clocks are made up.
+// Needs no GPU: the clocks are simulated.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -14,10 +14,10 @@
 namespace braid {
 namespace {
 
-/// A GPU that passes an event some time after it was recorded, and a host that looks late.
+/// A GPU that passes an event some time after it was recorded, and a host that notices it later.
 struct MadeUpClocks {
-  std::vector<int64_t> latenciesNs;  ///< for each attempt, from the record to the event
-  std::vector<int64_t> latenessesNs; ///< for each attempt, from the event to the host's look
+  std::vector<int64_t> latenciesNs;  ///< per attempt: time from the record to the event
+  std::vector<int64_t> latenessesNs; ///< per attempt: time from the event until the host notices it
 
   int64_t nowNs = 1000000;
   size_t attempt = 0;
@@ -44,7 +44,7 @@ TEST(EventClock, TheSmallestOfSeveralGapsBoundsTheError) {
       << "the event has that moment still";
 }
 
-/// A wake-up that comes late at the only attempt is part of the error, and half of it is gone.
+/// If there is only one attempt and the host wakes late, the error bound is half of the delay.
 TEST(EventClock, OneAttemptHasItsBound) {
   MadeUpClocks clocks{.latenciesNs = {1000}, .latenessesNs = {80000}};
   const EventMoment moment = clocks.closest();
@@ -57,7 +57,7 @@ float millisecondsBetween(int64_t from, int64_t to) {
   return static_cast<float>(static_cast<double>(to - from) / 1e6);
 }
 
-/// Two streams, for ten minutes; commands of one are issued before those of the other.
+/// Two streams for ten minutes; the commands of one are issued before those of the other.
 TEST(EventClock, LongTracesStayExact) {
   constexpr int64_t kStart = 123456789, kHost = 987654321, kApart = 5000000;
   constexpr double kMostNs = 10;
@@ -67,7 +67,7 @@ TEST(EventClock, LongTracesStayExact) {
     ASSERT_NEAR(static_cast<double>(clock.nsOf(event) - kHost), static_cast<double>(event - kStart),
                 kMostNs)
         << command;
-    const int64_t behind = event - 20 * kApart; // of the other stream
+    const int64_t behind = event - 20 * kApart; // an event of the other stream
     ASSERT_NEAR(static_cast<double>(clock.nsOf(behind) - kHost),
                 static_cast<double>(behind - kStart), kMostNs)
         << command;

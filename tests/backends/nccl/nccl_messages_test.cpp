@@ -1,4 +1,4 @@
-//===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails ----===//
+//===- tests/backends/nccl/nccl_messages_test.cpp - calls into NCCL and their failures --------===//
 
 #include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
@@ -21,7 +21,7 @@ using namespace nccl;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// One rank, told what the others say: the same as this one, or an id.
+/// The control plane of one rank. The other ranks' contributions equal this one's or are an id.
 class FakeControl final : public ControlPlane {
 public:
   FakeControl(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
@@ -60,7 +60,7 @@ protected:
     standIn_ = reinterpret_cast<FindStandIn>(dlsym(handle, "braidStandIn"))();
   }
 
-  /// Nothing but a test of the limit itself comes near it, on a busy machine either.
+  /// The default limit is so long that it is not reached even on a busy machine.
   std::unique_ptr<NcclMessages> make(int64_t rank = 0, std::chrono::milliseconds limit = kLong) {
     return std::make_unique<NcclMessages>([this] { return &library_; }, rank, Patience{limit});
   }
@@ -124,7 +124,7 @@ CollectiveArgs argsOf(CollectiveKind kind, llvm::ArrayRef<int64_t> team, char *d
           isWholeSource ? all : block};
 }
 
-/// Ranks are positions in the team.
+/// NCCL gets positions in the team, not ranks.
 TEST_F(NcclMessagesTest, EveryCollective) {
   auto messages = make(2);
   const Team team = {2, 0};
@@ -177,7 +177,8 @@ TEST_F(NcclMessagesTest, SaysWhatTheLibraryFindsInTheBackground) {
   EXPECT_THAT(messages->error().message(), HasSubstr("the stand-in was told so"));
 }
 
-/// Each error at each call, at once and later: it is named, no group stays open, nothing is left.
+/// Injects each error at each call, immediately or later: it must be reported, with no group left
+/// open and no object left alive.
 TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   const Team team = {0, 1};
   const auto useAll = [&](NcclMessages &messages) {
@@ -227,7 +228,7 @@ TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   EXPECT_GT(tried, 150);
 }
 
-/// Not even to ask for errors.
+/// The watchdog must not enter the library either, not even to ask for errors.
 TEST_F(NcclMessagesTest, TwoThreadsAreNeverInTheLibraryAtOnce) {
   auto messages = make();
   ASSERT_TRUE(openAll(*messages, 0, 2).isOk());
@@ -255,11 +256,12 @@ TEST_F(NcclMessagesTest, WhatDoesNotCloseIsAborted) {
   EXPECT_EQ(takeCalls().back(), "ncclCommAbort comm 0");
 }
 
-/// On the communicator of all ranks, opened on the way; what is the peers' goes before it.
+/// Windows are registered with the communicator of all ranks, which is opened if needed.
+/// closePeers() comes first.
 TEST_F(NcclMessagesTest, MemoryIsWindowsOfAllRanks) {
   auto messages = make(1);
   FakeControl control(1, 3);
-  standIn_->pollsInProgress = 3; // the library says success before there is a window
+  standIn_->pollsInProgress = 3; // the call returns success before the window exists
   Result<std::unique_ptr<SymmetricMemory>> memory =
       messages->symmetricMemory(MemoryFrom::Nccl, control);
   ASSERT_TRUE(memory.isOk()) << memory.status().message();
@@ -310,11 +312,12 @@ TEST_F(NcclMessagesTest, MemoryThatCannotBeHadSaysWhy) {
   EXPECT_EQ(status.message(), "memory 'nccl': NCCL 2.28.9 registers no windows here");
 }
 
-/// Messages need windows only; peers' addresses came later, and registered buffers before.
+/// Messages only need windows. NCCL added peers' addresses in a later version and registered
+/// buffers in an earlier one.
 TEST_F(NcclMessagesTest, MemoryThatAVersionLacksIsNamed) {
   FakeControl control(0, 2);
   library_.call.GetPeerDevicePointer = nullptr;
-  auto messages = make(), older = make(); // which memory does not outlive
+  auto messages = make(), older = make(); // must outlive the memory
   auto memory = messages->symmetricMemory(MemoryFrom::Nccl, control);
   ASSERT_TRUE(memory.isOk());
   Result<void *> base = (*memory)->allocate(4096);
@@ -334,7 +337,7 @@ TEST_F(NcclMessagesTest, MemoryThatAVersionLacksIsNamed) {
             "memory 'nccl-registered': expected messages, for peers do not reach it");
 }
 
-// -- What communicators are made for, and what they know. --
+// -- Options of communicators, and registered memory. --
 
 TEST_F(NcclMessagesTest, EachChoiceOfCtasHasItsOwnCommunicators) {
   auto messages = make();
@@ -344,7 +347,7 @@ TEST_F(NcclMessagesTest, EachChoiceOfCtasHasItsOwnCommunicators) {
   ASSERT_TRUE(openAll(*messages, 0, 3).isOk());
   ASSERT_TRUE(openAll(*messages, 0, 3, {team}, eight).isOk());
   ASSERT_TRUE(openAll(*messages, 0, 3, {}, efficient).isOk());
-  ASSERT_TRUE(openAll(*messages, 0, 3, {team}, eight).isOk()); // there already
+  ASSERT_TRUE(openAll(*messages, 0, 3, {team}, eight).isOk()); // exists already
   llvm::erase_value(standIn_->calls, "ncclGetUniqueId");
   EXPECT_THAT(takeCalls(),
               ElementsAre("ncclCommInitRankConfig 0 of 3, id 0x5a, blocking 0",
@@ -365,7 +368,8 @@ TEST_F(NcclMessagesTest, EachChoiceOfCtasHasItsOwnCommunicators) {
   EXPECT_EQ(standIn_->liveCommunicators, 0);
 }
 
-/// All ranks say so, members of the team of two or not, and nothing has been made.
+/// All ranks report it, whether or not they are in the team of two, and no communicator was
+/// created.
 TEST_F(NcclMessagesTest, APolicyThatAVersionLacksIsNamed) {
   const auto refused = [&](int version, CtaPolicy policy, std::vector<Team> teams) {
     library_.version = version;
@@ -443,7 +447,8 @@ TEST_F(NcclMessagesTest, CommunicatorsKnowTheMemoryThatMessagesUse) {
   EXPECT_EQ(standIn_->liveMemory, 0);
 }
 
-/// Each error at each call, at once and later, where the library goes on by itself, too.
+/// Injects each error at each call, immediately or later, including errors that the library finds
+/// in the background.
 TEST_F(NcclMessagesTest, EveryErrorOfMemoryIsNamed) {
   const Team team = {0, 1};
   const auto useAll = [&](NcclMessages &messages, TransferMode mode,
@@ -486,7 +491,8 @@ TEST_F(NcclMessagesTest, EveryErrorOfMemoryIsNamed) {
   EXPECT_GT(tried, 60);
 }
 
-/// Errors when it is given back do not matter: what is left goes with the communicator.
+/// Errors when memory is deregistered are ignored: the communicator frees the rest when it is
+/// destroyed.
 TEST_F(NcclMessagesTest, MemoryIsGivenBackAllTheSame) {
   for (const char *function : {"ncclCommWindowDeregister", "ncclCommDeregister"})
     for (TransferMode mode : {kWindows, kRegistered}) {
@@ -518,7 +524,8 @@ TEST_F(NcclMessagesTest, MemoryThatIsNotRegisteredIsNamed) {
   EXPECT_EQ(status.message(), "memory 'nccl-registered': NCCL 2.28.9 registers nothing here");
 }
 
-/// Registration that does not end is given up, and may write its window later all the same.
+/// A registration that does not complete is abandoned, although it may still write its window
+/// later.
 TEST_F(NcclMessagesTest, AWindowThatDoesNotComeTimesOut) {
   FakeControl control(0, 3);
   auto messages = make(0, kShort);
@@ -530,7 +537,7 @@ TEST_F(NcclMessagesTest, AWindowThatDoesNotComeTimesOut) {
   EXPECT_EQ(status.message(), "NCCL: ncclCommWindowRegister is still in progress after 50 ms");
 }
 
-/// The communicator has gone, and its windows with it.
+/// Aborting the communicator has already destroyed the windows, so the memory is only freed.
 TEST_F(NcclMessagesTest, MemoryOfAnAbortedJobIsOnlyFreed) {
   auto messages = make();
   FakeControl control(0, 2);
@@ -544,9 +551,9 @@ TEST_F(NcclMessagesTest, MemoryOfAnAbortedJobIsOnlyFreed) {
   EXPECT_THAT(takeCalls(), ElementsAre("ncclMemFree"));
 }
 
-// -- The library. --
+// -- Loading the library. --
 
-/// A rank that has one does not wait for one that has none.
+/// A rank with a library must not wait for a rank without one.
 TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   FakeControl control(1, 2);
   control.othersLibrary = "NCCL: expected a library";
@@ -562,8 +569,8 @@ TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   EXPECT_EQ(without.openTeams({}, control, {}).message(), "none here");
 }
 
-/// The library reads the environment when it starts. A user who asks for multicast is told why it
-/// is not used.
+/// The library reads the environment when it starts. If the user asks for multicast, a message says
+/// why it is not used.
 TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   setenv("BRAID_NCCL_LIBRARY", BRAID_STAND_IN, 1);
   unsetenv("NCCL_NVLS_ENABLE");

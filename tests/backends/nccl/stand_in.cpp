@@ -1,4 +1,4 @@
-//===- tests/backends/nccl/stand_in.cpp - a library that only records -------------------------===//
+//===- tests/backends/nccl/stand_in.cpp - a fake NCCL that records calls ----------------------===//
 
 #include "tests/backends/nccl/stand_in.h"
 
@@ -13,9 +13,9 @@ namespace braid::nccl {
 /// The object that a handle points to.
 struct Comm {
   int number = 0, members = 0, position = 0;
-  Code state = Code::Success; ///< once it is no more in progress
+  Code state = Code::Success; ///< result, once the operation has ended
   int polls = 0;
-  Window **window = nullptr; ///< to be written when nothing is in progress any more
+  Window **window = nullptr; ///< where to write the window when the operation ends
 };
 
 } // namespace braid::nccl
@@ -38,7 +38,7 @@ std::map<std::string, int> &counts() {
 
 int nextNumber = 0;
 uintptr_t nextWindow = 0;
-Comm *last = nullptr; ///< the communicator whose operation is in progress
+Comm *last = nullptr; ///< the communicator with an operation in progress
 
 const char *name(nccl::Type type) {
   switch (type) {
@@ -59,7 +59,7 @@ const char *name(nccl::Operator op) {
   return kNames[static_cast<int>(op)];
 }
 
-/// Tells when two threads are in the library at once.
+/// Counts the threads inside the library and notes when there are two at once.
 class Inside {
 public:
   Inside() {
@@ -70,14 +70,14 @@ public:
   ~Inside() { --standIn().inside; }
 };
 
-/// Records a call, and returns what it is to return.
+/// Records a call and returns the code that the test injected for it, or success.
 Code called(const std::string &function, const std::string &text, Comm *comm) {
   const Inside inside;
   standIn().calls.push_back(text.empty() ? function : function + " " + text);
   const int call = counts()[function]++;
   if (comm) {
     last = comm;
-    if (comm->state == Code::Success) // else it stays broken
+    if (comm->state == Code::Success) // an error is permanent
       comm->polls = standIn().pollsInProgress;
   }
   for (const StandIn::Injected &each : standIn().injected)
@@ -92,7 +92,7 @@ Code called(const std::string &function, const std::string &text, Comm *comm) {
   return comm && comm->polls != 0 && !isGrouped ? Code::InProgress : Code::Success;
 }
 
-/// Lists the settings that are not defaults: ", 8 to 8 CTAs, policy 2".
+/// Returns the settings that differ from the defaults: ", 8 to 8 CTAs, policy 2".
 std::string str(const nccl::Config &config) {
   std::string text;
   if (config.minCTAs != nccl::Config::kUndefined || config.maxCTAs != nccl::Config::kUndefined)
@@ -254,7 +254,8 @@ Code ncclMemFree(void *base) {
   ::operator delete(base);
   return called("ncclMemFree", "", nullptr);
 }
-/// As the library on a communicator that does not block: says success, and is in progress.
+/// Returns success while the registration is still in progress, like NCCL with a non-blocking
+/// communicator.
 Code ncclCommWindowRegister(Comm *comm, void *, size_t bytes, Window **window, int flags) {
   const Code code = called("ncclCommWindowRegister",
                            fmt::format("{} flags {} comm {}", bytes, flags, comm->number), comm);

@@ -1,6 +1,6 @@
-//===- tests/backends/nccl/stand_in.h - a library that only records ---------------------------===//
+//===- tests/backends/nccl/stand_in.h - a fake NCCL that records calls ------------------------===//
 //
-// Has the entry points of NCCL, and does what it is told to.
+// Has the entry points of NCCL. Tests set its results and read its calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,11 +13,12 @@
 
 namespace braid::test {
 
-/// The state of the library, one for the process. Only the counters are thread-safe.
+/// The state of the library, shared by the process. Only the counters are thread-safe.
 struct StandIn {
   int version = 22809;
   std::vector<std::string> calls; ///< "ncclSend 4 f32 to 1 comm 0 stream 7"
-  /// The n-th call, from 0 on, of this function returns `code`, at once or by and by.
+  /// The n-th call of this function, counted from 0, returns `code`, immediately or after some
+  /// polls.
   struct Injected {
     std::string function;
     int call = 0;
@@ -25,14 +26,15 @@ struct StandIn {
     bool isLater = false;
   };
   std::vector<Injected> injected;
-  int pollsInProgress = 0; ///< polls for which a call stays in progress; -1: for ever
+  int pollsInProgress = 0; ///< polls until an operation completes; -1: never completes
   int liveCommunicators = 0, liveMemory = 0, liveRegistrations = 0;
-  bool givesWindows = true; ///< and registers
-  bool isSlow = false;      ///< lets other threads go on in each call
+  bool givesWindows = true; ///< also whether buffers can be registered
+  bool isSlow = false;      ///< yields to other threads in each call
   int openGroups = 0;
-  nccl::Code background = nccl::Code::Success; ///< found by the library itself
-  std::atomic<int> inside{0};                  ///< threads that are in a call, but for aborts
-  std::atomic<int> together{0};                ///< times that two calls were
+  /// an error that the library finds in the background
+  nccl::Code background = nccl::Code::Success;
+  std::atomic<int> inside{0};   ///< threads inside a call, aborts excluded
+  std::atomic<int> together{0}; ///< number of calls that overlapped another one
 };
 
 /// Type of `braidStandIn`, which returns the state of the library.
