@@ -1,11 +1,11 @@
-//===- tests/gpu/gpu_messages_test.cpp - collectives and messages of GPUs ---------------------===//
+//===- tests/gpu/gpu_messages_test.cpp - collectives and messages between GPUs ----------------===//
 //
 //   [BRAID_TEST_BACKEND=cuda|nccl] [BRAID_TEST_KNOBS=memory=nccl;ctas=4] gpu_messages_test
 //       [--ranks N] [--runs R]
 //
-// Every collective, with each type, team and root, from one element on, is run eagerly and replayed
-// with fresh tensors each time, and compared. A rank issues kRunsAhead runs of as many messages as
-// a graph has in `braid p2p`, and of two, before its peer issues any.
+// Every collective is run with each type, team and root, and sizes from one element up, eagerly and
+// replayed, with new tensors each time. Results are compared. Then a rank issues kRunsAhead runs
+// before its peer issues any, with two messages and with as many as a graph of `braid p2p` has.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ Backend backendOfTest() {
   return *builtinBackends().find(name ? name : "nccl");
 }
 
-/// The knobs of messages.
+/// Returns the knobs for messages from the environment.
 Configurations knobsOfTest() {
   const char *text = std::getenv("BRAID_TEST_KNOBS");
   return *Configurations::parse(text ? text : "");
@@ -43,7 +43,7 @@ class RankTest {
 public:
   RankTest(LocalMesh &mesh, Transport transport) : mesh_(mesh), transport_(transport) {}
 
-  /// `runs` of them, eager and replayed in turn.
+  /// Executes the case `runs` times, alternating between eager runs and replays.
   Status run(const CollectiveCase &c, int runs) {
     const std::unique_ptr<Source> source = parseSource("c.braid", c.text());
     Compiled compiled = BRAID_TRY(compile(*source, {.schedule = knobs_, .transport = transport_}));
@@ -87,14 +87,15 @@ private:
   LocalMesh &mesh_;
   const Transport transport_;
   const Configurations knobs_ = knobsOfTest();
-  std::list<std::vector<Plan>> plans_; ///< the mesh refers to them
+  std::list<std::vector<Plan>> plans_; ///< must outlive the mesh's use of them
 };
 
 Status runAll(LocalMesh &mesh, Transport transport, int runs) {
   RankTest test(mesh, transport);
   const int few = std::max(runs / 100, 4);
   const std::vector<DType> all = {DType::F32, DType::BF16, DType::F16, DType::F64};
-  const size_t dtypes = std::getenv("BRAID_TEST_KNOBS") ? 1 : all.size(); // knobs know no types
+  // knobs do not depend on types
+  const size_t dtypes = std::getenv("BRAID_TEST_KNOBS") ? 1 : all.size();
   for (DType dtype : llvm::ArrayRef<DType>(all).take_front(dtypes))
     for (const CollectiveCase &c : collectiveCases(mesh.ranks(), dtype, {1, 1000}))
       BRAID_TRY(test.run(c, few));
@@ -131,7 +132,7 @@ int collectivesMain(const Place &place, int runs) {
   });
 }
 
-/// Rank 0 issues nothing until rank 1 has issued all that it may.
+/// Each rank in turn issues all its runs before the other rank issues any.
 Status goAhead(Prepared &prepared, bool isGraph, Device &device, ControlPlane &control) {
   for (int64_t turn = 0; turn < 2; ++turn) {
     if (control.rank() == turn)
@@ -149,11 +150,11 @@ Status goAhead(Prepared &prepared, bool isGraph, Device &device, ControlPlane &c
 }
 
 int aheadMain(const Place &place, int) {
-  std::list<std::vector<Plan>> plans; // outlives the mesh
+  std::list<std::vector<Plan>> plans; // must outlive the mesh
   return withMesh(place, [&plans](LocalMesh &mesh, Transport) -> Status {
     const int64_t rank = mesh.firstHosted();
     const bool isGraph = backendOfTest().hasGraphs;
-    if (mesh.ranks() > 2) // the others would do nothing
+    if (mesh.ranks() > 2) // further ranks would be idle
       return mesh.cluster().commit();
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {
