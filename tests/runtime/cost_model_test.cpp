@@ -1,4 +1,4 @@
-//===- tests/runtime/cost_model_test.cpp - the model as text, and its law of GEMMs ------------===//
+//===- tests/runtime/cost_model_test.cpp - text form of the cost model, and its GEMM formula --===//
 
 #include "runtime/simulate/cost_model.h"
 
@@ -100,11 +100,11 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
               testing::EndsWith(": expected JSON of at most 64 levels"));
 }
 
-/// A GEMM that adds reads as many bytes more as its result has.
+/// A GEMM that adds also reads as many bytes as its result has.
 TEST(CostModel, KnowsGemmsThatAdd) {
   CostModel model = someModel();
   model.operations[0].local = {1, 50};
-  model.operations[1].local = {1, 100}; // by a kernel, say, that is slower than memory
+  model.operations[1].local = {1, 100}; // for example a kernel that is slower than memory
   PlanMatmul adds = shape(100, 8, 8);
   adds.addend = {0, 0, 1600};
   EXPECT_DOUBLE_EQ(model.gemmCost(adds)->us, 10 + 1600 / 2 / 100.0);

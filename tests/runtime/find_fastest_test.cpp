@@ -1,4 +1,4 @@
-//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done ------===//
+//===- tests/runtime/find_fastest_test.cpp - noise, time limits and unsupported candidates ----===//
 
 #include "runtime/tune/find_fastest.h"
 
@@ -17,8 +17,8 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
 
-/// Candidates that take so many milliseconds of a clock that only they move, up to `noise` more or
-/// less. Negative: Unsupported.
+/// Candidates with times in milliseconds of a simulated clock, plus or minus `noise`. A negative
+/// time means Unsupported.
 struct Bench {
   std::vector<double> times;
   double noise = 0;
@@ -75,7 +75,7 @@ TEST(FindFastest, SeesThroughTheNoiseWhatIsMuchFaster) {
   }
 }
 
-/// A difference that only shows in a long look decides.
+/// The difference is only visible in the final pass, which decides.
 TEST(FindFastest, BelievesTheFinalPass) {
   const double shortLook[] = {5, 4, 4.5}, longLook[] = {5, 5.5, 4.2};
   steady_clock::time_point clock = {};
@@ -91,8 +91,8 @@ TEST(FindFastest, BelievesTheFinalPass) {
   EXPECT_DOUBLE_EQ(found->time, 4.2);
 }
 
-/// The winner of a search in which each candidate has a time for each of two conditions, both of
-/// which become slower all the time.
+/// Returns the winner of a search in which each candidate has a time for each of two conditions.
+/// All times increase during the search.
 Result<Fastest> findUnderTwoConditions(const std::vector<std::vector<double>> &times) {
   steady_clock::time_point clock = {};
   double drift = 1;
@@ -113,7 +113,7 @@ TEST(FindFastest, TakesNothingThatIsSlowerUnderSomeConditions) {
       << "each as its worse one: 0.98 and 0.94";
 }
 
-/// Noise that lasts as long as a search is not seen in it.
+/// A search cannot detect noise that lasts as long as itself, so a minimum gain can be required.
 TEST(FindFastest, AsksForAsMuchAsItIsTold) {
   auto find = [](double leastGain) {
     return findFastest(2,

@@ -1,4 +1,4 @@
-//===- tests/runtime/handshake_test.cpp - what ranks tell each other --------------------------===//
+//===- tests/runtime/handshake_test.cpp - comparisons between ranks ---------------------------===//
 
 #include "runtime/execute/handshake.h"
 
@@ -63,7 +63,8 @@ TEST(Handshake, MatchesASendWithItsReceive) {
             "1 of that pair");
 }
 
-/// Ranks with these programs, one letter a rank; equal letters have equal fingerprints.
+/// Returns ranks that run these programs, one letter per rank; equal letters have equal
+/// fingerprints.
 std::vector<Hello> running(llvm::StringRef programs) {
   std::vector<Hello> ranks;
   for (char program : programs)
@@ -111,7 +112,7 @@ TEST(Handshake, ComparesChoices) {
         << text;
 }
 
-// The line of a text that differs is shown, and the text's subject is named once.
+// If texts differ, the message shows the line that differs and names the choice once.
 TEST(Handshake, ComparesChoicesThatAreTexts) {
   std::string first = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 2)\n}\n"}});
   std::string second = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 4)\n}\n"}});
@@ -125,7 +126,7 @@ TEST(Handshake, ComparesChoicesThatAreTexts) {
             "  rank 1, line 1: none");
 }
 
-/// The collectives that each of two ranks publishes.
+/// Returns the list of collectives that each of two ranks publishes.
 std::vector<std::string> publishedBy(const std::string &body, bool areInWindows = false) {
   std::unique_ptr<Source> source =
       parseSource("t.braid", "program @p mesh [0 .. 2) (%A: f32[4]) -> () {\n"
@@ -149,7 +150,7 @@ TEST(Handshake, FindsTheTeamsOfAllRanks) {
   EXPECT_THAT(*teams, testing::ElementsAre(std::vector<int64_t>{0, 1}, std::vector<int64_t>{1}));
 }
 
-/// No verified program has these Plans; ranks compare what they are about to do.
+/// No verified program results in such Plans; the ranks compare their collectives anyway.
 TEST(Handshake, NamesTheFirstCollectiveThatDiffers) {
   const std::string gather = "  %c = collective allgather %x, %A\n  wait %c\n";
   const std::string sum = "  %d = collective allreduce sum %y, %A\n  wait %d\n";
@@ -167,7 +168,7 @@ TEST(Handshake, NamesTheFirstCollectiveThatDiffers) {
   EXPECT_TRUE(compareCollectives({one, publishedBy(gather + sum)[1]}).isOk());
 }
 
-/// A library would take the place of its own operand for those of the peers.
+/// A library uses the offset of the local operand for those of the peers.
 TEST(Handshake, InWindowsCollectivesLieAtOnePlace) {
   const std::string early =
       "  %s = slice %x[0 .. 4]\n  %c = collective allreduce sum %y, %s\n  wait %c\n";
