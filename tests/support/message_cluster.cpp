@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-/// Another device, but for its messages.
+/// Forwards all calls to another device, but fails to open message teams.
 class DumbDevice final : public Device, public Messages {
 public:
   explicit DumbDevice(Device &inner) : inner_(inner) {}
@@ -42,7 +42,7 @@ public:
   }
   Status synchronize() override { return inner_.synchronize(); }
 
-  /// The others come to this.
+  /// Takes part in the collective call, then fails.
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control, TransferMode mode) override {
     BRAID_TRY(inner_.messages()->openTeams(teams, control, mode));
     return peerFailed("this rank has no voice");
