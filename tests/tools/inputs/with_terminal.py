@@ -1,5 +1,5 @@
 """with_terminal.py STREAM COMMAND...: runs the command with stdout or stderr as a terminal and the
-other one as a pipe. Prints what came to each: lines begin with "terminal: " or "pipe: ", and an
+other one as a pipe. Prints the output of each: lines begin with "terminal: " or "pipe: ", and an
 escape character is shown as ESC."""
 import os
 import pty
@@ -13,7 +13,7 @@ def lines_of(descriptor, name, lines):
     while True:
         try:
             part = os.read(descriptor, 4096)
-        except OSError:  # a terminal ends like that
+        except OSError:  # a terminal ends with an error
             part = b""
         if not part:
             break
