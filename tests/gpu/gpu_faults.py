@@ -2,8 +2,7 @@
 
 The other ranks must name the victim within the timeout plus two seconds, and nothing may be left:
 no process, socket or GPU memory. A fault depends only on its seed, so that a long list can be run
-in
-parts: seeds 0 to 49, then 50 to 99.
+in parts: seeds 0 to 49, then 50 to 99.
 """
 import contextlib
 import glob

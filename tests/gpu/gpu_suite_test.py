@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """gpu_suite_test.py: run_gpu_tests.py on simulated machines with GPUs, where `braid` is a script
-that
-notes its ranks and GPUs. No result may be lost, and no process may be left.
+that notes its ranks and GPUs. No result may be lost, and no process may be left.
 """
 import contextlib
 import glob

@@ -3,12 +3,9 @@
 
 FOLDER contains the package. Each rank is a process of this script. Checks eager calls, calls on
 another stream, calls in a CUDA graph of PyTorch, each with new integers and overwritten outputs,
-and
-calls that must be rejected. With --beside, instead executes RUNS runs with copies and with NCCL,
-each
-on a stream, concurrently with all-reduces of PyTorch's NCCL on a third. Tensors are PyTorch's.
-Exits
-with 77 if PyTorch or its GPUs are missing.
+and calls that must be rejected. With --beside, instead executes RUNS runs with copies and with
+NCCL, each on a stream, concurrently with all-reduces of PyTorch's NCCL on a third. Tensors are
+PyTorch's. Exits with 77 if PyTorch or its GPUs are missing.
 """
 import argparse
 import gc

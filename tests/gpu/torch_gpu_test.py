@@ -5,8 +5,7 @@ FOLDER contains the package. Each rank is a process of this script; the ranks us
 Results for new integers are compared with a reference in double precision: eager calls, repeated
 addresses, also in memory that was freed in between, CUDA graphs alternating with eager calls,
 gradients, compiled models, and a training step as one graph. Then: rejected calls, and calls after
-a
-failure. Exits with 77 if PyTorch or its GPUs are missing.
+a failure. Exits with 77 if PyTorch or its GPUs are missing.
 """
 import argparse
 import gc

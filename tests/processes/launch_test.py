@@ -2,8 +2,7 @@
 """launch_test.py BRAID [PATTERN]: begin and end of jobs of processes, seen from outside.
 
 Runs every test whose name contains PATTERN: a job of `braid run` with some event. After each test
-no
-process and no temporary file may be left. Exit status 77 means that all tests were skipped; the
+no process and no temporary file may be left. Exit status 77 means that all tests were skipped; the
 reasons are printed.
 """
 import ctypes

@@ -3,8 +3,7 @@
 
 Runs each command under each limit: standard output full, closed, or without a reader; little memory
 (ulimit -v); a full disk; and SIGHUP, SIGINT and SIGTERM while it is busy. It must end in time with
-an
-exit status from the README's table, without abort() and without leftovers.
+an exit status from the README's table, without abort() and without leftovers.
 """
 import functools
 import glob
