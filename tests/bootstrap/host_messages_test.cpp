@@ -1,4 +1,4 @@
-//===- tests/bootstrap/host_messages_test.cpp - what hosts put into their store -------------===//
+//===- tests/bootstrap/host_messages_test.cpp - messages that hosts put into the store --------===//
 
 #include "runtime/job/bootstrap/host_messages.h"
 
@@ -52,9 +52,9 @@ TEST(HostMessages, ACauseComesAsItWas) {
     EXPECT_EQ(decodeCause(text, 4).status().code(), StatusCode::BadInput) << text;
 }
 
-// -- Where ranks are. --
+// -- States of ranks. --
 
-/// Numbers that are all different, in `queues` queues.
+/// Fills a slot with distinct numbers, in `queues` queues.
 void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.state = RankState::Left;
   slot.activity = HostActivity::Committing;
