@@ -1,4 +1,4 @@
-//===- tests/doctor/doctors_machine.cpp - a healthy machine, to be made ill -------------------===//
+//===- tests/doctor/doctors_machine.cpp - a healthy machine, to be broken ---------------------===//
 
 #include "tests/doctor/doctors_machine.h"
 
@@ -122,7 +122,7 @@ doctor::Facts DoctorsMachine::facts() {
   sources.space = [this, shm](const std::string &path) {
     return path == shm ? sharedMemory : disk;
   };
-  // Threads that are late outlive this machine.
+  // A late thread may outlive this object.
   const auto late = std::chrono::milliseconds(2000);
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_host_messages.cpp - any bytes, as what a rank or another host says -----===//
+//===- tests/fuzz/fuzz_host_messages.cpp - any bytes as messages of a rank or host ------------===//
 
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/host_messages.h"
@@ -17,8 +17,8 @@ JobMemory makeMemory() {
   return std::move(*made);
 }
 
-/// A number has several texts, and a status escapes characters that move a terminal's cursor, so a
-/// text is the same from the second time on.
+/// Numbers have several texts, and a status escapes control characters, so a text is only stable
+/// after it was encoded once.
 void checkCause(llvm::StringRef text) {
   const auto cause = decodeCause(text, kRanks);
   if (!cause)

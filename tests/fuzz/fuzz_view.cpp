@@ -1,11 +1,11 @@
-//===- tests/fuzz/fuzz_view.cpp - any text as a trace, or as the records of a failed job ------===//
+//===- tests/fuzz/fuzz_view.cpp - any text as a trace or as records of a failed job -----------===//
 
 #include "api/view/recorded.h"
 #include "api/view/trace_text.h"
 
 #include <cstdlib>
 
-/// Records that are accepted give a page, and a trace that is refused says why.
+/// Accepted records result in a page, and a rejected trace in a message.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
   const braid::Result<braid::view::TraceText> trace = braid::view::parseTrace("trace", text);

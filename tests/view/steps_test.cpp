@@ -13,7 +13,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-/// Both receive before they send, and the data of one is ready when the other has received.
+/// Both ranks receive before they send, so each waits for the other.
 constexpr const char *kCircle = R"(program @circle mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
   %h = share_mem_handles get %all
