@@ -208,8 +208,7 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// Two Plans stay ready at the same time; the second has far larger operands. All ranks get the
-/// same times.
+/// Two Plans stay ready together, the second with far larger operands. Ranks agree on the times.
 TEST(PlanTimer, LetsPlansTakeTurns) {
   std::vector<std::vector<double>> answers(2);
   Status status = onRanks(2, [&](PlanTimer &timer) {

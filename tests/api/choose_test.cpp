@@ -174,8 +174,7 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
                           "copies=kernel"));
 }
 
-/// A reduction allows other schedules than a gather, and its GEMMs leave another number of streams
-/// to transfers.
+/// A reduction allows other schedules than a gather, and leaves other streams to transfers.
 TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   std::map<std::string, std::set<int64_t>> streams;
   for (const Candidate &each : firstFor(scatterOf(1024))) {
@@ -229,8 +228,7 @@ TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
     EXPECT_EQ(each.preset(), "ring") << each.str();
 }
 
-/// In two shots a rank cuts only its part of the rows into chunks, and two more streams are
-/// reserved for transfers.
+/// In two shots a rank splits only its part of the rows, and transfers get two more streams.
 TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   std::set<int64_t> chunks[2], streams[2];
   std::map<std::string, std::set<std::string>> shots;
@@ -429,8 +427,7 @@ TEST(Choose, JudgesByBursts) {
   ADD_FAILURE() << said;
 }
 
-/// On a device where each burst is waited for once, as many runs and bursts as fit the budget are
-/// timed.
+/// Times as many runs and bursts as fit the budget, on a device where each burst is awaited once.
 TEST(PlanTimer, FitsBurstsIntoABudget) {
   NullRank rank;
   PlanTimer timer = rank.timer();
@@ -549,8 +546,7 @@ TEST(Choose, WeighsBothTransports) {
     const ScheduleChoice &choice = *all[0];
     for (const auto &each : all)
       EXPECT_EQ(each->best().str(), choice.best().str());
-    // Either transport may have more candidates, since variants are made of those that are
-    // predicted best.
+    // Either transport may have more candidates: variants are made of the best predictions.
     const auto [sending, reaching] = transportsOf(choice);
     EXPECT_GT(sending, 4);
     EXPECT_GT(reaching, 4);
@@ -733,8 +729,7 @@ TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   std::filesystem::remove_all(folder);
 }
 
-/// The choice of an earlier job is reused without trials if the options are equal and it had as
-/// much time.
+/// An earlier choice is reused without trials if the options are equal and it had as much time.
 TEST(Choose, TakesWhatIsKnown) {
   const std::string folder = testing::TempDir() + "choose_test_known" + std::to_string(getpid());
   std::filesystem::remove_all(folder);

@@ -29,8 +29,8 @@ public:
 
 class WarmUp : public testing::Test {
 protected:
-  /// Warms up for a millisecond with runs that take `times`, the last of which repeats. Returns the
-  /// number of runs.
+  /// Warms up for a millisecond with runs of `times`, repeating the last. Returns the number of
+  /// runs.
   int64_t runs(const std::vector<double> &times, int64_t atFirst = 2) {
     int64_t count = 0;
     Result<double> us = warmUp(

@@ -34,8 +34,7 @@ std::string allReduce(int64_t m) {
                      kRanks, m, kK, kN);
 }
 
-/// Every preset with 1 and with 3 chunks, with get and with put, except those that lowering
-/// rejects.
+/// Every preset with 1 and 3 chunks, with get and put, except those that lowering rejects.
 std::vector<CompileOptions> allWays() {
   std::vector<CompileOptions> ways;
   for (const Preset &preset : test::pairPresets())

@@ -53,8 +53,7 @@ Status check(const std::vector<float> &C, int run) {
   return Status::ok();
 }
 
-/// Compiles the program of the second session. If the trials are to be interrupted, they take long
-/// enough.
+/// Compiles the program of the second session. Trials that will be interrupted take long enough.
 Result<CompiledProgram> choose(Job &job, const std::string &mode) {
   const std::string other = job.firstRank() == 1 ? mode : "";
   const bool isLong = mode == "auto-leave" || mode == "auto-stop";

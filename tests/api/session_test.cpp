@@ -198,8 +198,7 @@ void expectRuns(Job &job, Session &session, const Arguments &arguments,
   arguments.expectRight();
 }
 
-/// Alternates between the sessions of a job, each run on another stream than the last, several in
-/// flight.
+/// Alternates between the sessions of a job, each run on the next stream, several in flight.
 void expectTurnsRight(Job &job, std::vector<std::unique_ptr<Session>> &sessions, int64_t runs) {
   constexpr int64_t kStreams = 10, kInFlight = 12;
   for (int64_t run = 0; run < runs;) {
@@ -261,8 +260,7 @@ TEST(SessionTest, ReplaysAndRunsTakeTurns) {
   EXPECT_TRUE(job->commit().isOk());
 }
 
-/// A program for one rank: C = A * B with 2x2 matrices of f64, where the test sets B to the
-/// identity.
+/// A program for one rank: C = A * B with 2x2 matrices of f64. The test sets B to the identity.
 constexpr const char *kAlone = "fusion @alone { mesh [0 .. 1) %A = input f64[2, 2] "
                                "%B = input f64[2, 2] %C = matmul %A, %B : f64[2, 2] output %C }";
 
@@ -709,8 +707,7 @@ TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
-  // Allows for a late candidate with 8 streams. If each of the 16 trials left a thread on each
-  // rank, there would be more.
+  // Allows for a late candidate with 8 streams. 16 trials that leave a thread per rank exceed this.
   EXPECT_LE(countFiles("/proc/self/task"), threads + 7 * kRanks);
   EXPECT_LT(heap(), used + (size_t(2) << 20));
 }

@@ -36,9 +36,8 @@ std::vector<Variant> allVariants();
 Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options = {});
 std::string labelOf(const ::testing::TestParamInfo<Variant> &info);
 
-/// Returns a rank's Plan with one command of each kind, as a source of tags. Command i is of kind
-/// CommandKind(i), on stream 1, from line 10 + i of test.braid; its peer is the next rank. Event 0
-/// is recorded on stream 1.
+/// Returns a rank's Plan with one command of each kind, used for tags. Command i is of kind
+/// CommandKind(i), on stream 1, from line 10 + i of test.braid; its peer is the next rank.
 Plan makePlan(int64_t rank, int64_t ranks);
 Tag tagOf(const Plan &plan, CommandKind kind, uint32_t run = 1);
 

@@ -200,8 +200,7 @@ TEST_P(ComputeTest, AddsToAllShapes) {
 TEST_P(ComputeTest, AddsBeforeRounding) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 257 lies between the bf16 numbers 256 and 258. If sums were rounded before the addition, the
-  // result would be 256.
+  // 257 lies between the bf16 numbers 256 and 258: sums that are rounded too early become 256.
   std::vector<double> a(64, 0.0), b(64, 1.0);
   for (int64_t row = 0; row < 8; ++row)
     a[row * 8] = 256, a[row * 8 + 1] = 1;
@@ -297,8 +296,7 @@ protected:
 TEST_P(SameBitsTest, OfARowWhateverMIs) {
   BRAID_NEEDS_RESULTS();
   startReproducibly();
-  // Libraries like to split long sums of few columns. Hosts get small shapes, because their loops
-  // are slow.
+  // Libraries like to split long sums of few columns. Hosts are slow and get small shapes.
   const bool isHost = device().sharesHostMemory();
   const int64_t m = isHost ? 96 : 4096, n = isHost ? 16 : 256, k = isHost ? 300 : 4096;
   const std::vector<std::pair<int64_t, int64_t>> ranges = {{0, 1},     {0, 17},        {5, 12},

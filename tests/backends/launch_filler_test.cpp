@@ -24,9 +24,8 @@ constexpr auto kPeers = Published::Peers, kNothing = Published::Nothing;
 /// Returns the address of the `number`-th 64 KiB.
 char *at(int64_t number) { return reinterpret_cast<char *>(number << 16); }
 
-/// A two-shot all-reduce over `ranks` ranks that pulls partial results and pushes sums. Buffers: 1
-/// holds the partial results, 2 the peers' sums, 3 the result, 4 this rank's partial results; 10
-/// and up are buffers of peers.
+/// A two-shot all-reduce that pulls partial results and pushes sums. Buffers: 1 partial results, 2
+/// the peers' sums, 3 the result, 4 this rank's partial results, 10 and up those of peers.
 struct TwoShots {
   explicit TwoShots(int64_t itsRanks, int64_t offset = 0)
       : ranks(itsRanks), result(at(3) + offset) {
@@ -124,8 +123,7 @@ TEST(LaunchFiller, MakesOneKernelOfBothShots) {
   }
 }
 
-/// The number of each flag is requested once and in the order of steps, however steps are grouped
-/// into launches.
+/// Each flag's number is requested once, in the order of steps, however launches group them.
 TEST(LaunchFiller, NumbersFlagsOnceInTheirOrder) {
   const TwoShots shots(4);
   std::vector<size_t> flags;

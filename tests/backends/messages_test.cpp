@@ -79,8 +79,7 @@ TEST_P(MessagesTest, GroupsExchangeInOrder) {
                   sent[static_cast<size_t>(peer)][static_cast<size_t>(rank) * sizes.size() + i]);
 }
 
-/// Sums larger than a slice of scratch memory, a team with its ranks out of order, a root, other
-/// operators.
+/// Sums larger than a slice of scratch memory, a team out of order, a root, other operators.
 TEST_P(MessagesTest, CollectivesCombine) {
   constexpr size_t kCount = size_t(5) << 20;
   const Team team = {2, 0};

@@ -56,8 +56,7 @@ struct Side {
   char *shared, *flags;
 };
 
-/// Rank 0 writes its buffer and rank 1 reads it. The occasional synchronize() orders a rank only
-/// with itself.
+/// Rank 0 writes its buffer and rank 1 reads it. synchronize() orders a rank only with itself.
 Status passOn(Device &device, int64_t rank, const Side &mine, const Side &theirs, bool isOrdered) {
   char *own = allocate(device, kBytes);
   for (uint32_t epoch = 1; epoch <= kRounds; ++epoch) {

@@ -186,8 +186,7 @@ TEST_F(StreamStepsTest, NumbersWrapAround) {
 
 // -- Lowered programs. --
 
-/// If a program began with a wait, each replay would need a separate report, which costs 4 us after
-/// several kernels.
+/// If a program began with a wait, each replay would need a separate report, which costs 4 us.
 TEST(StreamSteps, WhatIsLoweredToPairsBeginsWithASignal) {
   size_t seen = 0;
   for (const char *example :

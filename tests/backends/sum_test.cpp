@@ -171,8 +171,7 @@ protected:
     staged_ = allocate(kMostBytes);
   }
 
-  /// Issues the batch eagerly and, where graphs exist, replays it: state that one launch left would
-  /// disturb the next.
+  /// Issues the batch eagerly and, where graphs exist, replays it: leftover state would show.
   void issue(const SumCase &c, const SumArgs &args) override {
     const int64_t bytes = (c.partElements() - c.layout.partsAt) * sizeOf(args.partial);
     ASSERT_LE(bytes, kMostBytes);
@@ -281,8 +280,7 @@ TEST_P(SumTest, AddsLongParts) {
 TEST_P(SumTest, RoundsOnce) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 256 + 1 + 1 + 1 + 1: near 256 bf16 numbers are 2 apart, so a sum that was rounded each time
-  // would stay at 256.
+  // 256 + 1 + 1 + 1 + 1: bf16 numbers near 256 are 2 apart, so early rounding would leave 256.
   std::vector<double> parts{256, 1, 1, 1}, bias{1};
   char *from = upload(encodeAll(DType::BF16, parts)), *last = upload(encodeAll(DType::BF16, bias));
   char *to = upload(encodeAll(DType::BF16, {NAN}));
@@ -314,8 +312,7 @@ TEST_P(SumInBatchTest, AddsAtAnyAddress) {
   check({kSumTypes[0], 0, 2, 0, kLayouts[0]});
 }
 
-/// Each thread of a GPU that waits for its operands has a few groups; the largest sum needs a
-/// separate kernel.
+/// Each waiting thread of a GPU has a few groups; the largest sum needs a separate kernel.
 TEST_P(SumInBatchTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start();

@@ -11,8 +11,7 @@
 namespace braid::cuda {
 namespace {
 
-/// Distributes copies of the given sizes over at most `most` blocks and checks that each byte is
-/// copied once.
+/// Distributes copies over at most `most` blocks and checks that each byte is copied once.
 void checkDealing(const std::vector<int64_t> &sizes, int64_t most) {
   std::vector<std::vector<char>> sources, targets;
   std::vector<CopyAndSignalCopy> copies;

@@ -70,8 +70,7 @@ TEST_P(TraceTest, IsTakenOnce) {
   ASSERT_EQ(device().tracer()->takeTrace().size(), 1u);
 }
 
-/// The work takes as long as a GEMM of medium size. A host that sleeps between polls would notice
-/// its end up to 70 us late.
+/// The work takes as long as a medium GEMM. A host that sleeps between polls would be 70 us late.
 TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   BRAID_NEEDS_RESULTS();
   if (GetParam().backend != "cuda")

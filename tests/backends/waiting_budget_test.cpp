@@ -72,9 +72,8 @@ TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
       << "beside the graph";
 }
 
-/// Programs are created and released at random. All programs that can run at the same time, one for
-/// each lane and none twice, must leave room for clusters of GEMMs. Programs that only got the
-/// minimum do not count.
+/// Programs are created and released at random. Those that can run together, one for each lane and
+/// none twice, must leave room for clusters of GEMMs. Programs with the minimum do not count.
 TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
   std::mt19937 dice(1);
   const auto draw = [&](size_t below) { return static_cast<size_t>(dice() % below); };

@@ -37,8 +37,8 @@ const std::map<std::string, std::string> kLaunchers = {
               "SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=4 SLURM_STEP_NUM_NODES=1"},
 };
 
-/// Sets variables from a text such as "@hydra PMI_RANK=2 -PMI_SIZE": Hydra's variables with one
-/// changed and one removed.
+/// Sets variables from a text: "@hydra PMI_RANK=2 -PMI_SIZE" is Hydra's with a change and a
+/// removal.
 void apply(const std::string &text, Variables &variables) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {

@@ -56,8 +56,7 @@ def start_job(launcher, braid, folder, environment):
     # A shell between launcher and rank, like scripts for pinning or profiling. `exit` keeps it
     # alive.
     script = f'"{braid}" env --json > "{folder}/$$.json"; exit $?'
-    # Open MPI creates a folder with the user's name there, and fails if another mpirun creates it
-    # at the same time.
+    # Open MPI creates a folder there, and fails if another mpirun creates it at the same time.
     environment = dict(environment, OMPI_MCA_orte_tmpdir_base=folder, BRAID_JOB=folder)
     return subprocess.Popen(launcher + ["-n", str(RANKS), "sh", "-c", script], env=environment)
 

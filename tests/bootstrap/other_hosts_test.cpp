@@ -254,8 +254,7 @@ TEST(OtherHosts, FailWhenTheStoreIsLost) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
 }
 
-/// A host that is cut off adopts the cause that it has proposed; the other hosts have another
-/// cause.
+/// A host that is cut off adopts the cause that it proposed; other hosts have another cause.
 TEST(OtherHosts, DecideAloneWhenTheyAreCutOff) {
   JobOfHosts job({.hosts = 2, .perHost = 1, .silence = 600ms});
   meetOnce(job);

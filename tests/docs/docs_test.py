@@ -68,8 +68,7 @@ def commands_in(block):
 
 
 def command_lines(page):
-    """Returns all lines of code that begin with a command of this project, with continuations
-    joined."""
+    """Returns all lines of code that begin with a command of this project, continuations joined."""
     text = read(page).replace("\\\n", " ")
     lines = re.findall(r"^(?:    |\$ )(.*)$", text, re.MULTILINE)
     lines += re.findall(r"`([^`\n]+)`", text)

@@ -8,9 +8,8 @@ namespace braid::test {
 
 inline constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
 
-/// A simulated machine: two GPUs, each at a switch, NVLink, driver 580 for CUDA 13.0, no container.
-/// A test changes some facts; then they are read from the folder tree, the fake NVML and the other
-/// sources.
+/// Two GPUs, each at a switch, NVLink, driver 580 for CUDA 13.0, no container. A test changes some
+/// facts; then all are read from the folder tree, the fake NVML and the other sources.
 struct DoctorsMachine {
   DoctorsMachine();
 

@@ -17,8 +17,8 @@ JobMemory makeMemory() {
   return std::move(*made);
 }
 
-/// Numbers have several texts, and a status escapes control characters, so a text is only stable
-/// after it was encoded once.
+/// Numbers have several texts and a status escapes control characters: encode once before
+/// comparing.
 void checkCause(llvm::StringRef text) {
   const auto cause = decodeCause(text, kRanks);
   if (!cause)

@@ -64,8 +64,7 @@ class Doctor:
         self.base = self.findings(Setting())
 
     def share(self):
-        """Lets ranks share a GPU if there are too few: the cases are about failures, not about
-        speed."""
+        """Lets ranks share a GPU if there are too few, since the cases are about failures."""
         return {} if self.gpus >= self.ranks else {"BRAID_SHARE_GPUS": "on"}
 
     def report(self, setting, variables=None):

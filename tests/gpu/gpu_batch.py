@@ -102,8 +102,8 @@ Outcome = collections.namedtuple("Outcome", "passed wrong refused", defaults=(""
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job. Returns an empty Outcome if all commands were stopped or the
-    program does not exist."""
+    """Runs the cases as one job. The Outcome is empty after a stop or without the program.
+    """
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

@@ -68,8 +68,7 @@ struct Way {
   }
 };
 
-/// Returns every preset with all transfer modes and numbers of chunks. Protocols alternate with
-/// `turn`.
+/// Returns every preset, transfer mode and number of chunks. Protocols alternate from `turn` on.
 std::vector<Way> waysFor(size_t turn) {
   std::vector<Way> ways;
   for (const Preset &preset : presets())

@@ -182,8 +182,8 @@ def has_memory_back(before):
 
 
 def add_faults(suite, seeds):
-    """Adds a case for each seed. A job has at most four ranks, which share GPUs if the suite allows
-    it."""
+    """Adds a case for each seed, with at most four ranks. They share GPUs if the suite allows it.
+    """
     def check(devices, seed):
         before = memory_used()
         fault = Fault(suite.braid, seed, devices)

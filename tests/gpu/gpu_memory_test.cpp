@@ -64,8 +64,7 @@ public:
   }
   Blocks(const Blocks &) = delete;
 
-  /// Writes new numbers, which differ between rounds and ranks, and fills the destination with
-  /// NaNs.
+  /// Writes numbers that differ between rounds and ranks, and fills the destination with NaNs.
   void fill(int round) {
     for (int64_t i = 0; i < elements_; ++i)
       host_[static_cast<size_t>(i)] = number(round, rank_, i);

@@ -53,8 +53,7 @@ def messages(suite):
         add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
             + sizes + graph, 2, SCATTER)
     programs = os.path.dirname(suite.braid)
-    # One tenth of the runs replay a graph with runs of two sessions, one with copies and one with
-    # collectives.
+    # One tenth of the runs replay a graph with runs of two sessions: copies, and collectives.
     for program, backend, ranks, runs in (("gpu_messages_test", "nccl", 2, 200),
                                           ("gpu_messages_test", "nccl", 3, 200),
                                           ("gpu_session_test", "nccl", 2, 200),

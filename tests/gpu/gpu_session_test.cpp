@@ -36,8 +36,7 @@ std::string backendName() {
   return name ? name : "cuda";
 }
 
-/// The last schedule is chosen by measuring. BRAID_TEST_BACKEND=mixed combines collectives with
-/// copies.
+/// The last one is chosen by measuring. BRAID_TEST_BACKEND=mixed combines collectives with copies.
 std::array<std::string, kSessions> schedules() {
   if (backendName() == "nccl") // has no protocols and needs a named schedule
     return {"pairwise", "bulk", "pairwise;placement=shared", "sequential"};
@@ -283,8 +282,7 @@ public:
     return job_.commit();
   }
 
-  /// Rank 0 replays what the others launch in their own graphs. Then all pause for longer than the
-  /// timeout, which is no stall.
+  /// Rank 0 replays what the others launch in graphs. A pause beyond the timeout is no stall.
   Status launchDifferently(Session &session) {
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
     BRAID_TRY(session.capture(replayed.inputs, {&replayed.output, 1}));
@@ -513,8 +511,7 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-/// One of two jobs in a process. Its program's kernels would occupy half of the GPU while they
-/// wait.
+/// One of two jobs in a process. Its program's waiting kernels would occupy half of the GPU.
 class BesideAnother {
 public:
   explicit BesideAnother(std::shared_ptr<Job> job) : job_(std::move(job)) {}

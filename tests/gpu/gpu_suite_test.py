@@ -41,8 +41,7 @@ with open({notes!r}, "a") as file:
 if ranks == 3:
     sys.exit("a reason\\n" * 50)
 """
-# As above, but with 4 ranks it prints something and hangs; so does its child, which keeps its
-# output open.
+# As above, but with 4 ranks it prints something and hangs, as does its child.
 HANGS = NOTES + """
 if ranks == 4:
     print("so far", flush=True)
@@ -353,8 +352,8 @@ def test_batches():
 
 
 def test_refused_batches():
-    """If a batch that may be refused is rejected, all its cases are skipped. Other batches continue
-    with separate runs."""
+    """If a batch that may be refused is rejected, all its cases are skipped. Others run separately.
+    """
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"), REFUSING_BATCH.format(python=sys.executable))
         for memory, word, commands in (("nccl", "skipped", 0), ("vmm", "passed", 6)):

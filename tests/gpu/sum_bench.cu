@@ -105,8 +105,7 @@ public:
   ~Bench();
 
   void compare(const Case &c);
-  /// Returns the microseconds of a sum, single or among others, or of a copy that moves as many
-  /// bytes.
+  /// Returns the microseconds of a sum, alone or among others, or of a copy of as many bytes.
   double sumUs(const Case &c, bool isAlone);
   double copyUs(const Case &c);
   unsigned long long wrong() const { return wrong_; }

@@ -86,8 +86,8 @@ class Rank:
                             for each in ours), ours
 
     def come_back(self):
-        """The third call at the same addresses is a replay. Contents change, and there are two
-        streams."""
+        """The third call at the same addresses is a replay. Contents change; there are two streams.
+        """
         torch = self.torch
         tensors = [(self.draw(32, 64), self.draw(64, 96)) for _ in range(40)]
         side = torch.cuda.Stream()
@@ -124,8 +124,7 @@ class Rank:
         assert came_back, "expected PyTorch to get an address back"
 
     def captured(self):
-        """A layer between kernels of the caller, replayed 1,000 times, alternating with eager
-        calls."""
+        """A layer between kernels of the caller: 1,000 replays, alternating with eager calls."""
         torch, bt = self.torch, self.bt
         x, W, V = self.draw(16, 64), self.draw(32, 64), self.draw(64, 32)
 

@@ -100,8 +100,7 @@ class Host:
         self.signal(signal.SIGCONT)
 
     def kill(self):
-        """Kills processes until there are none, since new ones may start others or have yet to
-        enter the name space."""
+        """Kills processes until none is left, since starting ones may yet enter the name space."""
         deadline = time.monotonic() + 30
         while (children := [child for child in self.children if child.poll() is None
                             ]) or self.processes():

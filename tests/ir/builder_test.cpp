@@ -135,8 +135,7 @@ TEST(ProgramBuilder, InsertsWhereItIsTold) {
                    "synchronize stream(3);");
 }
 
-/// Every node of the corpus is cloned into a program with the same parameters and prints like the
-/// original.
+/// A clone of every node, in a program with the same parameters, prints like the original.
 TEST(ProgramBuilder, ClonesEveryNode) {
   Module module = parseOrFail(readFile("tests/ir/inputs/nodes.braid"));
   Program &original = *module.programs[0];

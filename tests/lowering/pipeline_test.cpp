@@ -444,8 +444,7 @@ TEST(Reductions, ShareRowsThatDoNotDivide) {
                  std::string(cut) + ";reduction=two-shot;protocol=put;streams=5");
 }
 
-/// A rank that adds all partial results of its rows adds them in rank order. Around a ring, the
-/// order differs between ranks.
+/// A rank adds partial results in rank order; around a ring, the order differs between ranks.
 TEST(Reductions, AddInTheOrderOfRanksButForARing) {
   auto check = [](const std::string &result, const std::string &schedule) {
     return orderOfAdditions(reduction(3, 4, result, "linear %A, %B, %bias"), schedule);

@@ -35,8 +35,7 @@ void replace(std::string &text, llvm::StringRef from, llvm::StringRef to) {
     text.replace(at, from.size(), to.str());
 }
 
-/// Follows an advice like a reader: edits the line that defines a tensor, or else the line at
-/// fault.
+/// Follows an advice: edits the line that defines the tensor, or else the line at fault.
 std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFault) {
   llvm::SmallVector<llvm::StringRef, 16> lines;
   text.split(lines, '\n');
@@ -68,8 +67,7 @@ std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFa
   return llvm::join(changed, "\n");
 }
 
-/// Follows the first advice of each message until the fusion is lowered, and checks all others,
-/// too.
+/// Follows each advice, and continues with the first one of each message until all is lowered.
 void expectAdviceToDo(std::string text) {
   for (;;) {
     const Lowered lowered = lowerText(text);
@@ -112,8 +110,7 @@ TEST(Refusals, SayAxisReasonAndWhatWouldDo) {
   test::checkCases("tests/lowering/inputs/refusals.cases", messagesAbout);
 }
 
-/// Returns types in which one of the axes of extent D, or none, is a DIDx axis, also with a Stream
-/// axis.
+/// Returns types with one or none of the axes of extent D as a DIDx axis, also with a Stream axis.
 std::vector<std::string> placements(llvm::ArrayRef<const char *> axes, bool mayBeStreamed) {
   std::vector<std::string> types;
   for (bool isStreamed : {false, true})

@@ -16,8 +16,7 @@
 namespace braid {
 namespace {
 
-/// Applies `pass` to a program with this body on 4 ranks. The pass must report whether it changed
-/// it.
+/// Applies `pass` to a program on 4 ranks and checks that it reports whether it changed it.
 std::string rewrite(bool (*pass)(LoweringState &), const std::string &body) {
   std::string text = "program @p mesh [0 .. 4)\n      (%A: f32[6, 5], %B: f32[5, 3]) -> "
                      "(%C: f32[6, 3]) {\n" +

@@ -20,8 +20,7 @@ struct Lowered {
   std::vector<Snapshot> snapshots;  ///< one per pass that ran
   std::vector<std::string> changes; ///< names of passes that changed the program
 
-  /// Returns the nodes of the program after `pass`: its text without the two header lines and the
-  /// last `}`.
+  /// Returns the nodes of the program after `pass`: its text without header and final `}`.
   std::string after(llvm::StringRef pass) const;
   /// Returns the nodes of the result.
   std::string body() const;
@@ -32,8 +31,7 @@ Lowered lowerText(llvm::StringRef text, const Configurations &options);
 /// As above, with a schedule in the syntax of `--schedule`.
 Lowered lowerText(llvm::StringRef text, const std::string &schedule = "");
 
-/// Lowers the only fusion of `text` and checks that additions are in rank order. Returns "" or the
-/// violation.
+/// Lowers the only fusion of `text`. Returns "" if additions are in rank order, or the violation.
 std::string orderOfAdditions(llvm::StringRef text, const std::string &schedule);
 
 /// Returns the program's body without comments, with runs of blanks replaced by one blank.

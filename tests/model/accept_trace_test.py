@@ -42,8 +42,7 @@ def pick(events, rank, run, kind, request, streams=(2,)):
 
 
 def arrow_point(event):
-    """Returns where an arrow ends at this command: an await's last nanosecond, or else its
-    beginning."""
+    """Returns where an arrow ends at this command: an await's last nanosecond, or its beginning."""
     if event["name"] != "await":
         return event["ts"]
     return max(event["ts"], round(event["ts"] + event["dur"] - 0.001, 3))

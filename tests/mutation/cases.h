@@ -34,8 +34,7 @@ Result<Case> makeCase(const CaseOptions &options);
 std::vector<CaseOptions> representativeCases();
 /// Returns the hand-written reductions.
 std::vector<CaseOptions> reductionCases();
-/// Returns cases for every operation, schedule, protocol, number of streams and chunking, on 2 to 4
-/// ranks.
+/// Returns cases for all operations, schedules, protocols, streams and chunkings, on 2 to 4 ranks.
 std::vector<CaseOptions> allCases();
 
 } // namespace braid::test

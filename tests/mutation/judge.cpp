@@ -25,8 +25,8 @@ uint32_t randomOrders() {
   return orders;
 }
 
-/// Mutants that only the definition rejects. If every order gives the right result, no run has to
-/// confirm the rejection.
+/// Mutants that only the definition rejects: no run has to fail if every order gives the right
+/// result.
 struct DefinitionOnly {
   CheckRule rule;
   const char *text; ///< part of the violation's summary or of a note
@@ -47,8 +47,7 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "signals a flag again before it was awaited, which flags that count runs do not mind"},
 };
 
-/// Returns the backend's action for an event of a violation, or nothing for the end of a buffer's
-/// life, which is not issued.
+/// Returns the backend's action for an event, or nothing for the end of a buffer's life.
 std::optional<Action> actionOf(const CheckedEvent &event) {
   llvm::StringRef text = event.text;
   if (event.command != kNone)

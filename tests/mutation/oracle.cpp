@@ -34,8 +34,7 @@ private:
 
 using Values = std::vector<double>;
 
-/// Caches a value for each tensor, rank and iteration, since thousands of trials use them.
-/// Thread-safe.
+/// Caches a value for each tensor, rank and iteration for thousands of trials. Thread-safe.
 template <class Value> class Remembered {
 public:
   template <class Make>

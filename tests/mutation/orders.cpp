@@ -122,8 +122,7 @@ void AllOrders::advance(const Step &step, QueueId queue, Progress &progress) {
     progress.flags[step.flag] = step.value;
 }
 
-/// Lets all other queues run as far as possible without the candidate. Returns false if a command
-/// conflicts with it.
+/// Runs all other queues as far as possible. Returns false if a command conflicts with `candidate`.
 bool AllOrders::isFree(const RunnableHead &candidate) const {
   const QueueId own{candidate.rank, candidate.queue};
   Progress progress = progress_;

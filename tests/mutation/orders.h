@@ -66,10 +66,9 @@ Step stepOf(const RunnableHead &candidate);
 /// Returns whether the order of the two matters: both access a byte or write a flag.
 bool conflict(const Step &a, const Step &b);
 
-/// Tries all orders, up to `limit`, except those that only differ in the order of independent
-/// commands. A command is independent if it conflicts with no command that the other queues can
-/// reach before it. A program without races has only one such order. All rounds use the same
-/// addresses.
+/// Tries all orders, up to `limit`, except those that only differ in independent commands: a
+/// command that conflicts with none that the other queues can reach before it needs no choice. So a
+/// program without races has a single order. All rounds use the same addresses.
 class AllOrders final : public Orders {
 public:
   explicit AllOrders(uint32_t limit) : limit_(limit) {}

@@ -21,8 +21,7 @@ template <class OpClass> SiteText drop(Program &program, size_t k) {
   return what;
 }
 
-/// Returns whether a loop only orders streams, like the fork before the steps and the join after
-/// them.
+/// Returns whether a loop only orders streams: a fork before the steps, or a join after them.
 bool onlyOrders(const ForOp &loop) {
   for (const Op &op : loop.body)
     if (!llvm::isa<SetCurrentStreamOp>(op) && !llvm::isa<SynchronizeOp>(op))
@@ -40,8 +39,7 @@ SiteText dropLoop(Program &program, size_t k) {
   return what;
 }
 
-/// Returns the next transfer of the other direction in the block, unless another transfer or a wait
-/// comes first.
+/// Returns the block's next transfer of the other direction, unless another or a wait is first.
 Op *otherDirectionBehind(const Site &site) {
   auto *first = llvm::cast<P2POp>(site.op);
   for (Op *op = nodeBehind(*site.block, *site.op); op; op = nodeBehind(*site.block, *op)) {
@@ -198,8 +196,7 @@ const Scalar *loopIndexIn(const Scalar *scalar) {
   return left ? left : loopIndexIn(scalar->rhs());
 }
 
-/// Reverses the order of steps or chunks. Every block is still accessed once, so only its contents
-/// can be wrong.
+/// Reverses the order of steps or chunks. Every block is still accessed once, but in other steps.
 SiteText turnAround(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """p2p_command_test.py P2P_FAULTY: `braid p2p` on CPU ranks whose links have faults. Checks that
-each fault and nothing else is reported, the exit codes and output files, and that nothing is left,
-even after an interrupt."""
+each fault and nothing else is reported, exit codes, output files, and that nothing is left."""
 import json
 import os
 import re
@@ -147,8 +146,7 @@ class Command(unittest.TestCase):
             self.assertEqual(os.listdir(self.folder.name), ["m"])
 
     def suspend(self, kill):
-        """Suspends the command several times for longer than the time limit, as Ctrl-Z and fg
-        would."""
+        """Suspends the command repeatedly for longer than the time limit, like Ctrl-Z and fg."""
         process = self.start(3)
         for line in process.stderr:
             if line.startswith(("braid: 1 of ", "braid: 3 of ")):

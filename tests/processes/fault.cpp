@@ -58,8 +58,7 @@ struct Armed {
 };
 Armed armed;
 
-/// Executes a fault, which may end the process or throw. Returns false if the caller has to omit
-/// the step at which it struck.
+/// Executes a fault, which may end the process or throw. Returns false if the step is omitted.
 bool strike(const Fault *fault) {
   if (!fault)
     return true;
@@ -158,8 +157,7 @@ ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
 /// First letters of a rank's messages to its host: "braid rank ...", an offer, a request.
 constexpr std::string_view kHelloOfferGet = "bOG";
 
-/// A rank's messages to its host, and the parts that it publishes for other ranks. Used only by the
-/// host thread.
+/// A rank's messages to its host, and its parts for other ranks. Used by the host thread only.
 class Outgoing {
 public:
   ssize_t send(int socket, const msghdr *message, int flags) {

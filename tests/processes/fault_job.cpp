@@ -241,8 +241,7 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   return report ? static_cast<int>(report->status.code()) : 70;
 }
 
-/// Acts as another launcher: starts the ranks, waits until all have ended or are stopped, and kills
-/// the rest.
+/// Acts as another launcher: starts ranks, waits until all have ended or stopped, kills the rest.
 int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   Children children(spec.ranks);
   const std::string job = fmt::format("test-{}", getpid());

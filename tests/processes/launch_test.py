@@ -83,8 +83,7 @@ class Job:
         return wait_for(find, f"{count} ranks that are prepared")
 
     def end(self, isJudged=True):
-        """Removes everything that the test left. Fails if there were files, unless `isJudged` is
-        False."""
+        """Removes what the test left. Fails if there were files, unless `isJudged` is False."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -214,8 +213,7 @@ def test_flight_records_of_all_ranks(job):
 
 
 def test_interrupts(job):
-    """A signal to the launcher, or to the whole group like Ctrl-C in a terminal, which also reaches
-    ranks."""
+    """A signal to the launcher only, or like Ctrl-C to the whole group, which includes ranks."""
     for number in (signal.SIGINT, signal.SIGTERM):
         for send in (os.kill, os.killpg):
             # A separate process group, as a shell would create it.
@@ -402,8 +400,7 @@ def test_no_room_for_processes(job):
 
 
 def test_no_room_for_arguments(job):
-    """A rank has more variables than the launcher, whose variables just fit, so exec fails after
-    fork."""
+    """A rank has more variables than the launcher, whose just fit: exec fails after fork."""
     def limit():
         # a quarter is for variables and arguments
         resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))

@@ -337,8 +337,8 @@ class Runs(unittest.TestCase):
             self.assertIsNotNone(used())
 
     def test_what_runs_in_flight_use_lives_on(self):
-        """Like on a GPU, calls only issue work. The test determines the marks that the library
-        reports."""
+        """Calls only issue work, like on a GPU. The test sets the marks that the library reports.
+        """
         says = {"job_mark": 0, "job_passed_marks": 0}
         job = self.job(1)
         op = job.prepare(braid.compile(gather(1)))
@@ -699,8 +699,7 @@ def part_ends_by_ctrl_c():
 
 
 def part_closes_the_library():
-    """All handles are freed and the library is closed, but its exit functions are called all the
-    same."""
+    """All handles are freed and the library is closed; exit functions must still work."""
     import _ctypes
     job = braid.create(ranks=1)
     job.prepare(braid.compile(gather(1))).close()

@@ -57,8 +57,7 @@ Subject subjectOf(const std::string &text, int64_t ranks, const std::string &sch
           fmt::format("{}of {} ranks, '{}'", text, ranks, schedule)};
 }
 
-/// Checks with and without following each rank, expects equal reports, and returns whether the
-/// Plans are safe.
+/// Expects equal reports with and without following each rank. Returns whether Plans are safe.
 bool expectSame(const Subject &subject, const Plans &plans, const CheckOptions &options = {}) {
   Result<CheckReport> report = checkBothWays(plans, subject.compiled.fusion, options);
   EXPECT_TRUE(report.isOk()) << subject.name << report.status().message();

@@ -10,8 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Returns a fusion with two GEMMs whose results are combined, and a program for it that ends with
-/// `nodes`.
+/// Returns a fusion that combines two GEMMs, and a program for it that ends with `nodes`.
 std::string withNodes(const std::string &nodes) {
   return R"(fusion @f(D = 1) {
   mesh [0 .. D)
@@ -81,8 +80,7 @@ TEST(CheckerOfFunctions, SaysWhatIsThere) {
 
 //===- Of sums --------------------------------------------------------------------------------===//
 
-/// Returns a program whose %parts contains the bf16 partial results of all ranks. It ends with
-/// `nodes`.
+/// Returns a program with the bf16 partial results of all ranks in %parts that ends with `nodes`.
 std::string withSum(const std::string &nodes) {
   return R"(fusion @f(D = 2) {
   mesh [0 .. D)

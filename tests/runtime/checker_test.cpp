@@ -309,8 +309,7 @@ TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
 
 //===- Races ----------------------------------------------------------------------------------===//
 
-/// The report says that the read gets stale data if it is first, whichever access was followed
-/// first.
+/// The report says that an early read gets stale data, whichever access was followed first.
 TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
   const auto violationOf = [](const std::string &text) {
     const Checked made = checked(text);

@@ -279,8 +279,7 @@ std::vector<std::string> preparing(const std::string &knobs) {
   return device.calls;
 }
 
-/// Allocates memory, opens teams, registers the Plan, issues its messages, and tries the
-/// connections.
+/// Allocates memory, opens teams, registers the Plan, issues messages, and tries connections.
 TEST(Prepare, MessagesAreTriedAsTheyWillBeSent) {
   using testing::ElementsAre;
   EXPECT_THAT(preparing("transport=messages;ctas=4"),

@@ -17,8 +17,7 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
 
-/// Candidates with times in milliseconds of a simulated clock, plus or minus `noise`. A negative
-/// time means Unsupported.
+/// Candidates with times in milliseconds, plus or minus `noise`. A negative time is Unsupported.
 struct Bench {
   std::vector<double> times;
   double noise = 0;

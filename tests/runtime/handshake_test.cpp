@@ -63,8 +63,7 @@ TEST(Handshake, MatchesASendWithItsReceive) {
             "1 of that pair");
 }
 
-/// Returns ranks that run these programs, one letter per rank; equal letters have equal
-/// fingerprints.
+/// Returns ranks with these programs, one letter per rank; equal letters are equal fingerprints.
 std::vector<Hello> running(llvm::StringRef programs) {
   std::vector<Hello> ranks;
   for (char program : programs)

@@ -95,8 +95,7 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(transfers.releases[0].beforeCommand, transfers.commands.size());
 }
 
-/// A GEMM that stores at a peer belongs to both parts: one stores the result locally, the other
-/// copies it.
+/// A GEMM that stores at a peer is in both parts: one computes locally, the other copies.
 TEST(PlanParts, WhatIsStoredAtAPeerIsStoredHereAndCopied) {
   const char *text = R"(
 program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {

@@ -19,8 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kMs = 1000000;
 
-/// Asks every 10 ms from `from` on and returns the milliseconds until a stall is reported, at most
-/// 5 s.
+/// Asks every 10 ms from `from` on. Returns the milliseconds until a stall is reported, up to 5 s.
 uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
   for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
     if (rule.isStalled(now, 1, true, blockedSince))
@@ -132,8 +131,7 @@ size_t residentSharedMemory() {
   return 0;
 }
 
-/// Blocks grow, so that none can be reused. Recycled memory must return to the kernel even if peers
-/// have it mapped.
+/// Blocks grow, so none can be reused. Recycled memory is freed even if peers have it mapped.
 TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   start(2);
   const size_t before = residentSharedMemory();
@@ -152,8 +150,7 @@ TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   }
 }
 
-/// A job with many small programs would exceed the limit of exported mappings if blocks did not
-/// share them.
+/// The blocks of many small programs share mappings; their number would exceed the limit.
 TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   start(2);
   std::vector<char *> mine, theirs;

@@ -274,8 +274,7 @@ std::string gatedLayer(const char *dtype) {
   return text;
 }
 
-/// Returns a chain of layers with residuals. If `gated`, a layer uses silu(X U) * (X V), else
-/// gelu(X U).
+/// Returns layers with residuals: silu(X U) * (X V) if `gated`, else gelu(X U), and back to X.
 std::string residualLayers(int count, bool gated) {
   std::string inputs = "fusion @deep(D = 4, R = 4, K = 16) {\n mesh [0 .. D)\n"
                        " %X0 = input bf16[DIDx{D}, R, K]\n";

@@ -58,8 +58,7 @@ template <class T> void poke(char *data, int64_t index, T value) {
   std::memcpy(data + index * sizeof(T), &value, sizeof(T));
 }
 
-/// Returns the rank that holds a global element, or -1 for all ranks, and the element's local
-/// index.
+/// Returns the rank that holds a global element, or -1 for all, and the element's local index.
 std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_t> global,
                                    int64_t at) {
   int64_t rank = -1, local = 0, stride = 1;

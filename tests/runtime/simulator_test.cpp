@@ -91,8 +91,7 @@ TEST(Simulator, AddsGemmsOfOneStream) {
 TEST(Simulator, SharesTheMachineAmongGemms) {
   const std::string text = fmt::format(kGemms, "set_current_stream stream(1)",
                                        "set_current_stream %main\n  synchronize stream(1)");
-  // The second GEMM gets a quarter of the machine for 100 us, and three quarters for the rest of
-  // its 75.
+  // The second GEMM has a quarter of the machine for 100 us, then three quarters for its rest.
   EXPECT_NEAR(timeOf(text, easyModel()), 100 + 50 / 0.75, 1e-3);
   EXPECT_NEAR(timeOf(text, withUtilisation(easyModel(), 0.4)), 100, 1e-3) << "room for both";
   EXPECT_NEAR(timeOf(text, withUtilisation(easyModel(), 1)), 200, 1e-3);
@@ -177,8 +176,7 @@ TEST(Simulator, FollowsATransfer) {
               70 + 2 + 400.0 / 10 + 70, 1e-3);
 }
 
-/// Takes as long as the GEMM or the transfer of its result, whichever is longer. No copy is
-/// started.
+/// Takes as long as the GEMM or the transfer, whichever is longer. No copy is started.
 TEST(Simulator, StoresAtAPeerWhileItMultiplies) {
   const char *text = R"(
 program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
@@ -406,8 +404,7 @@ std::vector<CompileOptions> manyOptions() {
   return all;
 }
 
-/// Every command of a lowered program begins and ends, in stream order. A second simulation is
-/// equal.
+/// Every command of a lowered program begins and ends in stream order, with reproducible times.
 TEST(Simulator, EndsWithEverythingDone) {
   for (const CompileOptions &options : manyOptions())
     for (CopyBy copies : {CopyBy::Default, CopyBy::Kernel}) {

@@ -88,8 +88,7 @@ TEST(Specialize, SpellsOutPut) {
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
-/// A result that is stored at a peer has no local range. If it has no rows, there is no endpoint
-/// either.
+/// A result stored at a peer has no local range, and without rows no endpoint either.
 TEST(Specialize, SpellsOutPutOfWhatIsComputed) {
   const char *text = R"(
 program @computed mesh [0 .. 2) (%A: f16[2, 4], %w: f16[3, 4]) -> (%C: f32[2, 3]) {

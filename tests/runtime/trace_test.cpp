@@ -35,8 +35,7 @@ public:
 
   Plan &plan(int64_t rank) { return plans_[rank]; }
 
-  /// Returns both runs of both ranks: every command takes 1.5 microseconds, and streams do not
-  /// overlap.
+  /// Returns two runs of both ranks: commands take 1.5 microseconds, and streams do not overlap.
   std::vector<RankTrace> traces() const {
     std::vector<RankTrace> traces;
     for (const Plan &plan : plans_) {

@@ -31,8 +31,7 @@ LAYERS = {
     "examples": {"ir", "lowering", "runtime", "backends", "api", "examples"},
     "tests": {"ir", "lowering", "runtime", "backends", "api", "tools", "examples", "tests"},
 }
-# A room and the rooms that it may include. execute and tune include each other: prepare() tunes
-# GEMMs.
+# A room and those that it may include. execute and tune include each other (prepare() tunes).
 ROOMS = {
     "runtime/plan": {"runtime/plan"},
     "runtime/reference": {"runtime/reference"},

@@ -22,8 +22,7 @@ namespace braid::test {
 
 std::string readFile(const std::string &path);
 
-/// Returns messages and notes, one per line, as `line:column: severity: message`, without the
-/// source.
+/// Returns messages and notes as lines of `line:column: severity: message`, without the source.
 std::string brief(const Diagnostics &diags);
 
 /// Parses `text`. Fails the test if there is an error.

@@ -8,8 +8,7 @@
 namespace braid::test {
 
 /// Compiles `text` and checks it with one hardware queue per rank, over peer memory and, if the
-/// options allow it, over messages. Returns an error unless everything was proved, including the
-/// result.
+/// options allow it, over messages. Returns an error unless everything was proved.
 Status checkText(const std::string &text, const CompileOptions &options);
 
 } // namespace braid::test

@@ -11,8 +11,7 @@
 namespace braid::test {
 
 using Edit = std::pair<std::string, std::string>;
-/// Applies edits to `text`. Each edit replaces its first part, which must occur once, by its
-/// second.
+/// Applies edits to `text`. Each edit replaces its first part, which occurs once, by its second.
 std::string edited(std::string text, const std::vector<Edit> &edits);
 
 /// A fusion or program, compiled from "t.braid", and the Plans of its ranks.

@@ -16,8 +16,7 @@ std::optional<size_t> findCommand(const Plan &plan, size_t k,
                                   llvm::function_ref<bool(const Command &)> isWanted);
 std::optional<size_t> findCommand(const Plan &plan, size_t k, CommandKind kind);
 
-/// Damages the k-th place of a Plan. Returns false if there is no such place, and nothing if the
-/// change would have no effect.
+/// Damages a Plan's k-th place. Returns false if there is none, and nothing if it has no effect.
 using DamageFn = std::optional<bool> (*)(Plan &plan, size_t k);
 inline constexpr std::optional<bool> kSame = std::nullopt;
 

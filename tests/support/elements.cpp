@@ -57,8 +57,7 @@ uint64_t encode(DType dtype, double value) {
     return sign | infinity | (uint64_t(1) << (format.fractionBits - 1));
   if (std::isinf(value))
     return sign | infinity;
-  // The distance between neighbours is 2^(exponent - fractionBits). Subnormal numbers have the
-  // smallest exponent.
+  // Neighbours differ by 2^(exponent - fractionBits); subnormals have the smallest exponent.
   double magnitude = std::fabs(value);
   int exponent = magnitude == 0 ? 1 - format.bias() : std::ilogb(magnitude);
   exponent = std::max(exponent, 1 - format.bias());

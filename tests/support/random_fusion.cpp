@@ -17,16 +17,14 @@
 namespace braid::test {
 namespace {
 
-/// A tensor that can be a first operand. `lead` is its leading axis; the last axis is plain, of
-/// extent `k`.
+/// A tensor that can be a first operand, with leading axis `lead` and a plain last axis of `k`.
 struct Operand {
   std::string name, lead, middle;
   int64_t k;
   bool isGemm;
 };
 
-/// Writes a fusion node by node. All gathered operands have the same rows, so that one number of
-/// chunks fits every step.
+/// Writes a fusion node by node. All gathered operands have equal rows, so the same chunks fit.
 class Writer {
 public:
   Writer(Dice &dice, const RandomKinds &kinds)
@@ -144,8 +142,7 @@ private:
                    !isSharded && !a.isGemm);
   }
 
-  /// Adds a function of a GEMM's result, and perhaps one of that and another result of the same
-  /// type.
+  /// Adds a function of a GEMM's result, and perhaps one of that and another such result.
   void addFunctions(const Operand &gemm, const std::string &axes, bool isBatchable) {
     Operand made = gemm;
     made.name = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),

@@ -29,8 +29,7 @@ struct RandomKinds {
   bool uneven = true;
   /// Results without a Stream axis, and operands that are replicated.
   bool whole = false;
-  /// A mesh of several hosts, if there are enough ranks. The schedule is hierarchical if each host
-  /// has several ranks.
+  /// A mesh of several hosts, if there are enough ranks; hierarchical if hosts have several ranks.
   bool hosts = false;
 };
 
@@ -38,8 +37,7 @@ struct RandomKinds {
 /// case can be lowered.
 RandomCase randomCase(uint64_t seed, const RandomKinds &kinds = {});
 
-/// Compiles and runs a case on the cpu backend and compares every element. An error includes the
-/// case's text.
+/// Compiles and runs a case on the cpu backend, comparing every element. Errors quote its text.
 Status runCase(const RandomCase &drawn);
 
 /// Returns ok if the checker proves a case, including its result, with one queue.

@@ -54,9 +54,8 @@ bool conflict(const BlockRef &a, bool aWrites, const BlockRef &b, bool bWrites) 
   return (aWrites || bWrites) && mayOverlap(a, b);
 }
 
-/// Writes node by node and adds the ordering that a node needs: synchronize if another stream
-/// accessed its block, wait if a transfer accesses it. Forgets this with a probability of
-/// `carelessness_` percent.
+/// Writes nodes and the ordering that they need: synchronize if another stream accessed a block,
+/// wait if a transfer accesses it. Forgets this with `carelessness_` percent probability.
 class ProgramWriter {
 public:
   explicit ProgramWriter(Dice &dice) : dice_(dice) {
@@ -347,8 +346,7 @@ private:
     touch(uses);
   }
 
-  /// Adds sums with a narrower type than their parts, sums of these, and a GEMM with a wider
-  /// result.
+  /// Adds sums with a narrower type than their parts, sums of these, and a wider GEMM.
   void sumNarrow() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), first = bufferBeside(to), second = bufferBeside(to);

@@ -63,8 +63,7 @@ def go_on(rank, ranks, dead, suffix):
 
 
 def part_killed(rank, ranks):
-    """If a rank gets SIGKILL during operators, all others raise in time and continue with a new
-    group."""
+    """If a rank gets SIGKILL during operators, the others raise in time and form a new group."""
     meet(rank, ranks, "short")
     call(rank, ranks)
     dist.barrier()

@@ -169,8 +169,7 @@ def part_gradients_are_contiguous(rank, ranks):
 
 
 def part_gradients_of_what_is_gathered(rank, ranks):
-    """Uses return_A and two weights, also in an operator that may keep nothing for its backward
-    pass."""
+    """Uses return_A and two weights, also in an operator that keeps nothing for gradients."""
     X, V, W = real(2 * ranks, 8), real(8, 6), real(8, 4)
     x, v, w = (each.clone().requires_grad_() for each in (mine(X, rank, ranks), V, W))
     (Y, Z), G = bt.all_gather_matmul(x, [v, w], return_A=True)
@@ -526,8 +525,7 @@ def part_bounds_memory(rank, ranks):
 
 
 def shared_kilobytes():
-    """Returns the shared memory that this process uses, including its peers', as the kernel reports
-    it."""
+    """Returns the kernel's count of shared memory that this process uses, peers' included."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssShmem"))
 
@@ -554,8 +552,7 @@ def part_bounds_memory_of_all_lengths(rank, ranks):
 
 
 def part_new_shapes_cost_the_same(rank, ranks):
-    """The cost does not depend on the number of known shapes. Counts calls, since time is
-    unreliable."""
+    """The cost does not depend on the number of known shapes. Counts calls instead of time."""
     B, counts = draw(8, 6), []
 
     def count(frame, event, argument):
@@ -579,8 +576,7 @@ def part_many_shapes(rank, ranks):
 
 
 def part_lets_go_alike(rank, ranks):
-    """Rows that are not divisible need less memory on the last rank, but all ranks evict the same
-    operators."""
+    """Uneven rows need less memory on the last rank, but all ranks evict the same operators."""
     B = draw(8, 600)
     bt.set_memory_bound(170 << 10)
     for _ in range(2):

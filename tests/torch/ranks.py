@@ -109,8 +109,7 @@ def _write_to(path):
 
 
 def _codes(processes, end):
-    """Returns the exit codes, which are negative for signals. Kills processes that are alive at
-    `end`."""
+    """Returns exit codes, negative for signals. Kills processes that are alive at `end`."""
     codes = {}
     while len(codes) < len(processes):
         for process in processes:

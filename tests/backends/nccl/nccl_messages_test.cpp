@@ -256,8 +256,7 @@ TEST_F(NcclMessagesTest, WhatDoesNotCloseIsAborted) {
   EXPECT_EQ(takeCalls().back(), "ncclCommAbort comm 0");
 }
 
-/// Windows are registered with the communicator of all ranks, which is opened if needed.
-/// closePeers() comes first.
+/// Windows use the communicator of all ranks, opened if needed. closePeers() comes first.
 TEST_F(NcclMessagesTest, MemoryIsWindowsOfAllRanks) {
   auto messages = make(1);
   FakeControl control(1, 3);
@@ -312,8 +311,7 @@ TEST_F(NcclMessagesTest, MemoryThatCannotBeHadSaysWhy) {
   EXPECT_EQ(status.message(), "memory 'nccl': NCCL 2.28.9 registers no windows here");
 }
 
-/// Messages only need windows. NCCL added peers' addresses in a later version and registered
-/// buffers in an earlier one.
+/// Messages only need windows. NCCL added peers' addresses later and registered buffers earlier.
 TEST_F(NcclMessagesTest, MemoryThatAVersionLacksIsNamed) {
   FakeControl control(0, 2);
   library_.call.GetPeerDevicePointer = nullptr;
@@ -368,8 +366,7 @@ TEST_F(NcclMessagesTest, EachChoiceOfCtasHasItsOwnCommunicators) {
   EXPECT_EQ(standIn_->liveCommunicators, 0);
 }
 
-/// All ranks report it, whether or not they are in the team of two, and no communicator was
-/// created.
+/// All ranks report it, in the team of two or not, and no communicator was created.
 TEST_F(NcclMessagesTest, APolicyThatAVersionLacksIsNamed) {
   const auto refused = [&](int version, CtaPolicy policy, std::vector<Team> teams) {
     library_.version = version;
@@ -447,8 +444,7 @@ TEST_F(NcclMessagesTest, CommunicatorsKnowTheMemoryThatMessagesUse) {
   EXPECT_EQ(standIn_->liveMemory, 0);
 }
 
-/// Injects each error at each call, immediately or later, including errors that the library finds
-/// in the background.
+/// Injects each error at each call, immediately or later, or found in the background.
 TEST_F(NcclMessagesTest, EveryErrorOfMemoryIsNamed) {
   const Team team = {0, 1};
   const auto useAll = [&](NcclMessages &messages, TransferMode mode,
@@ -491,8 +487,7 @@ TEST_F(NcclMessagesTest, EveryErrorOfMemoryIsNamed) {
   EXPECT_GT(tried, 60);
 }
 
-/// Errors when memory is deregistered are ignored: the communicator frees the rest when it is
-/// destroyed.
+/// Errors of deregistration are ignored: destroying the communicator frees the rest.
 TEST_F(NcclMessagesTest, MemoryIsGivenBackAllTheSame) {
   for (const char *function : {"ncclCommWindowDeregister", "ncclCommDeregister"})
     for (TransferMode mode : {kWindows, kRegistered}) {
@@ -524,8 +519,7 @@ TEST_F(NcclMessagesTest, MemoryThatIsNotRegisteredIsNamed) {
   EXPECT_EQ(status.message(), "memory 'nccl-registered': NCCL 2.28.9 registers nothing here");
 }
 
-/// A registration that does not complete is abandoned, although it may still write its window
-/// later.
+/// An incomplete registration is abandoned, although it may still write its window later.
 TEST_F(NcclMessagesTest, AWindowThatDoesNotComeTimesOut) {
   FakeControl control(0, 3);
   auto messages = make(0, kShort);
@@ -569,8 +563,7 @@ TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   EXPECT_EQ(without.openTeams({}, control, {}).message(), "none here");
 }
 
-/// The library reads the environment when it starts. If the user asks for multicast, a message says
-/// why it is not used.
+/// The library reads the environment when it starts. A message says why multicast is not used.
 TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   setenv("BRAID_NCCL_LIBRARY", BRAID_STAND_IN, 1);
   unsetenv("NCCL_NVLS_ENABLE");

@@ -254,8 +254,7 @@ Code ncclMemFree(void *base) {
   ::operator delete(base);
   return called("ncclMemFree", "", nullptr);
 }
-/// Returns success while the registration is still in progress, like NCCL with a non-blocking
-/// communicator.
+/// Returns success while the registration is in progress, like a non-blocking communicator.
 Code ncclCommWindowRegister(Comm *comm, void *, size_t bytes, Window **window, int flags) {
   const Code code = called("ncclCommWindowRegister",
                            fmt::format("{} flags {} comm {}", bytes, flags, comm->number), comm);

@@ -17,8 +17,7 @@ namespace braid::test {
 struct StandIn {
   int version = 22809;
   std::vector<std::string> calls; ///< "ncclSend 4 f32 to 1 comm 0 stream 7"
-  /// The n-th call of this function, counted from 0, returns `code`, immediately or after some
-  /// polls.
+  /// The n-th call of this function, from 0, returns `code`, immediately or after some polls.
   struct Injected {
     std::string function;
     int call = 0;
