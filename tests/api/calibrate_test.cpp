@@ -134,7 +134,7 @@ struct CacheFolder {
   ~CacheFolder() { std::filesystem::remove_all(path); }
 };
 
-/// Small GEMMs come first, and time ends them.
+/// Small GEMMs are measured first, and the time limit ends the measurement.
 TEST(MeasureMachine, MeasuresTheSmallestWithinTheTime) {
   CalibrationOptions calibration;
   calibration.transports = {Transport::PeerMemory, Transport::Messages};

@@ -99,13 +99,14 @@ TEST(HostMessages, ASignComesAsItWas) {
   EXPECT_EQ(to.slot(0).heartbeatNs + to.slot(1).heartbeatNs, 0u);
 }
 
-/// The other clock may be behind or ahead, and a heartbeat may be read long after it was written.
+/// The other host's clock may be behind or ahead, and a heartbeat may be read long after it was
+/// sent.
 TEST(HostMessages, TimesAreThoseOfThisClock) {
   JobMemory to = emptyMemory(4, {0, 2});
   for (int64_t ahead : {-1'000'000'000'000, 1'000'000'000'000}) {
     int64_t shiftNs = INT64_MAX;
     const uint64_t before = monotonicNs(), sent = before + static_cast<uint64_t>(ahead);
-    // A slot without queues: the third and fourth number of a slot are times.
+    // A slot without queues, whose third and fourth number are times.
     const std::string text =
         fmt::format("{} 0\n0 1 0 {} 0 7 0 0 0 0 0 0\n0 1 0 0 0 0 0 0 0 0 0 0\n", sent, sent - 500);
     for (int again = 0; again < 2; ++again) {

@@ -42,12 +42,12 @@ void checkHello(llvm::StringRef text) {
             ClientHello::decode(hello->encode())->ranks == hello->ranks);
 }
 
-/// The slots of this host, without the time of the heartbeat.
+/// Returns the slots of this host, without the time of the heartbeat.
 std::string slotsOf(const JobMemory &memory) {
   return llvm::StringRef(encodeSign(false, memory)).split('\n').second.str();
 }
 
-/// The slots of host 0 stay as they are.
+/// A sign must not change the slots of host 0.
 void checkSign(llvm::StringRef text) {
   static JobMemory memory = makeMemory();
   int64_t shiftNs = INT64_MAX;

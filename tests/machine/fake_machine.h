@@ -15,8 +15,7 @@ public:
   const std::string &root() const { return root_; }
   /// Writes a file below the root, and creates its folders.
   void write(const std::string &path, const std::string &text);
-  /// The answers of NVML, in fake_nvml.c's lines; through the library, which is opened. `library`
-  /// is another than the usual fake.
+  /// Reads NVML through a library, by default the fake, with answers in fake_nvml.c's format.
   Result<NvmlReport> nvml(const std::string &lines, const std::string &library = BRAID_FAKE_NVML);
 
 private:

@@ -1,4 +1,4 @@
-//===- tests/processes/fault.cpp - what goes wrong on a rank, and where -----------------------===//
+//===- tests/processes/fault.cpp - faults of a rank and their sites ---------------------------===//
 
 #include "tests/processes/fault.h"
 

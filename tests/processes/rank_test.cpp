@@ -39,7 +39,7 @@ using ::testing::StartsWith;
 constexpr int64_t kRanks = 4;
 constexpr uint32_t kFaultyRun = 3;
 
-// -- What the ranks run. --
+// -- The program. --
 
 struct Pipeline {
   std::unique_ptr<Source> source;

@@ -48,7 +48,7 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(model->network.rankBytesPerUs, 1.5);
 }
 
-/// The message of decode() about `text` with one part of it replaced.
+/// Replaces a part of `text` and returns decode()'s message.
 std::string refusal(std::string text, const std::string &from, const std::string &to) {
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;

@@ -103,7 +103,7 @@ TEST(FlightRecord, SaysWhatIsWrongWithAText) {
   EXPECT_EQ(errorOf("[]"), "r.json: expected flight records of version 4, got other JSON");
   EXPECT_EQ(errorOf("{\"braid_flight_records\": 1}"),
             "r.json: expected flight records of version 4, got 1");
-  // Replaces the first member of that name.
+  // Replaces the value of the first member with that name.
   auto error = [&](const char *member, const char *text) {
     const size_t at = good.find(std::string("\"") + member + "\": ") + strlen(member) + 4;
     return errorOf(good.substr(0, at) + text + good.substr(good.find_first_of(",\n", at)));

@@ -54,7 +54,7 @@ double timeOf(const std::string &text, const CostModel &model,
   return simulated(plansOf(text), model, launchMode).us - model.operations[0].runUs;
 }
 
-/// A message takes a fixed time, and that of its bytes on the link, from when all have come.
+/// Beginning when all ranks have reached it, a message takes a fixed time plus that of its bytes.
 TEST(Simulator, TakesAMessageByItsBytes) {
   CostModel model = easyModel();
   model.operations[1].message = {50, 10};
@@ -194,7 +194,7 @@ program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_NEAR(timeOf(text, model), 70 + 64 / 0.125 + 70, 1e-3);
 }
 
-/// Each of three ranks gets the blocks of the two others, each on another stream.
+/// Each of three ranks gets the blocks of the other two, each on another stream.
 constexpr const char *kFan = R"(
 program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
   %all = allocate symmetric f32[3, 100]
@@ -221,7 +221,7 @@ program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 TEST(Simulator, SharesALinkBetweenCopies) {
-  // Two copies leave each rank: each has half of the link.
+  // Two copies leave each rank, so each gets half of the link.
   EXPECT_NEAR(timeOf(kFan, easyModel()), 70 + 7 + 400 / 5.0 + 70, 1e-3);
 }
 
@@ -303,7 +303,7 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
   synchronize stream(1)
 }
 )";
-  // The copies take turns; the GEMM begins after both.
+  // The copies alternate; the GEMM begins after both.
   EXPECT_NEAR(timeOf(text, withUtilisation(easyModel({CopyBy::Kernel}), 1)),
               5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }

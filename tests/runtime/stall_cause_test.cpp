@@ -236,7 +236,7 @@ TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
                            "completed: .*, run 1"));
 }
 
-/// Rank 0 has done all its work; rank 2 has issued a run less.
+/// Rank 0 has done all its work; rank 2 has issued one run less.
 TEST(StallCause, BlamesTheIdleRankWithTheFewestRuns) {
   FakeJob job = waitingForOwnCode(4, 2);
   for (QueueSlot &queue : job.memory.slot(0).queue)

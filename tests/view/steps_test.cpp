@@ -89,7 +89,7 @@ TEST(Steps, SayWhichOrderDoesHarm) {
                               "data; if 1 comes before 2, 2 reads what 1 has written.");
 }
 
-/// A transfer without a partner has no command, but a line.
+/// A transfer without a partner is marked by its line, since it has no command.
 TEST(Steps, PointAtTheLineOfATransfer) {
   const Page page = checked(R"(program @alone mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
