@@ -221,7 +221,7 @@ TEST(TimeCandidates, TakesWhoHadATurn) {
   } machine(std::vector<double>(4, 1e6));
   machine.turnRuns = 1;
   TimingLimits limits;
-  // enough for two turns, where a turn is expected to take as long as three runs
+  // Enough for two turns, if a turn takes as long as three runs.
   limits.seconds = 4.5;
   ScheduleChoice choice = alike(4);
   ASSERT_TRUE(timeCandidates(choice, limits, machine).isOk());
@@ -282,7 +282,7 @@ Table readTable(const std::string &shape) {
 
 struct Measured {
   const char *shape;
-  /// bound on choices, of 100, that are slower than the best by more than 3 % and 3 us
+  /// Bound on choices, of 100, that are slower than the best by more than 3 % and 3 us.
   int mostOff;
 };
 

@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
   JobOptions options{.timeout = timeout};
   if (mode == "cuda" && std::getenv("BRAID_RANK") == std::string("1")) {
     options.backend = "cuda";
-    // by now the other ranks are waiting
+    // The other ranks are waiting by then.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   Result<std::shared_ptr<Job>> job = Job::join(options);

@@ -658,7 +658,7 @@ TEST_F(ChoiceTest, WhatIsNamedIsNotVaried) {
   const auto open = choose(*job, kKinds[0], "auto;chunks=2;protocol=put", 0);
   ASSERT_TRUE(open.isOk()) << open.status().message();
   EXPECT_THAT(open->choice(), HasSubstr(";protocol=put;chunks=2"));
-  // pairwise does not support sums=gemm
+  // The schedule pairwise does not support sums=gemm.
   const auto fitting = choose(*job, kKinds[1], "auto;sums=gemm", 0);
   ASSERT_TRUE(fitting.isOk()) << fitting.status().message();
   EXPECT_THAT(fitting->choice(), HasSubstr("sums=gemm"));

@@ -59,7 +59,7 @@ TEST_F(StopRuleTest, WhoGoesOnStartsAnew) {
 TEST_F(StopRuleTest, ASuspendedJobStartsAnew) {
   stopped = {0, 1, 2};
   lookAfter(20);
-  // this process was stopped, too, and is the first to continue
+  // This process was stopped, too, and is the first to continue.
   EXPECT_EQ(lookAfter(60000), std::nullopt);
   stopped = {};
   EXPECT_EQ(lookFor(3000), std::nullopt);

@@ -104,7 +104,7 @@ TEST_P(PointwiseTest, ComputesManyElements) {
   check(PointwiseFunction::Multiply, kTypes[1], 700001, 1);
 }
 
-/// silu(x) * y for numbers whose last bits would be lost if the intermediate were rounded.
+/// Computes silu(x) * y for numbers whose last bits an intermediate rounding would lose.
 TEST_P(PointwiseTest, RoundsOnceBehindAChain) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -80,7 +80,7 @@ TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
   using Key = std::pair<size_t, Lane>; // a job and one of its lanes
   for (int round = 0; round < 300; ++round) {
     WaitingBudget budget(kH200);
-    // blocks of programs that got more than the minimum
+    // The blocks of programs that got more than the minimum.
     std::map<Key, std::map<size_t, int>> shares;
     std::array<WaitingKernels, 8> kernelsOf;
     for (WaitingKernels &each : kernelsOf)

@@ -114,7 +114,7 @@ const Row kRows[] = {
      "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500"},
     {"@openmpi", kOpenMpi},
     {"@openmpi -PMIX_NAMESPACE", "2: Open MPI: expected PMIX_NAMESPACE to be set too"},
-    // local ranks can be in any order
+    // Local ranks can be in any order.
     {"@openmpi OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=3",
      "0 of 4, 3 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365"},
     {"@hydra", kHydra},

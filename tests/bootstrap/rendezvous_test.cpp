@@ -319,7 +319,7 @@ TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
   auto connection = Connection::connect(host.name(), soon());
   ASSERT_TRUE(connection.isOk());
   agree(*first, *second);
-  // may fail if the host has already disconnected
+  // This may fail if the host has already disconnected.
   (void)connection->send(ClientHello{"job", 1, 2}.encode());
   EXPECT_EQ(connection->receive(soon()).status().code(), StatusCode::PeerFailed);
   agree(*first, *second);

@@ -56,7 +56,7 @@ void checkClient(llvm::StringRef bytes) {
 } // namespace braid
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  // less than the capacity of a socket
+  // Limits the input to less than the capacity of a socket.
   const llvm::StringRef bytes(reinterpret_cast<const char *>(data), std::min<size_t>(size, 16384));
   braid::checkRequests(bytes);
   braid::checkServer(bytes);

@@ -88,8 +88,7 @@ def run_job(arguments, environment, count):
 
 @contextlib.contextmanager
 def command_of(program, runs, ranks, batch):
-    """Yields the command that executes the runs as one job. Their file exists during the context.
-    """
+    """Yields the command that executes the runs as one job. Their file exists in the context."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(runs, file)
         file.flush()
@@ -102,8 +101,7 @@ Outcome = collections.namedtuple("Outcome", "passed wrong refused", defaults=(""
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job. The Outcome is empty after a stop or without the program.
-    """
+    """Runs the cases as one job. Returns an empty Outcome after a stop or without the program."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

@@ -19,7 +19,7 @@ from gpu_suite import Suite
 ONLY_ON_GPUS = ("copies", "signals", "launch", "memory", "ctas", "cta-policy")
 MOST_ELEMENTS = 1 << 22  # limit for an operand
 ITERATIONS = 2
-# seconds; longer than the ten that a launcher waits for the other ranks of a finished job
+# In seconds: longer than the ten for which a launcher waits for the ranks of a finished job.
 PAUSE = 11
 
 

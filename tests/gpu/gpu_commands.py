@@ -82,8 +82,7 @@ class Command:
         return has
 
     def wait(self, seconds):
-        """Waits for the command. Kills it and raises TimeoutError if it takes more than `seconds`.
-        """
+        """Waits for the command. After `seconds`, kills it and raises TimeoutError."""
         try:
             self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:

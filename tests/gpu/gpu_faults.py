@@ -182,8 +182,7 @@ def has_memory_back(before):
 
 
 def add_faults(suite, seeds):
-    """Adds a case for each seed, with at most four ranks. They share GPUs if the suite allows it.
-    """
+    """Adds a case with at most four ranks for each seed. They share GPUs if the suite does."""
     def check(devices, seed):
         before = memory_used()
         fault = Fault(suite.braid, seed, devices)

@@ -158,7 +158,7 @@ Status varySizes(const std::shared_ptr<Job> &job, int) {
   for (size_t i = 0; i < 2 * count; ++i)
     sizes.push_back(sizes[(i * 7 + 3) % count]);
   const bool givesBack = memory() == "ipc" || memory() == "vmm";
-  // creates streams and workspaces, which are kept
+  // Creates streams and workspaces, which are kept.
   if (Status status = rounds(job, 2); !status.isOk())
     return status;
   BRAID_TRY(job->giveBack());

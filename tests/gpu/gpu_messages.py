@@ -81,8 +81,7 @@ SOCKETS_ONLY = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def launchers(suite):
-    """Adds ranks that other launchers start, on both backends, and a run of NCCL with sockets only.
-    """
+    """Adds ranks that other launchers start, on both backends, and NCCL with sockets only."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                 "--nproc-per-node", "2", "--no-python"]
     mpirun = shutil.which("mpirun")
@@ -161,8 +160,7 @@ MESSAGE_KNOBS = ("memory=nccl-registered", "memory=nccl", "memory=nccl;cta-polic
 
 
 def message_knobs(suite):
-    """Adds runs with memory that NCCL knows and with other CTA policies. `--explain` must say so.
-    """
+    """Adds runs with memory that NCCL knows and other CTA policies, which `--explain` must list."""
     def add(name, knobs, ranks, command, said="", environment=None, **options):
         def check(devices):
             code, out, err = run(command, 400, only_on(devices, **(environment or {})))

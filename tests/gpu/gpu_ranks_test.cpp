@@ -521,7 +521,7 @@ struct Case {
   Status (*run)(RankTest &);
 };
 constexpr Case kCases[] = {
-    // first, because it measures in a fresh process
+    // This is the first case because it measures in a fresh process.
     {"runs without allocating", runsWithoutAllocating}, {"copies any bytes", copiesAnyBytes},
     {"adds behind awaits", addsBehindAwaits},           {"runs every way", runsEveryWay},
     {"mixes runs and replays", mixesRunsAndReplays},

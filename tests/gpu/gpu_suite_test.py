@@ -50,7 +50,7 @@ if ranks == 4:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)
 """
-# gpu_runs: all runs pass, except that with 4 ranks the third one ends the job.
+# A gpu_runs whose runs all pass, except that with 4 ranks the third one ends the job.
 BATCH = """#!{python}
 import json, os, sys
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
@@ -188,8 +188,7 @@ class Run:
 
 
 def exact_cases(gpus, *flags):
-    """Returns the outcome and runs of the cases named "exact", some of which have 2, 3 and 4 ranks.
-    """
+    """Returns outcome and runs of the cases named "exact", some with 2, 3 and 4 ranks."""
     with Machine(gpus, NOTES) as machine:
         outcome = machine.run("--only", "exact", "--commit", "1a2b3c4", *flags)
         check(outcome.json["machine"] == gpus * ["a GPU, 1.2"] and outcome.json["date"]
@@ -232,8 +231,7 @@ def test_shared_gpus():
 
 
 def test_shared_gpus_and_nccl():
-    """NCCL rejects ranks that share a GPU, so the cases that use it are skipped with this reason.
-    """
+    """NCCL rejects ranks that share a GPU, so cases that use it are skipped with this reason."""
     for gpus, memory, word, commands in ((1, "vmm", "passed", 6), (2, "nccl", "passed", 6),
                                          (1, "nccl", "skipped", 0)):
         with Machine(gpus, NOTES) as machine:
@@ -352,8 +350,7 @@ def test_batches():
 
 
 def test_refused_batches():
-    """If a batch that may be refused is rejected, all its cases are skipped. Others run separately.
-    """
+    """If a batch that may be refused is rejected, its cases are skipped. Others run separately."""
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"), REFUSING_BATCH.format(python=sys.executable))
         for memory, word, commands in (("nccl", "skipped", 0), ("vmm", "passed", 6)):

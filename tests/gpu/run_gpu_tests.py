@@ -34,8 +34,7 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
-    """Adds a run with the schedule in `flags`, or else pairwise, so that no schedule is measured.
-    """
+    """Adds a run with the schedule in `flags`, or else pairwise, so that none is measured."""
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
@@ -180,8 +179,7 @@ def sums_in_gemms(suite):
 
 
 def functions(suite):
-    """Functions between two stages, and a gathered tensor that is an output, also with odd extents.
-    """
+    """Functions between two stages, and a gathered tensor as an output, also with odd extents."""
     for name, odd in (("mlp", "F"), ("gated_mlp", "F"), ("ag_reshard", "N")):
         fusion = os.path.join(ROOT, "examples", f"{name}.braid")
         for flags in (["--graph"], ["--chunks", "2", "--protocol", "put"],
@@ -460,7 +458,7 @@ def torch_device_time(suite, python):
         code, out, err = run([sys.executable, os.path.join(ROOT, "tests", "gpu",
                                                            "torch_gpu_test.py"),
                               python, "--parts", "device_time"], 120,
-                             # the benchmark sets it, too
+                             # The benchmark sets the same variable.
                              dict(os.environ, CUDA_DEVICE_MAX_CONNECTIONS="32"))
         found = re.search(r"^device time: (.*)$", out, re.MULTILINE)
         if code or not found:

@@ -24,7 +24,7 @@ using braid::cuda::Sum;
 
 constexpr double kNominalTBs = 4.8; ///< bandwidth of an H200's memory
 constexpr int64_t kMiB = 1 << 20;
-/// size of each of two pools: one is read, one written
+/// Size of each of two pools: one is read, one is written.
 constexpr int64_t kPoolBytes = 1100 * kMiB;
 constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
 constexpr int kMeasurements = 21;

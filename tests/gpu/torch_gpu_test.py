@@ -86,8 +86,7 @@ class Rank:
                             for each in ours), ours
 
     def come_back(self):
-        """The third call at the same addresses is a replay. Contents change; there are two streams.
-        """
+        """The third call at the same addresses is a replay. Contents and streams vary."""
         torch = self.torch
         tensors = [(self.draw(32, 64), self.draw(64, 96)) for _ in range(40)]
         side = torch.cuda.Stream()

@@ -74,7 +74,7 @@ TEST(HostsRun, EveryScheduleEqualsTheReference) {
           const std::string schedule = preset.name.str() + rest;
           const Status status =
               runOverHosts(text, {.schedule = configured(schedule)}, {.iterations = 3}, seen);
-          // some stages do not support it
+          // Some stages do not support the schedule.
           const bool isRefused = status.code() == StatusCode::BadInput;
           EXPECT_TRUE(status.isOk() || isRefused) << text << schedule << status.message();
         }
@@ -82,7 +82,7 @@ TEST(HostsRun, EveryScheduleEqualsTheReference) {
   EXPECT_GT(seen.collectives, 0);
 }
 
-/// put applies within a host and is safe there.
+/// The protocol put applies within a host and is safe there.
 TEST(HostsRun, PutWithinAHost) {
   for (const char *schedule : {"pairwise;protocol=put", "ring;protocol=put"}) {
     const Planned made = planned(gatherOf(4, 2), schedule);

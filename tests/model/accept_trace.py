@@ -151,8 +151,7 @@ class Trace:
             event.transfer, event.step = number, steps[event.kind]
 
     def at(self, arrow_end, kinds):
-        """Returns the command at which an arrow ends: at its beginning, or an await's last moment.
-        """
+        """Returns the command at which an arrow ends: at its beginning, or an await's end."""
         for event in self.streams[arrow_end["pid"], arrow_end["tid"]]:
             is_await = event.kind == "await"
             last = max(event.begin, event.end - Fraction(1, 1000))

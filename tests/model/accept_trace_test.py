@@ -159,8 +159,7 @@ def check_lag(checks, folder, path, what, stream):
 
 
 def check_outside(checks, folder, path, what):
-    """Events outside of runs may have any name. If there are no others, the trace cannot be judged.
-    """
+    """Events outside of runs may have any name. A trace of only these cannot be judged."""
     trace = load(path)
     outside = [dict(event, args=dict(event["args"], run=0), ts=event["ts"] - 5000)
                for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] != 1]

@@ -48,7 +48,7 @@ void writeFile(const fs::path &path, const std::string &text) {
 }
 
 std::string readFile(const fs::path &path) {
-  // the process may end meanwhile and the file vanish; ifstream does not throw
+  // The process may end and its file vanish. An ifstream does not throw then.
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();

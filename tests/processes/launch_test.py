@@ -368,8 +368,7 @@ def test_two_jobs_choose_at_once(job):
 
 
 def test_killed_rank_after_choosing(job):
-    """After choosing, the launcher knows the program and can name the commands that ranks were in.
-    """
+    """After choosing, the launcher knows the program and can name the commands of ranks."""
     launcher = job.start("--ranks", 2, "--processes", "--time-best", 0, "--iterations", 1000000000,
                          "--no-check", "--explain", *SMALL)
     while not (line := launcher.stderr.readline()).startswith("  model:"):
@@ -402,7 +401,7 @@ def test_no_room_for_processes(job):
 def test_no_room_for_arguments(job):
     """A rank has more variables than the launcher, whose just fit: exec fails after fork."""
     def limit():
-        # a quarter is for variables and arguments
+        # A quarter of the stack is for variables and arguments.
         resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))
     for filler in range(131072, 0, -64):
         try:
@@ -452,8 +451,7 @@ def start_with_first_rank_stopped(job, milliseconds):
 
 
 def test_rank_that_is_stopped_before_it_begins(job):
-    """The launcher, which sees that rank 0 is stopped, or rank 1, which waits for it, reports it.
-    """
+    """Either the launcher sees that rank 0 is stopped, or rank 1, which waits, reports it."""
     launcher = start_with_first_rank_stopped(job, 1000)
     finish(launcher).expect(6, r"^braid: error: .*"
                             r"(stopped: rank 0|rank 0 has been stopped|rank 0 has not joined)",
@@ -593,8 +591,7 @@ def has_spoken(process, seconds=0):
 
 
 def open_gate(gate, process):
-    """Writes the program to the FIFO that the process reads, unless the process has already failed.
-    """
+    """Writes the program to the FIFO that the process reads, unless the process has failed."""
     def try_to():
         try:
             return has_spoken(process) or [os.open(gate, os.O_WRONLY | os.O_NONBLOCK)]

@@ -155,8 +155,7 @@ def test_endless_input_is_refused(job):
 # -- Disk. --
 
 def on_full_disk(job, arguments, seconds=SECONDS):
-    """Runs a command that writes to DISK, a file system of 16 KiB. Returns its end and the files.
-    """
+    """Runs a command that writes to DISK, which holds 16 KiB. Returns its end and the files."""
     disk = os.path.join(job.folder, "disk")
     os.mkdir(disk)
     script = ('mount -t tmpfs -o size=16k none "$DISK" || exit 99; echo old >"$DISK/old"; '

@@ -86,7 +86,7 @@ TEST(Messages, EveryScheduleOfTheExamplesEqualsTheReference) {
         }
         Seen seen;
         const Status status = runByMessages(text.str(), options, {.iterations = 5}, seen);
-        // some stages do not support it
+        // Some stages do not support the schedule.
         const bool isRefused = status.code() == StatusCode::BadInput;
         EXPECT_TRUE(status.isOk() || isRefused) << name << preset.name.str() << status.message();
         EXPECT_TRUE(isRefused || seen.groups + seen.collectives > 0);

@@ -337,8 +337,7 @@ class Runs(unittest.TestCase):
             self.assertIsNotNone(used())
 
     def test_what_runs_in_flight_use_lives_on(self):
-        """Calls only issue work, like on a GPU. The test sets the marks that the library reports.
-        """
+        """Calls only issue work, like on a GPU. The test sets the marks of the library."""
         says = {"job_mark": 0, "job_passed_marks": 0}
         job = self.job(1)
         op = job.prepare(braid.compile(gather(1)))
@@ -792,8 +791,7 @@ def part_brings_another():
 
 
 def part_is_placed():
-    """Two concurrent jobs, one of the even ranks and one of the odd ranks, despite the environment.
-    """
+    """Two concurrent jobs, of the even and of the odd ranks, despite the environment."""
     number = int(os.environ["BRAID_RANK"])
     job, op = joined(name=f"{os.environ['BRAID_JOB']} {number % 2}", rank=number // 2, ranks=2)
     assert (job.rank, job.ranks) == (number // 2, 2)

@@ -118,7 +118,7 @@ TEST(CheckerAlikeRanks, OfHosts) {
     for (const char *schedule : {"hierarchical", "pairwise", "ring", "hierarchical;protocol=put"}) {
       const Subject subject = subjectOf(kGather, ranks, schedule, ofHost);
       const bool isHierarchical = std::string_view(schedule).starts_with("hierarchical");
-      // two hosts with two ranks each form pairs of pairs
+      // Two hosts with two ranks each form pairs of pairs.
       const int64_t expected = ranks == 4 ? 1 : ofHost;
       EXPECT_EQ(isHierarchical ? periodOf(spellOut(subject.plans)) : expected, expected)
           << subject.name;

@@ -168,7 +168,7 @@ TEST(Batch, GoesOnBehindItsSumIfThatIsGiven) {
   EXPECT_THAT(continuations({Await, Sum, Await, Copy}, all, /*to=*/3),
               ElementsAre(false, true, true, false))
       << "what this rank copies for itself is another batch";
-  // a sum alone begins no batch
+  // A sum does not begin a batch.
   EXPECT_THAT(continuations({Sum, Copy}, all), ElementsAre(false, false));
 }
 

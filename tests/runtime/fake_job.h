@@ -65,7 +65,7 @@ public:
       RankSlot &slot = memory.slot(rank);
       slot.state.store(RankState::Joined, kRelaxed);
       slot.queues.store(3, kRelaxed);
-      // a late heartbeat keeps ranks alive however slow the test is
+      // A heartbeat in the future keeps ranks alive however slow the test is.
       slot.heartbeatNs.store(monotonicNs() + 3600000 * kMs, kRelaxed);
       host(rank, HostActivity::InSynchronize, 500);
     }

@@ -355,7 +355,7 @@ TEST(Reference, LeavesRowsThatDoNotExistAlone) {
     %C = matmul %A, %B : f32[Stream{D}, ceil(M, D), 4]
     output %C, %A
   })");
-  // of %C on any rank, and of %A on rank 2
+  // The first missing row of %C on any rank, and of %A on rank 2.
   const std::vector<int64_t> firstMissing = {7 * 4, 1 * 2};
   for (size_t output = 0; output < 2; ++output) {
     std::vector<char> data = world.outputOf(output, 2);

@@ -97,7 +97,7 @@ std::string CollectiveCase::text() const {
 
 std::vector<double> CollectiveCase::input(int64_t rank, int64_t run) const {
   std::vector<double> values;
-  // factors are 1 and 2, to keep products small
+  // Factors are 1 and 2, to keep products small.
   const bool isProduct = reduction == ReductionOperator::Product;
   for (int64_t i = 0; i < sourceElements(); ++i)
     values.push_back(static_cast<double>(isProduct ? 1 + (rank + i + run) % 2

@@ -569,7 +569,7 @@ private:
   std::map<std::string, bool> isGet_;                      ///< indexed by handles
 
   int64_t issued_ = 0;
-  /// latest number that a stream (first index) has seen of another
+  /// The latest access of each stream (second index) that a stream (first index) waits for.
   std::vector<std::vector<int64_t>> seen_;
   std::vector<Touch> touches_;
   std::vector<Pending> pending_;

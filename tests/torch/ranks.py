@@ -37,7 +37,7 @@ def main(parts, torch):
         return
     there.close()
     _nursery = here.makefile("rw")
-    # created after the fork, because ranks would remove it
+    # Created after the fork, because ranks would remove it.
     _compiled = tempfile.TemporaryDirectory()
     names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)

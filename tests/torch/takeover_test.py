@@ -79,8 +79,7 @@ def counts():
 
 
 def part_replaces(rank, ranks):
-    """Every collective next to a GEMM becomes an operator of Braid: two forward and two backward.
-    """
+    """Every collective next to a GEMM becomes an operator of Braid, in both directions."""
     bt.enable()
     bt.enable()
     for shape, dim in (((8 * ranks, 32), 0), ((2, 4 * ranks, 32), 1)):
@@ -310,8 +309,7 @@ def part_passes_on(rank, ranks):
 
 
 def part_cannot_meet(rank, ranks):
-    """Ranks on several hosts use PyTorch's operators as before, and compare their hosts only once.
-    """
+    """Ranks on several hosts use PyTorch's operators, and compare their hosts only once."""
     from braid.torch import _group
     _group._host = lambda: f"host{rank} boot"
     asked = []

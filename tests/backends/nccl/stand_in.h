@@ -30,7 +30,7 @@ struct StandIn {
   bool givesWindows = true; ///< also whether buffers can be registered
   bool isSlow = false;      ///< yields to other threads in each call
   int openGroups = 0;
-  /// an error that the library finds in the background
+  /// An error that the library finds in the background.
   nccl::Code background = nccl::Code::Success;
   std::atomic<int> inside{0};   ///< threads inside a call, aborts excluded
   std::atomic<int> together{0}; ///< number of calls that overlapped another one
