@@ -123,8 +123,8 @@ std::string reductionOf(const char *outer, int64_t rows) {
 std::string scatterOf(int64_t rows) { return reductionOf("DIDx{D}", rows); }
 std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
 
-/// Returns the candidates of the first trial for a fusion of one stage: those that lowering
-/// accepts, launched eagerly, in the device's transfer mode.
+/// Returns the initial candidates for a fusion of one stage, as far as lowering accepts them,
+/// launched eagerly in the device's transfer mode.
 std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {},
                                 std::vector<Transport> transports = {Transport::PeerMemory},
                                 std::vector<TransferMode> modes = {TransferMode()}) {
@@ -174,7 +174,7 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
                           "copies=kernel"));
 }
 
-/// A reduction allows other schedules than a gather, and leaves other streams to transfers.
+/// A reduction allows other schedules and numbers of streams than a gather.
 TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   std::map<std::string, std::set<int64_t>> streams;
   for (const Candidate &each : firstFor(scatterOf(1024))) {

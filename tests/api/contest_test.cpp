@@ -97,7 +97,7 @@ public:
 
   double noise = 0;                       ///< largest relative error
   double prepareSeconds = 0.04;           ///< time to prepare a candidate
-  std::optional<int> trialRuns, turnRuns; ///< if empty, those without a warm-up for power
+  std::optional<int> trialRuns, turnRuns; ///< if empty, as many as if power were no limit
   std::vector<size_t> tried, turns;
 
   Result<double> trial(JudgedCandidate &judged) override {

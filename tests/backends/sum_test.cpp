@@ -312,7 +312,7 @@ TEST_P(SumInBatchTest, AddsAtAnyAddress) {
   check({kSumTypes[0], 0, 2, 0, kLayouts[0]});
 }
 
-/// Each waiting thread of a GPU has a few groups; the largest sum needs a separate kernel.
+/// Each waiting thread of a GPU has a few groups; the last sum needs a separate kernel.
 TEST_P(SumInBatchTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start();
