@@ -54,7 +54,7 @@ TEST(HostsChecker, ProvesWhatLoweringMakes) {
 }
 
 /// Rank 1 signals that rank 0 may read, and later writes. Between these it receives a message from
-/// rank 2, to which rank 0 sends one before it reads. The three messages form one whole, but that
+/// rank 2, to which rank 0 sends one before it reads. The three messages form one Whole, but that
 /// orders nothing: a library lets rank 0 continue when its message is complete.
 constexpr const char *kTooEarly = R"(program @early mesh [0 .. 4) of 2
     (%A: f32[4]) -> (%C: f32[4]) {
@@ -189,7 +189,7 @@ std::optional<bool> toMessage(Plan &plan, size_t k) {
   return true;
 }
 
-/// Returns whether the two groups into which one was split form one whole.
+/// Returns whether the two groups that a group was split into belong to one Whole.
 bool haveOneWhole(const Plans &plans, size_t rank) {
   const std::vector<Whole> wholes = wholesOf(plans)[rank];
   return llvm::any_of(llvm::ArrayRef(wholes).drop_back(),
@@ -217,7 +217,7 @@ TEST(HostsChecker, FindsEveryDamage) {
                       [&](const Plans &damaged, size_t) { return !judge(made, damaged).isSafe(); });
     splits.expectFound(made.plans, [&](const Plans &damaged, size_t rank) {
       if (!haveOneWhole(damaged, rank))
-        return true; // its halves were independent anyway
+        return true; // the two parts were independent before the split
       ++together;
       return !judge(made, damaged).isSafe();
     });

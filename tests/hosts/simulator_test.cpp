@@ -70,7 +70,8 @@ TEST(HostsSimulator, CountsWhatAGatherSends) {
             simulated(planned(gatherOf(6, 3), "pairwise"), freeModel()).us);
 }
 
-/// Rank 0's data for rank 1 are ready at once, but their whole includes rank 2, which is late.
+/// Rank 0's data for rank 1 are ready at once, but their groups also exchange messages with rank 2,
+/// which is late.
 TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
   CostModel model = freeModel();
   model.add(GemmCost{.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});

@@ -35,7 +35,7 @@ void replace(std::string &text, llvm::StringRef from, llvm::StringRef to) {
     text.replace(at, from.size(), to.str());
 }
 
-/// Follows an advice: edits the line that defines the tensor, or else the line at fault.
+/// Follows one piece of advice: edits the line that defines the tensor, or else the line at fault.
 std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFault) {
   llvm::SmallVector<llvm::StringRef, 16> lines;
   text.split(lines, '\n');
@@ -67,7 +67,8 @@ std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFa
   return llvm::join(changed, "\n");
 }
 
-/// Follows each advice, and continues with the first one of each message until all is lowered.
+/// Follows each alternative of a message, then repeats this for the text after the first one, until
+/// it can be lowered.
 void expectAdviceToDo(std::string text) {
   for (;;) {
     const Lowered lowered = lowerText(text);

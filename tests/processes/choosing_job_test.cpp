@@ -46,7 +46,7 @@ TEST_P(ChoosingJob, RunsNothingThatRank0DoesNotAccept) {
   }
 }
 
-/// The first program with that many commands is one that measures the machine.
+/// The fault strikes in the first program with two commands, which measures the machine.
 TEST_P(ChoosingJob, NamesWhoDied) {
   for (Site site : {Site::Issue, Site::Run}) {
     JobSpec spec = this->spec();
@@ -59,7 +59,7 @@ TEST_P(ChoosingJob, NamesWhoDied) {
   }
 }
 
-/// Hangs in a command, and in host code that the other ranks wait for.
+/// A rank hangs in a command, or in host code that the other ranks wait for.
 TEST_P(ChoosingJob, NamesWhoHangs) {
   for (Site site : {Site::Issue, Site::Run}) {
     JobSpec spec = this->spec();

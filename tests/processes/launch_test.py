@@ -58,7 +58,7 @@ class Job:
         return finish(self.start(*arguments, **options))
 
     def processes(self):
-        """Maps the processes of this test, without its own, to their environments."""
+        """Maps the processes that the test started to their environments."""
         found = {}
         for name in os.listdir("/proc"):
             try:
@@ -399,7 +399,7 @@ def test_no_room_for_processes(job):
 
 
 def test_no_room_for_arguments(job):
-    """A rank has more variables than the launcher, whose just fit: exec fails after fork."""
+    """The launcher's variables just fit. A rank has more, so exec fails after fork."""
     def limit():
         # A quarter of the stack is for variables and arguments.
         resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))

@@ -143,7 +143,7 @@ TEST(Generated, EveryReduction) {
   std::printf("%d programs\n", count);
 }
 
-/// The parts are pulled all at once before. Some ranks may have fewer rows than others, or none.
+/// The first shot is pulled. Some ranks may have fewer rows than others, or none.
 TEST(Generated, EverySecondShotThatIsPushed) {
   const std::string text = readExample("matmul_all_reduce.braid");
   for (int64_t ranks = 2; ranks <= 16; ++ranks)

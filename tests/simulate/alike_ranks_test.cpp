@@ -236,7 +236,7 @@ TEST(AlikeRanks, AreToldFromOthers) {
         [](Plan &plan) { plan.collectives[0].team = {0, 4, 2, 1, 3, 5}; },
         [](Plan &plan) { plan.collectives[0].root = 0; },
         [](Plan &plan) { plan.collectives[0].src.bytes += 2; }}},
-      // A rank sends other data than its kernel has just added.
+      // A rank sends other data than the sum that its kernel has just stored.
       {kAllReduce, "bulk;reduction=two-shot;second-shot=put", 4, 0, {[](Plan &plan) {
          for (Command &command : plan.commands)
            if (gives(command, plan.sums.front())) {

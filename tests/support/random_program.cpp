@@ -96,7 +96,7 @@ private:
     return stream == kMain ? "%main" : fmt::format("stream({})", stream - 1);
   }
 
-  /// Drawn last, so that a program with hosts equals the one without, except for them.
+  /// Drawn last, so that a program with hosts and the one without differ only in their hosts.
   std::string header(const ProgramKinds &kinds) {
     const int64_t hostSize = kinds.hosts ? divisorOf(ranks_, dice_) : ranks_;
     const std::string hosts = hostSize == ranks_ ? "" : fmt::format(" of {}", hostSize);

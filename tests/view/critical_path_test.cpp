@@ -67,7 +67,7 @@ TEST(CriticalPath, IsEmptyWhereNothingRan) {
   EXPECT_EQ(whatLimits(made.timing, "µs"), "");
 }
 
-/// Its steps follow one another without gaps from begin to end.
+/// The steps of the path follow one another without gaps from begin to end.
 TEST(CriticalPath, IsAsLongAsTheRun) {
   for (int64_t ranks : {2, 3, 5}) {
     const Page page = test::predicted(test::printed(test::kGather, ranks));
