@@ -53,7 +53,7 @@ Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions o
 
 namespace {
 
-/// Adds the variant unless the backend rejects its options, which it may even if it is available.
+/// Adds the variant unless the backend rejects its options. Even an available backend may do so.
 void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
   if (create(variant))
     variants.push_back(std::move(variant));

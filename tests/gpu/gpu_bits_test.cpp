@@ -140,7 +140,7 @@ private:
   const Problem &problem_;
   const int64_t rank_;
   std::string expected_;     ///< the bits of all rows
-  std::deque<Program> kept_; ///< the device may still refer to commands of these
+  std::deque<Program> kept_; ///< kept because the device may still refer to their commands
   int64_t runs_ = 0, programs_ = 0;
 };
 

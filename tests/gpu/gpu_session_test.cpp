@@ -236,7 +236,7 @@ public:
     return Status::ok();
   }
 
-  /// Rank 0 launches a run for which the other ranks' part never comes, and waits with CUDA calls.
+  /// Rank 0 launches a run that the other ranks never launch, and waits for it with CUDA calls.
   Status launchAlone(Session &session) {
     Lane &lane = lanes_[1];
     BRAID_TRY(recordGraph(session, lane));

@@ -81,7 +81,7 @@ TEST(RankText, NamesTheCommandItIsInAndTheLastOne) {
               MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
                            "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
                            "ring.braid:13:5, run 1"));
-  // Numbers them like one of the programs that are timed to choose a schedule.
+  // Gives the commands the numbers of a trial program, which ranks time to choose a schedule.
   numberCommands(job.plans, 1000);
   EXPECT_THAT(rankText(job, 2), MatchesRegex("rank 2 is in command [0-9]+, run 1, for .*"));
 }
