@@ -94,7 +94,7 @@ Status runAll(LocalMesh &mesh, Transport transport, int runs) {
   RankTest test(mesh, transport);
   const int few = std::max(runs / 100, 4);
   const std::vector<DType> all = {DType::F32, DType::BF16, DType::F16, DType::F64};
-  // Knobs do not depend on types.
+  // The effect of a knob does not depend on the type, so one type is enough.
   const size_t dtypes = std::getenv("BRAID_TEST_KNOBS") ? 1 : all.size();
   for (DType dtype : llvm::ArrayRef<DType>(all).take_front(dtypes))
     for (const CollectiveCase &c : collectiveCases(mesh.ranks(), dtype, {1, 1000}))

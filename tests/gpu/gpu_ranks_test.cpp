@@ -136,10 +136,10 @@ std::vector<Way> allWays() {
   for (const char *schedule : {"pairwise", "pairwise;placement=shared", "ring", "sequential",
                                "batched", "bulk", "coalesced"})
     for (const char *protocol : {";protocol=get", ";protocol=put"})
-      for (TransferMode transferMode : {TransferMode{}, TransferMode{CopyBy::Kernel, {}},
-                                        TransferMode{CopyBy::Engine, SignalBy::Kernel},
-                                        // with 4 ranks: 20, 25 and 51 launch modes
-                                        TransferMode{CopyBy::Engine, SignalBy::Memory}})
+      for (TransferMode transferMode :
+           {TransferMode{}, TransferMode{CopyBy::Kernel, {}},
+            TransferMode{CopyBy::Engine, SignalBy::Kernel},
+            TransferMode{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 modes with 4 ranks
         launchModes.push_back(
             {{.schedule = *Configurations::parse(std::string(schedule) + protocol)}, transferMode});
   return launchModes;
