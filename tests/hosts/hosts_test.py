@@ -156,7 +156,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
             assert all(started[rank].returncode for rank in lonely), fault
         ends = finish(others.values(), TIMEOUT + GRACE + SLACK)
         assert all(code in (5, 6) for code, _ in ends), (fault, ends)
-        # A rank on a host whose first rank is dead can report only that.
+        # Ranks whose host has lost its first rank report that instead, so they are left out.
         together = [cause for rank, cause in zip(others, causes(ends))
                     if fault["kind"] in ("partition", "swallow") and rank < ranks_of_host
                     or fault["kind"] not in ("partition", "swallow") and rank not in lonely]

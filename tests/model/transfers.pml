@@ -13,8 +13,8 @@
  *   ONE_SIDE           only one of the side streams
  *   FLAG               words in the GPUs' memory, released by a flag; all runs by kernels (MODES 1)
  *   FINE               every access is a separate step; otherwise see below
- *   COARSE_ABORT       after an abort the streams of a rank end in one step, which is where the
- *                      release loop leads; configurations without this check that it does
+ *   COARSE_ABORT       after an abort the streams of a rank end in one step, as the release loop
+ *                      makes them end; configurations without COARSE_ABORT check that it does
  *   BUG_...            one mistake
  *
  * The following are one step here (unless FINE) but several in the machine. No error is missed:

@@ -1,8 +1,9 @@
 /* words.pml: the signal flags of transfers, called words here, as defined in docs/transfers.md.
  * Shared by the model (transfers.pml) and by the models that accept_trace.py makes from traces.
  *
- * A word is owned by the rank that awaits it and has one of three values. With FLAG it is in the
- * owner's GPU, awaited by kernels only, and never RELEASED: kernels read a flag in host memory.
+ * A word is owned by the rank that awaits it and has one of three values. With FLAG, words are in
+ * the memory of the owner's GPU, and only kernels await them. Then no word is RELEASED: kernels
+ * also read a flag in host memory, which ends all waits.
  */
 #define CLEAR 0    /* no signal */
 #define SET 1      /* a signal that no await has consumed */

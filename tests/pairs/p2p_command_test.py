@@ -114,7 +114,7 @@ class Command(unittest.TestCase):
             self.assertEqual([point[0] for point in values["points"]], [SMALL])
 
     def test_hung(self):
-        """A hang takes one time limit."""
+        """A hang is reported when the time limit has passed."""
         begin = time.monotonic()
         self.assertEqual(self.run_it(2, fault("hang", 0, 1, "put")),
                          (6, {(0, 1, "put-engine"): "hung"}))
