@@ -134,7 +134,8 @@ struct SelectOp : OpOf<OpKind::Select> {
 };
 
 /// `%x = slice %t[a .. b]`: entries a, ..., b-1 of the leading axis, which is kept. An alias, not a
-/// copy. Ranges may be uneven and depend on `rank` and loop indices, but are never empty.
+/// copy. Ranges may be uneven. The verifier rejects an empty range if both bounds are constants or
+/// the same scalar; a range that depends on `rank` or a loop index may be empty.
 struct SliceOp : OpOf<OpKind::Slice> {
   using OpOf::OpOf;
   Value *tensor = nullptr;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# exits.sh N COMMAND...: runs the command, and fails unless it exits with N.
+# exits.sh N COMMAND...: runs the command and fails unless it exits with N.
 expected=$1
 shift
 "$@"

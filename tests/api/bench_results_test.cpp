@@ -1,4 +1,4 @@
-//===- tests/api/bench_results_test.cpp - rows of the benchmark, and what follows from times --===//
+//===- tests/api/bench_results_test.cpp - benchmark rows and figures derived from times -------===//
 
 #include "api/bench/bench_results.h"
 
@@ -84,7 +84,7 @@ BenchProblem problemOf(const Operation &operation, BenchShape shape, int64_t ran
   return {operation.name, operation.fusion(shape, DType::F32, ranks), {.ranks = ranks}};
 }
 
-/// The rows of 8 f32 that all ranks send, add and multiply, or else a message.
+/// Returns the rows of 8 f32 that all ranks send, add and multiply, or an error message.
 std::string rowsOf(const Operation &operation, const std::string &name, int64_t m) {
   Result<TimedRow> row = makeRow(problemOf(operation, {m, 8, 8}, 3), name, false);
   if (!row)
@@ -116,7 +116,7 @@ TEST(Operations, HaveRowsThatCanBeMade) {
       EXPECT_THAT(rowsOf(operation, name, 12), HasSubstr("sent")) << operation.name << " " << name;
 }
 
-/// Limits are those of the work: rows that do not exist count for none of it.
+/// The limits count only rows that exist: padding counts as no work.
 TEST(Operations, HaveLimitsOfTheRowsThatExist) {
   const Operation &gather = operations()[0], &scatter = operations()[1];
   for (int64_t m : {1, 2, 4, 6, 7}) {
@@ -141,13 +141,13 @@ TEST(Operations, RefuseOtherNames) {
   EXPECT_THAT(rowsOf(operations()[0], "ring;streams=x", 4), HasSubstr("--impl ring;streams=x"));
 }
 
-/// Neither part waits for the other, and the run ends with both.
+/// Neither part waits for the other, and the run ends when both have ended.
 TEST(Uncoupled, HasStreamsOfItsOwnForEachPart) {
   Result<TimedRow> row = makeRow(problemOf(operations()[1], {8, 8, 8}, 2), "uncoupled", false);
   std::unique_ptr<Source> source = parseSource("t", row->text);
   Result<Compiled> compiled = compile(*source, row->options);
   const Plan plan = partOf(makePlans(*compiled)->front(), row->kind);
-  std::map<bool, std::set<uint32_t>> streams; // of GEMMs, and of what moves
+  std::map<bool, std::set<uint32_t>> streams; // keyed by whether the command is a GEMM
   for (const Command &command : plan.commands)
     if (command.kind != CommandKind::Record && command.kind != CommandKind::WaitEvent)
       streams[command.kind == CommandKind::Matmul].insert(command.stream);

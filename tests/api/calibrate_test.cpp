@@ -1,4 +1,4 @@
-//===- tests/api/calibrate_test.cpp - measuring a machine, on ranks that are threads ----------===//
+//===- tests/api/calibrate_test.cpp - measuring a machine with ranks that are threads ---------===//
 
 #include "api/calibrate/calibration_programs.h"
 #include "api/calibrate/job_model.h"
@@ -153,7 +153,7 @@ TEST(JobModel, KeepsWhatItMeasures) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// GEMMs that power limits take their time to warm up.
+/// GEMMs that are limited by power need a longer warm-up.
 TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
@@ -186,7 +186,7 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// Two Plans that stay ready, the second with far larger operands; ranks get the same answers.
+/// Two Plans stay ready together, the second with far larger operands. Ranks agree on the times.
 TEST(PlanTimer, LetsPlansTakeTurns) {
   std::vector<std::vector<double>> answers(2);
   Status status = onRanks(2, [&](PlanTimer &timer) {

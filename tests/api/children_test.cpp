@@ -1,4 +1,4 @@
-//===- tests/api/children_test.cpp - what is known of processes that end ----------------------===//
+//===- tests/api/children_test.cpp - queries about processes that are ending ------------------===//
 
 #include "api/launch/children.h"
 
@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-/// A process may vanish between two reads about it.
+/// A process may disappear between two reads of its /proc entries.
 TEST(Children, ProcessesMayVanishWhileTheyAreAskedAbout) {
   EXPECT_FALSE(isEnding(getpid()));
   for (int i = 0; i < 500; ++i) {

@@ -1,4 +1,4 @@
-//===- tests/api/choose_test.cpp - choosing, on ranks that are threads ------------------------===//
+//===- tests/api/choose_test.cpp - choosing a schedule with ranks that are threads ------------===//
 
 #include "api/autotune/candidates.h"
 #include "api/autotune/choose.h"
@@ -44,7 +44,7 @@ std::string sized(int64_t rows) {
 }
 const std::string kFusion = sized(128);
 
-/// One stage after the other, of one operand each.
+/// Two stages, one after the other, each with one gathered operand.
 constexpr const char *kTwoStages = R"(
 fusion @two(D = 3) {
   mesh [0 .. D)
@@ -58,7 +58,7 @@ fusion @two(D = 3) {
 }
 )";
 
-/// Partial results of 64 rows for each rank.
+/// A matmul whose partial results are reduce-scattered, 64 rows to each rank.
 constexpr const char *kReduction = R"(
 fusion @reduced(D = 3) {
   mesh [0 .. D)
@@ -78,7 +78,7 @@ const Backend &cpuBackend() {
   return *registry.find("cpu");
 }
 
-/// The choice of each rank.
+/// Calls choose() on all ranks and returns each rank's choice.
 std::vector<Result<ScheduleChoice>> chooseOnRanks(int64_t ranks, const std::string &text,
                                                   const ChooseOptions &options,
                                                   const Backend &backend = cpuBackend()) {
@@ -107,7 +107,7 @@ std::string gatherOf(int64_t rows) {
                      rows);
 }
 
-/// `outer` of the result: "DIDx{D}" for a reduce-scatter, "D" for an all-reduce.
+/// `outer` is the outer axis of the result: "DIDx{D}" for a reduce-scatter, "D" for an all-reduce.
 std::string reductionOf(const char *outer, int64_t rows) {
   return fmt::format("fusion @reduction(D = 4) {{\n"
                      "  mesh [0 .. D)\n"
@@ -121,8 +121,8 @@ std::string reductionOf(const char *outer, int64_t rows) {
 std::string scatterOf(int64_t rows) { return reductionOf("DIDx{D}", rows); }
 std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
 
-/// The first candidates for a fusion of one stage that lowering does not refuse, issued eagerly in
-/// the device's transfer mode.
+/// Returns the initial candidates for a fusion of one stage, as far as lowering accepts them,
+/// launched eagerly in the device's transfer mode.
 std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {},
                                 std::vector<TransferMode> modes = {TransferMode()},
                                 bool mayDrift = false) {
@@ -139,7 +139,7 @@ std::vector<Candidate> firstFor(const std::string &text, const Configuration &gi
   return candidates;
 }
 
-/// Two of three streams are for transfers, so that GEMMs follow one another.
+/// If two of three streams are for transfers, the GEMMs run one after the other.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   auto streamsOf = [&](const char *schedule, const Configuration &given = {}) {
     std::set<int64_t> streams;
@@ -171,7 +171,7 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
                           "copies=kernel"));
 }
 
-/// The direction decides which schedules there are, and how many streams GEMMs leave to others.
+/// A reduction allows other schedules and numbers of streams than a gather.
 TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   std::map<std::string, std::set<int64_t>> streams;
   for (const Candidate &each : firstFor(scatterOf(1024))) {
@@ -200,7 +200,7 @@ TEST(Candidate, OfMessagesHasNoProtocol) {
                                        "collective;transport=messages"));
 }
 
-/// A ring's sums have other bits.
+/// A ring adds in another order and so rounds differently.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
   const auto all = firstFor(scatterOf(1024), of("ring"));
   EXPECT_EQ(all.size(), 2u * 2 * 5) << "streams, protocols, chunks or a tail split";
@@ -208,7 +208,7 @@ TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
     EXPECT_EQ(each.preset(), "ring") << each.str();
 }
 
-/// In two shots a rank has its own rows to cut, and two streams more that are not for GEMMs.
+/// In two shots a rank splits only its part of the rows, and transfers get two more streams.
 TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   std::set<int64_t> chunks[2], streams[2];
   std::map<std::string, std::set<std::string>> shots;
@@ -228,7 +228,7 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
 }
 
-/// The second shot may be pushed if everything of a shot is posted at once, in peers' memory.
+/// The second shot may be pushed if all transfers of a shot are posted at once and use peer memory.
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   auto pushed = [&](const std::string &text, Transport transport) {
     std::vector<std::string> found;
@@ -244,7 +244,7 @@ TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   EXPECT_THAT(pushed(scatterOf(1024), Transport::PeerMemory), IsEmpty());
 }
 
-/// A reduction of few rows may be pushed to a peer that adds it.
+/// A reduction of few rows may store its partial results in the memory of the peer that adds them.
 TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
   auto storedAtPeers = [&](const std::string &text) {
     std::vector<Candidate> found;
@@ -305,7 +305,7 @@ TEST(Candidate, KeepsItsPaceWhereCopiesDriftApart) {
   EXPECT_EQ(textsFor(given, true), textsFor(given, false)) << "the user allows no others";
 }
 
-/// One rank that computes nothing.
+/// A job of one rank on the null backend, which computes nothing.
 class NullRank {
 public:
   NullRank()
@@ -324,7 +324,7 @@ private:
   test::CountingCluster counting_;
 };
 
-/// Few operations have no clocks of their own, nor have the host's cores.
+/// Small GEMMs do not slow the GPU's clocks, and CPU cores need no warm-up either.
 TEST(PlanTimer, WarmsUpLargeGemms) {
   const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
@@ -384,7 +384,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     EXPECT_GE(*all[i].burstUs, *all[0].burstUs);
 }
 
-/// Each has its turn, and all ranks go the same way.
+/// Each stage is varied in turn, and all ranks choose the same.
 TEST(Choose, ChoosesForEachStage) {
   ChooseOptions options;
   options.timed = 2;
@@ -409,7 +409,7 @@ TEST(Choose, ChoosesForEachStage) {
   EXPECT_EQ(read->str(), choice.schedule.str());
 }
 
-/// A reduce-scatter, and an all-reduce in one shot or two.
+/// A reduce-scatter, and an all-reduce with one shot or two.
 TEST(Choose, ChoosesForReductions) {
   ChooseOptions options;
   options.timed = 2;
@@ -457,9 +457,9 @@ TEST(Choose, TimesAsManyAsItIsAskedTo) {
   EXPECT_EQ(choice->stages[0].timed(), choice->stages[0].candidates.size());
 }
 
-/// Each may hold gigabytes.
+/// A candidate may hold gigabytes, so only a few stay prepared at a time.
 TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
-  std::vector<TimedPlans> plans(2); // outlive the cluster
+  std::vector<TimedPlans> plans(2); // must outlive the cluster
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 2});
   ASSERT_TRUE(mesh.isOk());
@@ -477,7 +477,7 @@ TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
   EXPECT_LE(counting.device(1).mostHeld(), kMostFinalists + 1);
 }
 
-/// Made up: twelve candidates, of which `timed` were.
+/// An invented choice of twelve candidates, `timed` of which were timed.
 ScheduleChoice choiceOf(size_t timed) {
   StageTrials trials{.finalists = timed / 2, .rounds = 7};
   for (size_t i = 0; i < 12; ++i) {
@@ -531,7 +531,7 @@ TEST(Choose, SaysWhatItCannotLower) {
   EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
 }
 
-/// A measurement for one question is there for the next, whatever that allows.
+/// Measurements that one choice made are reused by the next, even if that allows other schedules.
 TEST(Choose, KeepsAndAddsToItsModel) {
   std::string folder = testing::TempDir() + "choose_test_cache" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -551,7 +551,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
 }
 
-/// A job that sends messages alone measures nothing of peers' memory.
+/// A job that only sends messages leaves peer memory unmeasured; the next job measures it.
 TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   const std::string folder = testing::TempDir() + "choose_test_peers" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -567,7 +567,7 @@ TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   std::filesystem::remove_all(folder);
 }
 
-/// The choice of an earlier job needs no trials, if it was asked the same and had the time.
+/// An earlier choice is reused without trials if the options are equal and it had as much time.
 TEST(Choose, TakesWhatIsKnown) {
   const std::string folder = testing::TempDir() + "choose_test_known" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -606,8 +606,8 @@ TEST(Choose, TakesWhatIsKnown) {
   std::filesystem::remove_all(folder);
 }
 
-/// Without time, one stage takes what was measured for the nearest sizes, or the default, and
-/// several stages what a kept model predicts.
+/// Without time for trials, one stage gets the schedule measured for the nearest sizes or else the
+/// default, and several stages get the schedule that a stored model predicts to be fastest.
 TEST(Choose, MeasuresNothingWithoutTime) {
   const std::string folder = testing::TempDir() + "choose_test_no_time" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -634,7 +634,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   std::filesystem::remove_all(folder);
 }
 
-/// Another version may have written to the cache.
+/// Entries that another version has written to the cache are ignored and measured again.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
   const std::string folder = testing::TempDir() + "choose_test_unknown" + std::to_string(getpid());
   for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {
@@ -646,7 +646,7 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
     ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
     for (const auto &file : std::filesystem::directory_iterator(folder)) {
       Result<MeasurementFile> kept = MeasurementFile::decode(*readFile(file.path(), 1 << 20));
-      if (!kept) // the file that jobs lock
+      if (!kept) // the lock file
         continue;
       for (auto &[key, value] : kept->entries)
         if (std::string_view(key).starts_with("choice"))

@@ -1,4 +1,4 @@
-//===- tests/api/compile_test.cpp - the front door --------------------------------------------===//
+//===- tests/api/compile_test.cpp - compile() -------------------------------------------------===//
 
 #include "api/compile/compile.h"
 #include "tests/support/configured.h"
@@ -31,7 +31,7 @@ constexpr const char *kProgram = R"(program @p mesh [0 .. 2) (%A: f32[4]) -> (%C
 }
 )";
 
-/// The message of compile()'s failure: located ones as printed, first line only.
+/// Returns the message of compile()'s failure, or its first line as printed if it has a location.
 std::string failure(const std::string &text, const CompileOptions &options) {
   auto source = parseSource("t.braid", text);
   Result<Compiled> compiled = compile(*source, options);

@@ -1,4 +1,4 @@
-//===- tests/api/default_schedules_test.cpp - schedules without measuring ---------------------===//
+//===- tests/api/default_schedules_test.cpp - default schedules, chosen without measuring -----===//
 
 #include "api/autotune/default_schedules.h"
 #include "api/autotune/kept_choices.h"
@@ -13,7 +13,7 @@ namespace {
 
 enum Kind { kGather, kReturning, kScatter, kAllReduce };
 
-/// A fusion as braid.torch writes it: B is [size, size] on each rank.
+/// Returns a fusion in the form that braid.torch writes: B is [size, size] on each rank.
 std::string fusionOf(Kind kind, int64_t ranks, int64_t rows, int64_t size) {
   const std::string block =
       rows % ranks ? fmt::format("ceil({}, {})", rows, ranks) : std::to_string(rows / ranks);
@@ -49,12 +49,12 @@ const std::string kBulk = "bulk;copies=kernel", kPushed = "bulk;protocol=put;cop
                   kLargeShots = "pairwise;placement=shared;reduction=two-shot;protocol=put;"
                                 "chunks=2;streams=6;signals=memory";
 
-/// The best of them, at least, can be lowered.
+/// Checks the first schedules of each case. At least the best one must compile.
 TEST(DefaultSchedules, FitTheSizes) {
   const Case cases[] = {
       {kGather, 2, 64, 8192, {kPushed}},
       {kGather, 4, 2048, 512, {kPushed}},
-      {kGather, 4, 2047, 8192, {kPushed}}, // rows that exist
+      {kGather, 4, 2047, 8192, {kPushed}}, // 2047 rows, without the padding
       {kGather, 4, 2048, 2048, {kPushedPairs}},
       {kGather, 4, 2049, 8192, {kLarge}},
       {kReturning, 4, 1024, 8192, {kBulk}},

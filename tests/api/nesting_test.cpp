@@ -1,7 +1,7 @@
-//===- tests/api/nesting_test.cpp - how much stack the deepest texts take ---------------------===//
+//===- tests/api/nesting_test.cpp - stack usage of deeply nested texts ------------------------===//
 //
-// A thread may have as little as 128 KiB of stack (musl's default). Whatever walks nested blocks or
-// nested scalars has to do with that at the limits of the parser, both of them in one text.
+// A thread may have as little as 128 KiB of stack (musl's default). All code that recurses over
+// nested blocks or nested scalars must fit, even if one text reaches both of the parser's limits.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -24,11 +24,11 @@ namespace {
 
 #ifdef NDEBUG
 constexpr size_t kAllowed = size_t(128) << 10;
-#else // frames of code that is not optimised
+#else // frames of unoptimised code are larger
 constexpr size_t kAllowed = size_t(512) << 10;
 #endif
 
-/// The bytes of stack that `work` touches.
+/// Runs `work` on a thread and returns the number of bytes of stack that it touched.
 size_t stackOf(const std::function<void()> &work) {
   constexpr unsigned char kUntouched = 0xa5;
   std::vector<unsigned char> memory(size_t(1) << 20, kUntouched);
@@ -58,7 +58,7 @@ std::string repeat(const std::string &text, int count) {
   return all;
 }
 
-/// A chain that is as deep a tree as it is long, and stays as it is.
+/// A sum whose tree is as deep as the sum is long, and which is not folded.
 std::string chain() { return "rank" + repeat(" + rank - rank", kMaxOperators / 2); }
 
 std::string loops(int count) {
@@ -79,7 +79,7 @@ struct DeepText {
 };
 
 std::vector<DeepText> deepTexts() {
-  const int inner = kMaxNesting - 1; // the program has a block, too
+  const int inner = kMaxNesting - 1; // the program's body is a block, too
   return {
       {"if", programOf(repeat("if rank >= 0 {\n", inner), repeat("}\n", inner))},
       {"for", programOf(loops(inner), repeat("}\n", inner))},

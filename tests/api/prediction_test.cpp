@@ -1,8 +1,9 @@
-//===- tests/api/prediction_test.cpp - predictions beside what was measured on GPUs -----------===//
+//===- tests/api/prediction_test.cpp - predictions compared with times measured on GPUs -------===//
 //
-// tests/data holds the times of 56 rows on four H200, and a cost model of that machine: its numbers
-// are those of the rows that time a part alone, and of copies and signals measured alone. Chunked
-// GEMMs are estimates. Prints prediction and time of each row.
+// tests/data contains the times of 56 benchmark rows on four H200 and a cost model of that machine.
+// The model was made from the rows that time one part alone and from separate measurements of
+// copies and signals. Chunked GEMMs are estimated. The test prints the predicted and the measured
+// time of each row.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -34,7 +35,7 @@ std::string readAll(const std::string &path) {
   return text.str();
 }
 
-/// A line each, below the title: m,n,k,graph,median_us,row.
+/// Reads one line for each row, after the title: m,n,k,graph,median_us,row.
 std::vector<MeasuredRow> readRows() {
   std::vector<MeasuredRow> rows;
   std::ifstream in("tests/data/gather_rows.csv");
@@ -49,7 +50,7 @@ std::vector<MeasuredRow> readRows() {
   return rows;
 }
 
-/// The error of the prediction for a measured row, as a part of what was measured.
+/// The relative error of the prediction for a measured row.
 double errorOf(const MeasuredRow &row, const CostModel &model) {
   const BenchShape &shape = row.shape;
   const std::string text = operations()[0].fusion(shape, DType::BF16, model.ranks);

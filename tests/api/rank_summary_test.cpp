@@ -1,4 +1,4 @@
-//===- tests/api/rank_summary_test.cpp - what ranks say when their runs are done --------------===//
+//===- tests/api/rank_summary_test.cpp - the summary that a rank prints after its runs --------===//
 
 #include "api/ranks/rank_summary.h"
 

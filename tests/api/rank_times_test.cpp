@@ -1,4 +1,4 @@
-//===- tests/api/rank_times_test.cpp - how often a run is repeated before it is timed ---------===//
+//===- tests/api/rank_times_test.cpp - the number of warm-up runs before timing ---------------===//
 
 #include "api/timing/rank_times.h"
 
@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// The other rank of two, which takes as long as it is told.
+/// The control plane of rank 0 of two. Rank 1's time is `othersUs`.
 class BesideAnother final : public ControlPlane {
 public:
   int64_t rank() const override { return 0; }
@@ -29,7 +29,8 @@ public:
 
 class WarmUp : public testing::Test {
 protected:
-  /// Runs of these times, and then of the last of them, for a millisecond in all. Returns how many.
+  /// Warms up for a millisecond with runs of `times`, repeating the last. Returns the number of
+  /// runs.
   int64_t runs(const std::vector<double> &times, int64_t atFirst = 2) {
     int64_t count = 0;
     Result<double> us = warmUp(

@@ -1,4 +1,4 @@
-//===- tests/api/reproducible_test.cpp - the same bits, however it is done --------------------===//
+//===- tests/api/reproducible_test.cpp - equal bits for every schedule and size ---------------===//
 
 #include "api/ranks/arguments.h"
 #include "api/ranks/rank_summary.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kRanks = 3, kK = 40, kN = 24;
 
-/// Rows need not divide, so that M may be anything.
+/// M need not be divisible by the number of ranks.
 std::string gather(int64_t m) {
   return fmt::format("fusion @f(D = {0}) {{\n  mesh [0 .. D)\n"
                      "  %A = input f32[DIDx{{D}}, ceil({1}, D), {2}]\n"
@@ -34,7 +34,7 @@ std::string allReduce(int64_t m) {
                      kRanks, m, kK, kN);
 }
 
-/// Every preset in 1 and in 3 chunks, by get and by put; those that lowering refuses stay out.
+/// Every preset with 1 and 3 chunks, with get and put, except those that lowering rejects.
 std::vector<CompileOptions> allWays() {
   std::vector<CompileOptions> ways;
   for (const Preset &preset : test::pairPresets())
@@ -62,7 +62,7 @@ const Backend &cpu() {
   return *registry.find("cpu");
 }
 
-/// The result on every rank, of inputs in which row i is the same whatever M is.
+/// Returns the result of every rank. Row i of the input does not depend on M.
 std::vector<std::string> resultsOf(const std::string &text, const CompileOptions &options,
                                    int64_t rowBytes) {
   std::vector<std::string> results;
@@ -80,7 +80,7 @@ std::vector<std::string> resultsOf(const std::string &text, const CompileOptions
     const Plan &plan = (*mesh)->plan(rank);
     all.push_back(std::move(*Arguments::allocate(plan, (*mesh)->device(rank))));
     const int64_t rows = plan.buffers[plan.inputs[0]].bytes / aBytes;
-    // A block of gathered rows is this rank's, else it has a part of all.
+    // For a gather, a rank's input holds its block of rows; else it holds a part of all rows.
     const bool hasBlock = compiled->fusion->inputs()[0]->type.axes[0].kind == AxisKind::DIDx;
     for (int64_t row = 0; row < rows; ++row)
       drawNumbers(a.dtype, static_cast<char *>(all.back().input(0)) + row * aBytes, kK,
@@ -103,7 +103,7 @@ std::vector<std::string> resultsOf(const std::string &text, const CompileOptions
 struct Rows {
   const char *name;
   std::string (*text)(int64_t m);
-  int64_t bytes; ///< bytes in a row of the result
+  int64_t bytes; ///< size of one row of the result
 };
 
 TEST(Reproducible, WhateverMIs) {
@@ -129,7 +129,7 @@ TEST(Reproducible, WhateverMIs) {
 TEST(Reproducible, InputsHaveAllDigits) {
   std::vector<float> numbers(1000);
   drawNumbers(DType::F32, numbers.data(), 1000, 1);
-  size_t odd = 0; // in the last digit
+  size_t odd = 0; // numbers whose last bit is set
   for (float number : numbers) {
     EXPECT_LE(std::abs(number), 1);
     odd += std::bit_cast<uint32_t>(number) & 1;

@@ -24,7 +24,7 @@ TEST(WarmUpTime, IsForWhatPowerLimits) {
   EXPECT_EQ(warmUpTimeUs(1e30), 100e3);
 }
 
-/// One rank, which meets nobody.
+/// A job of one rank.
 class RowTimerTest : public testing::Test {
 protected:
   RowTimerTest() : registry_(builtinBackends()) {
@@ -58,7 +58,7 @@ protected:
   TimedPlans plans_;
   std::unique_ptr<Cluster> cluster_;
   std::unique_ptr<PlanTimer> planTimer_;
-  int64_t begun_ = 0; ///< runs and bursts, each of which begins at the barrier
+  int64_t begun_ = 0; ///< runs and bursts so far; each begins at the barrier
 };
 
 TEST_F(RowTimerTest, TimesRowsInTurns) {
@@ -82,7 +82,7 @@ TEST_F(RowTimerTest, TimesNoBurstsUnlessTheyAreAskedFor) {
   EXPECT_EQ(begun_, 5 + 4);
 }
 
-/// A limit leaves three runs and three bursts.
+/// The time limit allows three runs and three bursts.
 TEST_F(RowTimerTest, FitsRunsIntoALimit) {
   const std::vector<BenchRow> rows =
       time({"pairwise"}, {.iterations = 2000, .bursts = 2000, .rowUs = 1});

@@ -1,16 +1,18 @@
-//===- tests/api/session_rank.cpp - one rank of a job that somebody else starts ---------------===//
+//===- tests/api/session_rank.cpp - one rank of a job that the test starts --------------------===//
 //
-// session_rank [OTHER]: joins, runs two sessions in turn on four streams, and checks every element.
-// OTHER says what rank 1 does: `rows` brings another program, `leave` ends in the middle of the
-// runs, `tensor` gives a wrong tensor first, which harms nobody.
+// session_rank [OTHER]: joins the job, alternates between two sessions on four streams, and checks
+// every element. OTHER is the mistake of rank 1: `rows` compiles another program, `leave` exits in
+// the middle of the runs, `tensor` first passes a wrong tensor, which must not disturb the other
+// ranks.
 //
-// If it is `auto...`, all ranks choose by measuring while a run is in flight. Rank 1 brings `-rows`
-// another program, or `-seconds` another limit, or has `-named` a schedule, or in the middle of it
-// `-leave`s or `-stop`s. If it is `first...`, the second session has another program, and a run of
-// the first one has no end: rank 2 does not come in time, and rank 1 may `-leave`.
+// In mode `auto...`, all ranks choose a schedule by measuring while a run is in flight. Rank 1
+// compiles another program (`-rows`), has another time limit (`-seconds`), names a schedule
+// (`-named`), or exits (`-leave`) or stops (`-stop`) in the middle of the trials. In mode
+// `first...`, the second session has another program, and a run of the first session cannot end:
+// rank 2 arrives too late, and rank 1 may exit (`-leave`).
 //
-// If it is `cuda`, rank 1 asks for a GPU where there is none. If it is `other-...`, all ranks
-// `-commit` or `-close` when rank 1 prepares a session.
+// In mode `cuda`, rank 1 asks for a GPU on a machine without one. In mode `other-...`, all other
+// ranks `-commit` or `-close` while rank 1 prepares a session.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,7 +29,7 @@ using namespace braid;
 
 namespace {
 
-constexpr int64_t kRows = 2, kDepth = 3, kColumns = 4; // rows of one rank
+constexpr int64_t kRows = 2, kDepth = 3, kColumns = 4; // rows of each rank
 constexpr int kRuns = 400;
 
 std::string fusion(int64_t ranks, int64_t rows, int64_t depth = kDepth,
@@ -42,7 +44,7 @@ std::string fusion(int64_t ranks, int64_t rows, int64_t depth = kDepth,
   return f.str();
 }
 
-/// In run r, the rows of rank p are p + r, so those of C are 3 (p + r).
+/// In run r, rank p's rows of A contain p + r, so its rows of C contain 3 (p + r).
 Status check(const std::vector<float> &C, int run) {
   for (int64_t i = 0; i < static_cast<int64_t>(C.size()); ++i)
     if (C[i] != static_cast<float>(kDepth * (i / (kRows * kColumns) + run)))
@@ -51,7 +53,7 @@ Status check(const std::vector<float> &C, int run) {
   return Status::ok();
 }
 
-/// The program of the second session. Trials that are to be left in the middle take long enough.
+/// Compiles the program of the second session. Trials that will be interrupted take long enough.
 Result<CompiledProgram> choose(Job &job, const std::string &mode) {
   const std::string other = job.firstRank() == 1 ? mode : "";
   const bool isLong = mode == "auto-leave" || mode == "auto-stop";
@@ -145,7 +147,8 @@ int main(int argc, char **argv) {
   JobOptions options{.timeout = timeout};
   if (mode == "cuda" && std::getenv("BRAID_RANK") == std::string("1")) {
     options.backend = "cuda";
-    std::this_thread::sleep_for(std::chrono::milliseconds(500)); // the others wait by then
+    // The other ranks are waiting by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   Result<std::shared_ptr<Job>> job = Job::join(options);
   Status status = job.status();

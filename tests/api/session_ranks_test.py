@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""session_ranks_test.py PROGRAM: a program that embeds Braid, started as ranks by somebody else."""
+"""session_ranks_test.py PROGRAM: starts a program that embeds Braid as several ranks."""
 import os
 import re
 import signal
@@ -10,7 +10,7 @@ RANKS = 3
 
 
 def run(program, *arguments):
-    """The exit codes and what was said, rank by rank."""
+    """Returns the exit codes and the output of all ranks, in order."""
     ranks = []
     for rank in range(RANKS):
         environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(RANKS),
@@ -51,7 +51,7 @@ def main():
     for call in ("commit", "close"):
         got, said = run(program, "other-" + call)
         assert got == [2, 2, 2], (call, got, said)
-        # The first rank that finds that out says it for all.
+        # All ranks report the message of the first rank that notices the mismatch.
         mine = f"expected all ranks to {call}( the job)?, but (another|rank 1) is in another call"
         assert all(re.search(mine + "|same call of the same version|of this version's form", each)
                    for each in said), (call, said)

@@ -1,6 +1,6 @@
-//===- tests/api/session_test.cpp - programs as users run them --------------------------------===//
+//===- tests/api/session_test.cpp - sessions as an embedding program uses them ----------------===//
 //
-// Public headers only, as a program that embeds Braid has them.
+// Includes public headers only, like a program that embeds Braid.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef __SANITIZE_THREAD__ // which has all of this itself
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer replaces these operators
 // -- A count of allocations. --
 
 namespace {
@@ -54,7 +54,7 @@ int64_t cases(int64_t otherwise) {
   return static_cast<int64_t>(test::numberFrom("BRAID_CASES", static_cast<uint64_t>(otherwise)));
 }
 
-/// Rows of A live one block per rank, and every rank gets all of C = A * B.
+/// C = A * B, where each rank has a block of A's rows and gets all of C.
 FusionText gather(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
   FusionText f("gather_matmul");
   const Extent d = f.parameter("D", ranks), m = f.parameter("M", rows);
@@ -66,7 +66,7 @@ FusionText gather(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
   return f;
 }
 
-/// A contraction over ranks, each of which gets its rows of the sum.
+/// A matmul whose contracted axis is split over the ranks; each rank gets its rows of the sum.
 FusionText scatter(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
   FusionText f("matmul_scatter");
   const Extent d = f.parameter("D", ranks), m = f.parameter("M", rows);
@@ -103,7 +103,7 @@ std::shared_ptr<Job> makeJob(JobOptions options = {}) {
   return *job;
 }
 
-/// Tensors of all ranks for one run, and what should come of them. Small integers: sums are exact.
+/// The tensors of all ranks for one run and the expected results. Small integers keep sums exact.
 class Arguments {
 public:
   Arguments(const CompiledProgram &program, const Kind &kind, int64_t run)
@@ -111,7 +111,7 @@ public:
     redraw(run);
   }
 
-  /// For another run, at the same addresses.
+  /// Refills the inputs for another run, at the same addresses.
   void redraw(int64_t run) {
     run_ = run;
     for (int64_t rank = 0; rank < kRanks; ++rank) {
@@ -152,7 +152,7 @@ private:
       count *= extent;
     return count;
   }
-  /// B is the same on all ranks, where it is not contracted over them.
+  /// B is the same on all ranks, unless its rows are split over them.
   float value(int64_t rank, size_t input, int64_t element) const {
     const int64_t who = kind_.isGather && input == 1 ? 0 : rank;
     return static_cast<float>((run_ * 7 + who * 5 + static_cast<int64_t>(input) * 3 + element) %
@@ -189,7 +189,7 @@ std::unique_ptr<Session> prepare(const std::shared_ptr<Job> &job) {
   return prepare(job, compiled(kKinds[0]));
 }
 
-/// One run, waited for and compared.
+/// Runs once, waits, and compares the results.
 void expectRuns(Job &job, Session &session, const Arguments &arguments,
                 const std::vector<RankTensors> &tensors) {
   ASSERT_TRUE(session.run(tensors).isOk());
@@ -198,7 +198,7 @@ void expectRuns(Job &job, Session &session, const Arguments &arguments,
   arguments.expectRight();
 }
 
-/// Sessions of one job in turn, each run on another stream than the one before, several in flight.
+/// Alternates between the sessions of a job, each run on the next stream, several in flight.
 void expectTurnsRight(Job &job, std::vector<std::unique_ptr<Session>> &sessions, int64_t runs) {
   constexpr int64_t kStreams = 10, kInFlight = 12;
   for (int64_t run = 0; run < runs;) {
@@ -260,12 +260,12 @@ TEST(SessionTest, ReplaysAndRunsTakeTurns) {
   EXPECT_TRUE(job->commit().isOk());
 }
 
-/// One rank of doubles: C = A * B of 2x2 matrices, where B is the identity.
+/// A program for one rank: C = A * B with 2x2 matrices of f64. The test sets B to the identity.
 constexpr const char *kAlone = "fusion @alone { mesh [0 .. 1) %A = input f64[2, 2] "
                                "%B = input f64[2, 2] %C = matmul %A, %B : f64[2, 2] output %C }";
 
-/// More sets of addresses than are remembered, some of them often: the first time, those that are
-/// recorded, and those that were forgotten are equally right.
+/// Uses more sets of addresses than the session remembers, some of them often. Results must be
+/// right for new sets, for recorded ones, and for sets that were forgotten.
 TEST(SessionTest, RunsAtAddressesThatComeBack) {
   Result<std::shared_ptr<Job>> job = Job::create({.ranks = 1});
   ASSERT_TRUE(job.isOk()) << job.status().message();
@@ -294,7 +294,7 @@ TEST(SessionTest, RunsAtAddressesThatComeBack) {
   EXPECT_THAT((*session)->runAt(none).message(), HasSubstr("input 1 (%B): expected f64[2, 2]"));
   EXPECT_THAT((*session)->runAt(few).message(), HasSubstr("expected 3 addresses, got 1"));
   EXPECT_EQ((*session)->runs(), 2000);
-  // A failure ends runs at new addresses and at those of a recording.
+  // After a failure, neither new nor recorded addresses run.
   (*job)->abort({StatusCode::PeerFailed, "enough"});
   void *const known[] = {sets[0].a, sets[0].b, sets[0].c};
   void *const others[] = {sets[0].a, sets[0].b, sets[1].c};
@@ -311,7 +311,7 @@ TEST(SessionTest, EveryOrderOfStreamsIsRight) {
   }
 }
 
-// -- Tensors that are not as the program wants them. --
+// -- Tensors that do not match the program. --
 
 struct Mistake {
   const char *name;
@@ -384,7 +384,7 @@ TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
   EXPECT_EQ(session->runs(), 0);
   std::vector<RankTensors> tensors = arguments.tensors();
   for (RankTensors &each : tensors)
-    each.inputs[1].data = tensors[0].inputs[1].data; // which is the same on all ranks
+    each.inputs[1].data = tensors[0].inputs[1].data; // equal on all ranks
   expectRuns(*job, *session, arguments, tensors);
 }
 
@@ -429,7 +429,7 @@ TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   EXPECT_EQ(job->ranks(), 0);
 }
 
-// -- What a job holds. --
+// -- Resources of a job. --
 
 int64_t countFiles(const char *folder) {
   return std::distance(std::filesystem::directory_iterator(folder), {});
@@ -467,12 +467,12 @@ TEST(SessionTest, AThousandLeaveNothingBehind) {
   EXPECT_EQ(job->usage().bytes, 0);
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
   EXPECT_EQ(countFiles("/proc/self/task"), threads);
-#ifndef __SANITIZE_THREAD__ // which keeps shadows of what was freed
+#ifndef __SANITIZE_THREAD__ // its shadow of freed memory grows
   EXPECT_LT(residentKiB(), resident + 4096);
 #endif
 }
 
-/// A job of one rank that is a process, so that it has all that such ranks have.
+/// A job of one rank that is a process, with everything that only such ranks have.
 std::shared_ptr<Job> joinAlone() {
   const std::string name = "alone " + std::to_string(getpid());
   auto job = Job::join({.place = JobPlace{.rank = 0, .ranks = 1, .name = name}});
@@ -497,7 +497,7 @@ CompiledProgram compiledFor(Job &job, int64_t rows) {
 }
 
 #ifndef __SANITIZE_THREAD__
-/// Counted by what is allocated meanwhile: time is nothing to rely on.
+/// Counts allocations instead of measuring time, which would be unreliable.
 TEST(SessionTest, PreparesAndEndsAsFastHoweverManyThereAre) {
   const std::shared_ptr<Job> job = joinAlone();
   std::vector<std::unique_ptr<Session>> sessions;
@@ -523,7 +523,7 @@ TEST(SessionTest, PreparesAndEndsAsFastHoweverManyThereAre) {
 }
 #endif
 
-/// Sizes grow, so that nothing serves a second time as it is.
+/// Sizes grow, so that no freed memory can be reused as it is.
 TEST(SessionTest, WhatSessionsHeldIsGivenBack) {
   for (const std::shared_ptr<Job> &job : {makeJob(), joinAlone()}) {
     EXPECT_EQ(job->usage().held, 0);
@@ -574,7 +574,7 @@ TEST(SessionTest, SessionsStayWithinTheBoundOfTheirJob) {
   EXPECT_THAT(refused.status().message(), HasSubstr("as JobOptions::mostBytes says"));
   EXPECT_EQ(job->usage().sessions, 2);
   sessions.pop_back();
-  auto session = prepare(job); // the job goes on
+  auto session = prepare(job); // the job must still work
   Arguments arguments(session->program(), kKinds[0], 3);
   expectRuns(*job, *session, arguments, arguments.tensors());
 }
@@ -592,9 +592,9 @@ TEST(SessionTest, AFailureIsThatOfAllAndStays) {
   EXPECT_FALSE(Session::prepare(job, compiled(kKinds[1])).isOk());
 }
 
-// -- Ranks that choose. --
+// -- Choosing a schedule. --
 
-/// The folder of measurements, for this test alone.
+/// Keeps the measurements in a folder that only this test uses.
 class ChoiceTest : public testing::Test {
 protected:
   ChoiceTest() {
@@ -613,7 +613,7 @@ protected:
   const std::string folder_ = testing::TempDir() + "session_test_choice" + std::to_string(getpid());
 };
 
-/// While runs of another session are in flight, which goes on afterwards.
+/// Chooses while runs of another session are in flight; that session still works afterwards.
 TEST_F(ChoiceTest, AutoMeasuresAndIsKnownAfterwards) {
   for (const Kind &kind : kKinds) {
     const std::shared_ptr<Job> job = makeJob();
@@ -658,7 +658,8 @@ TEST_F(ChoiceTest, WhatIsNamedIsNotVaried) {
   const auto open = choose(*job, kKinds[0], "auto;chunks=2;protocol=put", 0);
   ASSERT_TRUE(open.isOk()) << open.status().message();
   EXPECT_THAT(open->choice(), HasSubstr(";protocol=put;chunks=2"));
-  const auto fitting = choose(*job, kKinds[1], "auto;sums=gemm", 0); // which pairwise cannot do
+  // The schedule pairwise does not support sums=gemm.
+  const auto fitting = choose(*job, kKinds[1], "auto;sums=gemm", 0);
   ASSERT_TRUE(fitting.isOk()) << fitting.status().message();
   EXPECT_THAT(fitting->choice(), HasSubstr("sums=gemm"));
 }
@@ -688,7 +689,7 @@ TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {
   EXPECT_TRUE(choose(*job, kKinds[0], "auto", 0).isOk());
 }
 
-#ifndef __SANITIZE_THREAD__ // which has a heap of its own, and takes its time
+#ifndef __SANITIZE_THREAD__ // it has another heap and is slow
 TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
   setenv("BRAID_CACHE_DIR", "none", 1);
   const std::shared_ptr<Job> job = makeJob();
@@ -706,8 +707,7 @@ TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
-  // A candidate with 8 streams may have come later; 16 trials that left one on each rank would be
-  // more.
+  // Allows for a late candidate with 8 streams. 16 trials that leave a thread per rank exceed this.
   EXPECT_LE(countFiles("/proc/self/task"), threads + 7 * kRanks);
   EXPECT_LT(heap(), used + (size_t(2) << 20));
 }
@@ -721,7 +721,7 @@ TEST_F(ChoiceTest, OfAJobThatHasFailedIsItsFailure) {
 
 // -- A fork. --
 
-/// The results of calls in a child that made nothing itself: the exit code says how many differ.
+/// Calls the API in a forked child. The exit code is the number of calls with an unexpected result.
 int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
                const CompiledProgram &program) {
   alarm(20);

@@ -1,6 +1,6 @@
 //===- tests/api/trials_test.cpp - which candidates are timed, and which of them wins ---------===//
 //
-// Times are made up, or those that every candidate took on four H200 (tests/data/candidates_*).
+// Times are invented or were measured for every candidate on four H200 (tests/data/candidates_*).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -57,16 +57,16 @@ TEST(SortForTrials, PutsWhatIsTooFarOffLast) {
 
 //===- Timing ---------------------------------------------------------------------------------===//
 
-/// A machine that takes `trueUs` for a run of each, off by noise that is the same every time, and
-/// whose clock stands still while nothing is timed.
+/// A simulated machine on which a run of each candidate takes `trueUs` plus reproducible noise. Its
+/// clock advances only while a candidate is timed.
 class Machine : public CandidateTimer {
 public:
   explicit Machine(std::vector<double> trueUs, uint64_t seed = 1)
       : trueUs_(std::move(trueUs)), state_(seed) {}
 
-  double noise = 0;                       ///< largest relative error of a time
-  double prepareSeconds = 0.04;           ///< for a candidate
-  std::optional<int> trialRuns, turnRuns; ///< empty: as many as where power is no limit
+  double noise = 0;                       ///< largest relative error
+  double prepareSeconds = 0.04;           ///< time to prepare a candidate
+  std::optional<int> trialRuns, turnRuns; ///< if empty, as many as if power were no limit
   std::vector<size_t> tried, turns;
 
   Result<double> trial(const JudgedCandidate &judged) override {
@@ -164,7 +164,7 @@ TEST(TimeCandidates, LeavesOutWhatIsTooFarOff) {
   }
 }
 
-/// In the middle of whatever it is at; what has been timed by then counts.
+/// The time limit interrupts any phase; candidates that were timed until then count.
 TEST(TimeCandidates, EndsInTime) {
   for (double seconds : {0.0, 0.7, 2.0, 9.0, 60.0}) {
     Machine machine(std::vector<double>(100, 2e5));
@@ -182,7 +182,7 @@ TEST(TimeCandidates, EndsInTime) {
   }
 }
 
-/// A first round that is cut short decides among those who had a turn.
+/// If the first of the final rounds is cut short, only candidates that had a turn can win.
 TEST(TimeCandidates, TakesWhoHadATurn) {
   struct Long : Machine {
     using Machine::Machine;
@@ -215,7 +215,7 @@ TEST(TimeCandidates, FailsAsTimingDoes) {
   EXPECT_EQ(timeCandidates(choice, {}, machine).message(), "no clock");
 }
 
-//===- What was measured ----------------------------------------------------------------------===//
+//===- Measured times -------------------------------------------------------------------------===//
 
 struct Table {
   StageTrials choice; ///< the chunks of its candidates are their numbers
@@ -247,12 +247,13 @@ Table readTable(const std::string &shape) {
 
 struct Measured {
   const char *shape;
-  int mostOff; ///< choices of a hundred beyond 3 % and 3 us: what is best is so by luck, too
+  /// Bound on choices, of 100, that are slower than the best by more than 3 % and 3 us.
+  int mostOff;
 };
 
 class MeasuredTable : public testing::TestWithParam<Measured> {};
 
-/// Times with noise, where preparing takes as long as it did there.
+/// Measured times with noise; preparing takes as long as it did on the H200s.
 TEST_P(MeasuredTable, HasItsBestFound) {
   const Table table = readTable(GetParam().shape);
   ASSERT_GT(table.measuredUs.size(), 300u);

@@ -1,4 +1,4 @@
-//===- tests/backends/backend_test.cpp - what the conformance suite is built from -------------===//
+//===- tests/backends/backend_test.cpp - base of the conformance suite ------------------------===//
 
 #include "tests/backends/backend_test.h"
 
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions o
 
 namespace {
 
-/// A backend that is available may still refuse the option that makes a variant.
+/// Adds the variant unless the backend rejects its options. Even an available backend may do so.
 void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
   if (create(variant))
     variants.push_back(std::move(variant));

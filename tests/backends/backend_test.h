@@ -1,8 +1,8 @@
-//===- tests/backends/backend_test.h - what the conformance suite is built from ---------------===//
+//===- tests/backends/backend_test.h - base of the conformance suite --------------------------===//
 //
-// Every test runs on every variant of every registered backend. Data gets to and from a device by
-// its own copy(), from and to ordinary host memory, so that the same tests serve devices whose
-// memory the host cannot touch.
+// Every test runs on every variant of every registered backend. Tests move data with the device's
+// copy(), between ordinary host memory and the device, and so also work on devices whose memory the
+// host cannot access.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,37 +17,36 @@
 
 namespace braid::test {
 
-/// A backend, and how its cluster is made.
+/// A backend and the options of its cluster.
 struct Variant {
   std::string label; ///< "cpu", "cpu_one_queue", "cpu_seeded", "cpu_processes", "null"
   std::string backend;
   uint32_t queues = 0;
   std::optional<uint64_t> seed = {};
-  bool isJoined = false; ///< each rank joins a job, as a process would
+  bool isJoined = false; ///< each rank joins a job, as a process does
 };
 std::ostream &operator<<(std::ostream &os, const Variant &variant);
 
 BackendRegistry &allBackends();
-/// Lists every registered backend: as it is, with one queue, with a schedule seed, and as ranks
-/// that join a job, if it accepts these. A backend that is not available here is listed, too, and
-/// its tests are skipped.
+/// Lists the variants of every registered backend that it accepts: with default options, with one
+/// queue, with a schedule seed, and as ranks that join a job. A backend that is unavailable on this
+/// machine is listed too, and its tests are skipped.
 std::vector<Variant> allVariants();
-/// A cluster with all ranks.
+/// Creates a cluster that has all ranks.
 Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options = {});
 std::string labelOf(const ::testing::TestParamInfo<Variant> &info);
 
-/// A rank's Plan with one command of each kind, for tags. Command i is of kind CommandKind(i) on
-/// stream 1, and comes from line 10 + i of test.braid; the endpoint's peer is the next rank. Event
-/// 0 is recorded on stream 1.
+/// Returns a rank's Plan with one command of each kind, used for tags. Command i is of kind
+/// CommandKind(i), on stream 1, from line 10 + i of test.braid; its peer is the next rank.
 Plan makePlan(int64_t rank, int64_t ranks);
 Tag tagOf(const Plan &plan, CommandKind kind, uint32_t run = 1);
 
 class BackendTest : public ::testing::TestWithParam<Variant> {
 protected:
-  /// Skips where the backend cannot do the variant, with its reason.
+  /// Skips the test, with the backend's reason, if the backend cannot create the variant.
   void SetUp() override;
 
-  /// Makes the cluster; the device has `streams` streams and as many events on every rank.
+  /// Creates the cluster and opens every device with `streams` streams and as many events.
   void start(int64_t ranks, uint32_t streams = 4,
              std::chrono::milliseconds timeout = std::chrono::milliseconds(20000),
              bool isReproducible = false);
@@ -63,14 +62,14 @@ protected:
     plans_.clear();
   }
 
-  /// Calls `body` for every rank, each on a thread of its own.
+  /// Calls `body` for all ranks at once, each on its own thread.
   void onEveryRank(const std::function<void(int64_t)> &body);
 
   void *allocate(int64_t bytes, int64_t rank = 0, ArenaKind kind = ArenaKind::Private);
-  /// `count` flags.
+  /// Allocates `count` flags.
   char *allocateFlags(int64_t count, int64_t rank = 0);
 
-  /// Device memory with `values` in it. Synchronizes.
+  /// Returns device memory that contains `values`. Synchronizes.
   template <class T> T *upload(const std::vector<T> &values, int64_t rank = 0) {
     int64_t bytes = static_cast<int64_t>(values.size() * sizeof(T));
     void *memory = allocate(bytes, rank);
@@ -94,11 +93,11 @@ protected:
   bool isJoined() const { return GetParam().isJoined; }
 
 private:
-  std::vector<Plan> plans_; ///< outlive the cluster
+  std::vector<Plan> plans_; ///< must outlive the cluster
   std::unique_ptr<Cluster> cluster_;
 };
 
-/// Leaves a test that looks at results.
+/// Skips a test that needs results if the backend computes nothing.
 #define BRAID_NEEDS_RESULTS()                                                                      \
   if (!computes())                                                                                 \
   GTEST_SKIP() << "for good: '" << GetParam().backend << "' computes nothing"

@@ -15,7 +15,7 @@ struct Gemm {
   DType dtype;
   bool transposeB, hasBias;
   int64_t m, n, k;
-  std::optional<DType> partial = {}; ///< c's type, if it is another one
+  std::optional<DType> partial = {}; ///< c's type, if it differs from that of the operands
 
   DType result() const { return partial.value_or(dtype); }
 };
@@ -26,7 +26,7 @@ std::ostream &operator<<(std::ostream &os, const Gemm &p) {
             << (p.transposeB ? " transposed" : "") << (p.hasBias ? " with bias" : "");
 }
 
-/// Integers, so that sums are exact whatever their order, but not all of them representable.
+/// Integers, so that sums are exact in any order. Some need more digits than 16-bit types have.
 std::vector<double> integers(int64_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<double> values(count);
@@ -35,7 +35,7 @@ std::vector<double> integers(int64_t count, uint32_t seed) {
   return values;
 }
 
-/// Not instrumented, which would take most of the suite's time.
+/// Not instrumented, because that would take most of the suite's time.
 __attribute__((no_sanitize("thread"))) double dot(const double *a, const double *b, int64_t step,
                                                   int64_t count) {
   double sum = 0;
@@ -76,7 +76,7 @@ protected:
                                const std::vector<double> &b, const std::vector<double> &bias,
                                const std::vector<double> &addend = {}) {
     warm(p, !addend.empty());
-    // Earlier contents of c must not matter, not even a NaN.
+    // Earlier contents of c must not matter, not even NaN.
     char *c = uploadElements(p.result(), std::vector<double>(p.m * p.n, NAN));
     MatmulArgs args{p.dtype,
                     p.transposeB,
@@ -130,7 +130,7 @@ TEST_P(ComputeTest, MultipliesLongShapes) {
 TEST_P(ComputeTest, MultipliesToPartialResults) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // Most sums of 2999 such products need more digits than the operands have.
+  // Most sums of 2999 products need more digits than the operands have.
   constexpr int64_t kShapes[][3] = {{1, 1, 1},    {1, 5, 3},     {7, 1, 5},     {17, 13, 11},
                                     {64, 64, 64}, {33, 129, 65}, {40, 24, 2999}};
   for (DType dtype : {DType::BF16, DType::F16})
@@ -148,7 +148,7 @@ TEST_P(ComputeTest, MultipliesToPartialResultsAnywhere) {
     warm(p);
     std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2),
                         bias = integers(p.n, 3), before(p.m * p.n + 2, 5.0);
-    // The element before an operand, or c, puts it where no 16 bytes begin.
+    // One element before an operand, or c, keeps it from being aligned to 16 bytes.
     auto uploadBehindOne = [&](std::vector<double> values) {
       values.insert(values.begin(), NAN);
       return uploadElements(p.dtype, values) + sizeOf(p.dtype);
@@ -200,8 +200,7 @@ TEST_P(ComputeTest, AddsToAllShapes) {
 TEST_P(ComputeTest, AddsBeforeRounding) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 257 lies between the bf16 numbers 256 and 258; rounded first, it would become 256, then 257,
-  // 256.
+  // 257 lies between the bf16 numbers 256 and 258: sums that are rounded too early become 256.
   std::vector<double> a(64, 0.0), b(64, 1.0);
   for (int64_t row = 0; row < 8; ++row)
     a[row * 8] = 256, a[row * 8 + 1] = 1;
@@ -249,7 +248,7 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
 
 //===- The same bits --------------------------------------------------------------------------===//
 
-/// Random numbers with all digits of the type: their sums depend on the order.
+/// Random numbers that use all digits of the type, so that sums depend on the order.
 std::vector<double> uniform(DType dtype, int64_t count, uint32_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> distribution(-1, 1);
@@ -259,7 +258,7 @@ std::vector<double> uniform(DType dtype, int64_t count, uint32_t seed) {
   return values;
 }
 
-/// Multiplies ranges of the rows of one A, where they lie.
+/// Multiplies ranges of A's rows in place.
 class SameBitsTest : public ComputeTest {
 protected:
   void startReproducibly() {
@@ -267,7 +266,7 @@ protected:
     EXPECT_TRUE(device().compute().isReproducible());
   }
 
-  /// `p.m` are all rows. Each range has the same bits in them as in all.
+  /// Checks that each range of rows gets the same bits as in the GEMM of all `p.m` rows.
   void check(const Gemm &p, const std::vector<std::pair<int64_t, int64_t>> &ranges) {
     SCOPED_TRACE(testing::Message() << p);
     const int64_t pitch = p.n * sizeOf(p.result());
@@ -297,7 +296,7 @@ protected:
 TEST_P(SameBitsTest, OfARowWhateverMIs) {
   BRAID_NEEDS_RESULTS();
   startReproducibly();
-  // Long sums of few columns, which a library likes to split; on hosts, loops are slow.
+  // Libraries like to split long sums of few columns. Hosts are slow and get small shapes.
   const bool isHost = device().sharesHostMemory();
   const int64_t m = isHost ? 96 : 4096, n = isHost ? 16 : 256, k = isHost ? 300 : 4096;
   const std::vector<std::pair<int64_t, int64_t>> ranges = {{0, 1},     {0, 17},        {5, 12},

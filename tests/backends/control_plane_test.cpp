@@ -1,4 +1,4 @@
-//===- tests/backends/control_plane_test.cpp - conformance: the ranks meet --------------------===//
+//===- tests/backends/control_plane_test.cpp - conformance: the control plane -----------------===//
 
 #include "tests/backends/backend_test.h"
 
@@ -64,7 +64,7 @@ TEST_P(ControlPlaneTest, CommitFailsForAllIfOneFailsFirst) {
   }
 }
 
-/// An abort races with the commits of all ranks.
+/// An abort races with the commit of all ranks.
 TEST_P(ControlPlaneTest, CommitIsForAllOrForNone) {
   for (int round = 0; round < 20; ++round) {
     start(3);

@@ -1,4 +1,4 @@
-//===- tests/backends/cpu_test.cpp - what only the cpu backend promises -----------------------===//
+//===- tests/backends/cpu_test.cpp - behaviour that is specific to the cpu backend ------------===//
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/gemm.h"
@@ -36,10 +36,10 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer GEMM";
 }
 
-#ifndef __SANITIZE_THREAD__ // no OpenBLAS there
+#ifndef __SANITIZE_THREAD__ // built without OpenBLAS there
 
-/// A rank whose job has failed ends with its exit code, although OpenBLAS tidies up at exit, and
-/// whatever other libraries do before that.
+/// A rank whose job has failed must exit with its exit code while a GEMM runs, although OpenBLAS
+/// cleans up at exit and other libraries may run before it does.
 void expectToEndDuring(const MatmulArgs &args, int rounds) {
   for (int i = 0; i < rounds; ++i)
     EXPECT_EXIT(
@@ -64,7 +64,7 @@ TEST(CpuTest, AProcessMayEndWhileAGemmIsUnderWay) {
                     5);
 }
 
-/// Between two panels nothing is in OpenBLAS.
+/// Between two panels no thread is inside OpenBLAS.
 TEST(CpuTest, AProcessMayEndWhileAGemmGoesByPanels) {
   constexpr int64_t kRows = 256, kColumns = 65536, kDepth = 64;
   std::vector<uint16_t> a(kRows * kDepth, 0x3f80), b(kDepth * kColumns, 0x3f80);
@@ -76,7 +76,7 @@ TEST(CpuTest, AProcessMayEndWhileAGemmGoesByPanels) {
 
 #endif
 
-/// Throws in the first sum, and counts what it sees.
+/// Throws at the first sum, and counts the commands that it sees.
 class PickyObserver final : public CommandObserver {
 public:
   explicit PickyObserver(std::array<std::atomic<int>, 3> &calls) : calls_(calls) {}
@@ -85,7 +85,7 @@ public:
     ++calls_[1];
     if (command.kind == QueuedCommand::Kind::Sum)
       throw std::runtime_error("no sums today");
-    return command.kind != QueuedCommand::Kind::Store; // passes signals over
+    return command.kind != QueuedCommand::Kind::Store; // ignores signals
   }
   void end(uint32_t, const QueuedCommand &) override { ++calls_[2]; }
 
@@ -198,12 +198,13 @@ TEST(CpuTest, PickerIsTheSameEverywhere) {
   std::vector<size_t> picks;
   for (int i = 0; i < 4; ++i)
     picks.push_back(picker(candidates));
-  // SplitMix64 of 1 begins with three numbers that give a phase of 2^5 picks with equal chances;
-  // then come 8196980753821780235, 8195237237126968761, 14072917602864530048, 16184226688143867045.
+  // The first three numbers of SplitMix64 with seed 1 select a phase of 2^5 picks with equal
+  // chances; the next are 8196980753821780235, 8195237237126968761, 14072917602864530048,
+  // 16184226688143867045.
   EXPECT_EQ(picks, (std::vector<size_t>{235, 761, 48, 45}));
 }
 
-/// A head is kept back for longer than equal chances would, but not for ever.
+/// The picker holds a queue back for longer than equal chances would, but not for ever.
 TEST(CpuTest, PickerKeepsHeadsBack) {
   Picker picker = seededPicker(1);
   std::vector<RunnableHead> candidates;

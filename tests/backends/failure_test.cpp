@@ -60,14 +60,14 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
     if (rank == 0)
       await(1, flag, 3, rank);
     outcomes[rank] = device(rank).synchronize();
-    if (outcomes[rank].isOk()) // rank 1 had nothing to wait for, and learns of it in its next call
+    if (outcomes[rank].isOk()) // rank 1 was not waiting; its next call reports the failure
       outcomes[rank] = control(rank).allGather("").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
   EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 waits for rank 1 in \"node 5\" at "
                                                "test.braid:15:5, run 3"));
   EXPECT_LT(watch.elapsed(), milliseconds(20000));
-  // It stays, on every rank.
+  // The failure is permanent on every rank.
   for (int64_t rank = 0; rank < 2; ++rank) {
     expectSame(outcomes[rank], outcomes[0]);
     expectSame(device(rank).synchronize(), outcomes[0]);
@@ -75,7 +75,7 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
   }
 }
 
-/// A sum that waits for data which never arrive is released, too.
+/// A sum that waits for data that never arrive is released, too.
 TEST_P(FailureTest, ASumBehindAWaitEnds) {
   BRAID_NEEDS_RESULTS();
   start(1, 4, kShort);
@@ -102,7 +102,7 @@ TEST_P(FailureTest, ASumBehindAWaitEnds) {
                    /*areDisjoint=*/true, mode);
   EXPECT_EQ(device().synchronize().code(), StatusCode::TimedOut);
   Stopwatch watch;
-  destroyCluster(); // waits for what still runs
+  destroyCluster(); // waits for kernels that still run
   EXPECT_LT(watch.elapsed(), milliseconds(20000));
 }
 
@@ -189,7 +189,7 @@ TEST_P(FailureTest, NothingRunsAfterAnAbort) {
   int from = 5, late = 0, later = 0;
   await(1, flag, 1, 0);
   device(0).copy(1, tag(CommandKind::Copy), &late, &from, sizeof(int));
-  signal(1, peerFlag, 1, 0); // would let rank 1 go on
+  signal(1, peerFlag, 1, 0); // would let rank 1 continue
   await(1, peerFlag, 1, 1);
   device(1).copy(1, tag(CommandKind::Copy, 1), &later, &from, sizeof(int));
   control(0).abort(Status(StatusCode::PeerFailed, "stop"));

@@ -1,4 +1,4 @@
-//===- tests/backends/granules_test.cpp - granules of any alignment hold the right bytes ------===//
+//===- tests/backends/granules_test.cpp - granules of any alignment contain the right bytes ---===//
 
 #include "backends/cuda/granules.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kPoison = '\x5a';
 
-/// Memory that begins with a granule, and has one more than `bytes` need wherever they begin.
+/// Memory that begins at a granule boundary and is one granule longer than `bytes` can need.
 struct Memory {
   explicit Memory(int64_t bytes) : granules(static_cast<size_t>(bytes) / 16 + 3) {}
   char *at(int64_t offset) { return reinterpret_cast<char *>(granules.data()) + offset; }
@@ -23,7 +23,7 @@ struct Memory {
 
 using Reads = std::array<Granule, kGranulesEach + 1>;
 
-/// The steps of a team of the kernel: see copyTile() in copy_and_signal.cu.
+/// Copies a tile in the steps of one team of the kernel, see copyTile() in copy_and_signal.cu.
 void copyTile(const Tile &tile) {
   const GranuleTile granules(tile);
   std::vector<Reads> reads(kTeam);
@@ -44,7 +44,7 @@ void copyTile(const Tile &tile) {
     tile.dst[granules.edgeAt(i)] = tile.src[granules.edgeAt(i)];
 }
 
-/// No granule is read but those that the tile's source touches.
+/// Checks that only granules that overlap the tile's source are read.
 void checkReads(const Tile &tile) {
   const GranuleTile granules(tile);
   const auto first = reinterpret_cast<uintptr_t>(tile.src) / 16,

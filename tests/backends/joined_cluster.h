@@ -1,7 +1,7 @@
 //===- tests/backends/joined_cluster.h - ranks that join a job, all in this process -----------===//
 //
-// A rank in a process of its own and one that joined from here run the same code: they meet through
-// a socket, and each maps the memory of the others by itself. Only the processes are missing.
+// These ranks run the same code as ranks in separate processes: they meet through a socket, and
+// each maps the memory of the others. They only share a process.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace braid::test {
 
-/// A job of options.ranks ranks that have all joined. Unsupported if the backend cannot do that.
+/// Creates a job of options.ranks ranks, all of which have joined. Returns Unsupported if the
+/// backend's ranks cannot join a job.
 Result<std::unique_ptr<Cluster>> joinAll(const Backend &backend, const ClusterOptions &options);
 
 } // namespace braid::test

@@ -1,6 +1,6 @@
-//===- tests/backends/launch_filler_test.cpp - what of a batch one launch does ----------------===//
+//===- tests/backends/launch_filler_test.cpp - how a batch is divided into kernel launches ----===//
 //
-// Needs no GPU: nothing is launched. Addresses are made up.
+// Needs no GPU: nothing is launched, and the addresses are invented.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ using ::testing::ElementsAre;
 constexpr int64_t kPart = 1024; ///< bytes
 constexpr auto kPeers = Published::Peers, kNothing = Published::Nothing;
 
-/// The address of the 64 KiB with that number.
+/// Returns the address of the `number`-th 64 KiB.
 char *at(int64_t number) { return reinterpret_cast<char *>(number << 16); }
 
-/// An all-reduce of `ranks` in two shots: parts are pulled, and sums pushed. Buffers: 1 the parts,
-/// 2 the sums' slots, 3 the result, 4 the own parts, and from 10 on those of peers.
+/// A two-shot all-reduce that pulls partial results and pushes sums. Buffers: 1 partial results, 2
+/// the peers' sums, 3 the result, 4 this rank's partial results, 10 and up those of peers.
 struct TwoShots {
   explicit TwoShots(int64_t itsRanks, int64_t offset = 0)
       : ranks(itsRanks), result(at(3) + offset) {
@@ -34,7 +34,8 @@ struct TwoShots {
            /*parts=*/at(1),     /*bias=*/nullptr, /*biasElements=*/0,
            /*dst=*/result,      DType::BF16,
            /*keepsParts=*/false};
-    add(2 * peers(), CommandKind::Signal, Published::Own); // you may read parts, and write sums
+    // peers may read partial results and write sums
+    add(2 * peers(), CommandKind::Signal, Published::Own);
     add(peers(), CommandKind::Await, kNothing);
     for (int64_t peer = 1; peer < ranks; ++peer) {
       copy(at(1) + peer * kPart, at(10 + peer), kNothing);
@@ -52,7 +53,7 @@ struct TwoShots {
     add(peers(), CommandKind::Await, kNothing);
     for (int64_t peer = 1; peer < ranks; ++peer)
       copy(result + peer * kPart, at(2) + peer * kPart, kNothing);
-    add(peers(), CommandKind::Await, kNothing); // peers have read
+    add(peers(), CommandKind::Await, kNothing); // peers have read the sums
   }
 
   int64_t peers() const { return ranks - 1; }
@@ -71,9 +72,9 @@ struct TwoShots {
 };
 
 struct Filled {
-  std::vector<size_t> steps; ///< steps of each launch; 1 for a command outside launches
+  std::vector<size_t> steps; ///< number of steps in each launch; 1 for a command without a launch
   std::vector<CopyAndSignal> launches;
-  std::vector<size_t> numbered; ///< flags, in the order in which they were asked for
+  std::vector<size_t> numbered; ///< flags in the order in which their numbers were requested
 };
 
 Filled fill(const std::vector<BatchedCommand> &steps, LaunchFiller::May may) {
@@ -122,7 +123,7 @@ TEST(LaunchFiller, MakesOneKernelOfBothShots) {
   }
 }
 
-/// Each flag that is taken is asked for once, in the order of the steps, whatever is in one launch.
+/// Each flag's number is requested once, in the order of steps, however launches group them.
 TEST(LaunchFiller, NumbersFlagsOnceInTheirOrder) {
   const TwoShots shots(4);
   std::vector<size_t> flags;
@@ -138,7 +139,7 @@ TEST(LaunchFiller, NumbersFlagsOnceInTheirOrder) {
 }
 
 TEST(LaunchFiller, KeepsShotsApartWhereItMust) {
-  const size_t first = 3 * 2 + 3 + 2 * 3 + 1 + 1; // up to the sum
+  const size_t first = 3 * 2 + 3 + 2 * 3 + 1 + 1; // steps up to and including the sum
   auto firstLaunch = [](const TwoShots &shots, LaunchFiller::May may) {
     const Filled filled = fill(shots.steps, may);
     EXPECT_GT(filled.steps.size(), 1u);
@@ -149,7 +150,7 @@ TEST(LaunchFiller, KeepsShotsApartWhereItMust) {
     return filled.steps[0];
   };
   LaunchFiller::May may = kAll;
-  may.give = false; // GPUs that cannot add to flags of their peers
+  may.give = false; // for GPUs that cannot add to flags of their peers
   EXPECT_EQ(firstLaunch(TwoShots(4), may), first + 3) << "with the awaits behind the sum";
   may = kAll;
   may.add = false;
@@ -157,20 +158,20 @@ TEST(LaunchFiller, KeepsShotsApartWhereItMust) {
   EXPECT_EQ(firstLaunch(TwoShots(4, /*offset=*/2), kAll), first - 1 + 1)
       << "what nobody adds along is a small sum behind the copies";
 
-  TwoShots local(4); // what gives to this rank itself is no second shot
+  TwoShots local(4); // a copy to this rank's memory is no second shot
   for (BatchedCommand &step : local.steps)
     if (step.kind == CommandKind::Copy && step.published == kPeers)
       step.published = kNothing;
   EXPECT_EQ(firstLaunch(local, kAll), first + 3);
 
-  TwoShots onto(4); // a place that other blocks still read as a part
+  TwoShots onto(4); // overlaps a partial result that other blocks still read
   for (BatchedCommand &step : onto.steps)
     if (step.kind == CommandKind::Copy && step.published == kPeers)
       step.dst = at(1) + kPart / 2;
   EXPECT_EQ(firstLaunch(onto, kAll), first + 3);
 }
 
-/// More peers than there is room for.
+/// There are more peers than one launch has room for.
 TEST(LaunchFiller, EndsALaunchThatIsFull) {
   const TwoShots shots(20);
   const Filled filled = fill(shots.steps, kAll);

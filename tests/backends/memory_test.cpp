@@ -80,7 +80,7 @@ TEST_P(MemoryTest, IsZeroedWhenItIsHandedOutAgain) {
     }
 }
 
-/// Released memory is in use until it is recycled.
+/// Released memory stays in use until it is recycled.
 TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -96,7 +96,7 @@ TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   }
 }
 
-/// Many times over: neither what a rank may offer nor what it may map runs out.
+/// Repeats often enough to use up any limit on exported or mapped memory that is not returned.
 TEST_P(MemoryTest, IsReachedByPeersWhenItIsHandedOutAgain) {
   start(2);
   onEveryRank([&](int64_t rank) {

@@ -1,4 +1,4 @@
-//===- tests/backends/messages_test.cpp - groups and collectives of devices that send messages ===//
+//===- tests/backends/messages_test.cpp - message groups and collectives of devices -----------===//
 
 #include "tests/backends/backend_test.h"
 #include "tests/support/elements.h"
@@ -22,7 +22,7 @@ protected:
       GTEST_SKIP() << "for good: its messages are tested elsewhere";
   }
 
-  /// Starts ranks that have met for messages.
+  /// Starts ranks and opens their message communicators.
   void open(int64_t count, std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
     start(count, 4, timeout);
     onEveryRank([this](int64_t rank) {
@@ -46,7 +46,7 @@ MessageArgs fromPeer(int64_t peer, std::vector<float> &values) {
           static_cast<int64_t>(values.size() * sizeof(float))};
 }
 
-/// Sizes up to several parts of a frame; several messages to a peer in a group; both directions.
+/// Messages of up to several frames, several of them to one peer in a group, in both directions.
 TEST_P(MessagesTest, GroupsExchangeInOrder) {
   constexpr int64_t kRanks = 3;
   const std::vector<size_t> sizes = {1, 0, 1 << 20, 7};
@@ -79,7 +79,7 @@ TEST_P(MessagesTest, GroupsExchangeInOrder) {
                   sent[static_cast<size_t>(peer)][static_cast<size_t>(rank) * sizes.size() + i]);
 }
 
-/// Sums of more than a slice of scratch, a team in an order of its own, a root, other operators.
+/// Sums larger than a slice of scratch memory, a team out of order, a root, other operators.
 TEST_P(MessagesTest, CollectivesCombine) {
   constexpr size_t kCount = size_t(5) << 20;
   const Team team = {2, 0};
@@ -104,7 +104,7 @@ TEST_P(MessagesTest, CollectivesCombine) {
   });
   for (size_t rank = 0; rank < 3; ++rank)
     EXPECT_TRUE(llvm::all_of(all[rank], [](float value) { return value == 6; })) << rank;
-  EXPECT_EQ(to[2][0], 3); // the first block is that of the team's first member
+  EXPECT_EQ(to[2][0], 3); // the first block belongs to the team's first rank
   EXPECT_EQ(to[0][0], 30);
   EXPECT_EQ(to[1][0], -1);
 }
@@ -138,8 +138,8 @@ TEST_P(MessagesTest, ASendWaitsForItsReceive) {
   });
 }
 
-/// Operations follow one another in issue order, whatever streams they are on. Nothing else orders
-/// those streams, so each has memory of its own.
+/// Operations run in issue order even if they are on different streams. Nothing else orders those
+/// streams, so each has separate memory.
 TEST_P(MessagesTest, OneStreamAtATime) {
   constexpr size_t kOperations = 200;
   open(2);

@@ -1,4 +1,4 @@
-//===- tests/backends/no_gpu_test.cpp - why there is no GPU -----------------------------------===//
+//===- tests/backends/no_gpu_test.cpp - messages about missing GPUs ---------------------------===//
 
 #ifdef BRAID_HAS_CUDA
 
@@ -25,7 +25,7 @@ TEST(NoGpu, TellsADriverThatIsMissingFromOneThatIsTooOld) {
   EXPECT_EQ(said(13000, 12080), "--backend cuda: no GPU here (no device)");
 }
 
-/// On a machine with GPUs or without.
+/// Passes on machines with and without GPUs.
 TEST(NoGpu, FactsSayHowManyThereAreOrWhyNone) {
   const BackendFacts facts = cudaFacts();
   EXPECT_EQ(facts.at("devices"), std::to_string(countGpus()));

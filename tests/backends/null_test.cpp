@@ -1,4 +1,4 @@
-//===- tests/backends/null_test.cpp - what only the null backend promises ---------------------===//
+//===- tests/backends/null_test.cpp - behaviour that is specific to the null backend ----------===//
 
 #include "backends/null/null_backend.h"
 

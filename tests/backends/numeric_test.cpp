@@ -35,13 +35,13 @@ template <class Element> void checkEveryPattern(DType dtype) {
   }
 }
 
-/// Halfway between each value and the next one, and the nearest f32 on both sides of it.
+/// Rounds the midpoint between each value and the next, and the nearest f32 below and above it.
 template <class Element> void checkEveryTie(DType dtype) {
   for (uint32_t bits = 0; bits < 65535; ++bits) {
     double low = decode(dtype, bits), high = decode(dtype, bits + 1);
     if (!std::isfinite(low) || std::isnan(high) || std::signbit(low) != std::signbit(high))
       continue;
-    if (std::isinf(high)) // where a wider exponent would go on
+    if (std::isinf(high)) // the next value if the exponent had more bits
       high = low + (low - decode(dtype, bits - 1));
     float middle = static_cast<float>(low / 2 + high / 2);
     for (float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, INFINITY),

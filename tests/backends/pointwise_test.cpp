@@ -1,4 +1,4 @@
-//===- tests/backends/pointwise_test.cpp - conformance: functions of each element -------------===//
+//===- tests/backends/pointwise_test.cpp - conformance: elementwise functions -----------------===//
 
 #include "tests/backends/backend_test.h"
 #include "tests/support/elements.h"
@@ -14,7 +14,7 @@ constexpr PointwiseFunction kFunctions[] = {
 #include "ir/pointwise_functions.def"
 };
 
-/// Types of the operands and of the result: one, or f32 beside one of 16 bits.
+/// Types of the operands and of the result: all equal, or f32 combined with one 16-bit type.
 struct Types {
   DType first, second, result;
 };
@@ -24,7 +24,7 @@ constexpr Types kTypes[] = {
     {DType::F32, DType::F16, DType::F16},   {DType::F32, DType::F32, DType::F32},
     {DType::BF16, DType::BF16, DType::F32}, {DType::F64, DType::F64, DType::F64}};
 
-/// Relative to the largest intermediate: half a step of the result, and some of the accumulator.
+/// Error relative to the largest intermediate: half a step of the result plus accumulator error.
 double toleranceOf(DType dtype) {
   switch (dtype) {
   case DType::BF16:
@@ -49,7 +49,7 @@ protected:
     return upload(encodeAll(dtype, all)) + behind * sizeOf(dtype);
   }
 
-  /// Elements of dst, and one in front of and behind them that stay NaN.
+  /// Returns the elements of dst. The elements before and after dst must stay NaN.
   std::vector<double> results(DType dtype, int64_t elements, int64_t behind,
                               PointwiseArgs::Operand first, const std::vector<Step> &steps) {
     const int64_t all = behind + elements + 1;
@@ -96,7 +96,7 @@ TEST_P(PointwiseTest, ComputesEveryFunctionInEveryType) {
         check(function, types, elements, behind);
 }
 
-/// More than every thread of a GPU has at a time.
+/// More elements than a GPU has resident threads.
 TEST_P(PointwiseTest, ComputesManyElements) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -104,7 +104,7 @@ TEST_P(PointwiseTest, ComputesManyElements) {
   check(PointwiseFunction::Multiply, kTypes[1], 700001, 1);
 }
 
-/// silu(x) * y, of numbers that lose their last bits when they are rounded between.
+/// Computes silu(x) * y for numbers whose last bits an intermediate rounding would lose.
 TEST_P(PointwiseTest, RoundsOnceBehindAChain) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -124,7 +124,7 @@ TEST_P(PointwiseTest, RoundsOnceBehindAChain) {
     apart += rounded(DType::BF16, silu * y[i]) !=
              rounded(DType::BF16, rounded(DType::BF16, silu) * y[i]);
   }
-  EXPECT_GE(same, 198); // a value of f32 just beside a tie
+  EXPECT_GE(same, 198); // an f32 value close to a tie may round the other way
   EXPECT_GE(apart, 30);
 }
 
@@ -140,7 +140,7 @@ TEST_P(PointwiseTest, RoundsWithoutAFunction) {
     EXPECT_EQ(got[i], rounded(DType::F16, values[i]));
 }
 
-/// Results are exact at 0 and far from 0, so that verification can compare every bit.
+/// Results near 0 and far from it are exact, so that verification can compare all bits.
 TEST_P(PointwiseTest, IsExactFarFromZero) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -1,10 +1,10 @@
-//===- tests/backends/racy_tsan.cpp - programs that ThreadSanitizer must object to ------------===//
+//===- tests/backends/racy_tsan.cpp - programs that ThreadSanitizer must report ---------------===//
 //
-//   racy_tsan            two streams of a rank write the same buffer, with no event between them
-//   racy_tsan ranks      a rank copies from a peer that rewrites the buffer, with no signals
-//   racy_tsan ordered    both, as they should be: nothing may be reported, and the exit status is 0
+//  racy_tsan            two streams of a rank write the same buffer, with no event between them
+//  racy_tsan ranks      a rank copies from a peer that rewrites the buffer, with no signals
+//  racy_tsan ordered    both, correctly ordered: no report is expected, and the exit status is 0
 //
-// The sanitizer could not see the races if the cpu backend ordered streams or ranks by itself.
+// The sanitizer could not see the races if the cpu backend itself ordered streams or ranks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -51,13 +51,12 @@ Status writeOnTwoStreams(Device &device, bool isOrdered) {
   return device.synchronize();
 }
 
-/// One rank's memory for the other.
+/// The memory of one rank that the other rank accesses.
 struct Side {
   char *shared, *flags;
 };
 
-/// Rank 0 writes its buffer, rank 1 takes it. Synchronizing now and then orders each rank with
-/// itself only.
+/// Rank 0 writes its buffer and rank 1 reads it. synchronize() orders a rank only with itself.
 Status passOn(Device &device, int64_t rank, const Side &mine, const Side &theirs, bool isOrdered) {
   char *own = allocate(device, kBytes);
   for (uint32_t epoch = 1; epoch <= kRounds; ++epoch) {

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// For backends that can draw their order from a seed; others are skipped, with their reason.
+/// Tests of backends that can draw their order from a seed; others are skipped with a reason.
 class ScheduleTest : public ::testing::TestWithParam<std::string> {
 protected:
   Result<std::unique_ptr<Cluster>> create(ClusterOptions options) {
@@ -32,7 +32,7 @@ protected:
       GTEST_SKIP() << cluster.status().message();
   }
 
-  /// The order, over all ranks, in which 3 ranks with 4 streams of 5 records each ran.
+  /// Returns the order in which 3 ranks with 4 streams of 5 records each executed.
   std::string orderOf(uint64_t seed) {
     constexpr int64_t kRanks = 3;
     ClusterOptions options;
@@ -133,7 +133,7 @@ TEST_P(ScheduleTest, RankThatIsDoneGoesOnAndHelpsTheOthers) {
   ASSERT_TRUE(flag);
   await((*cluster)->device(1), 0, tagOf(plan, CommandKind::Await), *flag, 1);
   std::vector<Status> outcomes(3);
-  std::thread zero([&] { // its second turn has what rank 1 waits for
+  std::thread zero([&] { // its second turn signals the flag that rank 1 awaits
     EXPECT_TRUE((*cluster)->device(0).synchronize().isOk());
     signal((*cluster)->device(0), 0, tagOf(plan, CommandKind::Signal), *flag, 1);
     outcomes[0] = (*cluster)->device(0).synchronize();
@@ -143,7 +143,7 @@ TEST_P(ScheduleTest, RankThatIsDoneGoesOnAndHelpsTheOthers) {
     outcomes[1] = (*cluster)->device(1).synchronize();
     EXPECT_TRUE((*cluster)->control(1).allGather(""));
   });
-  EXPECT_TRUE((*cluster)->control(2).allGather("")); // as good as blocked in synchronize
+  EXPECT_TRUE((*cluster)->control(2).allGather("")); // counts as blocked in synchronize()
   zero.join();
   one.join();
   EXPECT_EQ(outcomes[0].message(), "");
@@ -160,7 +160,7 @@ std::vector<std::string> backendNames() {
 INSTANTIATE_TEST_SUITE_P(, ScheduleTest, ::testing::ValuesIn(backendNames()),
                          [](const auto &test) { return test.param; });
 
-/// For backends whose streams can share queues.
+/// Tests of backends whose streams can share queues.
 class QueueTest : public ::testing::TestWithParam<std::string> {
 protected:
   Result<std::unique_ptr<Cluster>> create(uint32_t queues, milliseconds timeout) {
@@ -198,7 +198,7 @@ TEST_P(QueueTest, OneQueueIsInIssueOrder) {
     EXPECT_LE(spans[i - 1].endNs, spans[i].beginNs);
 }
 
-/// The same commands with as many queues as streams, and with fewer.
+/// Issues the same commands with one queue per stream, and with fewer.
 TEST_P(QueueTest, ProgramThatNeedsTwoQueuesIsFoundOut) {
   for (uint32_t queues : {0, 2, 1}) {
     Result<std::unique_ptr<Cluster>> cluster =

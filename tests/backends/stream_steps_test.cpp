@@ -1,6 +1,6 @@
-//===- tests/backends/stream_steps_test.cpp - what the watchdog sees of a GPU's streams -------===//
+//===- tests/backends/stream_steps_test.cpp - progress of GPU streams as seen by the watchdog -===//
 //
-// Words are written here as the GPU writes them.
+// The test writes the progress words that a GPU would write.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,14 +15,14 @@
 namespace braid::test {
 namespace {
 
-/// A program's Plan of so many streams, its words, and its runs in graphs.
+/// A program that runs as graphs: its Plan with `streams` streams, and its progress words.
 struct InGraphs {
   InGraphs(uint32_t streams, uint32_t firstCommand,
            const std::vector<std::pair<uint32_t, CommandKind>> &commands)
       : plan(planOf(streams, firstCommand, commands)), words(streams), steps(plan) {
     steps.words = words.data();
   }
-  /// The GPU has done that command.
+  /// Marks the command as executed by the GPU.
   void finish(uint32_t command) { words[plan.commands[command].stream].done = command + 1; }
   void finishRun() {
     for (uint32_t i = 0; i < plan.commands.size(); ++i)
@@ -50,7 +50,7 @@ struct InGraphs {
 
 constexpr auto kSignal = CommandKind::Signal, kAwait = CommandKind::Await;
 
-/// Bulk transfers between two ranks: everything on one stream.
+/// Bulk transfers between two ranks, all on one stream.
 InGraphs bulk(uint32_t firstCommand) {
   return InGraphs(1, firstCommand, {{0, kSignal}, {0, kAwait}, {0, kSignal}, {0, kAwait}});
 }
@@ -79,10 +79,10 @@ protected:
   StepWord word_ = {};
 };
 
-// -- One program in graphs. --
+// -- One program as graphs. --
 
 TEST_F(StreamStepsTest, ARunThatIsOverIsNotWithin) {
-  EXPECT_FALSE(p_.steps.isWithinRun()); // the first has not begun
+  EXPECT_FALSE(p_.steps.isWithinRun()); // the first run has not begun
   p_.finish(0);
   EXPECT_TRUE(p_.steps.isWithinRun());
   p_.finishRun();
@@ -90,7 +90,7 @@ TEST_F(StreamStepsTest, ARunThatIsOverIsNotWithin) {
 }
 
 TEST_F(StreamStepsTest, TheFirstRunIsWithinWhereAStreamHasNotBegun) {
-  InGraphs two(3, 0, {{0, kAwait}, {1, kAwait}}); // the third stream has no step
+  InGraphs two(3, 0, {{0, kAwait}, {1, kAwait}}); // the third stream has no commands
   EXPECT_FALSE(two.steps.isWithinRun());
   two.finish(0);
   EXPECT_TRUE(two.steps.isWithinRun());
@@ -125,12 +125,12 @@ TEST_F(StreamStepsTest, MovesAreToldOnce) {
   EXPECT_FALSE(p_.steps.hasMoved(1));
 }
 
-// -- Several, and eager runs. --
+// -- Several programs, and eager runs. --
 
 TEST_F(StreamStepsTest, WhatIsBehindAGraphThatStandsStillDoesNotHideIt) {
   p_.finishRun();
   q_.finishRun();
-  p_.finish(0); // its second run stands at command 1
+  p_.finish(0); // its second run waits at command 1
   issueRun(9, q_.plan);
   const StepsUnderWay underWay{{&p_.steps}, {&q_.steps}};
   EXPECT_EQ(shown(0, underWay), 1u);
@@ -166,14 +166,14 @@ TEST_F(StreamStepsTest, EagerStepsAreShownInTheirOrder) {
   EXPECT_EQ(shown(0), kNone);
 }
 
-/// The waiting step may be any of the forgotten ones, so the report says that something waits.
+/// The waiting step may be any of those that were overwritten, so the report still names a wait.
 TEST_F(StreamStepsTest, ManyEagerRunsDoNotHideThatTheFirstOneWaits) {
-  const auto runs = IssuedSteps::kKept; // four steps each
+  const auto runs = IssuedSteps::kKept; // runs of four steps each
   for (uint32_t run = 1; run <= runs; ++run)
     issueRun(run, p_.plan);
   word_.done = 1;
   EXPECT_EQ(shown(0), 1u);
-  word_.done = 4 * runs - IssuedSteps::kKept; // the oldest that is kept, which signals, is next
+  word_.done = 4 * runs - IssuedSteps::kKept; // the oldest step that is kept is next; it signals
   EXPECT_EQ(shown(0), 0u);
 }
 
@@ -184,9 +184,9 @@ TEST_F(StreamStepsTest, NumbersWrapAround) {
   EXPECT_EQ(issued_.last(word_), packStep(3 * IssuedSteps::kKept - 1, 7));
 }
 
-// -- Programs as they are lowered. --
+// -- Lowered programs. --
 
-/// If the first step waits, a replay needs a separate report: 4 us after several kernels.
+/// If a program began with a wait, each replay would need a separate report, which costs 4 us.
 TEST(StreamSteps, WhatIsLoweredToPairsBeginsWithASignal) {
   size_t seen = 0;
   for (const char *example :
@@ -199,7 +199,7 @@ TEST(StreamSteps, WhatIsLoweredToPairsBeginsWithASignal) {
         std::unique_ptr<Source> source = parseSource(example, readExample(example));
         const Result<Compiled> compiled = compile(*source, options);
         if (!compiled)
-          continue; // not for this operation
+          continue; // the operation does not support this schedule
         const Result<std::vector<Plan>> plans = makePlans(*compiled);
         ASSERT_TRUE(plans) << plans.status().message();
         for (const Plan &plan : *plans) {

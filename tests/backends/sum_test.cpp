@@ -19,12 +19,12 @@ constexpr SumTypes kSumTypes[] = {{kBF16, kBF16, kBF16}, {kBF16, kF32, kBF16}, {
                                   {kF16, kF16, kF32},    {kF16, kF32, kF32},   {kF32, kF32, kF32},
                                   {kF64, kF64, kF64}};
 
-/// The places of all operands. Whole 16 bytes are moved only if alignment allows it.
+/// The alignment of all operands. 16 bytes can be moved at once only if alignment allows it.
 struct Layout {
   const char *name;
-  int64_t padding;                   ///< elements between parts, at least
-  int64_t strideOf;                  ///< elements that a stride is a multiple of
-  int64_t partsAt, biasAt, resultAt; ///< elements behind an aligned address
+  int64_t padding;                   ///< minimum number of elements between parts
+  int64_t strideOf;                  ///< strides are multiples of this number of elements
+  int64_t partsAt, biasAt, resultAt; ///< elements after an aligned address
 };
 constexpr Layout kLayouts[] = {
     {"aligned", 0, 16, 0, 0, 0},          {"dense", 0, 1, 0, 0, 0},
@@ -36,7 +36,7 @@ constexpr Layout kLayouts[] = {
 struct SumCase {
   SumTypes types;
   int64_t elements, count;
-  int64_t biasElements; ///< 0: no bias
+  int64_t biasElements; ///< 0 means no bias
   Layout layout;
 
   int64_t stride() const { ///< in elements
@@ -52,8 +52,8 @@ std::ostream &operator<<(std::ostream &os, const SumCase &c) {
             << c.biasElements << " " << name(c.types.dtype).str();
 }
 
-/// Values whose digits are all in use, so that every order of adding them has its own roundings.
-/// Half of them cancel much of what was added before.
+/// Values that use all digits, so that different orders of addition round differently. Half of them
+/// cancel most of the preceding sum.
 class Values {
 public:
   explicit Values(uint64_t seed) : state_(seed * 2 + 1) {}
@@ -72,7 +72,7 @@ template <class Acc> Acc at(const std::vector<double> &values, int64_t i) {
   return static_cast<Acc>(values[static_cast<size_t>(i)]); // exact
 }
 
-/// Adds in the order, and in the type, that are promised.
+/// Reference: adds in the documented order and type.
 template <class Acc>
 std::vector<double> summed(const SumCase &c, const std::vector<double> &parts,
                            const std::vector<double> &bias) {
@@ -90,9 +90,9 @@ std::vector<double> summed(const SumCase &c, const std::vector<double> &parts,
 
 class SumTest : public BackendTest {
 protected:
-  static constexpr int64_t kGuard = 16; ///< elements behind the result
+  static constexpr int64_t kGuard = 16; ///< elements after the result
 
-  /// Memory for all cases, which would take most of the time to allocate one by one.
+  /// Allocates the memory for all cases, because allocating for each would dominate the run time.
   void reserve(int64_t partBytes, int64_t biasBytes, int64_t resultBytes) {
     parts_ = static_cast<char *>(allocate(partBytes));
     bias_ = static_cast<char *>(allocate(biasBytes));
@@ -105,7 +105,7 @@ protected:
     ASSERT_EQ(message(device().synchronize()), "");
   }
 
-  /// The contents of the result's memory, including the bytes around the result.
+  /// Returns the result's memory, including the guard bytes around the result.
   std::vector<char> onDevice(const SumCase &c, const std::vector<double> &parts,
                              const std::vector<double> &bias) {
     const auto [dtype, partial, result] = c.types;
@@ -156,11 +156,11 @@ private:
   char *parts_ = nullptr, *bias_ = nullptr, *result_ = nullptr;
 };
 
-/// Sums of what the commands before them bring: copies, behind signals and an await, all in one
-/// batch with an await behind it. Where kernels can copy, they do, and add.
+/// Sums of data that the commands before them deliver: copies after signals and an await, in one
+/// batch with another await after the sum. Where kernels can copy, the copying kernel also adds.
 class SumInBatchTest : public SumTest {
 protected:
-  static constexpr int64_t kMostBytes = 2 << 20; ///< bytes of all parts
+  static constexpr int64_t kMostBytes = 2 << 20; ///< limit for all parts together
 
   void start() {
     SumTest::start(1);
@@ -171,8 +171,7 @@ protected:
     staged_ = allocate(kMostBytes);
   }
 
-  /// Eagerly, then recorded, where there are graphs: what is left of a launch would show in the
-  /// next one.
+  /// Issues the batch eagerly and, where graphs exist, replays it: leftover state would show.
   void issue(const SumCase &c, const SumArgs &args) override {
     const int64_t bytes = (c.partElements() - c.layout.partsAt) * sizeOf(args.partial);
     ASSERT_LE(bytes, kMostBytes);
@@ -197,8 +196,8 @@ private:
     ASSERT_EQ(message(device().synchronize()), "");
   }
 
-  /// The parts come as one copy, or, up to as many as one launch takes, each by its own. Then a
-  /// kernel can add them along.
+  /// Copies the parts with one copy, or with one copy for each part. In the second case a kernel
+  /// can add while it copies, if one launch has room for all parts.
   void issueBatch(const SumArgs &args, int64_t bytes) {
     std::vector<BatchedCommand> steps;
     auto add = [&](CommandKind kind, void *flag, int64_t at = 0, int64_t moved = 0) {
@@ -256,7 +255,7 @@ TEST_P(SumTest, AddsABiasOfAnyWidth) {
   for (SumTypes types : kSumTypes)
     for (const Layout &layout : kLayouts)
       for (int64_t count : {2, 3, 8, 10, 17, 31})
-        // Full width, some rows of 8 or 32, and rows that whole 16 bytes do not fit into.
+        // All columns, some rows of 8 or 32 columns, and rows that are no multiple of 16 bytes.
         for (auto [elements, biasElements] : {std::pair<int64_t, int64_t>{160, 160},
                                               {96, 24},
                                               {96, 8},
@@ -267,7 +266,7 @@ TEST_P(SumTest, AddsABiasOfAnyWidth) {
           check({types, elements, count, biasElements, layout});
 }
 
-/// So many that each thread of a GPU has several, and a rest that whole 16 bytes do not fit into.
+/// Each thread of a GPU has several elements, and there is a remainder of less than 16 bytes.
 TEST_P(SumTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -281,7 +280,7 @@ TEST_P(SumTest, AddsLongParts) {
 TEST_P(SumTest, RoundsOnce) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 256 + 1 + 1 + 1 + 1: bf16 numbers there are 2 apart, and a sum that was rounded would stay.
+  // 256 + 1 + 1 + 1 + 1: bf16 numbers near 256 are 2 apart, so early rounding would leave 256.
   std::vector<double> parts{256, 1, 1, 1}, bias{1};
   char *from = upload(encodeAll(DType::BF16, parts)), *last = upload(encodeAll(DType::BF16, bias));
   char *to = upload(encodeAll(DType::BF16, {NAN}));
@@ -313,8 +312,7 @@ TEST_P(SumInBatchTest, AddsAtAnyAddress) {
   check({kSumTypes[0], 0, 2, 0, kLayouts[0]});
 }
 
-/// A few groups for each thread of a GPU that waits for what it adds; the last sum is for a kernel
-/// of its own.
+/// Each waiting thread of a GPU has a few groups; the last sum needs a separate kernel.
 TEST_P(SumInBatchTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start();

@@ -1,4 +1,4 @@
-//===- tests/backends/tiles_test.cpp - every tile goes to one block, and every block has one --===//
+//===- tests/backends/tiles_test.cpp - each tile has one block, and each block has a tile -----===//
 
 #include "backends/cuda/tiles.h"
 
@@ -11,7 +11,7 @@
 namespace braid::cuda {
 namespace {
 
-/// Deals copies of so many bytes out to blocks; each byte has to be copied once.
+/// Distributes copies over at most `most` blocks and checks that each byte is copied once.
 void checkDealing(const std::vector<int64_t> &sizes, int64_t most) {
   std::vector<std::vector<char>> sources, targets;
   std::vector<CopyAndSignalCopy> copies;
@@ -36,7 +36,7 @@ void checkDealing(const std::vector<int64_t> &sizes, int64_t most) {
       for (uint32_t i = 0; i < tile.bytes; ++i)
         tile.dst[i] += 1;
     }
-    // The kernel waits only for blocks with tiles: one without could miss its beginning and end.
+    // Every block needs a tile: the kernel waits only for blocks that have tiles.
     EXPECT_GE(own, tiles / blocks) << "block " << block << " of " << blocks;
     EXPECT_LE(own, tiles / blocks + 1);
     dealt += own;

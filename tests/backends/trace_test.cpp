@@ -70,8 +70,7 @@ TEST_P(TraceTest, IsTakenOnce) {
   ASSERT_EQ(device().tracer()->takeTrace().size(), 1u);
 }
 
-/// Work that takes as long as a GEMM of middle size, after which a host that sleeps between its
-/// looks at a GPU comes up to 70 us late.
+/// The work takes as long as a medium GEMM. A host that sleeps between polls would be 70 us late.
 TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   BRAID_NEEDS_RESULTS();
   if (GetParam().backend != "cuda")
@@ -98,7 +97,7 @@ TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   EXPECT_GT(late[kRuns / 2], -20000) << "or the clocks do not agree";
 }
 
-/// However often a trace starts, spans lie between the host's looks at its clock before and after.
+/// Whenever a trace starts, its spans lie between the host's clock before and after the commands.
 TEST_P(TraceTest, EveryStartFindsTheHostsClock) {
   BRAID_NEEDS_RESULTS();
   start(1);

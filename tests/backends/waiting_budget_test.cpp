@@ -1,4 +1,4 @@
-//===- tests/backends/waiting_budget_test.cpp - multiprocessors that kernels may wait on ------===//
+//===- tests/backends/waiting_budget_test.cpp - limits for kernels that wait ------------------===//
 //
 // Needs no GPU.
 //
@@ -21,7 +21,7 @@ constexpr int kH200 = 132;
 constexpr WaitingKernels kOneStream{.working = 1, .onlyWaiting = 0, .workers = 64};
 constexpr WaitingKernels kTwoStreams{.working = 2, .onlyWaiting = 1, .workers = 64};
 
-/// Names of jobs and programs.
+/// Arbitrary addresses that identify jobs and programs.
 const std::array<char, 16> kNames = {};
 const void *name(size_t number) { return &kNames[number]; }
 
@@ -60,7 +60,7 @@ TEST(WaitingBudget, WhatIsReleasedIsThereForOthers) {
   EXPECT_EQ(budget.reserve(name(2), Lane::Ordered, name(3), kOneStream), 66) << "keeps the larger";
 }
 
-/// A program runs once at a time, and a lane one program at a time, so these need no more room.
+/// A program runs once at a time and a lane runs one program at a time, so these need no more room.
 TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
   WaitingBudget budget(kH200);
   for (size_t program = 1; program < 6; ++program)
@@ -72,15 +72,16 @@ TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
       << "beside the graph";
 }
 
-/// Programs come and go at random; whatever runs then, a lane one program and none twice, leaves
-/// room for clusters of GEMMs, but for warps that are there at the least.
+/// Programs are created and released at random. Those that can run together, one for each lane and
+/// none twice, must leave room for clusters of GEMMs. Programs with the minimum do not count.
 TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
   std::mt19937 dice(1);
   const auto draw = [&](size_t below) { return static_cast<size_t>(dice() % below); };
-  using Key = std::pair<size_t, Lane>; // a job's
+  using Key = std::pair<size_t, Lane>; // a job and one of its lanes
   for (int round = 0; round < 300; ++round) {
     WaitingBudget budget(kH200);
-    std::map<Key, std::map<size_t, int>> shares; // by program, beyond the least
+    // The blocks of programs that got more than the minimum.
+    std::map<Key, std::map<size_t, int>> shares;
     std::array<WaitingKernels, 8> kernelsOf;
     for (WaitingKernels &each : kernelsOf)
       each = {1 + static_cast<int>(draw(3)), static_cast<int>(draw(3)),
@@ -99,12 +100,12 @@ TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
       if (has > kernelsOf[program].least())
         shares[{job, lane}][program] = has;
     }
-    // The two programs of each job, one in each lane, that take most together.
+    // For each job, finds the two programs, one for each lane, that together take most blocks.
     int most = 0;
     for (size_t job = 0; job < 3; ++job) {
       int best = 0;
       auto ordered = shares[{job, Lane::Ordered}], inGraphs = shares[{job, Lane::CallersGraphs}];
-      ordered[100] = inGraphs[101] = 0; // none
+      ordered[100] = inGraphs[101] = 0; // no program
       for (const auto &[one, first] : ordered)
         for (const auto &[other, second] : inGraphs)
           if (one != other)
@@ -115,7 +116,7 @@ TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
   }
 }
 
-// -- What a program needs. --
+// -- Requirements of a program. --
 
 Plan planOf(uint32_t streams, std::initializer_list<std::pair<uint32_t, CommandKind>> commands,
             int64_t bytes) {

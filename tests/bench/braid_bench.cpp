@@ -1,6 +1,6 @@
-//===- tests/bench/braid_bench.cpp - what the host pays: lowering, Plans, issuing -------------===//
+//===- tests/bench/braid_bench.cpp - host time of lowering, Plans and issuing -----------------===//
 //
-// The limits that DESIGN and tools/bench/README.md name are for a release build.
+// The limits in the design and in tools/bench/README.md apply to release builds.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ std::unique_ptr<Source> sourceFor(int64_t ranks, int64_t rows) {
   return source;
 }
 
-/// Lowering alone: parsing and verifying the fusion are done before.
+/// Measures lowering; the fusion has been parsed and verified before.
 void lowerWith(benchmark::State &state, int64_t ranks, int64_t rows,
                const Configurations &options) {
   auto source = sourceFor(ranks, rows);
@@ -47,11 +47,11 @@ void lowerWith(benchmark::State &state, int64_t ranks, int64_t rows,
 void BM_LowerPairwise8(benchmark::State &state) { lowerWith(state, 8, 1024, {}); }
 BENCHMARK(BM_LowerPairwise8)->Unit(benchmark::kMillisecond);
 
-/// 64 row ranges a shard of 1001 rows: no two neighbours alike.
+/// 64 row ranges per shard of 1001 rows; neighbouring ranges differ.
 void BM_LowerUneven512Chunks(benchmark::State &state) { lowerWith(state, 8, 8 * 1001, {kChunked}); }
 BENCHMARK(BM_LowerUneven512Chunks)->Unit(benchmark::kMillisecond);
 
-/// The same, made into the Plan of one rank: what a run unrolls it to.
+/// Measures making one rank's Plan, which unrolls the program.
 void BM_PlanUneven512Chunks(benchmark::State &state) {
   auto source = sourceFor(8, 8 * 1001);
   auto program = lower(source->module, *source->module.fusions.front(), {kChunked}, source->diags);
@@ -73,7 +73,7 @@ void BM_PlanOfOneOf512Ranks(benchmark::State &state) {
 }
 BENCHMARK(BM_PlanOfOneOf512Ranks)->Unit(benchmark::kMillisecond);
 
-/// Prepared::run on a device that does nothing: the executor's own cost of a command.
+/// Measures Prepared::run on a device that does nothing: the executor's cost per command.
 void BM_IssueOnNull(benchmark::State &state) {
   auto source = sourceFor(8, 8 * 64);
   Result<Compiled> compiled = compile(*source, {.schedule = {kChunked}});
@@ -95,7 +95,7 @@ void BM_IssueOnNull(benchmark::State &state) {
 }
 BENCHMARK(BM_IssueOnNull)->Unit(benchmark::kMicrosecond);
 
-/// The Plans of all ranks checked through three runs; making the Plans is not counted.
+/// Measures checking the Plans of all ranks for three runs, without making the Plans.
 void BM_CheckPairwise(benchmark::State &state) {
   auto source = sourceFor(state.range(0), state.range(0) * 4);
   auto program =
@@ -119,12 +119,12 @@ BENCHMARK(BM_CheckPairwise)
     ->Arg(1024)
     ->Unit(benchmark::kMillisecond);
 
-/// Text to verified module, and back.
+/// Measures parsing and verifying a program.
 void BM_ParseAndVerify(benchmark::State &state) {
   auto source = sourceFor(8, 1024);
   Result<Compiled> compiled = compile(*source, {});
   std::string text = str(*compiled->program);
-  // Alone, since the fusion it implements is not in this text.
+  // Removed because the text does not contain the fusion.
   text.replace(text.find(" implements @ag_matmul"), 22, "");
   for (auto _ : state) {
     auto again = parseSource("bench.braid", text);

@@ -1,4 +1,4 @@
-//===- tests/bootstrap/bootstrap_test.h - places to meet, and ranks that are threads ----------===//
+//===- tests/bootstrap/bootstrap_test.h - rendezvous and ranks that are threads ---------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/rendezvous.h"
@@ -13,10 +13,10 @@ namespace braid {
 
 using namespace std::chrono_literals;
 
-/// Far more than anything here takes on a loaded machine.
+/// A deadline far beyond what any step needs on a loaded machine.
 inline Deadline soon() { return deadlineIn(30s); }
 
-/// Open in this process.
+/// Returns the number of descriptors that this process has open.
 inline size_t countDescriptors() {
   size_t count = 0;
   for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator("/proc/self/fd"))
@@ -24,7 +24,7 @@ inline size_t countDescriptors() {
   return count;
 }
 
-/// Asks until it holds, or for long.
+/// Polls until `condition` holds. Returns false after a long time.
 template <class Condition> bool eventually(Condition condition) {
   for (Deadline end = soon(); std::chrono::steady_clock::now() < end;) {
     if (condition())
@@ -34,7 +34,7 @@ template <class Condition> bool eventually(Condition condition) {
   return condition();
 }
 
-/// The host of a job, and its memory.
+/// The host of a job and the job's memory.
 struct Host {
   explicit Host(int64_t ranks, RendezvousOptions options = {.job = "job"}) {
     Result<JobMemory> made = JobMemory::create(ranks);
@@ -52,7 +52,7 @@ struct Host {
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
-/// Joins, or ends the test's case with what went wrong.
+/// Joins a job. Fails the test case with the error if that fails.
 inline std::unique_ptr<Client> joinAs(const std::string &name, int64_t rank, int64_t ranks,
                                       const std::string &job = "job") {
   auto client = Client::join(name, {.job = job, .rank = rank, .ranks = ranks}, soon());
@@ -60,7 +60,7 @@ inline std::unique_ptr<Client> joinAs(const std::string &name, int64_t rank, int
   return client ? std::move(*client) : nullptr;
 }
 
-/// Runs `body` for each rank, each on a thread of its own.
+/// Runs `body` for each rank, each on a separate thread.
 template <class Body> void onAllRanks(int64_t ranks, Body body) {
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank)

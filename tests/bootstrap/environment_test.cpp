@@ -1,4 +1,4 @@
-//===- tests/bootstrap/environment_test.cpp - which rank a process is, as launchers say it ----===//
+//===- tests/bootstrap/environment_test.cpp - a process's rank by its launcher's variables ----===//
 
 #include "runtime/job/bootstrap/environment.h"
 
@@ -15,8 +15,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// The variables that real launchers set, as far as they are read or could be mistaken. Open MPI
-/// 4.1 and Hydra 4.0 were asked for them; the others are as documented.
+/// The variables of real launchers that are read or could be confused. Those of Open MPI 4.1 and
+/// Hydra 4.0 were recorded; the others follow their documentation.
 const std::map<std::string, std::string> kLaunchers = {
     {"@braid", "BRAID_RANK=1 BRAID_RANKS=4 BRAID_JOB=j7 BRAID_MEETING=/run/x"},
     {"@torchrun", "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 ROLE_RANK=1 "
@@ -30,14 +30,15 @@ const std::map<std::string, std::string> kLaunchers = {
                "BRAID_JOB=j7 I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_MPIRUN=mpirun HYDI_CONTROL_FD=7"},
     {"@cray", "PMI_RANK=1 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=4 PMI_JOBID=c3"},
     {"@pmi2", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=5 PMI_JOBID=77.0"}, // srun --mpi=pmi2
-    // The allocation that salloc gives, the script that sbatch runs, and a rank of srun.
+    // The allocation of salloc, the script that sbatch runs, and a rank of srun.
     {"@salloc", "SLURM_JOB_ID=77 SLURM_NTASKS=8 SLURM_NNODES=1 SLURM_TASKS_PER_NODE=8"},
     {"@batch", "@salloc SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_GTIDS=0"},
     {"@srun", "@batch SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=4 SLURM_STEP_ID=0 "
               "SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=4 SLURM_STEP_NUM_NODES=1"},
 };
 
-/// "@hydra PMI_RANK=2 -PMI_SIZE": what Hydra sets, with one variable changed and one not set.
+/// Sets variables from a text: "@hydra PMI_RANK=2 -PMI_SIZE" is Hydra's with a change and a
+/// removal.
 void apply(const std::string &text, Variables &variables) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -78,7 +79,7 @@ std::string describe(const Result<std::optional<Place>> &place) {
 
 struct Row {
   const char *environment;
-  const char *expected; ///< describe() as a whole, or of an error its beginning
+  const char *expected; ///< describe() in full, or the beginning of an error
 };
 
 constexpr const char *kBraid = "1 of 4, 1 of 4 here, BRAID_*, job j7 meets at /run/x";
@@ -92,19 +93,19 @@ constexpr const char *kSrun =
     "1 of 4, 1 of 4 here, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77";
 
 const Row kRows[] = {
-    // Nothing, and what launchers leave in processes that are no ranks.
+    // No variables, and those that launchers leave in processes that are no ranks.
     {"", "no rank"},
     {"MASTER_ADDR=localhost MASTER_PORT=29500", "no rank"},
     {"BRAID_JOB=j BRAID_MEETING=/run/x", "no rank"},
     {"PMIX_RANK=1 PMIX_NAMESPACE=9", "no rank"},
-    {"OMPI_MCA_orte_ess_jobid=1 OMPI_UNIVERSE_SIZE=4", "no rank"}, // an MPI program on its own
+    {"OMPI_MCA_orte_ess_jobid=1 OMPI_UNIVERSE_SIZE=4", "no rank"}, // an MPI program without mpirun
     {"MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2 PMI_FD=3", "no rank"},
     {"@salloc", "no rank"},
     {"@batch", "no rank"},
     {"@batch SLURM_STEP_ID=4294967291 SLURM_STEP_NUM_TASKS=1", "no rank"},
-    {"@salloc SLURM_STEP_ID=4294967290 SLURM_PROCID=0", "no rank"}, // the shell of salloc
+    {"@salloc SLURM_STEP_ID=4294967290 SLURM_PROCID=0", "no rank"}, // the shell that salloc starts
 
-    // One launcher.
+    // A single launcher.
     {"@braid", kBraid},
     {"@braid -BRAID_JOB", "1 of 4, 1 of 4 here, BRAID_*, job default meets at /run/x"},
     {"@braid -BRAID_MEETING", "1 of 4, 1 of 4 here, BRAID_*, job j7"},
@@ -113,7 +114,8 @@ const Row kRows[] = {
      "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500"},
     {"@openmpi", kOpenMpi},
     {"@openmpi -PMIX_NAMESPACE", "2: Open MPI: expected PMIX_NAMESPACE to be set too"},
-    {"@openmpi OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=3", // ranks may be placed at will
+    // Local ranks can be in any order.
+    {"@openmpi OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=3",
      "0 of 4, 3 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365"},
     {"@hydra", kHydra},
     {"@hydra -BRAID_JOB", "1 of 4, 1 of 4 here, PMI, job PMI"},
@@ -126,20 +128,20 @@ const Row kRows[] = {
     {"@srun SLURM_NTASKS=8", kSrun}, // srun --preserve-env -n 4 in an allocation of 8
     {"@srun -SLURM_STEP_NUM_TASKS", kSrun},
 
-    // One launcher inside another: the inner one counts.
+    // Nested launchers: the inner one counts.
     {"@batch @braid", kBraid},
     {"@srun @torchrun", kTorchrun},
     {"@batch @openmpi", kOpenMpi},
-    {"@srun @openmpi", kOpenMpi}, // the daemons of mpirun are a step of SLURM
+    {"@srun @openmpi", kOpenMpi}, // SLURM starts mpirun's daemons as a step
     {"@openmpi @hydra @torchrun", kTorchrun},
     {"@batch @hydra", kHydra},
     {"@srun @intel", kHydra},
-    {"@srun @pmi2", kSrun},                                      // SLURM's variables say more
+    {"@srun @pmi2", kSrun},                                      // SLURM's variables contain more
     {"@srun PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.77.0", kSrun}, // srun --mpi=pmix
-    // A mistake in a source that is not chosen is no concern.
+    // An error in the variables of an ignored launcher has no effect.
     {"@braid RANK=x SLURM_STEP_ID=-1", kBraid},
 
-    // Only a part of what a launcher sets.
+    // Incomplete variables of a launcher.
     {"BRAID_RANK=0", "2: BRAID_*: expected BRAID_RANKS to be set too"},
     {"@srun WORLD_SIZE=4", "2: torchrun: expected RANK to be set too"},
     {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1",
@@ -152,7 +154,7 @@ const Row kRows[] = {
     {"@srun -SLURM_STEP_TASKS_PER_NODE",
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be set too"},
 
-    // No numbers.
+    // Values that are no numbers.
     {"@torchrun RANK=-1", "2: torchrun: expected RANK to be a whole number, got '-1'"},
     {"@torchrun RANK=+1", "2: torchrun: expected RANK to be a whole number, got '+1'"},
     {"@torchrun WORLD_SIZE=0x4",
@@ -179,7 +181,7 @@ const Row kRows[] = {
     {"@srun SLURM_STEP_TASKS_PER_NODE=3",
      "4: SLURM: expected equally many ranks on each host, got 3 of 4 on this one; use srun "},
 
-    // Several hosts: ranks are numbered host by host, equally many on each.
+    // Several hosts: ranks are numbered host by host, with equal numbers on each.
     {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
      "1 of 4, 1 of 2 here on host 0 of 2, BRAID_*, job j7 meets at /run/x"},
     {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set too"},
@@ -285,7 +287,7 @@ TEST(Environment, TheReportSaysWhatCounts) {
   EXPECT_THAT(counted("@srun"),
               ElementsAre("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
                           "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID", "SLURM_JOB_ID"));
-  EXPECT_THAT(counted("RANK=7"), ElementsAre("RANK")); // it counts, and that is the error
+  EXPECT_THAT(counted("RANK=7"), ElementsAre("RANK")); // RANK is used, and that is the error
 }
 
 TEST(Environment, TheReportHasEachVariableOnceWithItsValue) {

@@ -1,4 +1,4 @@
-//===- tests/bootstrap/host_messages_test.cpp - what hosts put into their store -------------===//
+//===- tests/bootstrap/host_messages_test.cpp - messages that hosts put into the store --------===//
 
 #include "runtime/job/bootstrap/host_messages.h"
 
@@ -52,9 +52,9 @@ TEST(HostMessages, ACauseComesAsItWas) {
     EXPECT_EQ(decodeCause(text, 4).status().code(), StatusCode::BadInput) << text;
 }
 
-// -- Where ranks are. --
+// -- States of ranks. --
 
-/// Numbers that are all different, in `queues` queues.
+/// Fills a slot with distinct numbers, in `queues` queues.
 void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.state = RankState::Left;
   slot.activity = HostActivity::Committing;
@@ -98,13 +98,14 @@ TEST(HostMessages, ASignComesAsItWas) {
   EXPECT_EQ(to.slot(0).heartbeatNs + to.slot(1).heartbeatNs, 0u);
 }
 
-/// The other clock may be behind or ahead, and a heartbeat may be read long after it was written.
+/// The other host's clock may be behind or ahead, and a heartbeat may be read long after it was
+/// sent.
 TEST(HostMessages, TimesAreThoseOfThisClock) {
   JobMemory to = emptyMemory(4, {0, 2});
   for (int64_t ahead : {-1'000'000'000'000, 1'000'000'000'000}) {
     int64_t shiftNs = INT64_MAX;
     const uint64_t before = monotonicNs(), sent = before + static_cast<uint64_t>(ahead);
-    // A slot without queues: the third and fourth number of a slot are times.
+    // A slot without queues, whose third and fourth number are times.
     const std::string text =
         fmt::format("{} 0\n0 1 0 {} 0 7 0 0 0 0 0\n0 1 0 0 0 0 0 0 0 0 0\n", sent, sent - 500);
     for (int again = 0; again < 2; ++again) {

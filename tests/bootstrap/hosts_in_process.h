@@ -9,18 +9,18 @@
 
 namespace braid {
 
-/// The texts that the stores of all hosts share.
+/// The contents of the store that all hosts share.
 struct SharedTexts {
   std::mutex mutex;
   std::map<std::string, std::string> texts;
 };
 
-/// One host's way to it.
+/// A host's connection to the store.
 class SharedStore final : public Store {
 public:
-  /// A test may set these, from any thread.
+  /// Tests may set these from any thread.
   struct Faults {
-    std::atomic<bool> isCut{false};  ///< calls run out of time
+    std::atomic<bool> isCut{false};  ///< calls time out
     std::atomic<bool> isGone{false}; ///< calls fail
   };
   SharedStore(std::shared_ptr<SharedTexts> shared, std::shared_ptr<Faults> faults)
@@ -66,7 +66,7 @@ struct JobShape {
   int64_t ranks() const { return hosts * perHost; }
 };
 
-/// One host: its memory, and its rendezvous.
+/// A host with its memory and its rendezvous.
 class JobHost {
 public:
   JobHost(const JobShape &shape, int64_t number, std::shared_ptr<SharedTexts> shared)
@@ -101,7 +101,7 @@ private:
   std::unique_ptr<OtherHosts> others_;
 };
 
-/// All hosts, and all ranks but those of a host that is left out.
+/// All hosts and ranks, except those of host `without`.
 class JobOfHosts {
 public:
   explicit JobOfHosts(const JobShape &shape, int64_t without = -1,
@@ -116,7 +116,7 @@ public:
   }
   ~JobOfHosts() {
     clients_.clear();
-    // All at once: host 0 waits for the others.
+    // Concurrently, because host 0 waits for the others.
     onAllRanks(shape_.hosts, [this](int64_t number) { endHost(number); });
   }
 
@@ -130,14 +130,14 @@ public:
     for (int64_t rank = host * shape_.perHost; rank < (host + 1) * shape_.perHost; ++rank)
       clients_[static_cast<size_t>(rank)].reset();
   }
-  /// Runs `body(rank, client)` for each rank that is there, each on a thread of its own.
+  /// Runs `body(rank, client)` for each existing rank on a separate thread.
   template <class Body> void onRanks(Body body) {
     onAllRanks(shape_.ranks(), [&](int64_t rank) {
       if (clients_[static_cast<size_t>(rank)])
         body(rank, client(rank));
     });
   }
-  /// All that are there have the same one in the end; its text.
+  /// Waits until all existing hosts have the same cause, and returns its text.
   std::string commonCause() {
     std::string text;
     for (const auto &host : hosts_) {

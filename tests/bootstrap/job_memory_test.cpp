@@ -32,7 +32,7 @@ FileDescriptor duplicate(int descriptor) {
 
 // -- Begun runs. --
 
-/// Their fingerprints are alike in the last bits, or altogether.
+/// The fingerprints have equal low bits, or are equal.
 TEST(BegunRuns, ProgramsAreToldApart) {
   JobMemory memory = create(2);
   BegunRuns &mine = memory.slot(1).begunRuns;
@@ -84,7 +84,7 @@ JobCause causeOf(int64_t rank, std::string text) {
   return {Status(StatusCode::PeerFailed, std::move(text)), rank};
 }
 
-/// Runs `body` in a process that ends right after it, and returns how it ended.
+/// Runs `body` in a child process that then exits, and returns how it ended.
 template <class Body> int runInChild(Body body) {
   pid_t child = fork();
   if (child == 0) {
@@ -96,7 +96,7 @@ template <class Body> int runInChild(Body body) {
   return state;
 }
 
-// -- What it holds. --
+// -- Contents. --
 
 TEST(JobMemoryTest, TellsWhatWasChosen) {
   JobMemory memory = create(2);
@@ -109,7 +109,7 @@ TEST(JobMemoryTest, TellsWhatWasChosen) {
   EXPECT_EQ(second->choice(), "ring;chunks=2");
 }
 
-/// The watchdog looks after those who wait.
+/// While a rank spins, its state tells the watchdog that it waits.
 TEST(JobMemoryTest, WhoSpinsForLongWaits) {
   JobMemory memory = create(2);
   auto activity = [&] { return memory.slot(0).activity.load(); };
@@ -124,7 +124,7 @@ TEST(JobMemoryTest, WhoSpinsForLongWaits) {
   second.join();
 }
 
-// -- Where it lives. --
+// -- Mapping. --
 
 TEST(JobMemoryTest, IsSharedByAllWhoMapIt) {
   JobMemory memory = create(3);
@@ -200,14 +200,14 @@ TEST(JobMemoryTest, CountsProgressOfAllRanks) {
   EXPECT_EQ(memory.progress(), 11111u);
 }
 
-// -- The outcome. --
+// -- Gathers and outcomes. --
 
-/// Two ranks that come at the same moment: one of them has to see that both have come.
+/// If two ranks arrive at the same time, at least one must see that both have arrived.
 TEST(JobMemoryTest, RanksThatComeTogetherFinishAGather) {
   constexpr uint32_t kGathers = 200000;
   JobMemory memory = create(2);
   std::atomic<bool> isStuck{false};
-  std::atomic<uint32_t> ready{0}; // ranks begin each gather together, but for a few steps
+  std::atomic<uint32_t> ready{0}; // ranks begin each gather together, except for a few steps
   std::atomic<uint32_t> steps{0};
   auto meet = [&](int64_t rank) {
     for (uint32_t number = 1; number <= kGathers && !isStuck; ++number) {
@@ -218,7 +218,7 @@ TEST(JobMemoryTest, RanksThatComeTogetherFinishAGather) {
         steps.store(i, std::memory_order_relaxed);
       ASSERT_TRUE(memory.bring(rank, number, "", 0).isOk());
       for (int64_t look = 0; memory.gathered() != number && !isStuck; ++look)
-        if (look > 1000 && look % 64 == 0) { // the other rank may not be running
+        if (look > 1000 && look % 64 == 0) { // the other rank may be preempted
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
           isStuck = isStuck || (look > 640000 && memory.haveCome(memory.allRanks(), number));
         }
@@ -269,8 +269,8 @@ TEST(JobMemoryTest, LongTextsAreCut) {
   EXPECT_EQ(cause->rank, -1);
 }
 
-/// A process is killed at any moment of its abort(): either the job is open afterwards, and
-/// somebody else can abort it, or the cause is complete.
+/// The process is killed at a random moment of abort(). Afterwards either the job is open and
+/// another process can abort it, or the cause is complete.
 TEST(JobMemoryTest, DeadWriterLeavesAllOrNothing) {
   const std::string text(16000, 'c');
   int aborted = 0;
@@ -304,7 +304,7 @@ TEST(JobMemoryTest, DeadWriterLeavesAllOrNothing) {
   RecordProperty("aborted", aborted);
 }
 
-/// Many threads, some through a mapping of their own, call abort() and commit() at once.
+/// Many threads, some with separate mappings, call abort() and commit() concurrently.
 TEST(JobMemoryTest, RacesHaveOneOutcome) {
   constexpr int kThreads = 8, kRounds = 200;
   int commits = 0;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""launchers_test.py LAUNCHER BRAID: do 4 ranks of a real launcher see themselves as such?
+"""launchers_test.py LAUNCHER BRAID: 4 ranks of a real launcher recognise their places.
 
-LAUNCHER is openmpi, hydra (both are skipped with status 77 if they are not installed), or pmi: this
-script in the place of a launcher that says no more than PMI_RANK and PMI_SIZE. Two jobs run at
-once; the ranks of each are to be 0 to 3 and to agree on a name that the other does not have.
+LAUNCHER is openmpi or hydra, which are skipped with status 77 if they are not installed, or pmi:
+this script as a launcher that sets only PMI_RANK and PMI_SIZE. Two jobs run concurrently. The ranks
+of each must be 0 to 3 and agree on a job name that differs from the other's.
 """
 import glob
 import json
@@ -23,7 +23,7 @@ COMMANDS = {
 
 
 def start_ranks(count, command):
-    """The launcher of last resort."""
+    """Starts ranks with PMI_RANK and PMI_SIZE and returns the largest exit code."""
     ranks = [subprocess.Popen(command, env=dict(os.environ, PMI_RANK=str(r), PMI_SIZE=str(count)))
              for r in range(count)]
     return max(rank.wait() for rank in ranks)
@@ -63,7 +63,7 @@ def start_job(launcher, braid, folder, environment):
 
 
 def check_job(folder, source):
-    """The name of the job."""
+    """Checks the ranks' reports and returns the job's name."""
     places = []
     for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path, encoding="utf-8") as file:

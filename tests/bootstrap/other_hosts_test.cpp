@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A rank's part in a round: of any size, and like no other part.
+/// Returns a rank's part of a round, which has a random size and differs from all other parts.
 std::string partOf(int64_t rank, int round) {
   std::mt19937 dice(static_cast<unsigned>(1000 * round + rank));
   const size_t most = size_t(1) << (dice() % 19);
@@ -87,7 +87,7 @@ TEST(OtherHosts, EndWithoutAFailure) {
   }
 }
 
-/// The next job of that name finds what the first one has left in the store.
+/// A later job with the same name finds what the first one left in the store.
 TEST(OtherHosts, MeetAgainInTheSameStore) {
   const auto shared = std::make_shared<SharedTexts>();
   for (int time = 0; time < 3; ++time) {
@@ -135,7 +135,7 @@ TEST(OtherHosts, AgreeOnTheFirstOfSeveralAborts) {
   }
 }
 
-/// Whichever is first, the step or the abort, is first on all hosts.
+/// Whether the step or the abort is first must be the same on all hosts.
 TEST(OtherHosts, CountAStepOnAllHostsOrNone) {
   int committed = 0;
   for (int round = 0; round < 30; ++round) {
@@ -200,7 +200,7 @@ TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
   }
 }
 
-// -- Hosts that do not come. --
+// -- Missing hosts. --
 
 TEST(OtherHosts, NameAHostThatNeverComes) {
   for (const int64_t missing : {0, 2}) {
@@ -221,7 +221,7 @@ TEST(OtherHosts, AgreeOnTheirNumbers) {
   }
 }
 
-// -- Hosts and a store that are silent. --
+// -- Unresponsive hosts, and an unresponsive store. --
 
 TEST(OtherHosts, LoseAHostThatSaysNothing) {
   JobOfHosts job({.hosts = 3, .perHost = 2, .silence = 600ms});
@@ -253,7 +253,7 @@ TEST(OtherHosts, FailWhenTheStoreIsLost) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
 }
 
-/// A host that is cut off decides what it has proposed; the other hosts have another cause.
+/// A host that is cut off adopts the cause that it proposed; other hosts have another cause.
 TEST(OtherHosts, DecideAloneWhenTheyAreCutOff) {
   JobOfHosts job({.hosts = 2, .perHost = 1, .silence = 600ms});
   meetOnce(job);
@@ -277,7 +277,7 @@ TEST(OtherHosts, AreHeardAgainAfterASilence) {
   EXPECT_FALSE(job.memory(0).isAborted() || job.memory(1).isAborted());
 }
 
-// -- What hosts know of each other. --
+// -- States and clocks of other hosts. --
 
 TEST(OtherHosts, SeeWhatTheRanksOfOthersDo) {
   JobOfHosts job({.hosts = 3, .perHost = 1});

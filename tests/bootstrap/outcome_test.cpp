@@ -1,4 +1,4 @@
-//===- tests/bootstrap/outcome_test.cpp - the outcome of a job that is decided elsewhere ------===//
+//===- tests/bootstrap/outcome_test.cpp - the outcome of a job, decided by another host -------===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 
@@ -20,10 +20,10 @@ JobCause failureNamed(std::string text) {
   return {Status(StatusCode::PeerFailed, std::move(text)), 0};
 }
 
-/// These happen to the outcome on one host, once each.
+/// Events for the outcome on one host. Each happens once.
 enum Event : int { Abort, OtherAbort, Decided, DecideHere, Commit, kEvents };
 
-/// The outcome as it should be, told in another way than by a word in memory.
+/// A model of the outcome without atomic words.
 struct Expected {
   bool isElsewhere = true;
   std::optional<std::string> proposal, cause;
@@ -87,7 +87,7 @@ void check(const JobMemory &memory, const Expected &expected) {
   EXPECT_EQ(memory.committed(), expected.committed);
 }
 
-/// All events in any order, and so each beginning of that.
+/// Applies all events in every order, which includes every sequence of fewer events.
 TEST(OutcomeElsewhere, IsRightInEveryOrder) {
   std::vector<int> order(kEvents);
   for (int i = 0; i < kEvents; ++i)
@@ -129,7 +129,7 @@ TEST(OutcomeElsewhere, WhoProposesWaitsUntilItIsDecided) {
   }
 }
 
-/// A step may have been committed that this host does not know of yet.
+/// This host may not yet know that a step was committed.
 TEST(OutcomeElsewhere, NobodyDecidesAsLongAsAnAnswerMayBeUnderWay) {
   using namespace std::chrono_literals;
   JobMemory memory = outcomeOn(1);
@@ -158,7 +158,7 @@ TEST(OutcomeElsewhere, ThoseWhoMapTheMemorySeeWhereTheyAre) {
   EXPECT_TRUE(memory.proposal().has_value());
 }
 
-/// Each of them by a thread of its own, in the machine's own order.
+/// Each event happens on a separate thread, in any order.
 TEST(OutcomeElsewhere, ThreadsAgree) {
   for (int round = 0; round < 300; ++round) {
     JobMemory memory = outcomeOn(1);

@@ -1,4 +1,4 @@
-//===- tests/bootstrap/raw_socket.h - what Connection would never send ------------------------===//
+//===- tests/bootstrap/raw_socket.h - messages that Connection would never send ---------------===//
 #pragma once
 
 #include "runtime/job/bootstrap/socket.h"
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// Sends a message with any number of descriptors. False if that failed.
+/// Sends a message with any number of descriptors. Returns false on failure.
 inline bool sendRaw(int socket, llvm::StringRef bytes, const std::vector<int> &descriptors = {}) {
   iovec part{const_cast<char *>(bytes.data()), bytes.size()};
   std::vector<std::max_align_t> control(16);
@@ -30,7 +30,7 @@ inline bool sendRaw(int socket, llvm::StringRef bytes, const std::vector<int> &d
   return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-/// A blocking socket that is connected to the abstract `name`, or an invalid one.
+/// Returns a blocking socket connected to the abstract `name`, or an invalid descriptor.
 inline FileDescriptor connectRaw(const std::string &name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

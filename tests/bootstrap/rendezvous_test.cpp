@@ -33,7 +33,7 @@ std::string refusalOf(const Host &host, const ClientHello &hello) {
   return client.status().message();
 }
 
-/// A rank in a process of its own, which ends when this object does.
+/// A rank in a child process, which ends when this object is destroyed.
 class ChildRank {
 public:
   template <class Body> explicit ChildRank(Body body) : pid_(fork()) {
@@ -50,7 +50,7 @@ public:
     wait();
   }
   pid_t pid() const { return pid_; }
-  /// As of waitpid(2).
+  /// Returns the status of waitpid(2).
   int wait() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
@@ -61,8 +61,8 @@ private:
   pid_t pid_;
 };
 
-/// Has a process keep what another one had open when that died, until this object ends; for a few
-/// seconds at most.
+/// A child of a process that dies. It keeps the process's descriptors open until this object is
+/// destroyed, for a few seconds at most.
 class Heir {
 public:
   Heir() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
@@ -70,7 +70,7 @@ public:
     close(ends_[0]);
     close(ends_[1]);
   }
-  /// Called by the process that is to die.
+  /// Called by the process that will die.
   void begin() {
     if (fork() != 0)
       return;
@@ -85,7 +85,7 @@ private:
   int ends_[2];
 };
 
-// -- Meeting. --
+// -- Joining. --
 
 TEST(Rendezvous, GathersInRankOrder) {
   Host host(4);
@@ -105,7 +105,7 @@ TEST(Rendezvous, GathersInRankOrder) {
     EXPECT_EQ(stateOf(host, rank), RankState::Left);
 }
 
-/// Both ranks' first all-gather.
+/// Completes the first all-gather of both ranks.
 void agree(Client &first, Client &second) {
   std::thread other([&] { EXPECT_TRUE(second.allGather("").isOk()); });
   EXPECT_TRUE(first.allGather("").isOk());
@@ -147,7 +147,7 @@ TEST(Rendezvous, PassesDescriptorsOn) {
   EXPECT_EQ(countDescriptors(), before);
 }
 
-/// A name stands for what was offered last.
+/// A name refers to the latest offer.
 TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
   Host host(1);
   auto client = joinAs(host.name(), 0, 1);
@@ -158,7 +158,7 @@ TEST(Rendezvous, KeepsTheLatestOfferOfAName) {
   EXPECT_LT(countDescriptors(), before + 4);
 }
 
-/// The host of a job that is found by its name.
+/// The host of a job that is found by name.
 struct NamedHost {
   explicit NamedHost(const std::string &job, int64_t ranks)
       : memory(std::move(*JobMemory::create(ranks))),
@@ -186,7 +186,7 @@ TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
   two.join();
 }
 
-/// The next job of a name takes the place of one that has failed.
+/// A job replaces a failed job with the same name.
 TEST(Rendezvous, IsFoundAlthoughAFailedJobHasItsName) {
   const std::string job = "again" + std::to_string(getpid());
   NamedHost failed(job, 2);
@@ -202,9 +202,9 @@ TEST(Rendezvous, IsFoundAlthoughAFailedJobHasItsName) {
   EXPECT_EQ(failed.memory.cause()->status.message(), "the cause");
 }
 
-// -- Who does not get in. --
+// -- Rejected peers. --
 
-/// A peer that does not say hello is dropped, and the job goes on as before.
+/// A peer without a hello is disconnected, and the job continues.
 TEST(Rendezvous, DropsAnybodyElse) {
   const size_t before = countDescriptors();
   {
@@ -246,7 +246,7 @@ std::string processes(pid_t one, pid_t other) {
          std::to_string(std::max(one, other));
 }
 
-/// Everybody hears it: who was there, who comes, and who comes later.
+/// The client, the rejected rank and a later one all get the same cause.
 void expectAllHear(Host &host, Client &client, const ClientHello &hello, const std::string &cause) {
   EXPECT_EQ(refusalOf(host, hello), cause);
   Status status = client.allGather("").status();
@@ -306,7 +306,8 @@ TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
   auto connection = Connection::connect(host.name(), soon());
   ASSERT_TRUE(connection.isOk());
   agree(*first, *second);
-  (void)connection->send(ClientHello{"job", 1, 2}.encode()); // or it is cut off
+  // This may fail if the host has already disconnected.
+  (void)connection->send(ClientHello{"job", 1, 2}.encode());
   EXPECT_EQ(connection->receive(soon()).status().code(), StatusCode::PeerFailed);
   agree(*first, *second);
   EXPECT_FALSE(host.memory->isAborted());
@@ -322,7 +323,7 @@ TEST(Rendezvous, SaysWhoDidNotCome) {
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
   EXPECT_EQ(status.message(), "expected 4 ranks to join within 0.2 s, got all but ranks 2, 3");
   EXPECT_EQ(zero->allGather("").status().message(), status.message());
-  // A rank that comes late hears the same.
+  // A late rank gets the same error.
   auto late = joinAs(host.name(), 2, 4);
   EXPECT_EQ(late->allGather("").status().message(), status.message());
 }
@@ -340,7 +341,7 @@ TEST(Client, SaysWhyItCannotJoin) {
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
 }
 
-// -- Death. --
+// -- Deaths. --
 
 TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
   RendezvousOptions options = {.job = "job"};
@@ -412,7 +413,7 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
   close(names[1]);
 }
 
-/// The message to rank 0 of two if rank 1 sends `text` after its welcome, and goes.
+/// Returns the message that rank 0 of two gets if rank 1 sends `text` after its welcome and leaves.
 std::string causeAfter(const std::string &text, const std::vector<int> &descriptors = {}) {
   Host host(2);
   auto client = joinAs(host.name(), 0, 2);
@@ -445,7 +446,7 @@ TEST(Rendezvous, EndsARankThatBreaksTheProtocol) {
 TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
   Host host(1);
   auto client = joinAs(host.name(), 0, 1);
-  // Until the host has had enough.
+  // Sends requests until the host aborts the job.
   EXPECT_TRUE(eventually([&] {
     (void)client->connection().send("G0 x");
     return host.memory->isAborted();
@@ -468,7 +469,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
       leave();
     std::thread gathers([&] { status = zero->allGather("").status(); });
     if (!leavesFirst) {
-      std::this_thread::sleep_for(10ms); // most likely, the host knows of the all-gather by then
+      std::this_thread::sleep_for(10ms); // by then the host most likely knows of the all-gather
       leave();
     }
     gathers.join();
@@ -535,7 +536,7 @@ TEST(Rendezvous, KillsStoppedRanksAtOnce) {
   for (int64_t rank : {1, 2})
     ASSERT_TRUE(eventually([&] { return stateOf(host, rank) == RankState::Joined; }));
   isStopped = true;
-  std::this_thread::sleep_for(100ms); // for longer than the host looks away
+  std::this_thread::sleep_for(100ms); // longer than the host's polling interval
   EXPECT_EQ(host.memory->slot(1).isKilled.load(), 0u) << "nothing is aborted";
   host.memory->abort({Status(StatusCode::TimedOut, "the cause"), -1});
   int status = stopped.wait();

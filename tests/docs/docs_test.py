@@ -2,13 +2,13 @@
 
 usage: docs_test.py BRAID     (from the root of the repository)
 
-Blocks of a page run in one folder, in their order, beside everything that the repository has:
+The blocks of a page run in order in one folder with links to everything in the repository:
 
-  ```console      commands, each after "$ ", and what they print on stdout. After `# exits N` at the
-                  end of a command: its exit code, and what it prints on stdout and stderr. "..."
-                  stands for any text within a line, and for any lines where it is a line.
-  ```braid        a file that `braid check` accepts; with title="NAME" it is written to NAME instead
-                  and judged by the commands that use it.
+  ```console      commands, each after "$ ", and their output on stdout. If a command ends with
+                  `# exits N`, that is its exit code, and the output is that on stdout and stderr.
+                  "..." represents any text within a line, and any lines if it is a line.
+  ```braid        a file that `braid check` accepts; with title="NAME" it is written to NAME for the
+                  commands that use it instead.
 """
 import glob
 import os
@@ -21,7 +21,7 @@ import unittest
 
 PAGES = ["README.md"] + sorted(page for page in glob.glob("docs/**/*.md", recursive=True)
                                if not page.startswith("docs/results/"))
-# Pages that the site makes of the program and its headers.
+# Pages that the site generates from the program and its headers.
 MADE = {f"docs/reference/{name}.md" for name in ("commands", "cpp", "c")}
 ROOT = os.getcwd()
 BRAID = ""
@@ -33,7 +33,7 @@ def read(path):
 
 
 def blocks(page):
-    """The language, the title and the text of each fenced block."""
+    """Yields language, title and text of each fenced block."""
     for info, text in re.findall(r"^```([^\n]*)\n(.*?)^```$", read(page),
                                  re.MULTILINE | re.DOTALL):
         title = re.search(r'title="([^"]+)"', info)
@@ -41,7 +41,7 @@ def blocks(page):
 
 
 def braid(*arguments, text=None, folder=None, both=False):
-    """The exit code and stdout, or what both streams got."""
+    """Runs the command and returns the exit code and stdout, or the output of both streams."""
     done = subprocess.run([BRAID, *arguments], input=text, cwd=folder, text=True, timeout=300,
                           stdout=subprocess.PIPE, check=False,
                           stderr=subprocess.STDOUT if both else subprocess.DEVNULL)
@@ -49,7 +49,7 @@ def braid(*arguments, text=None, folder=None, both=False):
 
 
 def pattern_of(shown):
-    """A regular expression for what a block shows."""
+    """Converts the output that a block shows to a regular expression."""
     lines = []
     for line in shown.splitlines():
         if line == "...":
@@ -60,7 +60,7 @@ def pattern_of(shown):
 
 
 def commands_in(block):
-    """Each command, its exit code or None, and what is shown below it."""
+    """Yields each command, its exit code or None, and the output shown below it."""
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         line, _, shown = part.partition("\n")
         command, _, code = line.partition("  # exits ")
@@ -68,7 +68,7 @@ def commands_in(block):
 
 
 def command_lines(page):
-    """All lines of code, joined where they go on, that begin with a command of ours."""
+    """Returns all lines of code that begin with a command of this project, continuations joined."""
     text = read(page).replace("\\\n", " ")
     lines = re.findall(r"^(?:    |\$ )(.*)$", text, re.MULTILINE)
     lines += re.findall(r"`([^`\n]+)`", text)
@@ -93,7 +93,7 @@ def flags_in(text):
 
 
 class Folder(tempfile.TemporaryDirectory):
-    """A folder that has what the repository has."""
+    """A temporary folder with links to everything in the repository."""
 
     def __enter__(self):
         path = super().__enter__()
@@ -174,7 +174,7 @@ class Pages(unittest.TestCase):
 
 
 class Patterns(unittest.TestCase):
-    """Tests of this test: the parts that "..." leaves out."""
+    """Tests the "..." patterns of this script."""
 
     def test_dots_stand_for_text_and_lines(self):
         shown = "a ... c\n...\nd\n"

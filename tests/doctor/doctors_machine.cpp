@@ -1,4 +1,4 @@
-//===- tests/doctor/doctors_machine.cpp - a healthy machine, to be made ill -------------------===//
+//===- tests/doctor/doctors_machine.cpp - a healthy machine, to be broken ---------------------===//
 
 #include "tests/doctor/doctors_machine.h"
 

@@ -1,4 +1,4 @@
-//===- tests/doctor/doctors_machine.h - a healthy machine, to be made ill ---------------------===//
+//===- tests/doctor/doctors_machine.h - a healthy machine, to be broken -----------------------===//
 #pragma once
 
 #include "api/doctor/facts.h"
@@ -8,14 +8,14 @@ namespace braid::test {
 
 inline constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
 
-/// Two GPUs at a switch each, NvLinks, driver 580 of CUDA 13.0, no container. A test changes what
-/// it is about, and then lets the facts be read from the tree, the fake NVML and the rest.
+/// Two GPUs, each at a switch, NVLink, driver 580 for CUDA 13.0, no container. A test changes some
+/// facts; then all are read from the folder tree, the fake NVML and the other sources.
 struct DoctorsMachine {
   DoctorsMachine();
 
   FakeMachine folder;
-  std::map<std::string, std::string> ofSystem;              ///< NVML's lines
-  std::vector<std::map<std::string, std::string>> ofDevice; ///< NVML's lines of each device
+  std::map<std::string, std::string> ofSystem;              ///< NVML's lines for the system
+  std::vector<std::map<std::string, std::string>> ofDevice; ///< NVML's lines for each device
   BackendFacts cuda, nccl;
   doctor::Limits limits;
   std::optional<doctor::Space> sharedMemory;

@@ -1,4 +1,4 @@
-//===- tests/doctor/lines_test.cpp - the lines that checks print, each of a broken machine ----===//
+//===- tests/doctor/lines_test.cpp - lines of checks, each for a broken machine ---------------===//
 
 #include "api/doctor/check.h"
 #include "tests/doctor/doctors_machine.h"
@@ -22,9 +22,9 @@ using Ids = std::set<std::string>;
 struct Case {
   const char *id;
   void (*makeIll)(DoctorsMachine &);
-  /// Words that have to be in what was seen: what the machine was made to be.
+  /// Words that the finding must contain about the broken part.
   std::vector<const char *> seen = {};
-  /// Other notes and problems that such a machine has.
+  /// Other notes and problems of this machine.
   Ids others = {};
 };
 
@@ -39,7 +39,7 @@ const std::vector<Case> &cases() {
          ill.variables["CUDA_VISIBLE_DEVICES"] = "1";
          ill.cuda["devices"] = "1";
          ill.cuda["0.pci"] = "0000:2A:00.0";
-         ill.ofDevice[0]["ecc"] = "0"; // nobody is told
+         ill.ofDevice[0]["ecc"] = "0"; // not shown to the user
        },
        {"CUDA_VISIBLE_DEVICES", "0000:18:00.0"},
        {"cuda.fewer"}},
@@ -263,7 +263,7 @@ TEST(DoctorLines, AHealthyMachineHasNoTrouble) {
   EXPECT_THAT(troublesOf(runChecks(machine.facts())), IsEmpty());
 }
 
-/// The line about addresses, of a limit; empty: none.
+/// Returns the line about an address limit, or an empty string.
 std::string lineOfAddresses(DoctorsMachine &machine, uint64_t bytes) {
   machine.limits.addressBytes = bytes;
   for (const Finding &finding : runChecks(machine.facts()))
@@ -275,7 +275,7 @@ std::string lineOfAddresses(DoctorsMachine &machine, uint64_t bytes) {
 TEST(DoctorLines, AddressesOfGpusAreThoseOfTheirMemory) {
   DoctorsMachine machine;
   EXPECT_EQ(lineOfAddresses(machine, 160 * kGiB), "limited");
-  machine.variables["CUDA_VISIBLE_DEVICES"] = "1"; // of the hidden one nothing is reserved
+  machine.variables["CUDA_VISIBLE_DEVICES"] = "1"; // no addresses are reserved for the hidden GPU
   machine.cuda["devices"] = "1";
   machine.cuda["0.pci"] = "0000:2A:00.0";
   EXPECT_EQ(lineOfAddresses(machine, 80 * kGiB), "limited");
@@ -311,7 +311,7 @@ TEST_P(DoctorLine, IsPrinted) {
   for (const char *words : GetParam().seen)
     EXPECT_THAT(found->seen, HasSubstr(words));
   EXPECT_EQ(found->advice.empty(), found->severity == Severity::Ok);
-  // Nothing else is wrong with that machine.
+  // This machine has no other problem.
   Ids expected = GetParam().others;
   if (found->severity != Severity::Ok)
     expected.insert(idOf(*found));

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_cost_model.cpp - any text, in the place of a cost model ----------------===//
+//===- tests/fuzz/fuzz_cost_model.cpp - any text as a cost model ------------------------------===//
 
 #include "runtime/simulate/cost_model.h"
 
@@ -9,12 +9,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   braid::Result<braid::CostModel> model = braid::CostModel::decode(text);
   if (!model)
     return 0;
-  // The model is written as it was read, and read again.
+  // A model must survive being written and read again.
   const std::string encoded = model->encode();
   braid::Result<braid::CostModel> again = braid::CostModel::decode(encoded);
   if (!again || again->encode() != encoded)
     std::abort();
-  // A GEMM costs a finite time, whatever the table holds.
+  // A GEMM has a finite cost, whatever the table contains.
   for (int64_t m : {0, 1, 1000, 1 << 30})
     if (auto us = model->gemmUs({braid::DType::BF16, m, 8, 8, false, {}, {}, {}, {}}))
       if (!(*us >= 0 && *us < 1e40))

@@ -20,7 +20,7 @@ void require(bool holds, const char *what, const std::string &got) {
   std::abort();
 }
 
-/// A line without '=' is the value of the variable that its first byte draws, so that mutations
+/// A line without '=' is the value of a variable that its first byte selects, so that mutations
 /// need not find names.
 Variables readLines(llvm::StringRef text) {
   static const std::vector<VariableReport> known =
@@ -52,7 +52,7 @@ void checkPlace(const Place &place) {
   require(!place.job.empty(), "expected a name of the job", "none");
 }
 
-/// The message is of printable characters, and names all that was found.
+/// A message must be printable and name all variables that were found.
 void checkError(const Status &status, const std::vector<VariableReport> &variables) {
   require(status.code() == StatusCode::BadInput || status.code() == StatusCode::Unsupported,
           "expected bad input or what is not supported", status.message());

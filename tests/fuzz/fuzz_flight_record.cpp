@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_flight_record.cpp - any text, in the place of flight records ----------===//
+//===- tests/fuzz/fuzz_flight_record.cpp - any text as flight records -------------------------===//
 
 #include "runtime/job/explain.h"
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-/// Printed text moves no cursor and changes no colour.
+/// Printed text must not move the cursor or change colours.
 void checkPrintable(const std::string &text) {
   for (unsigned char c : text)
     if ((c < 0x20 && c != '\n') || c == 0x7f)
@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     checkPrintable(records.status().message());
     return 0;
   }
-  // Accepted records are written as they were read, and can be read again.
+  // Accepted records must survive being written and read again.
   const std::string encoded = records->encode();
   const braid::Result<braid::FlightRecords> again = braid::FlightRecords::decode(encoded);
   if (!again || again->encode() != encoded)

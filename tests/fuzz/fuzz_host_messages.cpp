@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_host_messages.cpp - any bytes, as what a rank or another host says -----===//
+//===- tests/fuzz/fuzz_host_messages.cpp - any bytes as messages of a rank or host ------------===//
 
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/host_messages.h"
@@ -17,8 +17,8 @@ JobMemory makeMemory() {
   return std::move(*made);
 }
 
-/// A number has several texts, and a status escapes characters that move a terminal's cursor, so a
-/// text is the same from the second time on.
+/// Numbers have several texts and a status escapes control characters: encode once before
+/// comparing.
 void checkCause(llvm::StringRef text) {
   const auto cause = decodeCause(text, kRanks);
   if (!cause)
@@ -42,12 +42,12 @@ void checkHello(llvm::StringRef text) {
             ClientHello::decode(hello->encode())->ranks == hello->ranks);
 }
 
-/// The slots of this host, without the time of the heartbeat.
+/// Returns the slots of this host, without the time of the heartbeat.
 std::string slotsOf(const JobMemory &memory) {
   return llvm::StringRef(encodeSign(false, memory)).split('\n').second.str();
 }
 
-/// The slots of host 0 stay as they are.
+/// A sign must not change the slots of host 0.
 void checkSign(llvm::StringRef text) {
   static JobMemory memory = makeMemory();
   int64_t shiftNs = INT64_MAX;

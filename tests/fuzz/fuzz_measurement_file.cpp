@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_measurement_file.cpp - any text, in the place of measurements ----------===//
+//===- tests/fuzz/fuzz_measurement_file.cpp - any text as a file of measurements --------------===//
 
 #include "runtime/tune/measurement_file.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_store.cpp - any bytes, as what a client or a store says ----------------===//
+//===- tests/fuzz/fuzz_store.cpp - any bytes as requests to and answers from a store ----------===//
 
 #include "runtime/job/network/store_server.h"
 #include "tests/fuzz/require.h"
@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-/// An accepted request is the text that would be sent for it; the rest is the end of the bytes.
+/// An accepted request equals its encoding; the other bytes remain.
 void checkRequests(llvm::StringRef bytes) {
   llvm::StringRef rest = bytes;
   while (true) {
@@ -24,7 +24,7 @@ void checkRequests(llvm::StringRef bytes) {
   }
 }
 
-/// Answers do not depend on how the bytes were split.
+/// Answers must not depend on how the bytes were split.
 void checkServer(llvm::StringRef bytes) {
   StoreTable once, bytewise;
   std::string all = bytes.str(), allAnswers, answers, pending;
@@ -37,7 +37,7 @@ void checkServer(llvm::StringRef bytes) {
   require(status.isOk() == later.isOk() && answers == allAnswers);
 }
 
-/// A store that answers so ends in an answer of limited length, or in a failure.
+/// A store that sends these bytes results in an answer of limited length, or in a failure.
 void checkClient(llvm::StringRef bytes) {
   int both[2];
   require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) == 0);
@@ -56,7 +56,7 @@ void checkClient(llvm::StringRef bytes) {
 } // namespace braid
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  // Less than a socket holds.
+  // Limits the input to less than the capacity of a socket.
   const llvm::StringRef bytes(reinterpret_cast<const char *>(data), std::min<size_t>(size, 16384));
   braid::checkRequests(bytes);
   braid::checkServer(bytes);

@@ -1,4 +1,4 @@
-//===- tests/fuzz/require.h - what a fuzz target calls a bug ----------------------------------===//
+//===- tests/fuzz/require.h - reports a bug in a fuzz target ----------------------------------===//
 #pragma once
 
 #include <cstdlib>

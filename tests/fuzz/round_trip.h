@@ -1,4 +1,4 @@
-//===- tests/fuzz/round_trip.h - what must hold for any text ----------------------------------===//
+//===- tests/fuzz/round_trip.h - properties of any text ---------------------------------------===//
 #pragma once
 
 #include "ir/module.h"
@@ -17,7 +17,7 @@ inline std::string printed(const Module &module) {
   return os.str();
 }
 
-/// libFuzzer keeps the input of a run that ends here.
+/// libFuzzer saves the input of a run that ends here.
 inline void require(bool holds, const char *what, const std::string &text) {
   if (holds)
     return;
@@ -25,7 +25,7 @@ inline void require(bool holds, const char *what, const std::string &text) {
   std::abort();
 }
 
-/// Evaluates every scalar for some values of its leaves; only that it ends is of interest.
+/// Evaluates every scalar with some values of its leaves, which must terminate.
 inline void evaluateAll(Module &module) {
   for (const auto &fusion : module.fusions)
     for (const auto &node : fusion->nodes())
@@ -41,7 +41,7 @@ inline void evaluateAll(Module &module) {
   }
 }
 
-/// Parses and verifies any text. What parses prints as a text that parses and prints the same.
+/// Parses and verifies any text. If it parses, its printed form must parse and print the same.
 inline void checkText(std::string text) {
   Diagnostics diags("fuzz", std::move(text));
   Module module = parse(diags);

@@ -1,8 +1,9 @@
-"""Runs of `braid run --verify` in one job, because starting ranks takes far longer than a run.
+"""Several runs of `braid run --verify` in one job, since starting ranks takes far longer than a
+run.
 
-A case of a suite may have a `run`, which gpu_runs executes in place of the case's own command, and
-a `batch`. Runs of the same batch and number of ranks are one job. Runs that the job did not reach
-are left to their cases' own commands.
+A case of a suite may have a `run`, which gpu_runs executes instead of the case's command, and a
+`batch`. Runs with the same batch and number of ranks form one job. If the job ends early, the
+remaining cases execute their own commands.
 """
 import collections
 import contextlib
@@ -23,7 +24,7 @@ OF_JOB = ("--backend", "--ranks", "--timeout-ms", "--flight-records")
 
 
 def as_run(file, flags):
-    """The run that these flags of `braid run` describe. None if a job cannot do it."""
+    """Converts flags of `braid run` to a run of a job, or returns None if a job cannot do it."""
     run = {"file": file, "set": {}, "iterations": 1}
     schedule, words = [], iter(flags)
     for flag in words:
@@ -46,13 +47,13 @@ def as_run(file, flags):
 
 
 def passed_of(out):
-    """Seconds of each passed run, by name."""
+    """Maps each passed run to its time in seconds."""
     return {name: float(seconds)
             for seconds, name in re.findall(r"^passed ([0-9.]+) (.*)$", out, re.MULTILINE)}
 
 
 def wait_for(command):
-    """Waits until the command has ended. TimeoutError if no run passes for too long."""
+    """Waits until the command has ended. Raises TimeoutError if no run passes within SILENCE."""
     passed, since = 0, time.monotonic()
     while not command.has_ended():
         time.sleep(0.05)
@@ -64,7 +65,7 @@ def wait_for(command):
 
 
 def run_job(arguments, environment, count):
-    """As run_together()."""
+    """See run_together()."""
     with Command(arguments, environment) as command:
         try:
             wait_for(command)
@@ -79,7 +80,7 @@ def run_job(arguments, environment, count):
 
 @contextlib.contextmanager
 def command_of(program, runs, ranks, batch):
-    """The command of a job of runs. The file of runs exists while in the context."""
+    """Yields the command that executes the runs as one job. Their file exists in the context."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(runs, file)
         file.flush()
@@ -92,8 +93,7 @@ Outcome = collections.namedtuple("Outcome", "passed wrong", defaults=("",))
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job and returns an Outcome, an empty one if all commands were stopped
-    or the folder lacks the program."""
+    """Runs the cases as one job. Returns an empty Outcome after a stop or without the program."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""gpu_batch_test.py BRAID: what the suite runs on GPUs in batches runs on CPU ranks, too, without
-what only GPUs have; a run that fails ends its job, and is named; and a job takes its time.
+"""gpu_batch_test.py BRAID: runs the batches of the GPU suite on CPU ranks, without the options that
+only GPUs have. Also checks that a failing run ends its job and is named, and that a long job is not
+killed.
 """
 import os
 import re
@@ -18,11 +19,12 @@ from gpu_suite import Suite
 ONLY_ON_GPUS = ("copies", "signals", "launch", "memory")
 MOST_ELEMENTS = 1 << 22  # of an operand
 ITERATIONS = 2
-PAUSE = 11  # seconds; a launcher gives rank 0 ten when a job of one run is done
+# In seconds: longer than the ten for which a launcher waits for the ranks of a finished job.
+PAUSE = 11
 
 
 def on_cpus(case):
-    """Nothing if it takes too long."""
+    """Adapts a run to CPU ranks, or returns None if it would take too long."""
     sizes = case.run["set"]
     if sizes.get("M", 1) * sizes.get("K", 1) > MOST_ELEMENTS:
         return None
@@ -51,7 +53,7 @@ def check_batches(program, batches):
 
 
 def check_flags(braid):
-    """A run is what the flags of its case's own command say: the same program comes of them."""
+    """The run that as_run() makes of a case's flags compiles to the same program as these flags."""
     file = run_gpu_tests.EXAMPLE
     flags = ["--tail-split", "2", "--schedule", "coalesced", "--streams", "3"]
     run = as_run(file, ["--backend", "cuda", "--ranks", "4", "--verify", "--set", "M=164",
@@ -64,7 +66,7 @@ def check_flags(braid):
     assert by_flags == by_schedule and "coalesced" in by_flags, (by_flags, by_schedule)
     assert {"launch=graph", "signals=memory"} < set(run["schedule"].split(";")), run
     assert as_run(file, ["--verify", "--reproducible"]) is None
-    assert as_run(file, []) is None  # nothing would be verified
+    assert as_run(file, []) is None  # a job always verifies
 
 
 def check_failures(braid, program, run):
@@ -103,7 +105,7 @@ def check_killed_rank(program, run):
 
 
 def check_long_job(program, run):
-    """It has committed its first run when the other rank pauses."""
+    """The job must survive a pause of a rank after its first run has been committed."""
     runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 3000}]
     with command_of(program, runs, 2, Batch("cpu")) as command, \
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:

@@ -1,10 +1,10 @@
-//===- tests/gpu/gpu_bits_test.cpp - the same bits on GPUs, however it is done ----------------===//
+//===- tests/gpu/gpu_bits_test.cpp - results on GPUs have the same bits in every way to run ---===//
 //
 //   gpu_bits_test [--ranks N] [--runs R]
 //
-// Starts a job of processes on 2, 3 and 4 ranks, or on so many, whose results are reproducible; R
-// runs in all, at least (1,000). Row i of a result has to have the same bits for every M, schedule,
-// number of chunks, protocol, transfer mode and launch mode, and on every rank.
+// Starts a job of processes on 2, 3 and 4 ranks, or on N, with reproducible results, and executes
+// at least R runs in all (default 1,000). Row i of a result must have the same bits for every M,
+// schedule, number of chunks, protocol, transfer mode and launch mode, and on every rank.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -26,20 +26,20 @@
 namespace braid::test {
 namespace {
 
-constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< M; the first one has all rows
+constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< values of M; the first covers all rows
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// A GEMM. Few columns and a long sum would make a library split K, if it may.
+/// A GEMM. With few columns and a long sum, a library would split K unless that is forbidden.
 struct Problem {
   const char *name;
-  bool isGather; ///< else partial results are added, in f32
+  bool isGather; ///< else partial results are summed in f32
   int64_t n, k;
 };
 constexpr Problem kProblems[] = {
     {"gather", true, 256, 4096},
     {"all-reduce", false, 256, 4096},
-    {"gather of odd rows", true, 65, 1027}, // nothing is aligned
+    {"gather of odd rows", true, 65, 1027}, // unaligned
     {"gather, wide", true, 2048, 512},
 };
 
@@ -68,7 +68,7 @@ struct Way {
   }
 };
 
-/// Every preset in all transfer modes; chunks and protocols in turns, in others for the next M.
+/// Returns every preset, transfer mode and number of chunks. Protocols alternate from `turn` on.
 std::vector<Way> waysFor(size_t turn) {
   std::vector<Way> ways;
   for (const Preset &preset : presets())
@@ -85,13 +85,13 @@ std::vector<Way> waysFor(size_t turn) {
   return ways;
 }
 
-/// The rows of A that rank `owner` has, and its B. Where they are gathered, all ranks have one A.
+/// Rank `owner`'s rows of A, and its B. In a gather all ranks use the same matrices.
 class Operands {
 public:
   Operands(const Problem &problem, int64_t owner)
       : problem_(problem), owner_(problem.isGather ? 0 : owner) {}
 
-  /// `first` is a row of all; `rows` of them.
+  /// Returns `rows` rows of the whole A, beginning with row `first`.
   std::vector<BF16> a(int64_t first, int64_t rows) const {
     std::vector<BF16> numbers(static_cast<size_t>(rows * problem_.k));
     for (int64_t row = 0; row < rows; ++row)
@@ -117,7 +117,7 @@ public:
   ProblemTest(Cluster &cluster, const Problem &problem)
       : cluster_(cluster), problem_(problem), rank_(cluster.firstHosted()) {}
 
-  /// Every M in every way, each so often eagerly and as often replayed. Collective.
+  /// Runs every M in every way, `runsOfEach` times eagerly and as often replayed. Collective.
   Status run(int runsOfEach);
   int64_t runs() const { return runs_; }
   int64_t programs() const { return programs_; }
@@ -139,12 +139,12 @@ private:
   Cluster &cluster_;
   const Problem &problem_;
   const int64_t rank_;
-  std::string expected_;     ///< all rows
-  std::deque<Program> kept_; ///< programs whose commands the device may still name
+  std::string expected_;     ///< the bits of all rows
+  std::deque<Program> kept_; ///< kept because the device may still refer to their commands
   int64_t runs_ = 0, programs_ = 0;
 };
 
-/// Nothing if there is no such schedule for it.
+/// Returns nothing if lowering rejects this schedule for the problem.
 std::optional<ProblemTest::Program> ProblemTest::lower(int64_t m, const Way &way) const {
   Program program{parseSource("bits.braid", textOf(problem_, m, cluster_.ranks())), {}};
   Result<Compiled> compiled = compile(*program.source, way.options);
@@ -169,7 +169,7 @@ void ProblemTest::fill(int64_t m, Arguments &arguments) const {
 Status ProblemTest::run(int runsOfEach) {
   size_t turn = 0;
   for (int64_t m : kRows) {
-    std::optional<Arguments> arguments; // for all ways alike
+    std::optional<Arguments> arguments; // shared by all ways
     for (const Way &way : waysFor(turn++)) {
       std::optional<Program> program = lower(m, way);
       if (!program)
@@ -205,7 +205,7 @@ Status ProblemTest::runWay(int64_t m, const Way &way, Program &program, Argument
 }
 
 Status ProblemTest::runOnce(int64_t m, Prepared &prepared, Arguments &arguments, bool replays) {
-  std::memset(arguments.output(0), 0xff, static_cast<size_t>(m) * rowBytes()); // NaNs
+  std::memset(arguments.output(0), 0xff, static_cast<size_t>(m) * rowBytes()); // fills with NaNs
   arguments.upload();
   RunArguments addresses = arguments.addresses();
   if (replays)
@@ -229,7 +229,7 @@ Status ProblemTest::compare(int64_t m, const char *result) {
   return Status::ok();
 }
 
-/// The first result is what all are compared with: the same on every rank, and about right.
+/// Keeps the first result for comparison. It must be equal on all ranks, and approximately right.
 Status ProblemTest::takeAsExpected(const char *result) {
   expected_.assign(result, static_cast<size_t>(kRows[0]) * rowBytes());
   std::vector<std::string> digests =
@@ -264,9 +264,9 @@ Status ProblemTest::takeAsExpected(const char *result) {
 }
 
 Status runProblems(Cluster &cluster, int runs) {
-  // Some hundred programs a problem; each runs this often eagerly, and as often replayed.
+  // A problem has a few hundred programs; each is run this often eagerly and as often replayed.
   const int runsOfEach = std::max(1, runs / 400);
-  std::deque<ProblemTest> tests; // their Plans stay
+  std::deque<ProblemTest> tests; // keeps their Plans alive
   for (const Problem &problem : kProblems) {
     tests.emplace_back(cluster, problem);
     BRAID_TRY(tests.back().run(runsOfEach));

@@ -1,9 +1,9 @@
-"""Commands that end: at the latest when their time is over, or when all are stopped.
+"""Commands that end when their time is over or when all are stopped.
 
-The output of a command goes to files: a reader of a pipe would wait for everybody who can write to
-it, such as a grandchild that outlives its killed parent. A command is a session of its own and is
-killed with all its processes. If there is setpriv, a command also ends when this process is killed
-by SIGKILL; the ranks of a job end with it.
+A command's output goes to files, because a reader of a pipe would wait for every process that can
+write to it, such as a grandchild that outlives its killed parent. A command runs in its own session
+and is killed with all its processes. If setpriv exists, a command also ends if this process is
+killed by SIGKILL; the ranks of a job end with the job.
 """
 import contextlib
 import functools
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# Seconds. A killed process may stay in the driver for a while; one that stays for ever is left.
+# In seconds. A killed process may stay in the driver for a while; after this it is abandoned.
 GONE_WITHIN = 10
 
 _running = set()
@@ -23,11 +23,11 @@ _is_stopped = False
 
 
 class Stopped(Exception):
-    """All commands were stopped. Holds the output of this one."""
+    """All commands were stopped. Contains the output of this one."""
 
 
 def stop_all():
-    """Kills all running commands, and lets no other one start."""
+    """Kills all running commands and prevents others from starting."""
     global _is_stopped
     _is_stopped = True
     for command in _running:
@@ -40,7 +40,7 @@ def is_stopped():
 
 @functools.lru_cache(maxsize=None)
 def bound_to_us():
-    """The words in front of a command that make it end with this process."""
+    """Returns a prefix for a command that makes it end with this process, or nothing."""
     words = ("setpriv", "--pdeathsig", "KILL")
     try:
         works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
@@ -50,10 +50,10 @@ def bound_to_us():
 
 
 class Command:
-    """Started when it is made. After `with`, it has ended or been killed."""
+    """A process, started by the constructor. It has ended or been killed when `with` ends."""
 
     def __init__(self, arguments, environment=None, is_merged=False):
-        """`is_merged`: err() is part of out(), in the order of writing."""
+        """If `is_merged`, stderr goes to stdout."""
         arguments = [*bound_to_us(), *arguments]
         self.out_file = tempfile.TemporaryFile()
         self.err_file = self.out_file if is_merged else tempfile.TemporaryFile()
@@ -63,7 +63,7 @@ class Command:
             arguments, stdin=subprocess.DEVNULL, stdout=self.out_file, stderr=self.err_file,
             env=environment, cwd=ROOT, start_new_session=True)
         _running.add(self)
-        if _is_stopped:  # by a signal, before _running had it
+        if _is_stopped:  # stopped before _running contained it
             self.signal_all()
 
     def __enter__(self):
@@ -75,14 +75,14 @@ class Command:
         self.err_file.close()
 
     def has_ended(self):
-        """Raises Stopped if that is why."""
+        """Returns whether the process has ended. Raises Stopped if all commands were stopped."""
         has = self.process.poll() is not None
         if _is_stopped:
             raise Stopped(self.said())
         return has
 
     def wait(self, seconds):
-        """The command, when it has ended; if it does not within `seconds`, it is killed."""
+        """Waits for the command. After `seconds`, kills it and raises TimeoutError."""
         try:
             self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -107,7 +107,7 @@ class Command:
 
     @staticmethod
     def read(file):
-        # Without moving the file's position, which the writers use.
+        # Keeps the file's position, which the writers use.
         size = os.fstat(file.fileno()).st_size
         return os.pread(file.fileno(), size, 0).decode(errors="replace")
 
@@ -124,18 +124,18 @@ class Command:
 
 
 def run(arguments, seconds, environment=None):
-    """Exit code, stdout and stderr of a command."""
+    """Runs a command and returns its exit code, stdout and stderr."""
     with Command(arguments, environment) as command:
         command.wait(seconds)
         return command.code, command.out(), command.err()
 
 
 def torch_rows(braid, operation, ranks, flags, seconds):
-    """The rows of tools/bench_torch.py. RuntimeError if it fails."""
+    """Runs tools/bench_torch.py and returns its rows. Raises RuntimeError if it fails."""
     folder = os.path.dirname(os.path.dirname(braid))
     environment = {**os.environ, "PYTHONPATH": os.path.join(folder, "python"),
-                   "PYTHONFAULTHANDLER": "1"}  # where a rank that crashes was
-    environment.pop("LD_LIBRARY_PATH", None)  # PyTorch has libraries of its own
+                   "PYTHONFAULTHANDLER": "1"}  # prints stacks if a rank crashes
+    environment.pop("LD_LIBRARY_PATH", None)  # PyTorch brings other versions of the libraries
     with tempfile.TemporaryDirectory() as temporary:
         out = os.path.join(temporary, "out.json")
         code, said, err = run([sys.executable, os.path.join(ROOT, "tools", "bench_torch.py"),

@@ -1,8 +1,8 @@
 """Ranks that are killed, stopped or crashed while a job starts or runs.
 
-The other ranks have to report it within the timeout and two seconds, naming the victim, and nothing
-may be left: no process, no socket, no GPU memory. A seed alone determines a fault, so that many can
-be had in parts: seeds 0 to 49, then 50 to 99.
+The other ranks must name the victim within the timeout plus two seconds, and nothing may be left:
+no process, socket or GPU memory. A fault depends only on its seed, so that a long list can be run
+in parts: seeds 0 to 49, then 50 to 99.
 """
 import contextlib
 import glob
@@ -16,27 +16,27 @@ from gpu_commands import ROOT, Command, run
 from gpu_suite import only_on
 
 EXAMPLE = os.path.join(ROOT, "examples", "ag_matmul.braid")
-# BRAID_TEST_BACKEND=nccl lets ranks send messages.
+# BRAID_TEST_BACKEND=nccl selects a backend that sends messages.
 BACKEND = os.environ.get("BRAID_TEST_BACKEND", "cuda")
-# Several ranks that share a GPU may take some seconds to make communicators.
+# Ranks that share a GPU may take seconds to create communicators.
 TIMEOUT = 5 if BACKEND == "nccl" else 1.5
 SAID_WITHIN = TIMEOUT + 2
-# After the error, the driver takes up to two seconds to tear down the contexts of a process, and
-# longer if several end at the same time.
+# After the error, the driver takes up to two seconds to destroy the contexts of a process, and
+# longer if several processes end at the same time.
 ENDS_WITHIN = 4
 MEMORY_BACK_WITHIN = 5
-MEMORY_MAY_DIFFER = 64  # MiB
+MEMORY_MAY_DIFFER = 64  # in MiB
 
 
 def memory_used():
-    """MiB in use on all GPUs."""
+    """Returns the MiB in use on each GPU."""
     _, shown, _ = run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
                       60)
     return [int(line) for line in shown.split()]
 
 
 def ranks_of(launcher):
-    """Process numbers of a launcher's ranks, by rank."""
+    """Returns the process ids of a launcher's ranks, by rank."""
     found = {}
     for entry in glob.glob("/proc/[0-9]*/environ"):
         try:
@@ -52,13 +52,13 @@ def ranks_of(launcher):
 
 
 class Job:
-    """A command, and its lines with the times at which they were seen."""
+    """A command and its output lines, with the times at which they were read."""
 
     def __init__(self, command):
         self.command, self.lines = command, []
 
     def look(self):
-        """Reads new lines. True while the command runs."""
+        """Reads new lines and returns whether the command is still running."""
         goes_on = not self.command.has_ended()
         whole = self.command.out().split("\n")[:-1]
         self.lines += [(time.monotonic(), line) for line in whole[len(self.lines):]]
@@ -72,13 +72,13 @@ class Job:
         return condition()
 
     def first(self, beginning):
-        """The time of the first such line, or None."""
+        """Returns when the first line with this beginning was read, or None."""
         return next((when for when, line in self.lines if line.startswith(beginning)), None)
 
 
 class Fault:
-    """One job and the signal that one of its ranks gets: while the job starts if the seed is even,
-    while it runs if the seed is odd. `devices` are GPUs for at most as many ranks."""
+    """A job and the signal that one of its ranks gets: during startup if the seed is even, during
+    the runs if it is odd. The job has at most as many ranks as `devices`."""
 
     def __init__(self, braid, seed, devices):
         dice = random.Random(seed)
@@ -99,7 +99,7 @@ class Fault:
         self.delay = dice.uniform(0, 0.5) if self.is_late else dice.uniform(0.2, 2.5)
         self.victim = dice.randrange(self.ranks)
         self.wrong, self.output = [], ""
-        self.said_after, self.ended_after = None, None  # seconds
+        self.said_after, self.ended_after = None, None  # in seconds
 
     def happen(self):
         pids = {}
@@ -119,7 +119,7 @@ class Fault:
         return self
 
     def watch(self, job, pids):
-        """Adds to `pids` the processes of all ranks."""
+        """Strikes, waits for the job to end, and adds the process ids of all ranks to `pids`."""
         self.strike(job, pids)
         struck = time.monotonic()
         job.wait_for(lambda: False, TIMEOUT + 10)
@@ -130,13 +130,13 @@ class Fault:
         self.judge(job, struck)
 
     def strike(self, job, pids):
-        """One of the ranks is no longer what it was."""
+        """Sends the signal to the victim."""
         def are_all_there():
             pids.update(ranks_of(job.command.process.pid))
             return len(pids) == self.ranks
         if not job.wait_for(are_all_there):
             self.wrong.append(f"{len(pids)} ranks came")
-        # The command says how far it is every two seconds.
+        # The command prints its progress every two seconds.
         if self.is_late and not job.wait_for(lambda: job.first("braid: iteration ")):
             self.wrong.append("no progress")
         job.wait_for(lambda: False, self.delay)
@@ -171,7 +171,7 @@ class Fault:
 
 
 def has_memory_back(before):
-    """True once no GPU has more memory in use than `before`."""
+    """Waits until memory use is down to `before` on all GPUs. Returns False after a time limit."""
     end = time.monotonic() + MEMORY_BACK_WITHIN
     while True:
         if all(now <= then + MEMORY_MAY_DIFFER for now, then in zip(memory_used(), before)):
@@ -182,7 +182,7 @@ def has_memory_back(before):
 
 
 def add_faults(suite, seeds):
-    """A case for each seed. Ranks are at most four, and share GPUs if the suite lets them."""
+    """Adds a case with at most four ranks for each seed. They share GPUs if the suite does."""
     def check(devices, seed):
         before = memory_used()
         fault = Fault(suite.braid, seed, devices)

@@ -1,7 +1,7 @@
-"""Two GPUs as two hosts, and as two hosts of two ranks each, which share them: messages of NCCL go
-between hosts, copies within them.
+"""Jobs that treat two GPUs as two hosts, with one rank on each or with two that share its GPU. NCCL
+sends messages between hosts; within a host, data are copied.
 
-gpu_hosts.py BRAID runs the same on CPU ranks, which meet over the loopback interface.
+gpu_hosts.py BRAID runs the same jobs on CPU ranks, which connect over the loopback interface.
 """
 import os
 import sys
@@ -19,20 +19,20 @@ SCHEDULES = {
 
 
 def two_hosts(of_host):
-    """The command that starts another one on both hosts."""
+    """Returns the prefix that starts a command's ranks on both hosts."""
     return (sys.executable, os.path.join(HERE, "run_on_hosts.py"), "2", str(of_host))
 
 
 def check_on_hosts(braid, of_host, arguments, environment):
-    """(verdict, reason)."""
+    """Runs the job and returns (verdict, reason)."""
     code, out, err = run([*two_hosts(of_host), braid, "run", *arguments], 120, environment)
     is_exact = code == 0 and "all equal" in out
     return ("passed", "") if is_exact else ("failed", f"exit code {code}\n{out}{err}")
 
 
 def cases(backend):
-    """Ranks of a host, a name, the program and flags of `braid run`. Hierarchical where hosts have
-    several ranks."""
+    """Yields ranks of a host, a name, the program, and flags of `braid run`. Hierarchical schedules
+    need several ranks on a host."""
     for of_host in (1, 2):
         for name, schedules in SCHEDULES.items():
             file = os.path.join(HERE, f"hosts_{name.replace('-', '_')}.braid")
@@ -45,8 +45,8 @@ def cases(backend):
 
 
 def add_hosts(suite, nccl_missing):
-    """Eager and replayed. Hosts have GPUs in common, of which each rank takes the one of its number
-    on its host."""
+    """Adds an eager and a replayed case of each. All hosts see the same GPUs, and a rank uses the
+    GPU with its local rank's number."""
     if nccl_missing:
         suite.add("hosts", 1, lambda devices: ("skipped", nccl_missing))
         return

@@ -17,19 +17,19 @@ inline bool sharesGpus() {
   return shares && std::string(shares) == "on";
 }
 
-/// The exit code of a rank of `job`, a Job or a JobRank, which ends with `status`.
+/// Ends a rank with `status` and returns its exit code. `job` is a Job or a JobRank.
 template <class JobOfRank> int endOfRank(JobOfRank &job, Status status) {
   if (!status.isOk())
     status = job.fail(status);
   return static_cast<int>(status.code());
 }
 
-/// The work of a job's ranks.
+/// A job that a test program starts, and its expected outcome.
 struct GpuJob {
   const char *what;
   int (*rankMain)(const Place &place, int runs);
-  const char *failure = nullptr; ///< with which it has to end, in the message
-  bool endsAlike = false;        ///< every rank has to end with the status of that failure
+  const char *failure = nullptr; ///< part of the message with which the job must fail
+  bool endsAlike = false;        ///< every rank must end with the status of that failure
 };
 
 inline bool runGpuJob(const char *program, const GpuJob &job, size_t number, int64_t ranks,
@@ -56,8 +56,9 @@ inline bool runGpuJob(const char *program, const GpuJob &job, size_t number, int
   return passed;
 }
 
-/// `[--ranks N] [--runs R]`: each job on 2, 3 and 4 ranks, or on N, as far as there are GPUs. Each
-/// rank is this program again, and returns what `rankMain` does. 77: there are too few GPUs.
+/// Parses `[--ranks N] [--runs R]` and runs each job on 2, 3 and 4 ranks, or on N, if there are
+/// enough GPUs. Each rank is another process of this program and returns the result of `rankMain`.
+/// Returns 77 if there are too few GPUs.
 inline int gpuJobMain(int argc, char **argv, const std::vector<GpuJob> &all) {
   int64_t ranks = 0;
   int runs = 1000, number = -1;

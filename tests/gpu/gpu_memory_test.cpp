@@ -1,12 +1,11 @@
-//===- tests/gpu/gpu_memory_test.cpp - every kind of memory that peers reach ------------------===//
+//===- tests/gpu/gpu_memory_test.cpp - every kind of memory that peers can access -------------===//
 //
 //   [BRAID_TEST_MEMORY=vmm] gpu_memory_test [--ranks N] [--runs R]
 //
-// Ranks gather blocks from memory of that kind, read by their peers and written by them: other
-// numbers each time, R rounds in all (1,000), every element compared. A session that is prepared
-// again, and a job that is joined again, leave no memory behind; nor do sessions of many sizes,
-// some of which live on while others come and go. A job goes on with another process in the place
-// of one that was killed.
+// Ranks gather blocks that lie in memory of the given kind, which peers read or write: R rounds in
+// all (default 1,000), with new numbers each time and every element compared. Sessions that are
+// prepared repeatedly, jobs that are joined repeatedly, and sessions of many sizes must not leak
+// memory. A job must also work after another process has taken the place of a rank that was killed.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,14 +26,14 @@
 namespace braid::test {
 namespace {
 
-constexpr int64_t kRows = 3, kColumns = 1000; // of one rank
+constexpr int64_t kRows = 3, kColumns = 1000; // of each rank
 
 std::string memory() {
   const char *name = std::getenv("BRAID_TEST_MEMORY");
   return name ? name : "ipc";
 }
 
-/// Every rank's block to all ranks.
+/// Gathers every rank's block on all ranks.
 std::string fusion(int64_t ranks, int64_t columns) {
   FusionText f("gather");
   const Extent d = f.parameter("D", ranks);
@@ -47,7 +46,7 @@ std::string fusion(int64_t ranks, int64_t columns) {
 
 Status internal(const std::string &message) { return {StatusCode::Internal, message}; }
 
-/// A rank's tensors, and what is in them.
+/// A rank's tensors and their contents.
 class Blocks {
 public:
   Blocks(const Job &job, const CompiledProgram &program)
@@ -65,7 +64,7 @@ public:
   }
   Blocks(const Blocks &) = delete;
 
-  /// Other numbers in each round, and on each rank; NaNs where they are to arrive.
+  /// Writes numbers that differ between rounds and ranks, and fills the destination with NaNs.
   void fill(int round) {
     for (int64_t i = 0; i < elements_; ++i)
       host_[static_cast<size_t>(i)] = number(round, rank_, i);
@@ -90,7 +89,7 @@ private:
     return static_cast<float>((round * 7919 + rank * 104729 + index * 31) % 16777213);
   }
 
-  const int64_t rank_, ranks_, elements_; ///< elements on each rank
+  const int64_t rank_, ranks_, elements_; ///< elements of each rank's block
   void *a_ = nullptr, *c_ = nullptr;
   std::vector<float> host_;
 };
@@ -119,7 +118,7 @@ Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int 
   return session ? gather(job, **session, runs) : session.status();
 }
 
-/// Peers read in one half of the rounds, and write in the other.
+/// Runs half of the rounds with reads by peers, half with writes.
 Status rounds(const std::shared_ptr<Job> &job, int runs) {
   for (const char *protocol : {"get", "put"})
     BRAID_TRY(gather(job, protocol, (runs + 1) / 2));
@@ -133,7 +132,7 @@ size_t freeBytes() {
   return free;
 }
 
-constexpr size_t kSlack = size_t(64) << 20; // other ranks may share the GPU
+constexpr size_t kSlack = size_t(64) << 20; // other ranks may use the same GPU
 
 Status prepareAgain(const std::shared_ptr<Job> &job, int) {
   size_t before = 0;
@@ -147,8 +146,8 @@ Status prepareAgain(const std::shared_ptr<Job> &job, int) {
   return job->commit();
 }
 
-/// Sizes from 12 KB to 50 MB a rank, growing, shrinking and mixed; the last five sessions live, and
-/// the eldest of them still runs.
+/// Blocks of 12 KB to 50 MB in growing, shrinking and mixed order. The last five sessions stay
+/// alive, and the oldest of them still runs.
 Status varySizes(const std::shared_ptr<Job> &job, int) {
   std::vector<int64_t> sizes;
   for (int64_t columns = 1000; columns < 4200000; columns += columns / 3)
@@ -203,7 +202,7 @@ int rankMain(const Place &place, int runs) {
   return endOfRank(**job, kBody(*job, runs));
 }
 
-/// One of the jobs that the ranks of a launched one put together themselves.
+/// Joins a further job that has the same ranks as the launched one.
 Result<std::shared_ptr<Job>> joinAnother(const Place &place, int number) {
   return Job::join(
       {.backend = "cuda",
@@ -225,24 +224,24 @@ int joinAgain(const Place &place, int runs) {
     if (status.isOk())
       status = (*job)->close();
     job = Status(StatusCode::Internal, "gone");
-    if (status.isOk()) // others that share the GPU have given theirs back, too
+    if (status.isOk()) // other ranks on this GPU have freed their memory, too
       status = (*outer)->commit();
     if (i == 5)
       before = freeBytes();
     if (i > 5 && freeBytes() + kSlack < before)
       status = internal("job " + std::to_string(i) + " left memory");
-    if (status.isOk()) // nobody has begun the next one
+    if (status.isOk()) // no rank has begun the next job
       status = (*outer)->commit();
   }
   return endOfRank(**outer, status.isOk() ? (*outer)->commit() : status);
 }
 
-/// A child of the last rank takes its place in a job, and is killed there; then the rank itself
-/// does, in a job with the ranks that have seen it die.
+/// The last rank lets a child process join a job in its place, which is killed there. Then all
+/// ranks, including those that saw the failure, must be able to form a job.
 int replaceKilled(const Place &place, int) {
   const bool isLast = place.rank + 1 == place.ranks;
   pid_t victim = 0;
-  if (isLast && (victim = fork()) == 0) { // before this process has used CUDA
+  if (isLast && (victim = fork()) == 0) { // forks before this process uses CUDA
     Result<std::shared_ptr<Job>> job = joinAnother(place, 0);
     if (job)
       (void)gather(*job, "get", 3);

@@ -1,4 +1,4 @@
-"""The same programs over NCCL, alone and beside copies, and what its collectives reach."""
+"""Programs over NCCL, alone and combined with copies, and the bandwidth of its collectives."""
 import importlib.util
 import json
 import os
@@ -27,7 +27,7 @@ def nccl_missing(suite):
 
 
 def messages(suite):
-    """The same programs over NCCL: every schedule that is not about peers' memory."""
+    """Adds runs over NCCL with every schedule that does not require peer memory."""
     def add(name, flags, ranks, example=EXAMPLE):
         name = f"messages {ranks} {name} {' '.join(flags)}"
         flags = ["--backend", "nccl", "--verify", "--flight-records", "none", "--timeout-ms",
@@ -53,7 +53,7 @@ def messages(suite):
         add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
             + sizes + graph, 2, SCATTER)
     programs = os.path.dirname(suite.braid)
-    # One of ten runs replays a graph with runs of two sessions: copies, and collectives.
+    # One tenth of the runs replay a graph with runs of two sessions: copies, and collectives.
     for program, backend, ranks, runs in (("gpu_messages_test", "nccl", 2, 200),
                                           ("gpu_messages_test", "nccl", 3, 200),
                                           ("gpu_session_test", "nccl", 2, 200),
@@ -66,7 +66,7 @@ def messages(suite):
 
 
 def replays(suite):
-    """Ten thousand of one graph."""
+    """Adds ten thousand replays of one graph."""
     for example, name, cut in ((EXAMPLE, "gather", ""), (SCATTER, "reduce-scatter", ";chunks=2"),
                                (ALL_REDUCE, "all-reduce", ";chunks=2")):
         suite.add_command(f"messages 2 {name}, 10,000 replays",
@@ -81,7 +81,7 @@ SOCKETS_ONLY = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def launchers(suite):
-    """Ranks that others start, on both backends; and NCCL that has only sockets."""
+    """Adds ranks that other launchers start, on both backends, and NCCL with sockets only."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                 "--nproc-per-node", "2", "--no-python"]
     mpirun = shutil.which("mpirun")
@@ -105,23 +105,22 @@ def launchers(suite):
     add("sockets only", [], "nccl", ["--ranks", "2"], **SOCKETS_ONLY)
 
 
-# Bytes that cross a link for one byte that is gathered or summed, as nccl-tests counts them from a
-# rank's tensor.
+# Bytes that cross a link for each byte of a rank's tensor, by the convention of nccl-tests.
 BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
          "matmul-reduce-scatter": lambda ranks: (ranks - 1) / ranks,
          "matmul-all-reduce": lambda ranks: 2 * (ranks - 1) / ranks}
-BUS_COLUMNS = (1024, 8192, 65536, 262144)  # of 512 rows of bf16: 1 MiB to 256 MiB
-BUS_ROWS = ("braid/transfers", "torch/transfers")  # Braid's, and PyTorch's, which calls NCCL
+BUS_COLUMNS = (1024, 8192, 65536, 262144)  # with 512 rows of bf16: 1 MiB to 256 MiB
+BUS_ROWS = ("braid/transfers", "torch/transfers")  # PyTorch calls NCCL
 BUS_WITHIN = 0.03
-GRAPH_RUNS = 8  # in each graph, as a model's graph has many
-# Two kernels that count a run in a caller's graph (backends/cuda/run_guard.h) take 2.8 us of it.
-# Bursts of 12 us differ by 2 us from one call to the next.
+GRAPH_RUNS = 8  # runs in each graph, since a model's graph contains many
+# The two kernels that count a run in a caller's graph (backends/cuda/run_guard.h) take 2.8 us, and
+# bursts of 12 us vary by 2 us between calls of the benchmark.
 COUNTED_US = 5
 
 
 def bus_bandwidth(suite, ranks=2):
-    """Each collective beside the same one of PyTorch's, in bursts of graphs, in turns. Calls of the
-    benchmark differ by 8 % at 8 MiB, in either's favour: the shortest of three counts."""
+    """Compares each collective with PyTorch's in bursts of graphs, alternating. At 8 MiB, calls of
+    the benchmark differ by 8 % either way, so the shortest of three is used."""
     def check(operation):
         if not importlib.util.find_spec("torch"):
             return "skipped", "no PyTorch"
@@ -156,7 +155,7 @@ def bus_bandwidth(suite, ranks=2):
 
 
 def add_messages(suite, missing):
-    """`missing`: why there is no NCCL, or nothing."""
+    """`missing` is the reason why there is no NCCL, or empty."""
     if missing:
         suite.add("messages", 1, lambda devices: ("skipped", missing))
         return

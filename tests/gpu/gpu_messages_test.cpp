@@ -1,10 +1,10 @@
-//===- tests/gpu/gpu_messages_test.cpp - collectives and messages of GPUs ---------------------===//
+//===- tests/gpu/gpu_messages_test.cpp - collectives and messages between GPUs ----------------===//
 //
 //   [BRAID_TEST_BACKEND=cuda|nccl] gpu_messages_test [--ranks N] [--runs R]
 //
-// Every collective, with each type, team and root, from one element on, is run eagerly and replayed
-// with fresh tensors each time, and compared. A rank issues kRunsAhead runs of as many messages as
-// a graph has in `braid p2p`, and of two, before its peer issues any.
+// Every collective is run with each type, team and root, and sizes from one element up, eagerly and
+// replayed, with new tensors each time. Results are compared. Then a rank issues kRunsAhead runs
+// before its peer issues any, with two messages and with as many as a graph of `braid p2p` has.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ class RankTest {
 public:
   RankTest(LocalMesh &mesh, Transport transport) : mesh_(mesh), transport_(transport) {}
 
-  /// `runs` of them, eager and replayed in turn.
+  /// Executes the case `runs` times, alternating between eager runs and replays.
   Status run(const CollectiveCase &c, int runs) {
     const std::unique_ptr<Source> source = parseSource("c.braid", c.text());
     Compiled compiled = BRAID_TRY(compile(*source, {.transport = transport_}));
@@ -120,7 +120,7 @@ int collectivesMain(const Place &place, int runs) {
   });
 }
 
-/// Rank 0 issues nothing until rank 1 has issued all that it may.
+/// Each rank in turn issues all its runs before the other rank issues any.
 Status goAhead(Prepared &prepared, bool isGraph, Device &device, ControlPlane &control) {
   for (int64_t turn = 0; turn < 2; ++turn) {
     if (control.rank() == turn)
@@ -138,11 +138,11 @@ Status goAhead(Prepared &prepared, bool isGraph, Device &device, ControlPlane &c
 }
 
 int aheadMain(const Place &place, int) {
-  std::list<std::vector<Plan>> plans; // outlives the mesh
+  std::list<std::vector<Plan>> plans; // must outlive the mesh
   return withMesh(place, [&plans](LocalMesh &mesh, Transport) -> Status {
     const int64_t rank = mesh.firstHosted();
     const bool isGraph = backendOfTest().hasGraphs;
-    if (mesh.ranks() > 2) // the others would do nothing
+    if (mesh.ranks() > 2) // further ranks would be idle
       return mesh.cluster().commit();
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {

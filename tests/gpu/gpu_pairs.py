@@ -1,4 +1,4 @@
-"""Cases about `braid p2p`: what it says, and that its figures are those of plain copies."""
+"""Cases for `braid p2p`: the report is complete, and its figures match plain copies."""
 import json
 import os
 import tempfile
@@ -7,15 +7,15 @@ import time
 from gpu_commands import run
 from gpu_suite import SKIPPED, only_on
 
-MOST_SECONDS = 30  # for two GPUs
-LEAST_SHARE = 0.97  # of the bandwidth of a plain loop of copies
-MOST_US = 1  # more than a plain ping-pong
+MOST_SECONDS = 30  # time limit for two GPUs
+LEAST_SHARE = 0.97  # minimum share of the bandwidth of a plain loop of copies
+MOST_US = 1  # maximum excess over a plain ping-pong
 PEER_PATHS = ("put-engine", "put-kernel", "get-engine", "get-kernel")
 SMALL, LARGE = 4, 1 << 28
 
 
 def measured(braid, devices, flags=()):
-    """Exit code, seconds, the report, and what was printed."""
+    """Runs `braid p2p` and returns the exit code, the seconds, the report and the output."""
     with tempfile.TemporaryDirectory() as folder:
         out, page = os.path.join(folder, "pairs.json"), os.path.join(folder, "pairs.html")
         begin = time.monotonic()
@@ -32,7 +32,7 @@ def measured(braid, devices, flags=()):
 
 
 def points(report, source, destination, path):
-    """Latency and bandwidth by size; 0 if not measured."""
+    """Returns latency and bandwidth by size, where 0 means not measured."""
     for pair in report["pairs"]:
         if (pair["source"], pair["destination"]) == (source, destination):
             return {point[0]: point[1:] for point in pair["paths"].get(path, {}).get("points", [])}
@@ -40,7 +40,7 @@ def points(report, source, destination, path):
 
 
 def faults_of(report, ranks, needed, has_nccl):
-    """Mistakes in a report about devices that are fine; it must contain the `needed` sizes."""
+    """Lists the mistakes in a report about working devices. The `needed` sizes must be in it."""
     wrong = []
     pairs = {(pair["source"], pair["destination"]): pair["paths"] for pair in report["pairs"]}
     expected = {(a, b) for a in range(ranks) for b in range(ranks) if a != b}
@@ -61,7 +61,7 @@ def faults_of(report, ranks, needed, has_nccl):
 
 
 def figures(report):
-    """A line for each path from device 0 to device 1."""
+    """Returns a line for each path from device 0 to device 1."""
     lines = []
     for path in PEER_PATHS + ("messages",):
         sizes = points(report, 0, 1, path)
@@ -74,7 +74,7 @@ def figures(report):
 
 def check_report(suite, devices, has_nccl):
     shares = len(set(devices)) < len(devices)
-    # Ranks that share a GPU get it in turns, which takes long for large ones; NCCL refuses them.
+    # Ranks that share a GPU use it alternately, so large sizes would take long; NCCL rejects them.
     flags = ["--sizes", f"{SMALL},{1 << 20}", "--paths", ",".join(PEER_PATHS)] if shares else []
     code, seconds, report, said = measured(suite.braid, devices, flags)
     if code != 0 or report is None:
@@ -88,7 +88,7 @@ def check_report(suite, devices, has_nccl):
 
 
 def plain_figures(program, devices):
-    """Times by path, kind and size; or nothing and the reason, if there are too few GPUs."""
+    """Returns times by path, kind and size; or nothing and the reason if there are too few GPUs."""
     code, out, err = run([program], 120, only_on(devices))
     if code == SKIPPED:
         return None, out.strip()
@@ -99,7 +99,7 @@ def plain_figures(program, devices):
 
 
 def beside_plain(suite, devices, plain):
-    """Whether p2p is as good, and a line for each figure."""
+    """Returns whether p2p is as fast as plain copies, and a line for each figure."""
     sizes = ",".join(sorted({str(size) for _, _, size in plain}))
     code, _, report, said = measured(suite.braid, devices[:2],
                                      ["--paths", ",".join(PEER_PATHS), "--sizes", sizes])
@@ -124,7 +124,7 @@ def compare_with_plain(suite, devices):
     if not os.path.exists(program):
         return "skipped", "plain_copies was not built"
     lines = []
-    # A copy engine starts in 16 us, and for some processes in 19.
+    # A copy engine takes 16 us to start, in some processes 19.
     for _ in range(3):
         plain, why = plain_figures(program, devices[:2])
         if plain is None:

@@ -1,10 +1,10 @@
-//===- tests/gpu/gpu_ranks_test.cpp - what needs the library and GPUs -------------------------===//
+//===- tests/gpu/gpu_ranks_test.cpp - ranks on GPUs, tested through the library ---------------===//
 //
 //   gpu_ranks_test [--ranks N] [--runs R]
 //
-// Starts a job of processes on 2, 3 and 4 ranks, or on N; each way runs R times (1,000) eagerly and
-// as often replayed. All cases on as many ranks are one job, because starting one takes longer than
-// most cases.
+// Starts a job of processes on 2, 3 and 4 ranks, or on N. Each way to run is used R times eagerly
+// (default 1,000) and as often replayed. All cases with the same number of ranks share a job,
+// because starting a job takes longer than most cases.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ namespace {
 thread_local size_t newCalls = 0;
 }
 
-// Counts what the run path allocates. Inlined, GCC 12 takes these for a mismatched pair.
+// Counts allocations. If these were inlined, GCC 12 would report a mismatched new and delete.
 [[gnu::noinline]] void *operator new(size_t bytes) {
   ++newCalls;
   if (void *memory = std::malloc(bytes ? bytes : 1))
@@ -45,12 +45,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kM = 384, kK = 256, kN = 192; ///< m for all ranks
-constexpr int64_t kSmall = 4;                   ///< divides sizes if there are many runs
+constexpr int64_t kM = 384, kK = 256, kN = 192; ///< kM is the total number of rows
+constexpr int64_t kSmall = 4;                   ///< divisor of the sizes when there are many runs
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// A program, prepared on this rank.
+/// A program that is prepared on this rank.
 struct Program {
   std::unique_ptr<Source> source;
   Compiled compiled;
@@ -59,7 +59,7 @@ struct Program {
   std::unique_ptr<Prepared> prepared;
 };
 
-/// This rank, and what it has prepared.
+/// One rank and the programs that it has prepared.
 class RankTest {
 public:
   RankTest(Cluster &cluster, int runs) : cluster_(cluster), runs_(runs) {}
@@ -99,12 +99,12 @@ public:
     return Arguments::allocate(plan(program), device());
   }
 
-  /// Fills, runs eagerly or by replaying, and compares.
+  /// Fills the inputs, runs or replays once, and compares the result.
   Status runOnce(Program &program, Arguments &arguments, uint32_t iteration, bool replays) {
     program.reference->fillInput(0, rank(), iteration, arguments.input(0));
     program.reference->fillInput(1, rank(), iteration, arguments.input(1));
     const PlanBuffer &output = plan(program).buffers[plan(program).outputs[0]];
-    std::memset(arguments.output(0), 0xff, static_cast<size_t>(output.bytes)); // NaNs
+    std::memset(arguments.output(0), 0xff, static_cast<size_t>(output.bytes)); // fills with NaNs
     arguments.upload();
     RunArguments addresses = arguments.addresses();
     if (replays)
@@ -121,7 +121,7 @@ private:
   const int runs_;
 };
 
-/// A way to gather and multiply.
+/// Compile options and a transfer mode.
 struct Way {
   CompileOptions options;
   TransferMode transferMode;
@@ -139,13 +139,13 @@ std::vector<Way> allWays() {
       for (TransferMode transferMode :
            {TransferMode{}, TransferMode{CopyBy::Kernel, {}},
             TransferMode{CopyBy::Engine, SignalBy::Kernel},
-            TransferMode{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 rows on 4 ranks
+            TransferMode{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 modes with 4 ranks
         launchModes.push_back(
             {{.schedule = *Configurations::parse(std::string(schedule) + protocol)}, transferMode});
   return launchModes;
 }
 
-/// Eager at two addresses in turn, and replayed.
+/// Runs eagerly at two alternating sets of addresses, and replays.
 Status runOneWay(RankTest &test, const Way &way, int runs) {
   const auto prepared = BRAID_TRY(test.prepareProgram(way.options, 4, way.transferMode, kSmall));
   Program &program = *prepared;
@@ -164,7 +164,7 @@ Status runOneWay(RankTest &test, const Way &way, int runs) {
   return Status::ok();
 }
 
-/// Eager runs and as many replays of every schedule, both protocols, in all transfer modes.
+/// Runs every schedule with both protocols in all transfer modes, eagerly and as often replayed.
 Status runsEveryWay(RankTest &test) {
   const std::vector<Way> launchModes = allWays();
   for (const Way &way : launchModes)
@@ -175,7 +175,7 @@ Status runsEveryWay(RankTest &test) {
   return Status::ok();
 }
 
-/// Eager runs and replays share flags, in any order.
+/// Eager runs and replays use the same flags and may alternate in any order.
 Status mixesRunsAndReplays(RankTest &test) {
   for (int i = 0; i < 4; ++i) {
     CompileOptions options;
@@ -185,7 +185,7 @@ Status mixesRunsAndReplays(RankTest &test) {
     Arguments arguments = BRAID_TRY(test.makeArguments(*program));
     RunArguments addresses = arguments.addresses();
     BRAID_TRY(program->prepared->capture(addresses.inputs, addresses.outputs));
-    std::mt19937 dice(static_cast<uint32_t>(test.rank())); // each rank chooses for itself
+    std::mt19937 dice(static_cast<uint32_t>(test.rank())); // each rank draws its own order
     for (uint32_t run = 0; run < 500; ++run)
       BRAID_TRY(test.runOnce(*program, arguments, run, dice() % 2 == 0));
   }
@@ -234,7 +234,7 @@ Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
   return Status::ok();
 }
 
-/// Nothing is allocated by a run, and issuing costs little.
+/// A run allocates nothing, and issuing it takes little time.
 Status runsWithoutAllocating(RankTest &test) {
   BRAID_TRY(runsWithoutAllocating(test, {}, {}));
   CompileOptions options;
@@ -242,10 +242,10 @@ Status runsWithoutAllocating(RankTest &test) {
   return runsWithoutAllocating(test, options, {CopyBy::Kernel, SignalBy::Default});
 }
 
-// -- Copies by kernels, of so many bytes, from every alignment to every other. --
+// -- Copies by kernels, with all sizes and alignments. --
 
-/// Both on this rank's GPU: a place of `room` bytes for each pair of alignments, which a copy
-/// leaves alone but for its own bytes.
+/// Source and destination on this rank's GPU. Each pair of alignments has `room` bytes, of which a
+/// copy may change only its destination.
 class CopyPlaces {
 public:
   static constexpr int64_t kAlignments = 16, kPairs = kAlignments * kAlignments;
@@ -293,12 +293,12 @@ public:
 
 private:
   static int64_t sourceOf(int64_t pair) { return pair % kAlignments; }
-  /// Behind a granule that is nobody's.
+  /// Leaves a granule before the destination that must not change.
   static int64_t targetOf(int64_t pair) { return kAlignments + pair / kAlignments; }
   size_t index(int64_t pair, int64_t at) const { return static_cast<size_t>(pair * room_ + at); }
 
-  /// The copies of all pairs of one target alignment, most of which are not for the bulk copy unit,
-  /// by so few blocks that each has several tiles.
+  /// Copies all pairs with one destination alignment. Most of them are not aligned for the bulk
+  /// copy unit, and there are so few blocks that each copies several tiles.
   void launch(int64_t first, int64_t bytes) {
     cuda::CopyAndSignal batch;
     batch.step = step_;
@@ -315,7 +315,7 @@ private:
   uint32_t *counters_ = nullptr, *step_ = nullptr;
 };
 
-/// Every byte arrives, and none beside is written.
+/// Every byte is copied, and no other byte is written.
 Status copiesAnyBytes(RankTest &test) {
   std::vector<int64_t> sizes;
   for (int64_t bytes = 0; bytes <= 100; ++bytes)
@@ -333,18 +333,18 @@ Status copiesAnyBytes(RankTest &test) {
   return Status::ok();
 }
 
-// -- Sums by the kernel that waits for what it adds. --
+// -- Sums by the kernel that waits for its operands. --
 
-/// A sum on this rank's GPU, by a kernel of its own, by one that waits, and by one that also copies
-/// parts, if it can. None begins at an aligned address, if `shift` is not 0.
+/// Computes a sum on this rank's GPU with a separate kernel, with a kernel that waits first, and,
+/// if possible, with one that also copies parts. If `shift` is not 0, no address is aligned.
 class SumPlaces {
 public:
-  static constexpr int64_t kMostBytes = 4 << 20; ///< bytes of parts, and of bias
-  static constexpr int64_t kBehind = 256;        ///< bytes after a result, which must not change
+  static constexpr int64_t kMostBytes = 4 << 20; ///< limit for the parts, and for the bias
+  static constexpr int64_t kBehind = 256;        ///< bytes after a result that must not change
 
   SumPlaces() {
     std::mt19937 dice(1);
-    std::vector<uint16_t> halves(kMostBytes / 2); // any type's: small, and none is no number
+    std::vector<uint16_t> halves(kMostBytes / 2); // small finite numbers in every type
     for (uint16_t &half : halves)
       half = static_cast<uint16_t>(0x3800 + dice() % 0x700 + (dice() % 2 << 15));
     for (char **memory : {&parts_, &copied_, &bias_, &alone_, &behind_, &given_, &taken_})
@@ -361,7 +361,7 @@ public:
   }
   SumPlaces(const SumPlaces &) = delete;
 
-  /// `sum` has no addresses yet.
+  /// `sum` has no addresses yet; they are set here.
   Status check(cuda::Sum sum, int64_t shift, bool hasBias, cuda::CopyAndSignalBlocks most) {
     bytes_ = static_cast<size_t>(shift + sum.elements * cuda::sizeOf(sum.result) + kBehind);
     sum.parts = parts_ + shift;
@@ -418,7 +418,7 @@ private:
     return wanted == got;
   }
 
-  /// The sum lies where it was given, and where that was copied from there.
+  /// True if the result is in the place of the second shot, and was copied from there.
   bool isGiven(const cuda::Sum &sum) const {
     const auto bytes = static_cast<size_t>(sum.elements * cuda::sizeOf(sum.result));
     std::vector<char> wanted(bytes), given(bytes), taken(bytes);
@@ -428,7 +428,7 @@ private:
     return given == wanted && taken == wanted;
   }
 
-  /// The kernel gives itself the signal that it waits for.
+  /// Returns a launch that sends the signal for which it waits.
   cuda::CopyAndSignal waiting(const cuda::Sum &sum) {
     cuda::CopyAndSignal batch;
     batch.step = words_ + kStep;
@@ -443,8 +443,8 @@ private:
     cuda::launchCopyAndSignal(nullptr, waiting(sum), most, true);
   }
 
-  /// Every second part is copied, and what lies between parts is there already. False if the
-  /// kernel cannot.
+  /// Adds while every second part is copied; the other parts are already in place. Returns false if
+  /// the kernel cannot do that for this sum.
   bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most, bool hasSecondShot) {
     const auto *from = static_cast<const char *>(sum.parts);
     char *to = copied_ + (from - parts_);
@@ -467,7 +467,7 @@ private:
     return batch.addsAlong;
   }
 
-  /// The kernel is its own peer.
+  /// Adds a second shot in which the kernel is its own peer.
   void addSecondShot(cuda::CopyAndSignal &batch) {
     const int64_t bytes = batch.sum.elements * cuda::sizeOf(batch.sum.result);
     batch.readySignals[batch.readySignalCount++] = {words_ + kMayGive, 3};
@@ -478,15 +478,14 @@ private:
     batch.second.copies[batch.second.copyCount++] = {taken_, given_, bytes};
   }
 
-  size_t bytes_ = 0; ///< bytes of the present result, with those before and after it
+  size_t bytes_ = 0; ///< size of the current result and the guard bytes around it
   int64_t alongCount_ = 0;
   char *parts_ = nullptr, *copied_ = nullptr, *bias_ = nullptr, *alone_ = nullptr,
        *behind_ = nullptr, *given_ = nullptr, *taken_ = nullptr;
   uint32_t *words_ = nullptr;
 };
 
-/// The same bits as a kernel of its own gives, of any type, at any address, by any number of
-/// workers.
+/// All kernels give the same bits for any type, address and number of workers.
 Status addsBehindAwaits(RankTest &test) {
   using cuda::Element;
   SumPlaces places;
@@ -496,7 +495,7 @@ Status addsBehindAwaits(RankTest &test) {
       for (Element result : {element, partial})
         for (int64_t count : {1, 2, 3, 8, 9})
           for (int64_t elements : {1, 7, 64, 1003, 4096, 40000})
-            for (int64_t shift : {0, 8}) // bytes
+            for (int64_t shift : {0, 8}) // in bytes
               for (bool hasBias : {false, true})
                 for (cuda::CopyAndSignalBlocks most :
                      {cuda::CopyAndSignalBlocks{1, 1}, {1, 5}, {32, 64}}) {
@@ -522,14 +521,13 @@ struct Case {
   Status (*run)(RankTest &);
 };
 constexpr Case kCases[] = {
-    {"runs without allocating", runsWithoutAllocating}, // first: it measures, in a new process
-    {"copies any bytes", copiesAnyBytes},
-    {"adds behind awaits", addsBehindAwaits},
-    {"runs every way", runsEveryWay},
+    // This is the first case because it measures in a fresh process.
+    {"runs without allocating", runsWithoutAllocating}, {"copies any bytes", copiesAnyBytes},
+    {"adds behind awaits", addsBehindAwaits},           {"runs every way", runsEveryWay},
     {"mixes runs and replays", mixesRunsAndReplays},
 };
 
-/// Preparing while the caller's stream is captured: refused, and says what to call when.
+/// Preparing during a capture of the caller's stream is rejected; the message says when to do it.
 Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
   const int gpu = static_cast<int>(place.localRank) % countGpus();
   cudaSetDevice(gpu);
@@ -545,14 +543,14 @@ Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
   return program ? wrong("prepared while the stream was being captured") : program.status();
 }
 
-/// The cases one after the other, until one fails.
+/// Runs all cases until one fails.
 Status runCases(RankTest &test) {
   for (const Case &each : kCases) {
     const auto begin = std::chrono::steady_clock::now();
     BRAID_TRY(each.run(test).annotated(each.name));
     if (test.rank() == 0)
       std::printf("  %s: %.1f s\n", each.name, secondsSince(begin));
-    std::fflush(stdout); // a rank may be killed
+    std::fflush(stdout); // in case a rank is killed
   }
   return test.control().commit();
 }

@@ -1,18 +1,18 @@
 //===- tests/gpu/gpu_runs.cpp - many runs by the same ranks -----------------------------------===//
 //
 //   gpu_runs RUNS.json --ranks N [--backend NAME]
-//   gpu_runs RUNS.json --as-rank [--backend NAME]     one rank, of what started it
+//  gpu_runs RUNS.json --as-rank [--backend NAME]     one rank of a job that a launcher started
 //
-// Runs as by `braid run --verify`, one after another in one job: to start ranks takes GPUs far
-// longer than such a run. All have the ranks' mesh in common, and what a command checks before its
-// ranks meet is not checked. RUNS.json is a list of what `braid run` has flags for:
+// Executes runs like `braid run --verify` one after another in one job, since starting ranks on
+// GPUs takes far longer than such a run. The runs share the ranks' mesh. Checks that the command
+// does before the ranks meet are omitted. RUNS.json is a list with values for flags of `braid run`:
 //
 //   [{"name": "ring", "file": "examples/ag_matmul.braid", "schedule": "ring;launch=graph",
 //     "set": {"M": 82}, "iterations": 300}]
 //
 //
-// Prints `passed SECONDS NAME` for each, as soon as all ranks have committed it. The first that
-// fails ends the job, with the reason.
+// Prints `passed SECONDS NAME` for each run as soon as all ranks have committed it. The first run
+// that fails ends the job with the reason.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -46,7 +46,7 @@ struct Flags {
   bool isRank = false;
 };
 
-/// A run, and what it refers to until the job is gone.
+/// A run and the objects that it refers to. Lives until the job ends.
 struct Run {
   std::unique_ptr<Source> source;
   Compiled compiled;
@@ -62,10 +62,10 @@ public:
     const auto begin = std::chrono::steady_clock::now();
     const std::string name = wanted["name"].text();
     if (Status status = runOne(wanted).annotated(name); !status.isOk())
-      return job_->fail(status); // before this rank leaves the others
+      return job_->fail(status); // reports before this rank leaves the job
     if (isRank0())
       std::printf("passed %.2f %s\n", secondsSince(begin), name.c_str());
-    std::fflush(stdout); // a rank may be killed
+    std::fflush(stdout); // in case a rank is killed
     return Status::ok();
   }
 
@@ -132,8 +132,8 @@ int rankMain(const Flags &flags) {
   return static_cast<int>(status.code());
 }
 
-/// launch() takes a job for successful once it has committed something; rank 0 prints the cases
-/// that passed. A case that does not end fails by the time limit of the mesh.
+/// Rank 0 prints the runs that passed, because launch() treats a job as successful once it has
+/// committed something. A run that hangs fails by the mesh's timeout.
 int launchRanks(const Flags &flags, const std::string &program) {
   LaunchOptions options;
   options.ranks = flags.ranks;

@@ -1,13 +1,13 @@
-//===- tests/gpu/gpu_session_test.cpp - sessions on a caller's streams of a GPU ---------------===//
+//===- tests/gpu/gpu_session_test.cpp - sessions on a caller's CUDA streams -------------------===//
 //
 //   [BRAID_TEST_BACKEND=nccl] gpu_session_test [--ranks N] [--runs R]
 //
-// Four sessions take turns on ten streams of the caller's: eager, replayed, and in graphs of the
-// caller's, between kernels of its own that fill and read the tensors; R runs in all (1,000). Every
-// element of every run is compared. The ranks choose the last one's schedule by measuring. What a
-// session refuses harms nobody; launches that overlap end the job; replays and pauses of any length
-// do not; sessions that have ended leave no memory behind; two jobs run beside each other; whatever
-// is issued to a job that has failed returns the cause.
+// Four sessions alternate on ten streams of the caller: eagerly, replayed, and in the caller's
+// graphs, between kernels of the test that fill and read the tensors. R runs in all (default
+// 1,000), every element compared. The ranks choose the last session's schedule by measuring.
+// Further cases: rejected calls have no effect on later ones; overlapping launches end the job;
+// replays and pauses of any length do not; ended sessions leave no memory; two jobs run at the same
+// time; calls after a failure return its cause.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 namespace braid::test {
 namespace {
 
-constexpr int64_t kRows = 96, kDepth = 64, kColumns = 40; // rows of one rank
+constexpr int64_t kRows = 96, kDepth = 64, kColumns = 40; // rows of each rank
 constexpr size_t kStreams = 10, kSessions = 4;
 constexpr int kTimeoutMs = 5000, kShortTimeoutMs = 1500;
 
@@ -36,9 +36,9 @@ std::string backendName() {
   return name ? name : "cuda";
 }
 
-/// The last one is chosen by measuring. BRAID_TEST_BACKEND=mixed has collectives beside copies.
+/// The last one is chosen by measuring. BRAID_TEST_BACKEND=mixed combines collectives with copies.
 std::array<std::string, kSessions> schedules() {
-  if (backendName() == "nccl") // which has no protocols, and names the schedule
+  if (backendName() == "nccl") // has no protocols and needs a named schedule
     return {"pairwise", "bulk", "pairwise;placement=shared", "sequential"};
   if (backendName() == "mixed")
     return {"pairwise", "collective;transport=messages", "pairwise;placement=shared", ""};
@@ -59,12 +59,12 @@ std::string fusion(int64_t ranks, int64_t rows = kRows, int64_t depth = kDepth,
 
 enum class How { Eager, Replayed, InCallersGraph };
 
-/// One stream of the caller's, with tensors on both sides.
+/// A stream of the caller, and tensors on the host and on the GPU.
 struct Lane {
   How how = How::Eager;
   cudaStream_t stream = nullptr;
   cudaGraphExec_t graph = nullptr;
-  float *hostA = nullptr, *hostC = nullptr; ///< pinned
+  float *hostA = nullptr, *hostC = nullptr; ///< pinned memory
   void *raw = nullptr, *a = nullptr, *ones = nullptr, *b = nullptr, *c = nullptr;
   Tensor inputs[2], output;
 };
@@ -100,7 +100,7 @@ public:
     cudaDeviceSynchronize();
   }
 
-  /// A graph of one run, launched once.
+  /// Returns a graph that contains one run, after launching it once.
   Result<cudaGraphExec_t> recordOne(Session &session) {
     Lane &lane = lanes_[0];
     cudaGraph_t graph = nullptr;
@@ -136,10 +136,10 @@ public:
                : Status(StatusCode::Internal, "a captured stream was taken: " + refused.message());
   }
 
-  /// More sets of addresses than are remembered, each twice in a row, and all on their way at once:
-  /// what is recorded for one goes while it may still run, and leaves no memory behind.
+  /// Uses more sets of addresses than the session remembers, each twice in a row, all in flight at
+  /// once. The recording for a set is evicted while it may still run. Its memory must be freed.
   Status useManyAddresses(Session &session) {
-    constexpr size_t kSets = 320, kSlack = size_t(64) << 20; // other ranks may share the GPU
+    constexpr size_t kSets = 320, kSlack = size_t(64) << 20; // other ranks may use the same GPU
     constexpr int kRounds = 8;
     Lane &lane = lanes_[0];
     char *outputs = nullptr;
@@ -166,8 +166,8 @@ public:
                                    : job_.commit();
   }
 
-  /// Records the graphs of lanes, one of them while another one's capture is open and a third lane
-  /// runs eagerly. One holds runs of two sessions, which write the same.
+  /// Records the graphs of the lanes. One is recorded while another capture is open and a third
+  /// lane runs eagerly; another contains runs of two sessions, which write the same result.
   Status record(llvm::ArrayRef<std::unique_ptr<Session>> sessions) {
     for (size_t i = 0; i < kStreams; ++i) {
       Session &session = *sessions[i % kSessions];
@@ -190,8 +190,7 @@ public:
     Status status = before ? issueWork(*before, lane) : Status::ok();
     if (status.isOk())
       status = issueWork(session, lane);
-    if (status.isOk() &&
-        beside) { // what is captured elsewhere, or not at all, is none of its graph
+    if (status.isOk() && beside) { // other captures and eager work must not enter this graph
       Lane &other = lanes_[3];
       cudaStreamBeginCapture(other.stream, cudaStreamCaptureModeRelaxed);
       status = issueWork(*beside, other);
@@ -211,7 +210,7 @@ public:
     return cudaStatus(made, "cudaGraphInstantiate");
   }
 
-  /// All lanes once, each with the session whose turn it is.
+  /// Launches a run on each lane, with its session, and checks all results.
   Status runAll(llvm::ArrayRef<std::unique_ptr<Session>> sessions, int first) {
     for (size_t i = 0; i < kStreams; ++i)
       BRAID_TRY(launch(*sessions[i % kSessions], lanes_[i], first + static_cast<int>(i)));
@@ -223,7 +222,7 @@ public:
     return Status::ok();
   }
 
-  /// Two graphs with runs of one session, launched on two streams.
+  /// Launches two graphs with runs of one session on two streams.
   Status overlap(Session &session) {
     for (size_t i : {0u, 1u})
       BRAID_TRY(recordGraph(session, lanes_[i]));
@@ -237,7 +236,7 @@ public:
     return Status::ok();
   }
 
-  /// Rank 0 launches what waits for the others, who do not. It waits by CUDA's own means.
+  /// Rank 0 launches a run that the other ranks never launch, and waits for it with CUDA calls.
   Status launchAlone(Session &session) {
     Lane &lane = lanes_[1];
     BRAID_TRY(recordGraph(session, lane));
@@ -247,9 +246,9 @@ public:
     return job_.commit();
   }
 
-  /// Replays of one session, and graphs of the caller's with runs of another one, for longer than
-  /// the job's timeout, and then nothing for as long: the caller asks CUDA alone what is over, and
-  /// none of it is a stall. An eager run is followed by such a graph, too.
+  /// Replays one session, and launches graphs with runs of another, for longer than the job's
+  /// timeout, then issues nothing for as long. The caller waits with CUDA calls only. None of this
+  /// may count as a stall. An eager run, followed by such a graph, is included.
   Status goOnAndPause(Session &session, Session &other) {
     const int many = sharesGpus() ? 1000 : 20000;
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1], &eager = lanes_[0];
@@ -266,9 +265,9 @@ public:
     return job_.commit();
   }
 
-  /// All ranks replay two sessions, and then rank 0 alone does, and waits by CUDA's own means. The
-  /// others come when the stall has been noticed. The second session signals first, which must not
-  /// hide that the first one stands still.
+  /// All ranks replay two sessions. Then only rank 0 replays and waits with CUDA calls; the other
+  /// ranks follow after the stall has been noticed. The second session begins with a signal, which
+  /// must not hide that the first one waits.
   Status replayTwoAlone(Session &session, Session &behind) {
     Lane &lane = lanes_[kStreams - 1];
     for (Session *each : {&session, &behind}) {
@@ -283,8 +282,7 @@ public:
     return job_.commit();
   }
 
-  /// Rank 0 replays what the others launch in graphs of their own, and all pause for longer than
-  /// the timeout, which is no stall.
+  /// Rank 0 replays what the others launch in graphs. A pause beyond the timeout is no stall.
   Status launchDifferently(Session &session) {
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
     BRAID_TRY(session.capture(replayed.inputs, {&replayed.output, 1}));
@@ -296,13 +294,13 @@ public:
     return job_.commit();
   }
 
-  /// One rank ends the job. From then on whatever is issued returns the cause, in a capture of the
-  /// caller's, too, which can still be ended.
+  /// One rank aborts the job. From then on every call returns the cause, even during a capture by
+  /// the caller, which can still be ended.
   Status issueAfterFailure(Session &session) {
     Lane &lane = lanes_[0], &replayed = lanes_[kStreams - 1];
     BRAID_TRY(session.capture(replayed.inputs, {&replayed.output, 1}));
     void *const addresses[] = {lane.a, lane.b, lane.c};
-    for (int run = 0; run < 3; ++run) // the second one is recorded
+    for (int run = 0; run < 3; ++run) // the second run is recorded
       BRAID_TRY(session.runAt(addresses, lane.stream));
     BRAID_TRY(job_.synchronize());
     if (job_.firstRank() == 0)
@@ -326,7 +324,7 @@ public:
   }
 
 private:
-  /// The job has its cause already, so that only the end of this process can tell.
+  /// The job has already failed, so another failure can only be reported by exiting.
   [[noreturn]] static void endOtherwise(const std::string &what) {
     std::fprintf(stderr, "FAILED: %s\n", what.c_str());
     std::_Exit(1);
@@ -341,7 +339,7 @@ private:
   size_t cElements() const { return static_cast<size_t>(job_.ranks() * kRows * kColumns); }
   size_t cBytes() const { return cElements() * sizeof(float); }
 
-  /// A run, or its recording, between what the caller itself has to do on the stream.
+  /// Issues a run between the kernels that the caller needs before and after it.
   Status issueWork(Session &session, Lane &lane) {
     cudaMemcpyAsync(lane.raw, lane.hostA, aBytes(), cudaMemcpyDefault, lane.stream);
     cuda::Pointwise sum{
@@ -356,12 +354,12 @@ private:
     return status;
   }
 
-  /// The value that the kernel writes into a rank's A in that run.
+  /// The value that the kernel writes into a rank's A for that run.
   static float valueOf(int64_t rank, int run) {
     return static_cast<float>((rank * 3 + run) % 97 + 1);
   }
 
-  /// The caller orders what it launches itself, beside the other runs.
+  /// Launches a run. The caller's event orders it relative to the other lanes.
   Status launch(Session &session, Lane &lane, int run) {
     std::fill_n(lane.hostA, kRows * kDepth, valueOf(job_.firstRank(), run) - 1);
     cudaStreamWaitEvent(lane.stream, order_, 0);
@@ -415,20 +413,20 @@ Status takeTurns(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-/// Schedule 2 has a stream whose first step is to wait.
+/// Prepares schedule 2, which has a stream that begins with a wait.
 Result<std::unique_ptr<Session>> onlySession(const std::shared_ptr<Job> &job) {
   Result<CompiledProgram> program = compiled(*job, schedules()[2]);
   return program ? Session::prepare(job, *program) : program.status();
 }
 
-/// One session, and what a caller does with it.
+/// Calls `kAct` with one session.
 template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_ptr<Job> &job, int) {
   std::unique_ptr<Session> session = BRAID_TRY(onlySession(job));
   Caller caller(*job, session->program());
   return (caller.*kAct)(*session);
 }
 
-/// Two, of which the other one signals first on every stream.
+/// Calls `kAct` with two sessions, the second of which begins with a signal on every stream.
 template <Status (Caller::*kAct)(Session &, Session &)>
 Status actWithTwo(const std::shared_ptr<Job> &job, int) {
   std::unique_ptr<Session> session = BRAID_TRY(onlySession(job));
@@ -442,7 +440,7 @@ Status expect(bool isTrue, const std::string &what) {
   return isTrue ? Status::ok() : Status(StatusCode::Internal, "expected " + what);
 }
 
-/// One session, a graph of the caller's that holds a run of it, and what becomes of them.
+/// Calls `kAct` with one session and a caller's graph that contains a run of it.
 template <Status (*kAct)(const std::shared_ptr<Job> &, std::unique_ptr<Session>, cudaGraphExec_t)>
 Status actWithGraph(const std::shared_ptr<Job> &job, int) {
   std::unique_ptr<Session> session = BRAID_TRY(onlySession(job));
@@ -451,7 +449,7 @@ Status actWithGraph(const std::shared_ptr<Job> &job, int) {
   return kAct(job, std::move(session), graph);
 }
 
-/// A graph that holds a run keeps the job open; whoever destroys it can close.
+/// A graph that contains a run keeps the job open. Once it is destroyed, the job can be closed.
 Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
                         cudaGraphExec_t graph) {
   session.reset();
@@ -469,7 +467,7 @@ Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session
   return closed.isOk() ? expect(!job->synchronize().isOk(), "a closed job to be closed") : closed;
 }
 
-/// All ranks know alike whether a session is in a graph, as long as one of them has such a graph.
+/// All ranks agree that a session is in a graph as long as any rank has such a graph.
 Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
                   cudaGraphExec_t graph) {
   const bool keepsIt = job->firstRank() == 0;
@@ -477,7 +475,8 @@ Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> sess
   for (const bool isKept : {true, false}) {
     if (keepsIt != isKept)
       cudaGraphExecDestroy(graph);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100)); // CUDA tells later
+    // CUDA reports the destruction later
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::unique_ptr<Session> other = BRAID_TRY(onlySession(job));
     if (session->usage().isInGraph != isKept || other->usage().isInGraph)
       return {StatusCode::Internal, isKept ? "a graph to be known" : "no graph to be left"};
@@ -485,26 +484,26 @@ Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> sess
   return job->commit();
 }
 
-/// Bytes of the GPU, and descriptors that this process has.
+/// Free memory of the GPU and open descriptors of this process.
 std::pair<size_t, int64_t> freeThings() {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return {free, std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})};
 }
 
-/// Sessions of several schedules come and go, and leave neither memory nor descriptors behind.
+/// Ended sessions with several schedules leave neither memory nor descriptors.
 Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   std::vector<CompiledProgram> programs;
   for (size_t i = 0; i + 1 < kSessions; ++i)
     programs.push_back(BRAID_TRY(compiled(*job, schedules()[i])));
   std::pair<size_t, int64_t> before;
-  constexpr int kMost = 1000; // of some milliseconds each
+  constexpr int kMost = 1000; // a session takes some milliseconds
   for (int i = 0; i < std::min(runs, kMost); ++i) {
     const auto session =
         BRAID_TRY(Session::prepare(job, programs[static_cast<size_t>(i) % programs.size()]));
     if (i == 20)
       before = freeThings();
-    constexpr size_t kSlack = size_t(64) << 20; // other ranks may share the GPU
+    constexpr size_t kSlack = size_t(64) << 20; // other ranks may use the same GPU
     const auto [free, files] = freeThings();
     if (i > 20 && (free + kSlack < before.first || files != before.second))
       return {StatusCode::Internal, "session " + std::to_string(i) + " left memory or descriptors"};
@@ -512,7 +511,7 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-/// One of two jobs of a process: runs of a program whose kernels would wait on half of the GPU.
+/// One of two jobs in a process. Its program's waiting kernels would occupy half of the GPU.
 class BesideAnother {
 public:
   explicit BesideAnother(std::shared_ptr<Job> job) : job_(std::move(job)) {}
@@ -563,7 +562,7 @@ private:
   void *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
 };
 
-/// Nothing orders the runs of the two, and ranks issue them in opposite orders.
+/// The runs of the two jobs are unordered, and ranks issue them in opposite orders.
 Status runBesideEachOther(const std::shared_ptr<Job> &job, const std::shared_ptr<Job> &other,
                           int runs) {
   BesideAnother both[] = {BesideAnother(job), BesideAnother(other)};
@@ -579,12 +578,12 @@ Status runBesideEachOther(const std::shared_ptr<Job> &job, const std::shared_ptr
   return job->commit();
 }
 
-/// Makes a rank's GPU the process's, in which the tensors are.
+/// Selects the rank's GPU, where the test allocates its tensors.
 void chooseGpu(const Place &place) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
 }
 
-/// The second job has the launched one's name with something behind it.
+/// The second job's name is the launched job's name plus a suffix.
 int twoJobs(const Place &place, int runs) {
   chooseGpu(place);
   constexpr std::chrono::milliseconds kLimit(kTimeoutMs);

@@ -6,11 +6,11 @@
 
 A case gets the numbers of all GPUs and returns "passed", "failed" or "skipped", and a detail. A
 case that needs more GPUs than there are is skipped, or its ranks share GPUs: then some numbers
-appear more than once. Ranks that use NCCL never share one: NCCL refuses a GPU that two ranks have.
-Cases of a batch run as one job, if they can (gpu_batch.py).
+appear more than once. Ranks that use NCCL never share a GPU, because NCCL rejects that. Cases of a
+batch run as one job if possible (gpu_batch.py).
 
-Each result is printed, and saved to the file, as soon as it is known. SIGTERM, SIGINT and SIGHUP
-kill the running command, whose case is shown as "cut off", and end the suite.
+Each result is printed and saved to the file immediately. SIGTERM, SIGINT and SIGHUP kill the
+running command, report its case as "cut off", and end the suite.
 """
 import collections
 import functools
@@ -24,12 +24,12 @@ from gpu_batch import run_together
 from gpu_commands import Stopped, is_stopped, run, stop_all
 
 SKIPPED = 77
-MOST_OF_BATCH = 32  # cases
+MOST_OF_BATCH = 32  # maximum number of cases
 
 
 @functools.lru_cache(maxsize=None)
 def gpus():
-    """Numbers of the GPUs that can be used."""
+    """Returns the numbers of the usable GPUs."""
     if not shutil.which("nvidia-smi"):
         return []
     _, shown, _ = run(["nvidia-smi", "-L"], 60)
@@ -39,7 +39,7 @@ def gpus():
 
 
 def machine():
-    """Name and driver of each GPU: "NVIDIA H200, 580.1"."""
+    """Returns name and driver of each GPU: "NVIDIA H200, 580.1"."""
     if not gpus():
         return []
     _, shown, _ = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
@@ -48,8 +48,8 @@ def machine():
 
 
 def only_on(devices, **variables):
-    """The environment of a process that sees these GPUs only. A GPU that is named more than once
-    is shared by several ranks."""
+    """Returns the environment of a process that sees only these GPUs. If a GPU is listed more than
+    once, several ranks share it."""
     once = list(dict.fromkeys(devices))
     if len(once) < len(devices):
         variables["BRAID_SHARE_GPUS"] = "on"
@@ -59,8 +59,8 @@ def only_on(devices, **variables):
 
 
 def end_on_signals(signals):
-    """From now on, a signal that asks this process to end kills the running command. Its name is
-    appended to `signals`."""
+    """From now on, a signal that asks this process to end kills the running command. The signal's
+    name is appended to `signals`."""
     def stop(number, _):
         signals.append(signal.Signals(number).name)
         stop_all()
@@ -68,20 +68,20 @@ def end_on_signals(signals):
         signal.signal(each, stop)
 
 
-# `batch` and `run`: see gpu_batch.py.
+# See gpu_batch.py for `batch` and `run`.
 Case = collections.namedtuple("Case", "name ranks check may_share uses_nccl batch run")
 
 
 class Suite:
     def __init__(self, braid, only, path=None, about=None, shares_gpus=False):
-        """`about`: further entries of the file."""
+        """`about` contains further entries of the file."""
         self.braid, self.only, self.path, self.about = braid, only, path, about or {}
         self.shares_gpus = shares_gpus and bool(gpus())
         self.cases, self.results = [], []
 
     def go_on(self):
-        """Takes over what passed according to the file; run() leaves these cases out. ValueError
-        or KeyError if the file is about another commit or machine."""
+        """Reads which cases have passed from the file; run() omits these. Raises ValueError or
+        KeyError if the file is about another commit or machine."""
         if not os.path.exists(self.path):
             return
         with open(self.path, encoding="utf-8") as file:
@@ -92,18 +92,18 @@ class Suite:
         self.results = [each for each in known["cases"] if each["outcome"] == "passed"]
 
     def add(self, name, ranks, check, may_share=False, uses_nccl=False, batch=None, run=None):
-        """`check(devices)` returns the outcome and a detail."""
+        """Adds a case. `check(devices)` returns the outcome and a detail."""
         if any(case.name == name for case in self.cases):
             raise ValueError(f"two cases are '{name}'")
         if self.only in name:
             self.cases.append(Case(name, ranks, check, may_share, uses_nccl, batch, run))
 
     def has_too_few(self, ranks):
-        """True if ranks share GPUs."""
+        """Returns whether this many ranks have to share GPUs."""
         return self.shares_gpus and ranks > len(gpus())
 
     def add_command(self, name, arguments, ranks=1, seconds=120, expect=0, **options):
-        """Adds a command that has to end with exit code `expect` within `seconds`."""
+        """Adds a command that must end with exit code `expect` within `seconds`."""
         def check(devices):
             code, out, err = run(arguments, seconds, only_on(devices))
             output = out + err
@@ -115,7 +115,7 @@ class Suite:
         self.add(name, ranks, check, may_share=True, **options)
 
     def run(self):
-        """Runs all cases, or those before a signal."""
+        """Runs all cases until a signal arrives."""
         left = set(self.not_run())
         self.save()
         for cases in self.tasks([case for case in self.cases if case.name in left]):
@@ -126,7 +126,7 @@ class Suite:
 
     @staticmethod
     def tasks(cases):
-        """Lists of cases: one case, or several of a batch."""
+        """Returns lists of cases that run together: a single case, or several of a batch."""
         found = {}
         for case in cases:
             key = (case.batch, case.ranks, case.uses_nccl) if case.run else case.name
@@ -135,13 +135,13 @@ class Suite:
                 for at in range(0, len(task), MOST_OF_BATCH)]
 
     def devices_for(self, case):
-        """All GPUs, or one for each rank if ranks share GPUs."""
+        """Returns all GPUs, or one GPU per rank if ranks share them."""
         if case.may_share and self.has_too_few(case.ranks):
             return [gpus()[i % len(gpus())] for i in range(case.ranks)]
         return gpus()
 
     def why_not(self, case):
-        """Why the case cannot run here, or nothing."""
+        """Returns why the case cannot run here, or nothing."""
         if case.ranks <= len(gpus()):
             return ""
         if not case.may_share or not self.shares_gpus:
@@ -149,8 +149,8 @@ class Suite:
         return "ranks would share GPUs, and NCCL needs one for each" if case.uses_nccl else ""
 
     def run_batch(self, cases):
-        """Runs a batch as one job and returns the names of the cases that are known then. The case
-        that ended the job has failed; the later ones are unknown."""
+        """Runs a batch as one job and returns the names of the cases with a result. The case that
+        ended the job has failed; later cases have no result."""
         devices = self.devices_for(cases[0])
         if self.why_not(cases[0]) or is_stopped():
             return set()
@@ -177,7 +177,7 @@ class Suite:
             outcome, detail = "cut off", str(stopped)[-3000:]
         except TimeoutError as error:
             outcome, detail = "failed", str(error)
-        except Exception as error:  # so that the other cases run
+        except Exception as error:  # lets the other cases run
             outcome, detail = "failed", f"{type(error).__name__}: {error}"
         self.record(case.name, outcome, time.monotonic() - begin, detail)
 
@@ -189,7 +189,7 @@ class Suite:
         print(text.rstrip(), flush=True)
 
     def save(self):
-        """Replaces the file as a whole."""
+        """Replaces the file atomically."""
         if not self.path:
             return
         with open(self.path + ".part", "w", encoding="utf-8") as file:
@@ -201,7 +201,7 @@ class Suite:
         return sum(result["outcome"] == outcome for result in self.results)
 
     def not_run(self):
-        """Names of the cases that have not come to an end."""
+        """Returns the names of the cases without a final result."""
         ended = {result["name"] for result in self.results if result["outcome"] != "cut off"}
         return [case.name for case in self.cases if case.name not in ended]
 

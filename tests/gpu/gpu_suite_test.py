@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""gpu_suite_test.py: run_gpu_tests.py on machines that only claim to have GPUs, with a command that
-notes its ranks and GPUs. No result may be lost, and nothing may be left.
+"""gpu_suite_test.py: run_gpu_tests.py on simulated machines with GPUs, where `braid` is a script
+that notes its ranks and GPUs. No result may be lost, and no process may be left.
 """
 import contextlib
 import glob
@@ -45,8 +45,7 @@ with open({notes!r}, "a") as file:
 if ranks == 3:
     sys.exit("a reason\\n" * 50)
 """
-# The same, but for 4 ranks it writes something and never ends, nor does its child, which could go
-# on writing.
+# As above, but with 4 ranks it prints something and hangs, as does its child.
 HANGS = NOTES + """
 if ranks == 4:
     print("so far", flush=True)
@@ -55,7 +54,7 @@ if ranks == 4:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)
 """
-# gpu_runs: all runs pass, but of 4 ranks the third one is the end of it.
+# A gpu_runs whose runs all pass, except that with 4 ranks the third one ends the job.
 BATCH = """#!{python}
 import json, os, sys
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
@@ -98,7 +97,7 @@ def check(condition, message):
 
 
 class Machine:
-    """Some GPUs, and a command `braid`. After `with`, nothing of it is left."""
+    """A machine with some GPUs and a command `braid`. After `with`, nothing of it is left."""
 
     def __init__(self, gpus, braid):
         self.folder = tempfile.TemporaryDirectory()
@@ -133,7 +132,7 @@ class Machine:
         return []
 
     def hanging(self):
-        """The process that never ends, if there is one by now."""
+        """Returns the process that hangs, or None if it has not started."""
         return next((line.split()[1] for line in self.noted() if line.startswith("hangs")), None)
 
     def start(self, *flags):
@@ -162,7 +161,7 @@ class Outcome:
         return [line for line in self.lines if re.match(rf"{word} +[0-9.]+ s  exact ", line)]
 
     def expect(self, passed, failed, skipped):
-        """Failures are in the lines, in the sum at the end, and in the file."""
+        """Failures must be in the output lines, in the last line's count, and in the file."""
         words = ("passed", "failed", "skipped")
         counts = [len(self.cases(word)) for word in words]
         check(counts == [passed, failed, skipped], f"expected other outcomes: {self.lines}")
@@ -176,7 +175,7 @@ class Outcome:
 
 
 class Run:
-    """One run of the command, as it noted it."""
+    """One run of the command, parsed from its note."""
 
     def __init__(self, line):
         ranks, self.devices = line.split()
@@ -187,7 +186,7 @@ class Run:
 
 
 def exact_cases(gpus, *flags):
-    """The outcome and runs of the cases named "exact", some of which have 2, 3 and 4 ranks."""
+    """Returns outcome and runs of the cases named "exact", some with 2, 3 and 4 ranks."""
     with Machine(gpus, NOTES) as machine:
         outcome = machine.run("--only", "exact", "--commit", "1a2b3c4", *flags)
         check(outcome.json["machine"] == gpus * ["a GPU, 1.2"] and outcome.json["date"]
@@ -213,7 +212,7 @@ def test_too_few_gpus():
 
 
 def test_shared_gpus():
-    """Ranks share GPUs only if there are too few."""
+    """Ranks share GPUs only if there are too few GPUs."""
     for gpus in (1, 3):
         outcome, runs = exact_cases(gpus, "--share-gpus")
         two, three, four = counts_of(runs)
@@ -260,7 +259,7 @@ def wait_until(condition, what, seconds=60):
 
 
 def of_session(session):
-    """Processes of it that have not ended."""
+    """Lists the processes of a session that have not ended."""
     found = []
     for path in glob.glob("/proc/[0-9]*/stat"):
         with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -294,7 +293,7 @@ def test_killed():
 
 
 def test_resumed():
-    """A case that has passed is not run again, and counts; all others run."""
+    """If --resume is given, a case that has passed is counted and not run again; all others run."""
     with Machine(4, NOTES) as machine:
         first = machine.run("--only", "exact 4", "--commit", "1a2b3c4")
         passed, before = len(first.cases("passed")), len(machine.noted())
@@ -318,8 +317,8 @@ def test_resumed():
 
 
 def test_batches():
-    """Runs are one job; what ended it has failed, and what was to come behind it is run by itself.
-    With --resume, that one is run again."""
+    """The runs of a batch are one job. The run that ended it has failed, and later runs execute on
+    their own. With --resume, the failed one is run again."""
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"),
                       BATCH.format(python=sys.executable, notes=machine.notes))
@@ -351,7 +350,7 @@ def test_batches():
 
 
 def test_killed_amid_batch():
-    """Passed cases count, and none failed."""
+    """Cases that passed before the signal count, and none has failed."""
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"),
                       HANGING_BATCH.format(python=sys.executable, notes=machine.notes))
@@ -366,7 +365,7 @@ def test_killed_amid_batch():
 
 
 def test_killed_unnoticed():
-    """Known results are in the file, and the command ends."""
+    """The file contains the known results, and the command ends."""
     sys.path.insert(0, FOLDER)
     from gpu_commands import bound_to_us
     with Machine(4, HANGS) as machine:
@@ -382,7 +381,7 @@ def test_killed_unnoticed():
 
 
 def test_faults():
-    """A case for each seed. The launcher names the wrong rank if it gets --graph."""
+    """There is a case for each seed. The launcher names the wrong rank if it gets --graph."""
     with Machine(4, LAUNCHER) as machine:
         outcome = machine.run("--only", "fault", "--fault-seeds", "0-5,7")
     cases = {case["name"]: case for case in outcome.json["cases"]}
@@ -411,7 +410,7 @@ def test_fault_seeds():
 
 
 def test_output_that_stays_open():
-    """A command that is not to wait for its grandchildren, which could still write."""
+    """run() must not wait for grandchildren that keep the output open."""
     sys.path.insert(0, FOLDER)
     from gpu_commands import run
     begin = time.monotonic()

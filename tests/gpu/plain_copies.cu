@@ -1,18 +1,18 @@
-//===- tests/gpu/plain_copies.cu - copies between two GPUs, as one would write them by hand ---===//
+//===- tests/gpu/plain_copies.cu - hand-written copies between two GPUs -----------------------===//
 //
 //   plain_copies [--share]
 //
-// The baseline for `braid p2p`: two processes, each with a GPU, and memory of the other one by CUDA
-// IPC. It contains no code of Braid. It prints a line for each figure, the median of 3:
+// The baseline for `braid p2p`: two processes, each with a GPU, that map each other's memory
+// through CUDA IPC. Contains no code of Braid. Prints a line for each figure, the median of 3:
 //
-//   put-engine bandwidth 1073741824 380.1     GB/s: a loop of cudaMemcpyAsync between two events,
-//   get-engine bandwidth 1073741824 380.1     as nvbandwidth has it
-//   put-engine latency 4 9.3                  us, half of there and back: a copy, a kernel that
-//                                             sets a flag in the host's memory, one that awaits it
-//   put-kernel latency 4 3.9                  a kernel copies, sets a flag in the other GPU's
-//                                             memory, and awaits its own; both of these in a graph
+//  put-engine bandwidth 1073741824 380.1     GB/s: a loop of cudaMemcpyAsync between two events,
+//  get-engine bandwidth 1073741824 380.1     like nvbandwidth
+//  put-engine latency 4 9.3                  us, half a round trip: a copy, a kernel that sets a
+//                                            flag in host memory, and one that awaits a flag
+//  put-kernel latency 4 3.9                  us: a kernel copies, sets a flag in the other GPU's
+//                                            memory, and awaits its own flag, in a graph
 //
-// If --share is given, both processes have GPU 0. Exits with 77 if there are too few GPUs, and with
+// If --share is given, both processes use GPU 0. Exits with 77 if there are too few GPUs, and with
 // 1 if data are wrong.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -41,12 +41,13 @@ void check(cudaError_t code, const char *what) {
   std::exit(1);
 }
 
-/// One of the two processes, and what it reaches.
+/// One of the two processes, and the memory that it can access.
 struct Side {
   bool isFirst;
-  int toOther, fromOther;               ///< pipes
-  uint32_t *hostFlags;                  ///< shared: [0] of the first, [16] of the second
-  char *own = nullptr, *peer = nullptr; ///< kMost bytes to receive, kFlagBytes of flags behind them
+  int toOther, fromOther; ///< pipes
+  /// shared: [0] belongs to the first process, [16] to the second
+  uint32_t *hostFlags;
+  char *own = nullptr, *peer = nullptr; ///< kMost bytes to receive, followed by kFlagBytes of flags
   char *source = nullptr;
   cudaStream_t stream = nullptr;
   cudaEvent_t begin = nullptr, end = nullptr;
@@ -67,7 +68,7 @@ __global__ void setFlag(uint32_t *flag) {
   __threadfence_system();
 }
 
-/// Takes the mark away, for the next turn.
+/// Resets the flag for the next turn.
 __global__ void awaitFlag(uint32_t *flag) {
   auto *seen = reinterpret_cast<volatile uint32_t *>(flag);
   while (*seen == 0) {
@@ -111,7 +112,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Microseconds of what `issue` issues.
+/// Returns the time in microseconds of the work that `issue` issues.
 template <class Issue> double timed(const Side &side, Issue issue) {
   check(cudaEventRecord(side.begin, side.stream), "cudaEventRecord");
   issue();
@@ -122,7 +123,7 @@ template <class Issue> double timed(const Side &side, Issue issue) {
   return 1000.0 * ms;
 }
 
-/// The first process copies, the second one looks on.
+/// The first process copies while the second one is idle.
 void measureBandwidth(const Side &side, const char *name, bool isPut, size_t bytes) {
   side.meet();
   if (side.isFirst) {
@@ -143,7 +144,7 @@ void measureBandwidth(const Side &side, const char *name, bool isPut, size_t byt
   side.meet();
 }
 
-/// Each turn the first process sends, and the second one answers.
+/// In each turn the first process sends and the second one answers.
 template <class Send, class Await>
 void measureLatency(const Side &side, const char *name, size_t bytes, Send send, Await await) {
   cudaGraph_t graph;
@@ -167,7 +168,7 @@ void measureLatency(const Side &side, const char *name, size_t bytes, Send send,
     const double time = side.isFirst ? timed(side, launch) : 0;
     check(cudaStreamSynchronize(side.stream), "cudaStreamSynchronize");
     side.meet();
-    if (i > 0) // the first one warms up
+    if (i > 0) // the first one is a warm-up
       us.push_back(time);
   }
   if (side.isFirst)
@@ -216,7 +217,7 @@ int run(Side side, int device) {
   return 0;
 }
 
-/// In a process of its own, so that this one has not used CUDA before it forks.
+/// Asks a child process, so that this process has not used CUDA before it forks.
 int gpusSeenByAChild() {
   const pid_t pid = fork();
   if (pid == 0) {

@@ -2,13 +2,13 @@
 """run_gpu_tests.py BRAID [--only WORD] [--faults N | --fault-seeds A-B,C] [--share-gpus]
                     [--json OUT [--commit C] [--resume]]
 
-The tests that need GPUs. They use only the built command (and, beside it, the built test programs),
-so that they also run on machines that cannot build. Each case is a command under a time limit. A
-case that needs more GPUs than there are is skipped, with the reason; with --share-gpus its ranks
-share GPUs, unless it measures times or uses NCCL. The last line is `N passed, N failed, N skipped,
-N not run`, also after SIGTERM; the file of --json always holds the results so far. Long runs can be
-split: with --resume, cases that passed according to that file are not run again; many faults run as
---only fault --fault-seeds 0-49, then 50-99.
+Runs the tests that need GPUs. They use only the built command (and the test programs in the same
+folder), so that they also run on machines that cannot build. Each case is a command with a time
+limit. A case that needs more GPUs than there are is skipped, with the reason; with --share-gpus its
+ranks share GPUs, unless it measures times or uses NCCL. The last line is `N passed, N failed,
+N skipped, N not run`, also after SIGTERM; the file of --json always contains the results so far.
+Long runs can be split: with --resume, cases that passed according to that file are not run again,
+and faults can be selected with --only fault --fault-seeds 0-49, then 50-99.
 """
 import argparse
 import glob
@@ -34,7 +34,7 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
-    """Adds a run with the schedule of the flags, or pairwise, so that none is measured."""
+    """Adds a run with the schedule in `flags`, or else pairwise, so that none is measured."""
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
@@ -48,10 +48,11 @@ def linear(dtype):
 
 
 def exactness(suite):
-    """Every schedule with get and put, as a user would run them: 1,000 runs each, at addresses that
-    change from run to run where they can. Eager and replayed, transfer modes and ranks go in turns,
-    because gpu_ranks_test has every combination on 2, 3 and 4 ranks; mostly 2 ranks, of which two
-    cases run at the same time. Ranks that share a GPU get it in turns of milliseconds."""
+    """Every schedule with get and put, as a user would run it: 1,000 runs each, at addresses that
+    change between runs where possible. Eager and replayed runs, transfer modes and numbers of ranks
+    alternate, because gpu_ranks_test has all combinations. Most cases have 2 ranks, since two of
+    these can run at the same time. Ranks that share a GPU alternate on it every few milliseconds.
+    """
     schedules = ("sequential", "pairwise", "ring", "batched", "bulk", "coalesced")
     means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--placement", "shared"])
     for number, schedule in enumerate(schedules):
@@ -81,7 +82,7 @@ def exactness(suite):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",
                 ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--protocol",
                  "put"] + flags, ranks)
-    # Blocks that begin and end anywhere.
+    # Blocks without alignment.
     for protocol in ("get", "put"):
         add_run(suite, f"exact 2 {protocol} --copies kernel, unaligned",
                 ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=1027", "--set",
@@ -95,7 +96,7 @@ def exactness(suite):
     sums_in_gemms(suite)
     functions(suite)
     functions_of_sums(suite)
-    # Chosen by default for one shape, and for each stage.
+    # The default schedules for one shape and for each stage.
     for example in (EXAMPLE, os.path.join(ROOT, "examples", "mlp.braid")):
         for ranks in (2, 4):
             suite.add_command(
@@ -104,8 +105,8 @@ def exactness(suite):
                  "--ranks", str(ranks), "--verify", "--iterations", "100"], ranks)
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
-    # Kernels that wait for peers on many streams, beside GEMMs that want every processor: if
-    # they held them all, nobody would go on.
+    # Kernels wait for peers on many streams while GEMMs need all multiprocessors. If the waiting
+    # kernels occupied all of these, no rank could continue.
     for streams in ("8", "40"):
         add_run(suite, f"kernels that wait on {streams} streams beside large GEMMs",
                 ["--verify", "--iterations", "10", "--set", "M=8192", "--set", "K=2048", "--set",
@@ -114,14 +115,14 @@ def exactness(suite):
 
 
 def reductions(suite):
-    """Partial results that are scattered, and that all ranks add; in f32 and in 16 bits."""
+    """Partial results that are scattered or added on all ranks, in f32 and in 16 bits."""
     common = [["--chunks", "3"], ["--chunks", "2", "--placement", "shared", "--streams", "5"],
               ["--schedule", "sequential"], ["--schedule", "bulk", "--copies", "kernel"]]
     ring = [["--schedule", "ring", "--chunks", "2"]]
     shots = [flags + ["--reduction", "two-shot"] for flags in common]
     shots.append(["--chunks", "2", "--tail-split", "4", "--placement", "shared", "--streams", "6",
                   "--reduction", "two-shot"])
-    # GEMMs that store at the peer: with rows that end anywhere, and beside its own GEMMs.
+    # GEMMs store at the peer, with unaligned rows, and concurrently with the peer's GEMMs.
     for fusion, name, more in ((SCATTER, "reduce-scatter", []),
                                (ALL_REDUCE, "all-reduce", ["--reduction", "two-shot"])):
         for number, (columns, flags) in enumerate(((65, []), (65, ["--chunks", "3"]),
@@ -143,8 +144,8 @@ def reductions(suite):
 
 
 def second_shots(suite):
-    """One kernel pulls parts, adds them and gives their sum; or several, where anything is odd.
-    Blocks and rounds of it, from a few threads of one block to two rounds of all."""
+    """One kernel pulls partial results, adds them and pushes the sums; or several kernels, if
+    anything is unaligned. Sizes range from a few threads of a block to two rounds of all blocks."""
     kernels = ["--schedule", "bulk;reduction=two-shot;second-shot=put", "--copies", "kernel"]
     for ranks, rows, columns, flags in ((2, 2, 64, []), (3, 6, 64, ["--graph"]), (4, 8, 64, []),
                                         (4, 12, 8192, ["--graph"]), (4, 256, 8192, ["--graph"]),
@@ -163,7 +164,7 @@ def second_shots(suite):
 
 
 def sums_in_gemms(suite):
-    """GEMMs that add what has arrived, aligned and not."""
+    """GEMMs that add data that have arrived, aligned and unaligned."""
     scatter = os.path.join(ROOT, "tests", "gpu", "scatter_linear.braid")
     for fusion, name, shots in ((scatter, "reduce-scatter", ""),
                                 (ALL_REDUCE, "all-reduce", ";reduction=two-shot")):
@@ -178,7 +179,7 @@ def sums_in_gemms(suite):
 
 
 def functions(suite):
-    """Functions between two stages, and what is gathered as an output; odd extents, too."""
+    """Functions between two stages, and a gathered tensor as an output, also with odd extents."""
     for name, odd in (("mlp", "F"), ("gated_mlp", "F"), ("ag_reshard", "N")):
         fusion = os.path.join(ROOT, "examples", f"{name}.braid")
         for flags in (["--graph"], ["--chunks", "2", "--protocol", "put"],
@@ -189,7 +190,7 @@ def functions(suite):
 
 
 def functions_of_sums(suite):
-    """Sums that are wider than what they add, and f32 that is not rounded before a function."""
+    """Sums with a wider type than their operands, and f32 that is not rounded before a function."""
     common = [["--chunks", "3"], ["--schedule", "bulk", "--copies", "kernel"]]
     ring, shots = ["--schedule", "ring", "--chunks", "2"], ["--reduction", "two-shot"]
     for name, more in (("scattered", [ring]), ("reduced", [flags + shots for flags in common])):
@@ -226,8 +227,8 @@ def memories(suite):
 def extremes(suite):
     add_run(suite, "10,000 replays", ["--graph", "--verify", "--iterations", "10000", "--set",
                                       "M=64", "--set", "K=64", "--set", "N=64"], 2)
-    # Filling and comparing elements takes the time. The first buffer has more than 2^31 elements,
-    # the second as many bytes in a quarter as many elements.
+    # Filling and comparing elements takes most of the time. The first buffer has more than 2^31
+    # elements; the second has as many bytes but a quarter of the elements.
     add_run(suite, "gathered buffer above 4 GiB",
             ["--verify", "--iterations", "1", "--set", "M=32768", "--set", "K=65792", "--set",
              "N=64", "--protocol", "put"], 2)
@@ -253,7 +254,7 @@ def refusals(suite):
 
 
 def programs(suite):
-    """The test programs that lie beside the command."""
+    """Adds the test programs in the folder of the command."""
     folder = os.path.dirname(suite.braid)
     for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
         if program.endswith("gpu_messages_test"):
@@ -291,7 +292,7 @@ def programs(suite):
 
 
 class TuningRun:
-    """A run of the example with a folder of measurements, and what it says of its GEMMs."""
+    """A run of the example with a measurement folder, and its report about GEMMs."""
 
     def __init__(self, suite, folder, flags, devices, tune="on"):
         environment = only_on(devices[:2], BRAID_CACHE_DIR=folder, BRAID_TUNE=tune)
@@ -324,12 +325,12 @@ SHAPES = {"1024": ["--set", "M=1024"],
 
 
 def tuning(suite):
-    """GEMMs are measured once a machine, and in time."""
+    """GEMMs are measured once per machine, and within the time limit."""
     def run_once(folder, devices, flags=(), **options):
         return TuningRun(suite, folder, list(flags), devices, **options).end()
 
     def is_fine(job, tuned):
-        """`tuned`: whether something was measured."""
+        """`tuned` says whether something should have been measured."""
         return job.code == 0 and job.tuned is not None and (
             job.tuned > 0 if tuned else job.tuned == 0 and job.known > 0)
 
@@ -342,7 +343,7 @@ def tuning(suite):
             if off.code != 0 or os.listdir(folder):
                 return "BRAID_TUNE=off measured something, or failed", off
             first, second = run_once(folder, devices, flags), run_once(folder, devices, flags)
-            # Other work of the machine makes a run longer, and never shorter.
+            # Other work on the machine only makes runs longer.
             for _ in range(2):
                 off = min(off, run_once(folder, devices, flags, tune="off"), key=seconds_of)
                 second = min(second, run_once(folder, devices, flags), key=seconds_of)
@@ -363,7 +364,7 @@ def tuning(suite):
         return ("" if is_fine(job, True) else "expected exact results"), job
 
     def add(name, check, **options):
-        """`check(folder, devices)` returns what is wrong, or nothing, and what to say."""
+        """Adds a case. `check(folder, devices)` returns an error or nothing, and a detail."""
         def check_in_folder(devices):
             with tempfile.TemporaryDirectory() as folder:
                 wrong, said = check(folder, devices)
@@ -376,7 +377,7 @@ def tuning(suite):
 
 
 def timed_rows(suite, ranks, flags, seconds):
-    """The output of `braid bench gather-matmul`. Raises RuntimeError if it fails."""
+    """Returns the rows of `braid bench gather-matmul`. Raises RuntimeError if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.json")
         arguments = [suite.braid, "bench", "gather-matmul", "--backend", "cuda", "--ranks",
@@ -389,8 +390,8 @@ def timed_rows(suite, ranks, flags, seconds):
 
 
 def bench(suite, devices):
-    """Every row of Braid's is timed, and, in turns in the same processes where PyTorch is there,
-    its operators beside PyTorch's."""
+    """Every row of Braid is timed. If PyTorch is installed, its operators are timed, too,
+    alternating with Braid's in the same processes."""
     ranks = min(4, len(devices))
     rows = timed_rows(suite, ranks,
                       ["-m", "1024,2048", "-n", "1024", "-k", "1024", "--rounds", "2",
@@ -410,19 +411,20 @@ def bench(suite, devices):
     return ("failed" if bare or needed else "passed"), detail
 
 
-# Calls from PyTorch may exceed the benchmark by this part, or by these microseconds.
+# A call from PyTorch may take longer than the benchmark by this share, or by these microseconds.
 CALLS_WITHIN, CALLS_WITHIN_US = 0.02, 3
 
 
 def torch_device_time(suite, python):
     """A call at known addresses takes the GPU as long as a run of the benchmark. Both vary by 4 %
-    from process to process, and are not longer for that: the shortest of three turns counts."""
+    between processes, so the shortest of three is used."""
     calls, runs, said = [], [], []
     for _ in range(3):
         code, out, err = run([sys.executable, os.path.join(ROOT, "tests", "gpu",
                                                            "torch_gpu_test.py"),
                               python, "--parts", "device_time"], 120,
-                             dict(os.environ, CUDA_DEVICE_MAX_CONNECTIONS="32"))  # the benchmark's
+                             # The benchmark sets the same variable.
+                             dict(os.environ, CUDA_DEVICE_MAX_CONNECTIONS="32"))
         found = re.search(r"^device time: (.*)$", out, re.MULTILINE)
         if code or not found:
             return ("skipped" if code == 77 else "failed"), f"exit code {code}\n{out}{err}"[-3000:]
@@ -438,13 +440,13 @@ def torch_device_time(suite, python):
     return "failed", "; ".join(said)
 
 
-# Rows and blocks begin at multiples of 2 bytes, and of 16.
+# Rows and blocks that are aligned to 2 bytes, and to 16.
 UNALIGNED, ALIGNED = "8190x4097x4099", "8192x4096x4096"
-MOST_BY_KERNELS = 2  # times of the copy engines
+MOST_BY_KERNELS = 2  # limit, relative to copy engines
 
 
 def unaligned_copies(suite):
-    """Kernels copy blocks at any address nearly as fast as the copy engines do."""
+    """Kernels copy unaligned blocks nearly as fast as the copy engines do."""
     rows = timed_rows(suite, 2, ["--shapes", f"{UNALIGNED},{ALIGNED}", "--impl", ",".join(
         f"{what};protocol={protocol};{means}" for what in ("transfers", "sequential")
         for protocol in ("put", "get") for means in ("copies=kernel", "signals=memory")),
@@ -469,7 +471,7 @@ def unaligned_copies(suite):
 
 
 def calibration(suite, backend):
-    """A machine's file, and a prediction by it that has some sense."""
+    """Calibrates a machine; a prediction from the file must be plausible."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "machine.json")
         code, said, err = run([suite.braid, "calibrate", out, "--backend", backend, "--ranks", "2",
@@ -489,7 +491,7 @@ def calibration(suite, backend):
 
 
 def add_all(suite, fault_seeds):
-    """The short and most telling ones first."""
+    """Adds all cases, beginning with the short ones that find most errors."""
     refusals(suite)
     exactness(suite)
     missing = nccl_missing(suite)
@@ -509,7 +511,7 @@ def add_all(suite, fault_seeds):
 
 
 def seeds(text):
-    """The seeds of "A-B,C,...", both ends included."""
+    """Parses "A-B,C,..." with both ends included."""
     found = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)

@@ -1,10 +1,10 @@
-//===- tests/gpu/sum_bench.cu - how near to the memory's speed sums of partial results are ----===//
+//===- tests/gpu/sum_bench.cu - sums of partial results against memory bandwidth --------------===//
 //
-// Prints a table: sums of many sizes beside copies within memory that move as many bytes, each the
-// median of 21 measurements of several launches in a row, and, for a launch alone, of 21. Buffers
-// take turns, so that none is in the cache when its turn comes. Every case is first compared bit by
-// bit with a sum by a kernel that does nothing clever. Exits with 77 where there is no GPU, and
-// with 1 if a sum is wrong.
+// Prints a table of sums of many sizes and of copies within memory that move as many bytes. Each
+// time is the median of 21 measurements, of several launches in a row and of single launches.
+// Launches use many buffers in turn, so that none is in the cache. Each sum is first compared bit
+// by bit with that of a simple kernel. Exits with 77 if there is no GPU, and with 1 if a sum is
+// wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -24,10 +24,11 @@ using braid::cuda::Sum;
 
 constexpr double kNominalTBs = 4.8; ///< bandwidth of an H200's memory
 constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kPoolBytes = 1100 * kMiB;  ///< size of each of two: one is read, one is written
+/// Size of each of two pools: one is read, one is written.
+constexpr int64_t kPoolBytes = 1100 * kMiB;
 constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
 constexpr int kMeasurements = 21;
-constexpr int kIssueMicroseconds = 5; ///< upper bound for the host to issue one launch
+constexpr int kIssueMicroseconds = 5; ///< upper bound for the host's time to issue one launch
 
 void check(cudaError_t code, const char *what) {
   if (code == cudaSuccess)
@@ -39,8 +40,8 @@ void check(cudaError_t code, const char *what) {
 struct Kind {
   const char *name;
   Element element, partial, result;
-  int64_t size, partialSize; ///< bytes of an element of the result, and of a part
-  int64_t shift; ///< elements behind an aligned address of everything, and between parts
+  int64_t size, partialSize; ///< element sizes of the result and of a part, in bytes
+  int64_t shift; ///< offset of all addresses from alignment, and padding between parts, in elements
   bool hasBias;  ///< adds a bias of kBiasElements
 };
 constexpr int64_t kBiasElements = 8192;
@@ -53,7 +54,7 @@ constexpr Kind kKinds[] = {
     {"bf16 -> bf16, unaligned", Element::BF16, Element::BF16, Element::BF16, 2, 2, 1, false},
 };
 
-/// A kind at a size.
+/// A kind and a size.
 struct Case {
   const Kind *kind;
   int64_t parts, elements;
@@ -62,7 +63,7 @@ struct Case {
   int64_t readBytes() const { return parts * elements * kind->partialSize; }
   int64_t writtenBytes() const { return elements * kind->size; }
   int64_t movedBytes() const { return readBytes() + writtenBytes(); }
-  /// The size of one buffer, with the padding between two.
+  /// Size of one buffer, including padding before the next.
   int64_t sourceBytes() const { return padded(parts * stride() + kind->partialSize); }
   int64_t resultBytes() const { return padded(writtenBytes() + kind->size); }
   int64_t turns() const {
@@ -82,7 +83,7 @@ template <class T> __device__ uint32_t bitsOf(T value) {
   return bits;
 }
 
-/// Adds in the promised order, and counts the elements of dst whose bits differ.
+/// Adds in the documented order and counts the elements of dst whose bits differ.
 template <class T, class Partial, class Result>
 __global__ void compareKernel(Sum sum, unsigned long long *wrong) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
@@ -104,11 +105,11 @@ public:
   ~Bench();
 
   void compare(const Case &c);
-  /// Microseconds of a sum among many, or alone; or of a copy of as many bytes moved.
+  /// Returns the microseconds of a sum, alone or among others, or of a copy of as many bytes.
   double sumUs(const Case &c, bool isAlone);
   double copyUs(const Case &c);
   unsigned long long wrong() const { return wrong_; }
-  /// Fills the sources with numbers of that type: bits of one type may be NaNs of another.
+  /// Fills the sources with numbers of that type, since bits of one type may be NaNs of another.
   void fill(Element partial);
 
 private:
@@ -121,7 +122,7 @@ private:
   char *source_ = nullptr, *result_ = nullptr, *bias_ = nullptr;
   unsigned long long *count_ = nullptr;
   unsigned long long wrong_ = 0;
-  int64_t next_ = 0; ///< turn
+  int64_t next_ = 0; ///< index of the next buffer
 };
 
 Bench::Bench() {
@@ -189,7 +190,7 @@ void Bench::compare(const Case &c) {
   wrong_ += wrong;
 }
 
-/// So many that they take about 300 us.
+/// Returns how many launches take about 300 us.
 int Bench::launchesInRow(const Case &c) const {
   const double us = static_cast<double>(c.movedBytes()) / 4e6 + 2;
   return static_cast<int>(std::clamp(300 / us, 1.0, 50.0));
@@ -197,8 +198,8 @@ int Bench::launchesInRow(const Case &c) const {
 
 template <class Launch> double Bench::median(int count, Launch launch) {
   std::vector<double> times;
-  for (int i = 0; i < kMeasurements + 2; ++i) { // the first ones bring the clocks up
-    // All are issued before the first one begins, so that it is not the host that is measured.
+  for (int i = 0; i < kMeasurements + 2; ++i) { // the first two raise the clocks
+    // All launches are issued before the first begins, so that the host's time does not count.
     braid::cuda::launchDelay(stream_, static_cast<uint32_t>(20 + count * kIssueMicroseconds));
     check(cudaEventRecord(before_, stream_), "cudaEventRecord");
     for (int each = 0; each < count; ++each)

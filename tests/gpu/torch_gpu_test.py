@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """torch_gpu_test.py FOLDER [--ranks N]: the operators of braid.torch on GPUs.
 
-FOLDER holds the package. Each rank is a process of this script; they meet by gloo. Fresh integers
-each time, beside a reference in double precision: eager calls, calls whose addresses come back,
-also in memory that was freed meanwhile, calls in a CUDA graph in turns with eager ones, gradients,
-compiled models, a training step as one graph; then what is refused, and what calls do after a
-failure. Exits with 77 where PyTorch or its GPUs are missing.
+FOLDER contains the package. Each rank is a process of this script; the ranks use gloo to connect.
+Results for new integers are compared with a reference in double precision: eager calls, repeated
+addresses, also in memory that was freed in between, CUDA graphs alternating with eager calls,
+gradients, compiled models, and a training step as one graph. Then: rejected calls, and calls after
+a failure. Exits with 77 if PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "freed", "captured", "gradients", "compiled",
          "taken_over", "whole_step", "refused", "failed")
-# Each in processes of its own, for it depends on what they did before, or on times.
+# Run in separate processes, because they depend on previous work of the process or measure times.
 ALONE = ("attention_braid", "attention_braid_nccl", "attention_nccl_braid", "graph_time",
          "device_time")
 
@@ -31,7 +31,7 @@ class Rank:
         import braid.torch as bt
         self.torch, self.bt, self.rank, self.ranks = torch, bt, rank, ranks
         self.device = torch.device("cuda", torch.cuda.current_device())
-        self.generator = torch.Generator().manual_seed(7)  # the same on all ranks
+        self.generator = torch.Generator().manual_seed(7)  # equal on all ranks
 
     def draw(self, *shape, dtype=None):
         values = self.torch.randint(-2, 3, shape, generator=self.generator)
@@ -69,8 +69,8 @@ class Rank:
                     X.double() @ B.double())
 
     def symmetric(self):
-        """Inputs in PyTorch's symmetric memory are read where they are: what peers are to have is
-        put there from the input, and nothing is staged."""
+        """Inputs in PyTorch's symmetric memory are read in place: the blocks for peers are written
+        to peer memory directly from the input, without staging."""
         from torch.distributed import _symmetric_memory as symmetric_memory
         torch, bt = self.torch, self.bt
         bt.synchronize()
@@ -86,7 +86,7 @@ class Rank:
                             for each in ours), ours
 
     def come_back(self):
-        """The third call at the same addresses is a replay: with new contents, on two streams."""
+        """The third call at the same addresses is a replay. Contents and streams vary."""
         torch = self.torch
         tensors = [(self.draw(32, 64), self.draw(64, 96)) for _ in range(40)]
         side = torch.cuda.Stream()
@@ -103,8 +103,8 @@ class Rank:
             del Y
 
     def freed(self):
-        """PyTorch frees what it has, and gets the same addresses back in other allocations: a graph
-        that was recorded at them is not launched then."""
+        """PyTorch frees memory and gets the same addresses again in other allocations. A graph that
+        was recorded for the old ones must not be launched."""
         torch, came_back, last = self.torch, 0, None
         W = self.draw(1024, 512)
         for turn in range(12):
@@ -123,7 +123,7 @@ class Rank:
         assert came_back, "expected PyTorch to get an address back"
 
     def captured(self):
-        """A layer between kernels of the caller's, 1,000 replays, in turns with eager calls."""
+        """A layer between kernels of the caller: 1,000 replays, alternating with eager calls."""
         torch, bt = self.torch, self.bt
         x, W, V = self.draw(16, 64), self.draw(32, 64), self.draw(64, 32)
 
@@ -157,11 +157,11 @@ class Rank:
         del graph, y
         gc.collect()
         torch.cuda.synchronize()
-        time.sleep(0.5)  # CUDA tells of it from a thread of its own
+        time.sleep(0.5)  # a CUDA thread reports it later
         bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
 
     def hidden(self, W):
-        """As it is between the two operators of captured()."""
+        """A tensor with the shape of the result between the two operators of captured()."""
         return self.torch.zeros(16 * self.ranks, W.shape[0], dtype=W.dtype, device=self.device)
 
     def gradients(self):
@@ -199,7 +199,7 @@ class Rank:
         gc.collect()
 
     def taken_over(self):
-        """A model that PyTorch splits, compiled, with enable()."""
+        """A model that PyTorch parallelises, compiled after enable()."""
         torch, bt = self.torch, self.bt
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.tensor import Shard
@@ -234,9 +234,9 @@ class Rank:
         self.attention(["nccl", "braid"])
 
     def attention(self, ways):
-        """Gradients through every kernel of attention, whatever ran in this process before: the
-        backward of cuDNN's (PyTorch 2.11) reads a gradient with the strides that the first one of
-        some shape had. The reference is computed on one device by PyTorch's own arithmetic."""
+        """Gradients through every attention kernel, whatever ran in this process before: the
+        backward pass of cuDNN's kernel (PyTorch 2.11) reads a gradient with the strides of the
+        first gradient of that shape. PyTorch computes the reference on one device."""
         from torch.nn.attention import SDPBackend
         kernels = [(SDPBackend.CUDNN_ATTENTION, batch) for batch in (1, 2, 3)]
         kernels += [(each, 2) for each in (SDPBackend.FLASH_ATTENTION, SDPBackend.MATH,
@@ -248,8 +248,8 @@ class Rank:
             self.torch._dynamo.reset()
 
     def whole_step(self):
-        """Forward and backward of a transformer block as one graph, 1,000 replays, in turns with
-        the same step eagerly: the same numbers."""
+        """Forward and backward pass of a transformer block as one graph: 1,000 replays, alternating
+        with eager steps, give the same numbers."""
         torch = self.torch
         sys.path.insert(0, os.path.join(ROOT, "examples", "torch"))
         from layers import TransformerBlock
@@ -287,7 +287,7 @@ class Rank:
 
     def refused(self):
         bt = self.bt
-        if self.rank == 0:  # nobody has met yet, where this part is alone
+        if self.rank == 0:  # the ranks have not met yet if this part runs alone
             self.expect_refusal(self.draw(8, 64), self.draw(64, 96))
         self.generator.manual_seed(8)
         bt.matmul_all_reduce(self.draw(8, 64), self.draw(64, 96))
@@ -302,7 +302,7 @@ class Rank:
         self.expect(bt.matmul_all_reduce(A, B), self.ranks * A.double() @ B.double())
 
     def expect_refusal(self, A, B):
-        """A new shape in a capture is refused, and the capture goes on."""
+        """A new shape during a capture is rejected, and the capture remains valid."""
         torch, bt = self.torch, self.bt
         stream = torch.cuda.Stream()
         graph = torch.cuda.CUDAGraph()
@@ -315,10 +315,10 @@ class Rank:
             raise AssertionError("expected a new shape in a capture to be refused")
 
     def graph_time(self):
-        """A run in a graph of the caller's costs what a replay of Braid's own graph costs: the
-        slopes of the time over 8 and 32 runs, medians of nine turns, microseconds a run. They vary
-        by 2 % from time to time, so one that is too large is measured three times. Groups apart,
-        because a group whose runs are in a caller's graph counts its eager runs, too."""
+        """A run in a caller's graph costs as much as a replay of Braid's own graph. Compares the
+        slopes of the time between 8 and 32 runs, medians of nine turns, in microseconds per run.
+        These vary by 2 %, so a slope that is too large is measured up to three times. Each way has
+        its own group, because a group with runs in a caller's graph counts eager runs, too."""
         torch, dist = self.torch, self.torch.distributed
         most, tries = 0.5, 3
         groups = [dist.new_group(list(range(self.ranks))) for _ in range(2)]
@@ -354,8 +354,8 @@ class Rank:
         assert not slower, slower
 
     def turns(self, runs):
-        """Microseconds of each, the median of nine turns, of the slower rank. The GPU sleeps until
-        its host has issued everything."""
+        """Returns the microseconds of each on the slower rank, the median of nine turns. The GPU
+        sleeps until the host has issued everything."""
         torch, dist = self.torch, self.torch.distributed
         took = {key: [] for key in runs}
         for turn in range(12):
@@ -374,7 +374,7 @@ class Rank:
         return dict(zip(took, longest.tolist()))
 
     def failed(self):
-        """One rank ends the job of a group of its own: no call returns a tensor from then on."""
+        """One rank fails the job of a separate group. From then on no call returns a tensor."""
         torch, bt = self.torch, self.bt
         from braid.torch._group import job_of
         group = torch.distributed.new_group(backend="gloo")
@@ -408,8 +408,8 @@ class Rank:
             raise AssertionError("expected the failure of the job")
 
     def device_time(self):
-        """Device time of calls at known addresses, back to back, with a measured schedule. Like the
-        benchmark, ranks begin a burst together and warm up for 0.1 s."""
+        """Device time of successive calls at known addresses, with a measured schedule. As in the
+        benchmark, ranks begin a burst together after a warm-up of 0.1 s."""
         torch, bt = self.torch, self.bt
         rows, columns, depth = 4096, 4096, 4096
         A = (torch.rand(rows // self.ranks, depth, device=self.device) * 2 - 1).bfloat16()
@@ -419,7 +419,7 @@ class Rank:
         with torch.no_grad():
             for _ in range(30):
                 for i in range(52):
-                    if i == 2:  # the first waits for the other rank, and the GPU for its host
+                    if i == 2:  # the first one includes waiting for the other rank and for the host
                         begin.record()
                     bt.all_gather_matmul(A, B)
                 end.record()
@@ -432,7 +432,7 @@ class Rank:
 
 
 class Attention:
-    """An attention that PyTorch splits, as models have it, and the same on one device in f32."""
+    """An attention layer that PyTorch parallelises, and the same layer on one device in f32."""
 
     def __init__(self, here, batch):
         self.here, torch = here, here.torch
@@ -456,7 +456,7 @@ class Attention:
         return (y.float() * target.float()).sum()
 
     def forward(self, x, layers):
-        """`layers`: functions of a tensor, of query, key, value and output."""
+        """`layers` are the projections of query, key, value and output."""
         q, k, v = (each(x).unflatten(-1, (-1, self.width // self.heads)).transpose(1, 2)
                    for each in layers[:3])
         y = self.here.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -511,7 +511,7 @@ def rank_main(folder, parts):
     import torch.distributed as dist
     rank, ranks = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    # Comparisons of a model's ways include NCCL's.
+    # Models are compared with NCCL, too.
     backend = "cpu:gloo,cuda:nccl" if any("attention" in part for part in parts) else "gloo"
     dist.init_process_group(backend, store=dist.FileStore(os.environ["TEST_STORE"], ranks),
                             rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))

@@ -1,7 +1,7 @@
-"""Cases that run on several hosts: fixed lists, drawn from fixed seeds.
+"""Cases that run on several hosts: fixed ones, and random ones with fixed seeds.
 
-A case names a file, or has a text; `flags` go to `braid run`. A text says its hosts in its mesh:
-`mesh [0 .. 16) of 4`.
+A case has a file or a text, and `flags` for `braid run`. The mesh of a text has hosts: `mesh [0 ..
+16) of 4`.
 """
 import random
 import re
@@ -11,13 +11,13 @@ HIERARCHICAL = ("hierarchical",)
 
 
 def on_hosts(text, ranks, ranks_of_host):
-    """The fusion's text with its mesh on hosts of that many ranks."""
+    """Changes the fusion's mesh to hosts with that many ranks."""
     changed, count = re.subn(r"mesh \[0 \.\. (\w+)\)", rf"mesh [0 .. \1) of {ranks_of_host}", text)
     assert count == 1, f"expected one mesh, got {count}"
     return re.sub(r"\bD = \d+", f"D = {ranks}", changed)
 
 
-# One of these is drawn: a text, and the schedules that lower it.
+# Texts to draw from, with the schedules that can lower them.
 DRAWN = (
     ("""  %A = input {type}[DIDx{{D}}, {m}, {k}]
   %B = input {type}[{k}, {n}]
@@ -50,11 +50,11 @@ DRAWN = (
 
 
 def drawn_case(seed, ranks, ranks_of_host):
-    """A gather, a reduction or both, whose blocks have any number of rows, odd ones among them."""
+    """Returns a gather, a reduction or both, with any number of rows in a block, also odd ones."""
     draw = random.Random(seed)
     body, schedules = DRAWN[seed % len(DRAWN)]
     m, f = draw.choice((1, 2, 3, 5, 8, 17)), draw.randint(1, 12)
-    # A last block that is not empty, and mostly not whole.
+    # The last block is not empty, and usually incomplete.
     rows = (ranks - 1) * m + draw.randint(1, m)
     text = (f"fusion @drawn_{seed}(D = {ranks}) {{\n  mesh [0 .. D) of {ranks_of_host}\n"
             + body.format(type=draw.choice(("f32", "bf16", "f64")), m=m, rows=rows, f=f,
@@ -69,11 +69,11 @@ KINDS = ("kill", "stop", "kill host", "stop host", "cable", "partition", "delay"
 
 
 def drawn_fault(seed, hosts, ranks_of_host):
-    """Whom it strikes, and when: seconds after the start, some of them while hosts still meet.
-    Host 0 has the store, and a proxy stands before it."""
+    """Returns the victim and the time of a fault in seconds after the start, possibly while hosts
+    still connect. Host 0 has the store, behind a proxy."""
     draw = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]
-    # To meet takes several messages there and back, for which slow hosts have no more time.
+    # Connecting takes several round trips, for which slow hosts get no more time.
     times = (1.0, 2.0) if kind in ("delay", "kill store") else (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)
     host = 0 if kind == "kill store" else draw.randrange(1, hosts)
     return {"kind": kind, "host": host, "local": draw.randrange(ranks_of_host),

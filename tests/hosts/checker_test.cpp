@@ -1,8 +1,8 @@
 //===- tests/hosts/checker_test.cpp - damaged programs of several hosts are found -------------===//
 //
-// Plans that are safe, each damaged in one place, in every place there is: a message becomes an
-// endpoint, an endpoint a message, a group is split, a local wait stands before a group. All of
-// these would hang, reach for memory of another host, or move something wrong.
+// Takes safe Plans and damages them in every possible place, one at a time: a message becomes an
+// endpoint or vice versa, a group is split, a local wait moves before a group. Each damage would
+// cause a hang, an access to another host's memory, or wrong data.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -53,9 +53,9 @@ TEST(HostsChecker, ProvesWhatLoweringMakes) {
   }
 }
 
-/// Rank 1 says that rank 0 may read, and writes afterwards, but before a message from rank 2, to
-/// which rank 0 has sent one before it reads. That all three belong to one whole orders nothing: a
-/// library lets rank 0 go on when its own message is over.
+/// Rank 1 signals that rank 0 may read, and later writes. Between these it receives a message from
+/// rank 2, to which rank 0 sends one before it reads. The three messages form one Whole, but that
+/// orders nothing: a library lets rank 0 continue when its message is complete.
 constexpr const char *kTooEarly = R"(program @early mesh [0 .. 4) of 2
     (%A: f32[4]) -> (%C: f32[4]) {
   %x = allocate symmetric f32[4]
@@ -99,7 +99,7 @@ TEST(HostsChecker, TakesNoOrderFromWhatALibraryNeedNotGive) {
   EXPECT_EQ(report.violation->rule, CheckRule::Race) << str(report);
 }
 
-/// A program that is safe over messages alone is safe here.
+/// A program that is safe over messages only is safe here, too.
 TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
   for (const Planned &made : cases()) {
     Compiled asMessages = made.compiled;
@@ -128,7 +128,7 @@ TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
 
 //===- Damage ---------------------------------------------------------------------------------===//
 
-/// A message of a group becomes an endpoint, with the commands of its side.
+/// Replaces a message of a group by an endpoint and the commands of its side.
 std::optional<bool> toEndpoint(Plan &plan, size_t k) {
   for (uint32_t number = 0; number < plan.groups.size(); ++number) {
     PlanGroup &group = plan.groups[number];
@@ -168,7 +168,7 @@ std::optional<bool> toEndpoint(Plan &plan, size_t k) {
   return false;
 }
 
-/// The k-th endpoint of a host becomes a message, on this side.
+/// Replaces the k-th endpoint of a host by a message, on this side only.
 std::optional<bool> toMessage(Plan &plan, size_t k) {
   if (k >= plan.endpoints.size())
     return false;
@@ -189,7 +189,7 @@ std::optional<bool> toMessage(Plan &plan, size_t k) {
   return true;
 }
 
-/// The two groups that one was split into.
+/// Returns whether the two groups that a group was split into belong to one Whole.
 bool haveOneWhole(const Plans &plans, size_t rank) {
   const std::vector<Whole> wholes = wholesOf(plans)[rank];
   return llvm::any_of(llvm::ArrayRef(wholes).drop_back(),
@@ -217,7 +217,7 @@ TEST(HostsChecker, FindsEveryDamage) {
                       [&](const Plans &damaged, size_t) { return !judge(made, damaged).isSafe(); });
     splits.expectFound(made.plans, [&](const Plans &damaged, size_t rank) {
       if (!haveOneWhole(damaged, rank))
-        return true; // its halves never waited for each other
+        return true; // the two parts were independent before the split
       ++together;
       return !judge(made, damaged).isSafe();
     });
@@ -226,7 +226,7 @@ TEST(HostsChecker, FindsEveryDamage) {
   EXPECT_GE(together, 20);
 }
 
-/// On both sides, so that they meet: the host is what is wrong.
+/// Both sides match, so only the host is wrong.
 TEST(HostsChecker, RefusesAnEndpointThatReachesAnotherHost) {
   Planned made = planned(gatherOf(4, 4), "pairwise");
   for (Plan &plan : made.plans)
@@ -238,7 +238,7 @@ TEST(HostsChecker, RefusesAnEndpointThatReachesAnotherHost) {
 }
 
 /// Rank 1 waits for rank 0 before it sends to rank 2, and rank 0 waits for rank 3, which waits for
-/// rank 2: a circle over two hosts.
+/// rank 2: a cycle over two hosts.
 TEST(HostsChecker, FindsACircleOverTwoHosts) {
   const auto circle = [](bool waitsFirst) {
     const std::string exchange =
@@ -263,7 +263,7 @@ TEST(HostsChecker, FindsACircleOverTwoHosts) {
   EXPECT_EQ(ranks.size(), 4u) << str(report);
 }
 
-/// A local wait that stands in front of a group of its own step.
+/// Moves a local wait before a group of the same step.
 TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
   int moved = 0, found = 0;
   for (const Planned &made : cases())
@@ -286,7 +286,7 @@ TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
         Command command = plan.commands[*await];
         command.stream = plan.commands[*group].stream;
         eraseCommand(plan, *await);
-        insertCommand(plan, 0, command); // before its own signal, even
+        insertCommand(plan, 0, command); // even before its signal
         ++moved;
         found += !judge(made, damaged).isSafe();
       }

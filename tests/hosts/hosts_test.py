@@ -2,10 +2,11 @@
 """hosts_test.py BRAID PART [FIRST-LAST]: jobs on several hosts that are network name spaces.
 
 PART is
-  drawn      fusions drawn from the seeds FIRST to LAST
+  drawn      random fusions with seeds FIRST to LAST
   started    an example, started by torchrun, mpirun and by hand
-  faults     faults drawn from the seeds FIRST to LAST, on 3 hosts with 2 ranks each
-Skipped with status 77 where name spaces cannot be made, or this Braid has no ranks on hosts.
+  faults     random faults with seeds FIRST to LAST, on 3 hosts with 2 ranks each
+
+Skipped with status 77 if name spaces cannot be created, or this Braid does not support hosts.
 """
 import os
 import re
@@ -22,9 +23,9 @@ from tcp_proxy import TcpProxy
 
 BRAID = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TIMEOUT = 3.0  # seconds without progress
-GRACE = 2.0    # within which all ranks then end
-SLACK = 3.0    # for processes to start and end on a loaded machine
+TIMEOUT = 3.0  # in seconds
+GRACE = 2.0    # time after that within which all ranks end
+SLACK = 3.0    # additional time on a loaded machine
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT}
 
 
@@ -41,7 +42,7 @@ def write_case(case, folder, ranks, ranks_of_host):
 
 
 def finish(started, seconds):
-    """Exit codes, and what each said; those that do not end in time are None."""
+    """Returns the exit codes and outputs. Processes that do not end in time have None."""
     deadline = time.monotonic() + seconds
     ends = []
     for child in started:
@@ -53,7 +54,7 @@ def finish(started, seconds):
     return ends
 
 
-# torchrun leaves folders for what ranks might have said, and for kernels that PyTorch made.
+# torchrun leaves folders for the output of ranks, and for kernels that PyTorch compiles.
 LEFT_BY_STARTERS = ("/torchelastic_", "/torchinductor_")
 
 
@@ -110,15 +111,15 @@ def strike(fault, hosts, ranks_of_host, proxy, started):
 
 
 def causes(ends):
-    """The first cause that each rank named, without its number."""
+    """Returns the first cause that each rank reports, without its number."""
     lines = [next((line for line in text.splitlines() if "error:" in line), "nothing")
              for _, text in ends]
     return [line.partition("error: ")[2] or line for line in lines]
 
 
 def expected_cause(fault, ranks_of_host):
-    """Which hosts end for one cause, and what it says. Where a fault strikes while hosts meet, they
-    may miss each other in several ways, but always name whom they miss."""
+    """Returns the cause that must be reported. If a fault strikes while hosts connect, they may
+    miss each other in several ways, but always name the missing one."""
     host, rank = fault["host"], fault["host"] * ranks_of_host + fault["local"]
     one, whole = rf"ranks? (\d, )*{rank}\b", rf"(host {host}\b|rank {host * ranks_of_host}\b)"
     return {"kill": f"{one}|{whole}", "stop": f"{one}|{whole}", "kill host": f"{whole}|{one}",
@@ -126,7 +127,7 @@ def expected_cause(fault, ranks_of_host):
 
 
 def expect_failure(fault, hosts, ranks_of_host, proxy):
-    """All ranks but the one that was struck end in time, fail, and name the same first cause."""
+    """All ranks except the victim end in time, fail, and report the same cause."""
     ranks = len(hosts) * ranks_of_host
     case = {"file": "examples/ag_matmul.braid",
             "flags": ["--set", "M=96", "--set", "K=32", "--set", "N=48", "--iterations",
@@ -134,7 +135,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
     command = write_case(case, hosts.folder, ranks, ranks_of_host)
     only = [h.number for h in hosts if fault["kind"] != "missing host" or h.number != fault["host"]]
     numbers = [rank for rank in range(ranks) if rank // ranks_of_host in only]
-    # A proxy acknowledges what it gets, whatever becomes of it.
+    # A proxy acknowledges data whether or not it forwards them.
     meet_at = proxy.address if fault["kind"] in ("partition", "delay", "swallow") else None
     started = dict(zip(numbers, by_hand(hosts, ranks_of_host, command, meet_at=meet_at, only=only,
                                         **PIPES)))
@@ -145,7 +146,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
     struck = [fault["host"] * ranks_of_host + fault["local"]] \
         if fault["kind"] in ("kill", "stop") else lonely
     others = {rank: child for rank, child in started.items() if rank not in struck}
-    if fault["kind"] == "delay":  # slow, and no failure: it goes on
+    if fault["kind"] == "delay":  # a delay is no failure, so the job continues
         time.sleep(TIMEOUT + GRACE)
         assert all(child.poll() is None for child in others.values()), \
             (fault, finish(others.values(), 1))
@@ -155,7 +156,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
             assert all(started[rank].returncode for rank in lonely), fault
         ends = finish(others.values(), TIMEOUT + GRACE + SLACK)
         assert all(code in (5, 6) for code, _ in ends), (fault, ends)
-        # A rank alone on a host whose first rank is gone sees that, and nothing else.
+        # Ranks whose host has lost its first rank report that instead, so they are left out.
         together = [cause for rank, cause in zip(others, causes(ends))
                     if fault["kind"] in ("partition", "swallow") and rank < ranks_of_host
                     or fault["kind"] not in ("partition", "swallow") and rank not in lonely]
@@ -169,7 +170,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
         host.plug_in()
     for file in {file for host in hosts for file in host.files()}:
         if os.path.isfile(file):
-            os.unlink(file)  # of those that were killed
+            os.unlink(file)  # of ranks that were killed
 
 
 def run_faults(seeds):

@@ -1,13 +1,13 @@
-"""Hosts for tests: network name spaces that a bridge joins.
+"""Hosts for tests: network name spaces connected by a bridge.
 
     with Hosts(3) as hosts:
         rank = hosts[1].start(["command", ...], {"BRAID_RANK": "2"})
         hosts[1].pull_cable()
 
-A host has an address, a name of its own (its UTS name space, too), and a folder for TMPDIR. What
-joins them is the bridge, where this process is as well, at `hosts.here`: a proxy may stand there.
-When the block ends, everything that was started is killed and everything that was made is removed.
-Linux only, as root or where users may have name spaces of their own; `why_not()` says why not.
+A host has an address, a host name (in its UTS name space), and a folder for TMPDIR. The bridge
+connects the hosts and this process, at `hosts.here`, where a proxy may listen. When the block ends,
+everything that was started is killed and everything that was created is removed. Requires Linux,
+and root or permission for users to create name spaces; `why_not()` returns what is missing.
 """
 import os
 import shutil
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-PREFIX = "brd"  # of all names of links and name spaces; those of links have at most 15 letters
+PREFIX = "brd"  # prefix of all link and name space names; link names have at most 15 letters
 
 
 def ip(*arguments):
@@ -28,7 +28,7 @@ def ip(*arguments):
 
 
 def enter():
-    """Starts this script again where it may make name spaces, if it may not here."""
+    """Restarts this script with permission to create name spaces, if needed and possible."""
     if os.geteuid() == 0 or "BRAID_TEST_ENTERED" in os.environ or not shutil.which("unshare"):
         return
     probe = ["unshare", "-Urnm", "true"]
@@ -39,7 +39,7 @@ def enter():
 
 
 def why_not():
-    """Why there can be no hosts here; None if there can."""
+    """Returns why hosts cannot be created here, or None."""
     for command in ("ip", "unshare", "hostname"):
         if not shutil.which(command):
             return f"{command} is not installed"
@@ -53,7 +53,7 @@ def why_not():
 class Host:
     def __init__(self, hosts, number):
         self.number = number
-        self.name = f"{PREFIX}{hosts.mark}h{number}"  # of the name space and the host
+        self.name = f"{PREFIX}{hosts.mark}h{number}"  # name of the name space and of the host
         self.cable = f"{PREFIX}{hosts.mark}c{number}"
         self.address = f"{hosts.network}.{number + 1}"
         self.folder = os.path.join(hosts.folder, f"host{number}")
@@ -69,13 +69,13 @@ class Host:
         ip("-n", self.name, "link", "set", "eth0", "up")
 
     def command(self, command):
-        """The command that runs `command` on this host."""
+        """Returns the command line that runs `command` on this host."""
         script = f'hostname {self.name} && exec "$@"'
         return ["ip", "netns", "exec", self.name, "unshare", "--uts", "sh", "-c", script, "sh"
                 ] + command
 
     def start(self, command, variables=None, **options):
-        """A Popen of the command itself. Its TMPDIR is this host's."""
+        """Starts a command on this host, with the host's TMPDIR, and returns its Popen."""
         environment = dict(os.environ, TMPDIR=self.folder, **(variables or {}))
         child = subprocess.Popen(self.command(command), env=environment,
                                  stdin=subprocess.DEVNULL, **options)
@@ -86,7 +86,7 @@ class Host:
         return [int(pid) for pid in ip("netns", "pids", self.name).split()]
 
     def signal(self, number):
-        """To everything that runs on this host."""
+        """Sends a signal to all processes on this host."""
         for pid in self.processes():
             try:
                 os.kill(pid, number)
@@ -100,8 +100,7 @@ class Host:
         self.signal(signal.SIGCONT)
 
     def kill(self):
-        """Until nothing runs there, as what is being started may start others, or has yet to enter
-        the name space."""
+        """Kills processes until none is left, since starting ones may yet enter the name space."""
         deadline = time.monotonic() + 30
         while (children := [child for child in self.children if child.poll() is None
                             ]) or self.processes():
@@ -120,12 +119,12 @@ class Host:
         ip("link", "set", self.cable, "up")
 
     def sockets(self):
-        """Lines of those that listen or are connected, TCP of both kinds."""
+        """Returns the lines of listening and connected TCP sockets, IPv4 and IPv6."""
         found = []
         for kind in ("tcp", "tcp6"):
             text = subprocess.run(["ip", "netns", "exec", self.name, "cat", f"/proc/net/{kind}"],
                                   capture_output=True, text=True, check=True).stdout
-            # 06 is TIME_WAIT: nobody's any more.
+            # 06 is TIME_WAIT, which no process owns.
             found += [line for line in text.splitlines()[1:] if line.split()[3] != "06"]
         return found
 
@@ -134,7 +133,7 @@ class Host:
                 for name in folders + names]
 
     def remove(self):
-        # The kernel would remove it together with the name space, but some time later.
+        # The kernel would remove it with the name space, but later.
         ip("link", "del", self.cable)
         ip("netns", "del", self.name)
 
@@ -142,7 +141,7 @@ class Host:
 class Hosts(list):
     def __init__(self, count):
         super().__init__()
-        # Two tests at once have networks of their own.
+        # Concurrent tests have separate networks.
         self.mark = f"{os.getpid() % 46656:x}"
         self.network = f"10.{64 + os.getpid() % 64}.{os.getpid() // 64 % 256}"
         self.here = f"{self.network}.254"
@@ -165,7 +164,7 @@ class Hosts(list):
         return self
 
     def name_hosts(self):
-        """`ip netns exec` puts the files of /etc/netns/NAME in the place of those of /etc."""
+        """`ip netns exec` replaces files of /etc by those in /etc/netns/NAME."""
         text = "127.0.0.1 localhost\n" + "".join(f"{h.address} {h.name}\n" for h in self)
         for host in self:
             try:
@@ -173,7 +172,7 @@ class Hosts(list):
                 with open(f"/etc/netns/{host.name}/hosts", "w", encoding="ascii") as file:
                     file.write(text)
             except OSError:
-                return  # then hosts know each other by address only
+                return  # hosts then use addresses only
 
     def __exit__(self, *_):
         self.remove()
@@ -193,7 +192,7 @@ class Hosts(list):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def left_running(self, patience=5):
-        """Processes and sockets that are there after everything should have ended."""
+        """Returns processes and sockets that are left after everything should have ended."""
         deadline = time.monotonic() + patience
         while True:
             left = [f"{h.name}: process {pid}" for h in self for pid in h.processes()]
@@ -204,7 +203,7 @@ class Hosts(list):
 
 
 def left_behind(mark):
-    """Everything that a Hosts of that mark has left on this machine."""
+    """Returns everything that a Hosts with that mark has left on this machine."""
     start = PREFIX + mark
     left = [line.split()[0] for line in ip("netns", "list").splitlines() if line.startswith(start)]
     left += [name for name in os.listdir("/sys/class/net") if name.startswith(start)]

@@ -1,4 +1,4 @@
-//===- tests/hosts/plan_test.cpp - what becomes of transfers within and between hosts ---------===//
+//===- tests/hosts/plan_test.cpp - transfers within and between hosts, as commands ------------===//
 
 #include "runtime/plan/specialize.h"
 #include "tests/hosts/support.h"
@@ -50,8 +50,8 @@ TEST(HostsPlan, IsAsBeforeOnOneHost) {
   EXPECT_THAT(str(ring.plans[0]), HasSubstr("plan @ring rank 0 of 4\n"));
 }
 
-/// Signals, the group, and then what waits for ranks of the host, whatever the order of the nodes,
-/// and whether a `group` is around them.
+/// Issues signals, the group, and then the waits for ranks of the host, whatever the order of the
+/// nodes and with or without a `group`.
 TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
   const std::string before = R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4, 4]

@@ -1,7 +1,7 @@
-//===- tests/hosts/run_test.cpp - programs of several hosts, against the reference ------------===//
+//===- tests/hosts/run_test.cpp - programs for several hosts, compared with the reference -----===//
 //
-// The ranks are threads of one process, and lie on the hosts that the program says: within one they
-// reach each other's memory, and between two they send messages (tests/support/message_cluster.h).
+// The ranks are threads of one process, on the hosts that the program specifies: within a host they
+// access each other's memory, between hosts they send messages (tests/support/message_cluster.h).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -74,14 +74,15 @@ TEST(HostsRun, EveryScheduleEqualsTheReference) {
           const std::string schedule = preset.name.str() + rest;
           const Status status =
               runOverHosts(text, {.schedule = configured(schedule)}, {.iterations = 3}, seen);
-          const bool isRefused = status.code() == StatusCode::BadInput; // not every stage has it
+          // Some stages do not support the schedule.
+          const bool isRefused = status.code() == StatusCode::BadInput;
           EXPECT_TRUE(status.isOk() || isRefused) << text << schedule << status.message();
         }
   EXPECT_GT(seen.ran, 100);
   EXPECT_GT(seen.collectives, 0);
 }
 
-/// put, which applies within a host, where the program is safe.
+/// The protocol put applies within a host and is safe there.
 TEST(HostsRun, PutWithinAHost) {
   for (const char *schedule : {"pairwise;protocol=put", "ring;protocol=put"}) {
     const Planned made = planned(gatherOf(4, 2), schedule);
@@ -93,7 +94,7 @@ TEST(HostsRun, PutWithinAHost) {
 
 //===- Refusals -------------------------------------------------------------------------------===//
 
-/// The null backend has none.
+/// The null backend has no messages.
 TEST(HostsRun, RefusesADeviceWithoutMessages) {
   BackendRegistry registry;
   registerNullBackend(registry);
@@ -106,7 +107,7 @@ TEST(HostsRun, RefusesADeviceWithoutMessages) {
                                     "expected a backend that sends messages"));
 }
 
-/// One that is there and cannot be opened, on one rank.
+/// On one rank, messages exist but cannot be opened.
 TEST(HostsRun, SaysWhatMessagesWereFor) {
   const Planned made = planned(gatherOf(4, 2), "pairwise");
   const Result<RunReport> report = run(made.compiled, made.plans, messageBackend(/*dumb=*/2), {});
@@ -115,7 +116,7 @@ TEST(HostsRun, SaysWhatMessagesWereFor) {
   EXPECT_THAT(report.status().message(), testing::HasSubstr("this rank has no voice"));
 }
 
-/// Nobody opens a library for a program that keeps to its hosts.
+/// A program without messages between hosts opens no library.
 TEST(HostsRun, NeedsNoMessagesWithinHosts) {
   const Planned made = planned(R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4]
@@ -133,7 +134,7 @@ TEST(HostsRun, NeedsNoMessagesWithinHosts) {
   }
 }
 
-/// A cluster of processes on so many hosts, as far as a program can tell.
+/// Looks to a program like a cluster of processes on hosts with `ofHost` ranks each.
 class OnHosts final : public Cluster {
 public:
   OnHosts(std::unique_ptr<Cluster> inner, int64_t ofHost)

@@ -1,4 +1,4 @@
-//===- tests/hosts/simulator_test.cpp - what the network costs --------------------------------===//
+//===- tests/hosts/simulator_test.cpp - the cost of the network -------------------------------===//
 
 #include "runtime/simulate/simulator.h"
 #include "tests/hosts/support.h"
@@ -21,7 +21,7 @@ CostModel freeModel() {
   return model;
 }
 
-/// Each rank sends `count` floats to the rank of its number on the other host.
+/// Each rank sends `count` floats to the rank with the same local number on the other host.
 std::string crossing(int64_t ranks, int64_t count) {
   const std::string n = std::to_string(ranks), half = std::to_string(ranks / 2),
                     c = std::to_string(count);
@@ -57,7 +57,7 @@ TEST(HostsSimulator, SharesTheNetworkOfARank) {
   EXPECT_NEAR(simulated(planned(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
 }
 
-/// A ring sends each block over the network once, pairs once for each rank of the other host.
+/// A ring sends each block over the network once; pairs send it to each rank of the other host.
 TEST(HostsSimulator, CountsWhatAGatherSends) {
   const int64_t block = 4 * 5 * 4;
   const auto sent = [](const char *schedule) {
@@ -70,7 +70,8 @@ TEST(HostsSimulator, CountsWhatAGatherSends) {
             simulated(planned(gatherOf(6, 3), "pairwise"), freeModel()).us);
 }
 
-/// Rank 1 gets what rank 0 has from the beginning, but their whole has rank 2, which is late.
+/// Rank 0's data for rank 1 are ready at once, but their groups also exchange messages with rank 2,
+/// which is late.
 TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
   CostModel model = freeModel();
   model.add(GemmCost{.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});

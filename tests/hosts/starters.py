@@ -1,7 +1,7 @@
 """Starts a command as the ranks of a job on several hosts: by hand, by torchrun, by mpirun.
 
-Each function returns the processes that it started, of which each belongs to a host: by hand one
-for each rank, by torchrun one agent for each host, by mpirun mpirun itself.
+Each function returns the processes that it started and their hosts: by hand one for each rank, with
+torchrun an agent for each host, with mpirun only mpirun itself.
 """
 import os
 import shlex
@@ -14,16 +14,16 @@ LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "MASTER_", "TORCHELASTIC_
 
 
 class Unavailable(Exception):
-    """Why that launcher cannot be had here."""
+    """The reason why a launcher is unavailable."""
 
 
 def clean():
-    """Launchers' variables of this process are set empty, which means not set."""
+    """Returns this process's launcher variables with empty values, which count as unset."""
     return {name: "" for name in os.environ if name.startswith(LAUNCHERS)}
 
 
 def by_hand(hosts, ranks_of_host, command, meet_at=None, only=None, **options):
-    """`meet_at`, for all but the first host: the address of a proxy. `only`: just these hosts."""
+    """`meet_at` is a proxy's address for all hosts except the first. `only` restricts the hosts."""
     started = []
     for host in hosts:
         address, port = meet_at if meet_at and host.number else (hosts[0].address, PORT)
@@ -52,7 +52,7 @@ def torchrun(hosts, ranks_of_host, command, **options):
 
 
 def mpirun(hosts, ranks_of_host, command, **options):
-    """Its daemons are started on other hosts by a script in the place of ssh."""
+    """A script instead of ssh starts mpirun's daemons on other hosts."""
     name = shlex.split(os.environ.get("BRAID_TEST_MPIRUN", "mpirun"))
     version = subprocess.run(name + ["--version"], capture_output=True, text=True,
                              check=False).stdout if shutil.which(name[0]) else ""

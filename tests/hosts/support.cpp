@@ -1,4 +1,4 @@
-//===- tests/hosts/support.cpp - Plans of programs of several hosts ---------------------------===//
+//===- tests/hosts/support.cpp - Plans of programs for several hosts --------------------------===//
 
 #include "tests/hosts/support.h"
 

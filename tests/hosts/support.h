@@ -1,4 +1,4 @@
-//===- tests/hosts/support.h - Plans of programs of several hosts -----------------------------===//
+//===- tests/hosts/support.h - Plans of programs for several hosts ----------------------------===//
 #pragma once
 
 #include "tests/support/checked.h"
@@ -8,10 +8,10 @@
 
 namespace braid::test {
 
-/// The commands of a rank's Plan, one a line.
+/// Returns the commands of a rank's Plan, one per line.
 std::string commandsOf(const Planned &of, size_t rank);
 
-/// A gather on 6 devices in hosts of L.
+/// Returns a gather on `ranks` ranks in hosts of `ranksPerHost`.
 std::string gatherOf(int64_t ranks, int64_t ranksPerHost);
 std::string scatterOf(int64_t ranks, int64_t ranksPerHost);
 

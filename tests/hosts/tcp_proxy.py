@@ -1,8 +1,8 @@
-"""A proxy for tests: stands between hosts, and delays, holds, swallows or cuts what passes.
+"""A proxy between hosts that delays, holds, swallows or cuts their traffic.
 
-The kernel may lack netem. A proxy cannot lose packets, but it can lose bytes for good
-(`swallows`), let nothing pass while connections stay open (`holds`: a partition), or take its time
-(`delay`, in seconds).
+The kernel may lack netem. A proxy cannot lose packets, but it can drop all further bytes
+(`swallows`), forward nothing while connections stay open (`holds`: a partition), or wait before it
+forwards (`delay`, in seconds).
 """
 import selectors
 import socket
@@ -12,7 +12,7 @@ import time
 
 class TcpProxy:
     def __init__(self, listen, target):
-        """Both are (address, port); port 0 takes a free one."""
+        """Both arguments are (address, port); port 0 means any free port."""
         self.delay, self.holds, self.swallows = 0.0, False, False
         self._target, self._pairs, self._over = target, [], False
         self._server = socket.create_server(listen)
@@ -48,7 +48,7 @@ class TcpProxy:
         self._pairs.append({"ends": (near, far), "waiting": ([], []), "ended": [False, False]})
 
     def _read(self, pair, side):
-        """Bytes wait for when they may go on; None stands for the end."""
+        """Queues bytes with the time at which to forward them; None means the end."""
         try:
             data = pair["ends"][side].recv(65536)
         except BlockingIOError:
@@ -86,7 +86,7 @@ class TcpProxy:
                 selector.register(self._server, selectors.EVENT_READ)
                 for pair in self._pairs:
                     for side in (0, 1):
-                        # Bytes that are held back are not read, so that their sender notices.
+                        # Does not read while holding bytes back, so that their sender notices.
                         if not pair["ended"][side] and not self.holds and \
                                 len(pair["waiting"][side]) < 64:
                             selector.register(pair["ends"][side], selectors.EVENT_READ,

@@ -1,4 +1,4 @@
-//===- tests/ir/bad_input_test.cpp - any bytes are accepted or reported -----------------------===//
+//===- tests/ir/bad_input_test.cpp - any bytes are either accepted or reported ----------------===//
 
 #include "tests/support/case_file.h"
 
@@ -27,7 +27,7 @@ std::string messages(const std::string &text) {
   return brief(diags);
 }
 
-/// A thousand and a hundred thousand levels: the same one message.
+/// A thousand and a hundred thousand levels result in the same single message.
 TEST(BadInput, DeepNestingIsAnErrorAndNoOverflow) {
   for (int depth : {1000, 100000}) {
     std::string close = repeated("}", depth);
@@ -106,7 +106,7 @@ TEST(BadInput, CarriageReturnsAreBlanks) {
             "");
 }
 
-/// Every prefix of every example is reported or accepted, and what is reported has a place.
+/// Every prefix of every example is accepted, or reported with a location.
 TEST(BadInput, TruncatedAtEveryByte) {
   for (const char *path : {"examples/ag_linear.braid", "examples/ag_matmul_collective.braid",
                            "examples/ag_matmul_column.braid", "examples/by_hand.braid",
@@ -122,7 +122,7 @@ TEST(BadInput, TruncatedAtEveryByte) {
   }
 }
 
-/// One byte changed, at random places: accepted or reported.
+/// Random single bytes are changed: the text is accepted or reported.
 TEST(BadInput, OneByteChanged) {
   std::string text = readFile("tests/ir/inputs/nodes.braid");
   std::mt19937 random(7);

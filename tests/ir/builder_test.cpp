@@ -1,4 +1,4 @@
-//===- tests/ir/builder_test.cpp - fusions and programs made in C++ ---------------------------===//
+//===- tests/ir/builder_test.cpp - fusions and programs built in C++ --------------------------===//
 
 #include "ir/builder.h"
 #include "tests/support/case_file.h"
@@ -54,7 +54,7 @@ TEST(ProgramBuilder, HostsOfAMesh) {
   EXPECT_EQ(meshText(Program("p", "", 8, {}, 2)), "mesh [0 .. 8) of 2");
 }
 
-/// A gather of one block, and its GEMM.
+/// Builds a gather of one block and its GEMM.
 void buildProgram(Program &program) {
   ProgramBuilder b(program);
   Value *A = b.param("A", b.tensorType(DType::F32, {1, 4, 8}));
@@ -79,7 +79,7 @@ void buildProgram(Program &program) {
   b.matmul(out, b.select("block", all, peer), B);
 }
 
-/// `select` does not belong into a group, so the program is there to be printed, then refused.
+/// `select` is not allowed in a group, so the program can be printed but is rejected.
 TEST(ProgramBuilder, PrintsWhatWasBuiltAndKeepsNamesUnique) {
   Program program("by_hand", "", 2);
   buildProgram(program);
@@ -135,7 +135,7 @@ TEST(ProgramBuilder, InsertsWhereItIsTold) {
                    "synchronize stream(3);");
 }
 
-/// Cloned into a program of the same parameters, every node of the corpus prints as the original.
+/// A clone of every node, in a program with the same parameters, prints like the original.
 TEST(ProgramBuilder, ClonesEveryNode) {
   Module module = parseOrFail(readFile("tests/ir/inputs/nodes.braid"));
   Program &original = *module.programs[0];

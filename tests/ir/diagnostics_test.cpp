@@ -1,4 +1,4 @@
-//===- tests/ir/diagnostics_test.cpp - how messages are collected and shown -------------------===//
+//===- tests/ir/diagnostics_test.cpp - collecting and printing messages -----------------------===//
 
 #include "ir/diagnostics.h"
 
@@ -33,7 +33,7 @@ TEST(Diagnostics, WarningsAreNoErrors) {
   EXPECT_FALSE(diags.hasErrors());
 }
 
-// An input may hold a number of megabytes, which no message repeats.
+// An input may contain a number with a million digits, which messages must not repeat.
 TEST(Diagnostics, LongNamesAndNumbersAreQuotedByTheirBeginning) {
   const std::string digits(1000000, '7'), start(60, '7');
   Diagnostics diags("f", "x");

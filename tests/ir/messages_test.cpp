@@ -1,4 +1,4 @@
-//===- tests/ir/messages_test.cpp - every rule of the parsers and verifiers, with its message ===//
+//===- tests/ir/messages_test.cpp - all rules of parsers and verifiers, with messages ---------===//
 
 #include "tests/support/case_file.h"
 
@@ -11,7 +11,7 @@ std::string parseMessages(const std::string &text) {
   return brief(diags);
 }
 
-/// The verifier's messages about a text that must parse.
+/// Returns the verifier's messages about a text that must parse.
 std::string verifyMessages(const std::string &text) {
   Diagnostics diags("text", text);
   Module module = parse(diags);

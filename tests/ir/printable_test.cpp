@@ -17,7 +17,7 @@ TEST(Printable, EscapesWhatIsNotSeenAsItself) {
             "f\\x9b\\u{202e}");
 }
 
-/// An escape or a letter is whole, or not there.
+/// An escape sequence or a character is either complete or omitted.
 TEST(Printable, KeepsTheBeginningOfALongText) {
   EXPECT_EQ(printable("12345", 5), "12345");
   EXPECT_EQ(printable("123456", 5), "12345...");

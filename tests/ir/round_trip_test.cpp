@@ -1,4 +1,4 @@
-//===- tests/ir/round_trip_test.cpp - what is printed reads back as the same ------------------===//
+//===- tests/ir/round_trip_test.cpp - printed text parses to the same module ------------------===//
 
 #include "tests/support/case_file.h"
 #include "tests/support/random_fusion.h"
@@ -20,7 +20,7 @@ std::string printed(const Module &module) {
   return os.str();
 }
 
-/// All fields of all nodes, so that equal means equal and not only printed alike.
+/// Returns all fields of all nodes, so that equality means more than equal text.
 std::string fields(const Module &module) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
                                          "tests/ir/inputs/design.braid",
                                          "tests/ir/inputs/nodes.braid"));
 
-/// Random texts read back as the same; every form of a sum and a partial type is drawn.
+/// Random texts parse to the same module. Every form of a sum and of a partial type occurs.
 TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
   std::string all;
   for (uint64_t seed = 0; seed < 200; ++seed)
@@ -73,7 +73,7 @@ TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
     EXPECT_TRUE(std::regex_search(all, std::regex(form))) << form;
 }
 
-/// A text without comments, alignment and blank lines is printed as it was written.
+/// A text without comments, alignment and blank lines prints unchanged.
 TEST(Print, KeepsTheLayoutOfTheDesign) {
   std::string program = R"(program @p implements @f mesh [0 .. 8)
     (%A: bf16[1, 128, 1024], %B: bf16[1024, 1024]) -> (%C: bf16[8, 128, 1024]) {
@@ -94,8 +94,8 @@ TEST(Print, KeepsTheLayoutOfTheDesign) {
   EXPECT_EQ(printed(parseOrFail(program)), program);
 }
 
-/// All on one host is not written in a program. A fusion keeps what was written, unless it is the
-/// mesh size itself, because its parameters may change.
+/// A mesh with all ranks on one host is printed without hosts in a program. A fusion keeps its
+/// hosts unless their size is the mesh size itself, because parameters may change.
 TEST(Print, HostsOfAMesh) {
   auto printedMesh = [](const std::string &mesh) {
     return printed(
@@ -146,7 +146,7 @@ TEST(Print, ParametersShowTheValuesInForce) {
   EXPECT_EQ(str(*module.fusions[0]), "fusion @f(D = 8, M = -1) {\n  mesh [0 .. D)\n}\n");
 }
 
-/// The corpus file that stands for all nodes does hold all of them, and each prints on one line.
+/// The corpus file contains all nodes, and each prints on one line.
 TEST(Print, EveryNodeOnOneLine) {
   Module module = parseOrFail(readFile("tests/ir/inputs/nodes.braid"));
   std::set<OpKind> kinds;
@@ -161,7 +161,7 @@ TEST(Print, EveryNodeOnOneLine) {
   EXPECT_EQ(kinds.size(), count);
 }
 
-/// The code blocks of the section `heading`, one after the other.
+/// Returns the code blocks of the section `heading`, concatenated.
 std::string codeOf(const std::string &page, const std::string &heading) {
   size_t begin = page.find(heading);
   EXPECT_NE(begin, std::string::npos) << heading;
@@ -173,7 +173,7 @@ std::string codeOf(const std::string &page, const std::string &heading) {
   return code;
 }
 
-/// The worked example of ir/README.md is right, and gives the message that the page shows.
+/// The worked example of ir/README.md is valid and has the message that the page shows.
 TEST(Readme, WorkedExample) {
   std::string code = codeOf(readFile("ir/README.md"), "## A worked example");
   size_t message = code.find("gather.braid:");

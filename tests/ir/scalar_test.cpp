@@ -41,7 +41,7 @@ TEST(Scalar, FoldsSmallOffsetsFromRank) {
   EXPECT_EQ(ctx.sub(ctx.add(rank, c(1)), c(1)), rank);
   EXPECT_EQ(ctx.add(ctx.sub(rank, c(3)), c(1))->str(), "rank - 2");
   EXPECT_EQ(ctx.sub(ctx.add(rank, c(5)), c(2))->str(), "rank + 3");
-  // An operation that may overflow stays, so that evaluating reports it.
+  // An operation that may overflow is kept, so that evaluation reports it.
   EXPECT_EQ(ctx.sub(ctx.add(rank, c(INT64_MAX)), c(INT64_MAX))->str(),
             "rank + 9223372036854775807 - 9223372036854775807");
 }
@@ -82,7 +82,7 @@ TEST(Scalar, XorIsBitByBit) {
   EXPECT_EQ(ctx.bitXor(rank, c(0)), rank);
   EXPECT_EQ(ctx.bitXor(c(0), rank), rank);
   EXPECT_EQ(evaluate(ctx.bitXor(rank, c(5)), {.rank = 6}).value, 3);
-  // It binds less than arithmetic, and more than comparisons.
+  // It has lower precedence than arithmetic and higher precedence than comparisons.
   EXPECT_EQ(ctx.add(ctx.bitXor(rank, c(2)), c(1))->str(), "(rank xor 2) + 1");
   EXPECT_EQ(ctx.bitXor(ctx.add(rank, c(2)), c(1))->str(), "rank + 2 xor 1");
   EXPECT_EQ(ctx.bitXor(rank, ctx.bitXor(rank, c(1)))->str(), "rank xor (rank xor 1)");

@@ -1,7 +1,6 @@
 //===- tests/ir/verify_built_test.cpp - rules that only a builder can break -------------------===//
 //
-// The parser refuses these before the verifier sees them; C++ users and passes have only the
-// latter.
+// The parser rejects these before the verifier. C++ users and passes only have the verifier.
 //
 //===----------------------------------------------------------------------------------------===//
 

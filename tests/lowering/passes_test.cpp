@@ -1,4 +1,4 @@
-//===- tests/lowering/passes_test.cpp - what each pass makes of a small fusion ----------------===//
+//===- tests/lowering/passes_test.cpp - the effect of each pass on a small fusion -------------===//
 
 #include "tests/lowering/support.h"
 #include "tests/support/case_file.h"
@@ -68,7 +68,7 @@ TEST(SplitChunks, ChangesNothingForOneChunkAStep) {
             lowerText(smallFusion("gather")).text);
 }
 
-// Nothing arrives last that a GEMM would wait for alone.
+// In these schedules no GEMM waits only for the last block.
 TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
   EXPECT_EQ(lowerText(smallFusion("gather"), "sequential;chunks=2;tail-split=100").text,
             lowerText(smallFusion("gather"), "sequential;chunks=2").text);

@@ -16,7 +16,7 @@ std::string named(const char *name) {
   return test::fusionNamed("tests/lowering/inputs/pipeline.braid", name);
 }
 
-// The program that the design fixes for this example.
+// The program that the design prescribes for this example.
 TEST(Pipeline, LowersTheFirstExampleAsDesigned) {
   Lowered lowered = lowerText(readExample("ag_matmul.braid"));
   EXPECT_EQ(withoutLayout(lowered.text), withoutLayout(R"(
@@ -93,7 +93,7 @@ TEST(Pipeline, MovesNothingForTheLocalExample) {
 )");
 }
 
-//===- Everything with everything -------------------------------------------------------------===//
+//===- All combinations -----------------------------------------------------------------------===//
 
 std::string gather(int64_t ranks, int64_t rows, int64_t k, llvm::StringRef op) {
   std::string d = std::to_string(ranks);
@@ -112,8 +112,8 @@ std::string textOf(const Preset &preset, Protocol protocol, int64_t streams, int
          ";streams=" + std::to_string(streams) + ";chunks=" + std::to_string(chunks);
 }
 
-/// Properties of every program: passes that say "unchanged" are right, lowering is deterministic,
-/// and the text can be read back.
+/// Checks properties of every program: a pass that reports no change has made none, lowering is
+/// deterministic, and the text can be parsed again.
 void checkLowered(const std::string &text, const std::string &options) {
   SCOPED_TRACE(text + options);
   Lowered lowered = lowerText(text, options);
@@ -184,7 +184,7 @@ TEST(Pipeline, TextDoesNotGrowWithUnevenChunks) {
   EXPECT_LT(text.size(), 2000u);
 }
 
-//===- What the caller can get wrong ----------------------------------------------------------===//
+//===- Errors of the caller -------------------------------------------------------------------===//
 
 TEST(Pipeline, RefusesOptionsThatMeanNothing) {
   auto messageFor = [](Knob knob, int64_t value) {
@@ -200,7 +200,7 @@ TEST(Pipeline, RefusesOptionsThatMeanNothing) {
   EXPECT_EQ(messageFor(Knob::Protocol, 2), "expected protocol to be one of get, put, got 2");
 }
 
-// A verifier that finds fault with what a pass made: here, because the fusion is not in the module.
+// Blames a pass if verification fails after it: here because the fusion is not in the module.
 TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
   Diagnostics diags("test.braid", gather(2, 2, 2, "matmul"));
   Module module = parse(diags);
@@ -211,7 +211,7 @@ TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
               testing::StartsWith("pass 'find-moves' made an invalid program:\n"));
 }
 
-//===- Stages with schedules of their own -----------------------------------------------------===//
+//===- Stages with separate schedules ---------------------------------------------------------===//
 
 TEST(Stages, HaveSchedulesOfTheirOwn) {
   for (const Preset &first : test::pairPresets())
@@ -254,7 +254,7 @@ TEST(Pipeline, IsSafeAfterEveryPass) {
   expectLowered(named("mixed"), "ring,Y=pairwise;protocol=put");
 }
 
-/// The example, its eight ranks on two hosts.
+/// Returns the example with its eight ranks on two hosts.
 std::string onTwoHosts(const char *name) {
   std::string text = readExample(name);
   const std::string mesh = "mesh [0 .. D)";
@@ -288,9 +288,9 @@ TEST(Pipeline, IsSafeWithFunctionsAndReshards) {
     expectLowered(readExample("ag_reshard.braid"), schedule);
 }
 
-//===- What is whole --------------------------------------------------------------------------===//
+//===- Results without a Stream axis ----------------------------------------------------------===//
 
-/// Results that are not produced slice by slice, and one of what every device has whole.
+/// Results without a Stream axis, and one of a replicated operand.
 std::vector<std::string> wholeFusions() {
   return {named("whole_gathered"), named("whole_beside"), named("whole_vector"), named("whole_own"),
           named("whole_fewer")};
@@ -310,7 +310,7 @@ TEST(Whole, IsSafeAfterEveryPass) {
       expectLowered(text, schedule);
 }
 
-// A result that is produced slice by slice takes others of the same operand along.
+// Other results of the same operand are computed together with the result that has a Stream axis.
 TEST(Whole, IsOverlappedBesideASlicedResult) {
   const std::string body = lowerText(named("whole_beside")).body();
   EXPECT_THAT(body, testing::HasSubstr("    matmul %C_out, %block, %B\n"));
@@ -327,7 +327,7 @@ TEST(Whole, HasNoSchedulesOfSlices) {
 
 //===- Reductions -----------------------------------------------------------------------------===//
 
-/// M rows, K columns of A on each rank, N columns of the result.
+/// A reduction with M rows, K columns of A on each rank, and N columns of the result.
 std::string reduction(int64_t ranks, int64_t rows, const std::string &result,
                       const std::string &rest = "matmul %A, %B") {
   const std::string a = result.find("[M") != std::string::npos ? "[M" : "[D, M/D";
@@ -348,7 +348,7 @@ const char *const kReductions[] = {"pairwise",
                                    "sequential",
                                    "bulk"};
 
-/// The reductions that a result of this type has.
+/// Returns the reductions that are possible for this type of result.
 std::vector<std::string> reductionsTo(llvm::StringRef result) {
   const bool isScattered = result.contains("DIDx");
   std::vector<std::string> all(std::begin(kReductions), std::end(kReductions));
@@ -361,7 +361,7 @@ std::vector<std::string> reductionsTo(llvm::StringRef result) {
   return all;
 }
 
-// Every schedule and protocol for every result; GEMMs and streams take turns.
+// Every schedule and protocol for every result, with alternating GEMMs and streams.
 TEST(Reductions, LowerEveryCombination) {
   const char *const kGemms[] = {"matmul %A, %B", "matmul %A, %B partial f32",
                                 "linear %A, %B, %bias"};
@@ -376,7 +376,7 @@ TEST(Reductions, LowerEveryCombination) {
         }
 }
 
-/// A reduction to `result` whose GEMMs add, on one of 1 to 9 streams.
+/// Checks a reduction to `result` whose GEMMs add, on one of 1 to 9 streams.
 void checkAddsInGemms(const std::string &text, const std::string &knobs, int turn) {
   const std::string all = "ring;sums=gemm" + knobs + ";streams=" + std::to_string(1 + turn % 9);
   checkLowered(text, all);
@@ -398,7 +398,7 @@ TEST(Reductions, AddInGemms) {
         }
 }
 
-/// Schedules in which a peer stores the partial sums; this rank stores its part itself.
+/// Schedules in which GEMMs store partial sums at the peer, and this rank's part locally.
 const char *const kAtPeers[] = {"partials=peer;protocol=put", "partials=peer;protocol=put;chunks=2",
                                 "partials=peer;protocol=put;chunks=2;tail-split=2"};
 
@@ -423,7 +423,7 @@ TEST(Reductions, StoreAtPeers) {
             lowerText(reduction(1, 4, kReduced[0])).text);
 }
 
-/// Rows that ranks have in short and empty blocks, and rows that lie in other blocks than theirs.
+/// Rows that ranks have in short and empty blocks, and rows in blocks of other ranks.
 std::vector<std::string> sharedFusions() {
   return {named("shared_1"), named("shared_2"), named("shared_3"), named("shared_4"),
           named("shared_5")};
@@ -444,8 +444,7 @@ TEST(Reductions, ShareRowsThatDoNotDivide) {
                  std::string(cut) + ";reduction=two-shot;protocol=put;streams=5");
 }
 
-/// A rank that adds its own rows alone adds all their parts in the order of ranks; around a ring
-/// there is another order for each.
+/// A rank adds partial results in rank order; around a ring, the order differs between ranks.
 TEST(Reductions, AddInTheOrderOfRanksButForARing) {
   auto check = [](const std::string &result, const std::string &schedule) {
     return orderOfAdditions(reduction(3, 4, result, "linear %A, %B, %bias"), schedule);
@@ -486,7 +485,7 @@ TEST(Reductions, AreSafeAfterEveryPass) {
   expectLowered(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
 }
 
-// A knob for all stages applies to the stages that can have it.
+// A knob for all stages only applies to stages that support it.
 TEST(Reductions, HaveTwoShotsBesideAGather) {
   const std::string text = named("mlp_all");
   checkLowered(text, "reduction=two-shot;chunks=2;protocol=put");
@@ -502,7 +501,7 @@ TEST(Reductions, HaveTwoShotsBesideAGather) {
                                  "would be accepted"));
 }
 
-// A step of its own, between the GEMMs of a layer: each has its own schedule.
+// The stages of a layer may have separate schedules.
 TEST(Reductions, FollowGathers) {
   const std::string text = named("mlp_scatter");
   for (const Preset &preset : test::pairPresets())

@@ -1,4 +1,4 @@
-//===- tests/lowering/refusals_test.cpp - what cannot be lowered, and what is said ------------===//
+//===- tests/lowering/refusals_test.cpp - fusions that cannot be lowered, and the messages ----===//
 
 #include "tests/lowering/support.h"
 #include "tests/support/case_file.h"
@@ -14,14 +14,14 @@
 namespace braid {
 namespace {
 
-/// A fusion on D = 4 devices with these nodes, the first on line 3.
+/// A fusion on D = 4 devices with these nodes, the first of them on line 3.
 std::string fusion(llvm::StringRef nodes) {
   return ("fusion @f(D = 4) {\n  mesh [0 .. D)\n" + nodes + "}\n").str();
 }
 
 //===- Advice ---------------------------------------------------------------------------------===//
 
-/// The alternatives that end a message: "...; A and B, or C, would be accepted".
+/// Returns the alternatives at the end of a message: "...; A and B, or C, would be accepted".
 std::vector<std::string> adviceIn(llvm::StringRef message) {
   message = message.rsplit("; ").second;
   EXPECT_TRUE(message.consume_back(" would be accepted")) << message.str();
@@ -35,7 +35,7 @@ void replace(std::string &text, llvm::StringRef from, llvm::StringRef to) {
     text.replace(at, from.size(), to.str());
 }
 
-/// As a reader would follow it: in the line that defines a tensor, or in the one at fault.
+/// Follows one piece of advice: edits the line that defines the tensor, or else the line at fault.
 std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFault) {
   llvm::SmallVector<llvm::StringRef, 16> lines;
   text.split(lines, '\n');
@@ -67,7 +67,8 @@ std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFa
   return llvm::join(changed, "\n");
 }
 
-/// Follows each advice, and goes on with the first one of each message until all is lowered.
+/// Follows each alternative of a message, then repeats this for the text after the first one, until
+/// it can be lowered.
 void expectAdviceToDo(std::string text) {
   for (;;) {
     const Lowered lowered = lowerText(text);
@@ -110,7 +111,7 @@ TEST(Refusals, SayAxisReasonAndWhatWouldDo) {
   test::checkCases("tests/lowering/inputs/refusals.cases", messagesAbout);
 }
 
-/// Types with each axis of extent D as the DIDx one, and with none; and with Stream in front.
+/// Returns types with one or none of the axes of extent D as a DIDx axis, also with a Stream axis.
 std::vector<std::string> placements(llvm::ArrayRef<const char *> axes, bool mayBeStreamed) {
   std::vector<std::string> types;
   for (bool isStreamed : {false, true})
@@ -181,7 +182,7 @@ TEST(Advice, IsForEachOfManyNodes) {
 )");
 }
 
-// On one device every axis is whole, whatever its kind.
+// On one device no axis is split, whatever its kind.
 TEST(Refusals, VanishOnOneDevice) {
   Lowered lowered = lowerText(R"(fusion @f(D = 1) {
   mesh [0 .. D)
@@ -197,7 +198,7 @@ TEST(Refusals, VanishOnOneDevice) {
 
 //===- Options --------------------------------------------------------------------------------===//
 
-/// The first line of the text is a schedule, the rest are nodes.
+/// The first line of the text is a schedule; the others are nodes.
 std::string messagesAboutOptions(const std::string &text) {
   const auto [schedule, nodes] = llvm::StringRef(text).split('\n');
   const Lowered lowered = lowerText(fusion(nodes), schedule.str());
@@ -212,7 +213,7 @@ TEST(Options, ThatDoNotFitAreRefused) {
   test::checkCases("tests/lowering/inputs/options.cases", messagesAboutOptions);
 }
 
-/// "" if a fusion is lowered so, else the first message.
+/// Lowers a fusion with a schedule. Returns "" or the first message.
 std::string whyNot(const std::string &text, const std::string &schedule) {
   Diagnostics diags("test.braid", text);
   const Module module = parse(diags);
@@ -222,7 +223,7 @@ std::string whyNot(const std::string &text, const std::string &schedule) {
   return diags.all().empty() ? program.status().message() : diags.all().front().message;
 }
 
-/// Which presets would do is said for the whole fusion, beside what else was asked for.
+/// A message lists the presets that work for the whole fusion together with the other options.
 TEST(Schedules, AdvisedAreLowered) {
   int followed = 0;
   for (const char *example : {"ag_matmul", "ag_uneven", "ag_matmul_hosts", "mlp",

@@ -1,6 +1,7 @@
-//===- tests/lowering/rewrites_test.cpp - passes that read nothing but the program ------------===//
+//===- tests/lowering/rewrites_test.cpp - passes that read only the program -------------------===//
 //
-// simplify and sink-waits keep no notes, so they are tested on programs written for the purpose.
+// simplify and sink-waits need no state of earlier passes, so they are tested on hand-written
+// programs.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,7 +16,7 @@
 namespace braid {
 namespace {
 
-/// The result of `pass` on a program with this body on 4 ranks. A pass that changes it says so.
+/// Applies `pass` to a program on 4 ranks and checks that it reports whether it changed it.
 std::string rewrite(bool (*pass)(LoweringState &), const std::string &body) {
   std::string text = "program @p mesh [0 .. 4)\n      (%A: f32[6, 5], %B: f32[5, 3]) -> "
                      "(%C: f32[6, 3]) {\n" +
@@ -36,7 +37,7 @@ std::string rewrite(bool (*pass)(LoweringState &), const std::string &body) {
   return nodes.substr(0, nodes.rfind("}\n")).str();
 }
 
-/// The first line of the text is a pass, the rest are nodes.
+/// The first line of the text names a pass; the others are nodes.
 std::string rewritten(const std::string &text) {
   const auto [pass, body] = llvm::StringRef(text).split('\n');
   return rewrite(pass == "simplify" ? simplify : sinkWaits, body.str());

@@ -1,4 +1,4 @@
-//===- tests/lowering/support.cpp - lowers texts, and looks at every pass ---------------------===//
+//===- tests/lowering/support.cpp - lowers texts and inspects every pass ----------------------===//
 
 #include "tests/lowering/support.h"
 
@@ -43,9 +43,9 @@ std::vector<Plan> plansOf(const Program &program, llvm::StringRef pass) {
   return plans;
 }
 
-/// From insert-transfers on, every program is right: the checker has to find it safe on one queue.
-/// Between hosts messages may wait for their receives, and assign-streams leaves a wait between a
-/// send and the receive behind it, which the passes after it move.
+/// The program after insert-transfers and each later pass must be safe with one queue. Between
+/// hosts, messages may wait for their receives, and assign-streams leaves a wait between a send and
+/// the receive after it, which later passes move.
 void expectSafe(const Fusion &fusion, const Program &program, llvm::StringRef pass) {
   if (program.ranksPerHost() < program.ranks() && pass == "assign-streams")
     return;

@@ -1,42 +1,40 @@
-//===- tests/lowering/support.h - lowers texts, and looks at every pass -----------------------===//
+//===- tests/lowering/support.h - lowers texts and inspects every pass ------------------------===//
 #pragma once
 
 #include "lowering/lower.h"
 
 namespace braid {
 
-/// The program behind one pass.
+/// The program after a pass.
 struct Snapshot {
   std::string pass;
   bool changed;
   std::string text;
 };
 
-/// The outcome of lowering a text.
+/// The result of lowering a text.
 struct Lowered {
   Status status;
-  std::string messages;             ///< the errors, `line:column: text`, one a line
-  std::string text;                 ///< the program; empty if there is none
-  std::vector<Snapshot> snapshots;  ///< one for each pass that ran
-  std::vector<std::string> changes; ///< names of the passes that changed something
+  std::string messages;             ///< errors as `line:column: text`, one per line
+  std::string text;                 ///< the program, or empty if there is none
+  std::vector<Snapshot> snapshots;  ///< one per pass that ran
+  std::vector<std::string> changes; ///< names of passes that changed the program
 
-  /// The nodes of the program behind `pass`: its text without the two header lines and the last
-  /// `}`.
+  /// Returns the nodes of the program after `pass`: its text without header and final `}`.
   std::string after(llvm::StringRef pass) const;
-  /// The same of the result.
+  /// Returns the nodes of the result.
   std::string body() const;
 };
 
-/// Reads, verifies and lowers the one fusion of `text`, which has to be right.
+/// Parses, verifies and lowers the only fusion of `text`, which must be valid.
 Lowered lowerText(llvm::StringRef text, const Configurations &options);
-/// The same; `schedule` is a text as `--schedule` takes it.
+/// As above, with a schedule in the syntax of `--schedule`.
 Lowered lowerText(llvm::StringRef text, const std::string &schedule = "");
 
-/// Lowers the one fusion of `text` and asks the checker for additions in the order of ranks: "", or
-/// what it finds.
+/// Lowers the only fusion of `text`. Returns "" if additions are in rank order, or the violation.
 std::string orderOfAdditions(llvm::StringRef text, const std::string &schedule);
 
-/// The program's body as one would write it by hand: without comments, runs of blanks as one blank.
+/// Returns the program's body without comments, with runs of blanks replaced by one blank.
 std::string withoutLayout(llvm::StringRef text);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- tests/machine/fake_machine.cpp - a machine in a folder ---------------------------------===//
+//===- tests/machine/fake_machine.cpp - a simulated machine in a folder -----------------------===//
 
 #include "tests/machine/fake_machine.h"
 

@@ -1,11 +1,11 @@
-//===- tests/machine/fake_machine.h - a machine in a folder: /proc, /sys, NVML ----------------===//
+//===- tests/machine/fake_machine.h - a simulated machine: /proc, /sys, NVML ------------------===//
 #pragma once
 
 #include "api/machine/nvml.h"
 
 namespace braid::test {
 
-/// A folder that stands for /, and what a process has beside it. The folder goes with it.
+/// A folder that replaces /, and a fake NVML. The destructor removes the folder.
 class FakeMachine {
 public:
   FakeMachine();
@@ -13,10 +13,9 @@ public:
   FakeMachine(const FakeMachine &) = delete;
 
   const std::string &root() const { return root_; }
-  /// A file below the root, in folders that are made.
+  /// Writes a file below the root, and creates its folders.
   void write(const std::string &path, const std::string &text);
-  /// The answers of NVML, in fake_nvml.c's lines; through the library, which is opened. `library`
-  /// is another than the usual fake.
+  /// Reads NVML through a library, by default the fake, with answers in fake_nvml.c's format.
   Result<NvmlReport> nvml(const std::string &lines, const std::string &library = BRAID_FAKE_NVML);
 
 private:

@@ -1,7 +1,7 @@
-/*===- tests/machine/fake_nvml.c - NVML whose answers are lines of a file --------------------===*
+/*===- tests/machine/fake_nvml.c - a fake NVML with answers from a file ---------------------===*
  *
- * The file is named by FAKE_NVML. A line is a key, a blank and a value; `device` alone begins the
- * next device, and what stands above the first is the system's. Whatever has no line is not
+ * FAKE_NVML names the file. A line is a key, a blank and a value; `device` alone begins the next
+ * device, and lines before the first one are about the system. Values without a line are not
  * supported. Written from NVML's documentation, without the declarations that it tests.
  *
  *   driver 580.95.05
@@ -10,8 +10,8 @@
  *   link3.up 1
  *   peer1.read 5
  *
- * With a line `hang 1` of the system's it never starts. FAKE_OLD leaves out entry points that old
- * drivers have not got.
+ * With a line `hang 1` for the system, initialisation never ends. FAKE_OLD omits entry points that
+ * old drivers do not have.
  *
  *===---------------------------------------------------------------------------------------===*/
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//===- tests/machine/nvml_test.cpp - the library is opened, and its answers become values -----===//
+//===- tests/machine/nvml_test.cpp - loading the library and reading its answers --------------===//
 
 #include "api/machine/ask_nvml.h"
 #include "tests/machine/fake_machine.h"

@@ -1,4 +1,4 @@
-//===- tests/machine/topology_test.cpp - what joins devices, by NVML --------------------------===//
+//===- tests/machine/topology_test.cpp - links between devices, as reported by NVML -----------===//
 
 #include "api/machine/topology.h"
 #include "tests/machine/fake_machine.h"
@@ -9,7 +9,7 @@
 namespace braid::test {
 namespace {
 
-/// Two devices without NvLinks, of PCIe 5 x16 and PCIe 4 x8, where `more` is said of the first.
+/// Returns two devices without NVLink, PCIe 5 x16 and PCIe 4 x8. `more` has lines for the first.
 std::string twoDevices(const std::string &more = "") {
   return "device\nname first\nuuid GPU-1\npci 00000000:18:00.0\nmost_pcie_generation 5\n"
          "pcie_width 16\n" +
@@ -46,7 +46,7 @@ TEST(Topology, TheNarrowerEndCounts) {
   EXPECT_EQ(joined[1][1].kind, LinkClass::Own);
 }
 
-/// `count` links that are up, to a switch or to `remote`.
+/// Returns `count` links that are up, to a switch or to `remote`.
 std::string links(int count, const std::string &remote = "") {
   std::string lines;
   for (int i = 0; i < count; ++i) {
@@ -95,7 +95,7 @@ TEST(Topology, PartitionsOfSwitchesAreApart) {
   FakeMachine fake;
   const Links joined = read(fake, pairOf(links(4) + "peer1.nvlink 5\n", links(4)));
   EXPECT_EQ(joined[0][1].kind, LinkClass::Unknown);
-  EXPECT_EQ(joined[1][0].kind, LinkClass::NvLink); // of this direction nothing was said
+  EXPECT_EQ(joined[1][0].kind, LinkClass::NvLink); // nothing was reported for this direction
 }
 
 TEST(Topology, LinksCarryWhatTheySignalWithoutFraming) {

@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
 """accept_trace.py TRACE.json: could the protocol of transfers have produced this trace?
 
-Makes a model from a trace that `braid run --trace` wrote, and lets spin run it. Every stream is a
-process that does what the trace says it did, in that order; the words are those of words.pml, and
-each transfer goes through the five phases of docs/transfers.md. What ended before something
-else began on the same rank stays before it. With --skew, that holds between ranks, too: for clocks
-that differ by at most so much. The trace is accepted if the model comes to its end. One execution
-decides: no step of one stream can take away what another one needs, so all executions end alike.
+Makes a model from a trace that `braid run --trace` wrote, and lets spin execute it. Every stream is
+a process that executes the commands of the trace in order. The flags are those of words.pml, and
+each transfer has the five phases of docs/transfers.md. A command that ended before another one
+began on the same rank also precedes it in the model. With --skew, this holds between ranks, too,
+for clocks that differ by at most that much. The trace is accepted if the model reaches its end. A
+single execution decides: no step of a stream can disable a step of another one, so all executions
+end equally.
 
-What is assumed of a trace, whether of CPUs or GPUs:
-  - A span holds all that its command did; when within it, is not said, so overlapping spans and
-    equal times order nothing. On a GPU a span lies between two events on the stream, around the
-    command: it begins when the stream has come to it, ends when the stream is through with it, and
-    is several microseconds longer than what lies between.
-  - The spans of one rank have one clock (an H200 counts in steps of 32 ns), and rounding keeps
-    their order. The clocks of two ranks have nothing in common, unless --skew says so.
-  - Commands of one stream follow one another, those of a run that was issued early, too. Runs of
+Assumptions about a trace, of CPUs or GPUs:
+  - A span contains all effects of its command, at an unknown time, so overlapping spans and equal
+    times imply no order. On a GPU a span lies between two events on the stream, around the command:
+    it begins when the stream has reached the first, ends when the stream has passed the second, and
+    is several microseconds longer than the command.
+  - The spans of one rank use one clock (an H200 counts in steps of 32 ns), and rounding keeps their
+    order. The clocks of two ranks are unrelated, unless --skew is given.
+  - Commands of one stream do not overlap, not even those of a run that was issued early. Runs on
     different streams and ranks may overlap.
-  - Records and waits for events count by their times alone, so that one may be missing: a GPU does
-    not get a wait for an event that this run has not recorded.
-  - Runs are numbered from 1, and those in the trace follow one another. Run 0 is whatever a device
-    did outside of runs, such as moving arguments to a GPU and back: no command of the program,
-    whatever name it bears.
-  - All commands of a run are there. Replayed graphs leave no spans, so there is nothing to judge.
+  - Records and waits for events only count by their times, so one may be missing: a GPU gets no
+    wait for an event that this run has not recorded.
+  - Runs are numbered from 1, and those in the trace are consecutive. Run 0 is the work of a device
+    outside of runs, such as copies of arguments to and from a GPU: no command of the program,
+    whatever its name.
+  - All commands of a run are there. Replayed graphs leave no spans and cannot be judged.
 
 Exits with 0 (accepted), 1 (rejected: prints the first event that does not fit), 2 (not a trace that
 can be judged), or 77 without spin.
@@ -44,11 +45,11 @@ STEPS = ["the offer", "the await before the copy", "the copy", "the signal after
          "the await at the wait"]
 NODE = re.compile(r"(%[\w.]+) = p2p (send|recv)\b")
 WAIT = re.compile(r"wait (%[\w.]+)$")
-OUTSIDE = 0  # the number of no run
+OUTSIDE = 0  # the run number of work outside of runs
 
 
 class Unfit(Exception):
-    """The trace contradicts the protocol before anything runs."""
+    """The trace contradicts the protocol before the model is executed."""
 
 
 class Event:
@@ -58,14 +59,14 @@ class Event:
         self.stream = json_event["tid"]
         self.node = json_event["args"]["node"]
         if self.kind == "matmul" and NODE.search(self.node):
-            self.kind = "copy"  # computed where it arrives: to the protocol it is one
+            self.kind = "copy"  # the GEMM stores at the peer, which is a copy to the protocol
         self.run = json_event["args"]["run"]
-        self.command = json_event["args"].get("command", 0)  # older ones of one loop have none
+        self.command = json_event["args"].get("command", 0)  # missing in older traces of a loop
         self.trip = tuple(json_event["args"].get("trip", ()))
         self.begin = json_event["ts"]
         self.end = self.begin + json_event["dur"]
-        self.request = None  # what tells it from others, if it is of one
-        self.transfer = None  # its number, and which of the five steps this is
+        self.request = None  # identifies the request of a transfer's command
+        self.transfer = None  # number of the transfer, and which of its five steps this is
         self.step = None
 
     def __str__(self):
@@ -75,7 +76,7 @@ class Event:
 
 
 class Trace:
-    """Streams of events, in order, and what they have to do with transfers."""
+    """The events of all streams in order, and their transfers."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -85,7 +86,7 @@ class Trace:
             if each["ph"] == "X" and each["args"]["run"] != OUTSIDE:
                 self.streams[each["pid"], each["tid"]].append(Event(each))
         for stream in self.streams.values():
-            stream.sort(key=lambda event: event.begin)  # stable: ties stay as written
+            stream.sort(key=lambda event: event.begin)  # stable: ties keep the file's order
         self.arrows = collections.defaultdict(dict)
         for each in events:
             if each["ph"] in "sf" and each.get("cat") == "transfer":
@@ -94,7 +95,7 @@ class Trace:
         self.assign()
 
     def assign(self):
-        """Gives each signal, await and copy between ranks its transfer and step."""
+        """Sets the transfer and step of each signal, await and copy between ranks."""
         requests = self.requests()
         met = {}
         for arrow in self.arrows.values():
@@ -105,8 +106,8 @@ class Trace:
                 raise Unfit(f"no transfer on a peer belongs to: {events[0]}")
 
     def requests(self):
-        """Events by request. One block may use a name that another has used: all commands of the
-        first one's request come before those of the second."""
+        """Groups events by request. A later block may reuse the name of a request: then all
+        commands of the first request come before those of the second."""
         named = collections.defaultdict(list)
         for stream in self.streams.values():
             for event in stream:
@@ -132,7 +133,7 @@ class Trace:
         if is_get != (destination.kind == "copy"):
             raise Unfit(f"an arrow leads from a {source.kind} to: {destination}")
         passive, active = keys if is_get else reversed(keys)
-        name = tuple((rank, *rest) for rank, _, *rest in (passive, active))  # in any run
+        name = tuple((rank, *rest) for rank, _, *rest in (passive, active))  # for all runs
         number = self.transfers.setdefault(name, len(self.transfers))
         self.label(number, requests[passive], {"signal": OFFER, "await": TAKE_REPORT})
         self.label(number, requests[active],
@@ -150,7 +151,7 @@ class Trace:
             event.transfer, event.step = number, steps[event.kind]
 
     def at(self, arrow_end, kinds):
-        """The command that an arrow ends at: where it begins, or at an await's last moment."""
+        """Returns the command at which an arrow ends: at its beginning, or an await's end."""
         for event in self.streams[arrow_end["pid"], arrow_end["tid"]]:
             is_await = event.kind == "await"
             last = max(event.begin, event.end - Fraction(1, 1000))
@@ -161,7 +162,7 @@ class Trace:
 
 
 class Model:
-    """The trace as Promela."""
+    """Converts the trace to Promela."""
 
     def __init__(self, trace, slack, skew):
         self.trace = trace
@@ -193,8 +194,8 @@ class Model:
             yield (f"  atomic {{ {' && '.join(guards) or 'true'} -> {effect}done[{own}]++ }};")
 
     def before(self, own, event, seen):
-        """The number of commands of each other stream that ended before `event` began, if that is
-        more than was known."""
+        """Yields for each other stream the number of its commands that ended before `event` began,
+        if that is more than is known already."""
         for other, (rank, _) in enumerate(self.keys):
             if other == own or (rank != event.rank and self.skew is None):
                 continue
@@ -227,7 +228,7 @@ class Model:
 
 
 def execute(text):
-    """The number of commands that each stream executed."""
+    """Executes the model and returns how many commands each stream executed."""
     with tempfile.TemporaryDirectory(prefix="braid-trace-") as folder:
         shutil.copy(os.path.join(HERE, "words.pml"), folder)
         with open(os.path.join(folder, "trace.pml"), "w", encoding="utf-8") as file:
@@ -241,8 +242,8 @@ def execute(text):
 
 
 def misfit(trace, keys, counts):
-    """The stuck command to blame: one that no other stuck command of its rank holds up, a signal or
-    copy rather than an await, the earliest of these."""
+    """Returns the stuck command to report: preferably one that no other stuck command of its rank
+    blocks, a signal or copy rather than an await, and the earliest of these."""
     stuck = [trace.streams[key][counts[number]] for number, key in enumerate(keys)
              if counts[number] < len(trace.streams[key])]
     def blame(event):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""accept_trace_test.py BRAID: traces of real runs are accepted, and tampered ones are not.
+"""accept_trace_test.py BRAID: traces of real runs are accepted, and manipulated ones are not.
 
-Runs an example on 2 and 3 CPU ranks under both protocols, and takes traces of GPUs from inputs/.
-Then tampers: two commands of one stream change places, as if a backend had done them in the wrong
-order, or something is missing, or late. Exits with 0, 1, or 77 without spin.
+Runs an example on 2 and 3 CPU ranks with both protocols, and reads traces of GPUs from inputs/.
+Then manipulates them: two commands of a stream are swapped, as if a backend had executed them in
+the wrong order, or commands are missing or late. Exits with 0, 1, or 77 without spin.
 """
 import json
 import os
@@ -14,10 +14,10 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
-# Runs 1 to 3, otherwise as recorded, on H200 GPUs joined by NVLink, four runs in flight, by
+# Runs 1 to 3, otherwise unchanged, with four runs in flight, on H200 GPUs joined by NVLink:
 #   braid run examples/ag_matmul.braid --backend cuda --ranks 2 --set M=128 --protocol get
 #       --iterations 6 --trace h200_get_2_ranks.json
-# and likewise with 3 ranks, M=192 and put.
+# and the same with 3 ranks, M=192 and put.
 RECORDED = [("h200_get_2_ranks.json", "get"), ("h200_put_3_ranks.json", "put")]
 SMALL = ["--set", "M=96", "--set", "K=64", "--set", "N=64", "--streams", "2"]
 
@@ -35,21 +35,21 @@ def record(braid, path, ranks, protocol, *options, example="ag_matmul"):
 
 
 def pick(events, rank, run, kind, request, streams=(2,)):
-    """The first such command; of the stream of the first step, unless it is said."""
+    """Returns the first such command, by default on the stream of the first step."""
     return min((e for e in events if e["ph"] == "X" and e["pid"] == rank and e["tid"] in streams
                 and e["args"]["run"] == run and e["name"] == kind and request in e["args"]["node"]),
                key=lambda event: event["ts"])
 
 
 def arrow_point(event):
-    """The end of an arrow of this command: an await's last nanosecond, or its beginning."""
+    """Returns where an arrow ends at this command: an await's last nanosecond, or its beginning."""
     if event["name"] != "await":
         return event["ts"]
     return max(event["ts"], round(event["ts"] + event["dur"] - 0.001, 3))
 
 
 def swap(events, first, second):
-    """The two commands change places in time, and their arrows go with them."""
+    """Swaps the times of two commands and moves their arrows."""
     track = first["pid"], first["tid"]
     before = [arrow_point(first), arrow_point(second)]
     for member in ("ts", "dur"):
@@ -61,7 +61,7 @@ def swap(events, first, second):
 
 
 def signal_before_await(events, protocol):
-    """The side that copies reports before it has seen the offer."""
+    """The active side signals completion before it has seen the ready signal."""
     active = "p2p recv" if protocol == "get" else "p2p send"
     swap(events, pick(events, 0, 2, "await", active), pick(events, 0, 2, "signal", active))
 
@@ -72,13 +72,13 @@ def signal_before_copy(events, protocol):
 
 
 def await_before_offer(events, protocol):
-    """The passive side takes the report of something that it offers later."""
+    """The passive side awaits completion before its ready signal."""
     passive = "p2p send" if protocol == "get" else "p2p recv"
     swap(events, pick(events, 0, 3, "signal", passive), pick(events, 0, 3, "await", "wait"))
 
 
 def next_offer_before_await(events, protocol):
-    """Two runs in flight: the next one offers before this one has taken the report."""
+    """The next run in flight sends its ready signal before this one has seen completion."""
     passive = "p2p send" if protocol == "get" else "p2p recv"
     swap(events, pick(events, 0, 1, "await", "wait"), pick(events, 0, 2, "signal", passive))
 
@@ -136,8 +136,8 @@ def shift(events, microseconds, is_moved):
 
 
 def check_clock(checks, folder, path, what, skew, off):
-    """If the clock of rank 1 is far `off`, awaits seem to end before their signals begin. Only a
-    comparison of clocks shows it."""
+    """If rank 1's clock is far off, awaits seem to end before their signals begin. This is only
+    detected when clocks are compared."""
     checks.expect(0, accept(path, "--skew", str(skew)), f"{what}, clocks within {skew} us")
     trace = load(path)
     shift(trace["traceEvents"], off, lambda event: event["pid"] != 1)
@@ -147,7 +147,7 @@ def check_clock(checks, folder, path, what, skew, off):
 
 
 def check_lag(checks, folder, path, what, stream):
-    """One stream of rank 0 begins a run when all others are through with the next one."""
+    """A stream of rank 0 begins a run when all others have finished the next one."""
     trace = load(path)
     def is_moved(event):
         return event["pid"] == 0 and event.get("tid") == stream
@@ -159,7 +159,7 @@ def check_lag(checks, folder, path, what, stream):
 
 
 def check_outside(checks, folder, path, what):
-    """Events outside of runs may have any name. Alone they are nothing to judge."""
+    """Events outside of runs may have any name. A trace of only these cannot be judged."""
     trace = load(path)
     outside = [dict(event, args=dict(event["args"], run=0), ts=event["ts"] - 5000)
                for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] != 1]
@@ -174,7 +174,7 @@ def check_cpus(checks, folder, braid):
             path, what = os.path.join(folder, "trace.json"), f"{protocol}, {ranks} ranks"
             record(braid, path, ranks, protocol, *SMALL)
             check_trace(checks, folder, path, what, protocol)
-            checks.expect(0, accept(path, "--skew", "0"), f"{what}, one clock")  # of one process
+            checks.expect(0, accept(path, "--skew", "0"), f"{what}, one clock")  # one process
     path = os.path.join(folder, "ring.json")
     record(braid, path, 3, "get", *SMALL, "--schedule", "ring", "--chunks", "2")
     checks.expect(0, accept(path), "ring, 3 ranks, 6 chunks")
@@ -183,7 +183,7 @@ def check_cpus(checks, folder, braid):
 
 
 def check_loops(checks, folder, braid):
-    """Programs with several loops of transfers, whose requests have the same names."""
+    """Programs with several loops of transfers whose requests have equal names."""
     path = os.path.join(folder, "loops.json")
     for example, options in (("mlp", ()), ("matmul_all_reduce", ("--reduction", "two-shot"))):
         for protocol in ("get", "put"):
@@ -199,7 +199,7 @@ def check_gpus(checks, folder):
         path = os.path.join(HERE, "inputs", name)
         check_trace(checks, folder, path, name, protocol)
         check_outside(checks, folder, path, name)
-        # Ranks are processes of one host, and a trace starts with a look at its clock.
+        # Ranks are processes on one host, and a trace begins by reading the host's clock.
         check_clock(checks, folder, path, name, 20, 100)
         if "3_ranks" in name:
             check_lag(checks, folder, path, name, 3)

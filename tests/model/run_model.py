@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""run_model.py [--only TEXT]: checks transfers.pml with spin, exhaustively.
+"""run_model.py [--only TEXT]: checks transfers.pml exhaustively with spin.
 
-Every configuration of the protocol has to be free of errors, and every mistake (a mutant of the
-model) has to be found. Prints a table and a summary; exits with 0, 1, or 77 without spin or a C
+Every configuration of the protocol must be free of errors, and every mistake (a mutant of the
+model) must be found. Prints a table and a summary; exits with 0, 1, or 77 without spin or a C
 compiler.
 """
 import argparse
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT_S = 300  # for one configuration, on a loaded machine
+LIMIT_S = 300  # per configuration, on a loaded machine
 MEMORY_MIB = 3000
 
 TWO = "RANKS=2"
@@ -30,14 +30,14 @@ OUT_OF_STEP = "MODES=3"
 ANY = "MODES=4"
 FLAG = "MODES=1 FLAG"
 
-# Models without a mistake: (definitions, protocols).
+# Correct models: (definitions, protocols).
 BOTH = ("get", "put")
 PROTOCOL = [
     (f"{TWO} {TWO_RUNS} {ANY} FINE", BOTH),
     (f"{TWO} STEPS=3 RUNS_A_STEP=2 {OUT_OF_STEP} FINE", BOTH),
     (f"{THREE} {TWO_RUNS} {MIXED} FINE", ("put",)),
     (f"{THREE} {THREE_RUNS} {OUT_OF_STEP}", BOTH),
-    # Somebody aborts at any moment.
+    # A rank aborts at any moment.
     (f"{TWO} {ONE_RUN} MODES=0 FAILURES=1", BOTH),
     (f"{TWO} {THREE_RUNS} {OUT_OF_STEP} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} {TWO_RUNS} {ANY} FAILURES=1 ONE_SIDE", ("get",)),
@@ -45,7 +45,7 @@ PROTOCOL = [
     (f"{THREE} {ONE_RUN} {OUT_OF_STEP} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} STEPS=2 RUNS_A_STEP=2 {MIXED} FAILURES=1 COARSE_ABORT", BOTH),
     (f"{THREE} {ONE_RUN} {MIXED} FAILURES=1 COARSE_ABORT", ("get",)),
-    # The same with words that a flag releases.
+    # The same with waits that a host flag releases.
     (f"{TWO} {THREE_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} {TWO_STEPS} {FLAG} FAILURES=2", BOTH),
     (f"{THREE} {ONE_RUN} {FLAG} FAILURES=1 ONE_SIDE", BOTH),
@@ -56,11 +56,11 @@ PROTOCOL = [
     (f"{THREE} {TWO_STEPS} {MIXED} FAILURES=2 COARSE_ABORT", ("get",)),
     (f"{THREE} {ONE_RUN} {MIXED} FAILURES=2 COARSE_ABORT", ("put",)),
 ]
-# No execution goes on for ever: not even the release loop.
+# No execution is infinite, not even the release loop.
 ENDS = [(f"{TWO} {TWO_RUNS} {MIXED} FAILURES=1 ONE_SIDE", BOTH),
         (f"{TWO} {TWO_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH)]
 
-# Models with a mistake that has to be found: (mistake, definitions, protocols).
+# Models with a mistake that must be found: (mistake, definitions, protocols).
 HEALTHY = f"{TWO} {THREE_RUNS}"
 ABORTED = f"{TWO} {TWO_RUNS} FAILURES=1 ONE_SIDE"
 MISTAKES = [
@@ -94,7 +94,7 @@ class Outcome:
         self.states = self.number(r"(\d+) states, stored")
         self.depth = self.number(r"depth reached (\d+)")
         self.errors = self.number(r"errors: (\d+)")
-        # A search that was cut short proves nothing.
+        # An incomplete search proves nothing.
         self.is_whole = self.errors is not None and not re.search(
             r"max search depth too small|Search not completed|out of memory", report)
         found = re.search(r"pan:\d+: (.*?)(?: \(at depth \d+\))?$", report, re.M)
@@ -111,7 +111,7 @@ def call(command, folder):
 
 
 def check(kind, definitions, protocol, folder):
-    """Builds and runs one configuration."""
+    """Builds and checks one configuration."""
     ends = kind == "ends"
     flags = [f"-D{each}" for each in definitions.split()]
     if protocol == "put":
@@ -123,12 +123,13 @@ def check(kind, definitions, protocol, folder):
     if status != 0 or "Error" in output:
         raise RuntimeError(f"spin: {output.strip()}")
     mode = ["-DNP"] if ends else ["-DSAFETY"]
-    level = "-O0" if kind == "found" else "-O1"  # mistakes are found sooner than this is compiled
+    # Mistakes are found in less time than optimisation takes.
+    level = "-O0" if kind == "found" else "-O1"
     status, output = call(["cc", level, "-w", *mode, "-DCOLLAPSE", f"-DMEMLIM={MEMORY_MIB}",
                            "-o", "pan", "pan.c"], folder)
     if status != 0:
         raise RuntimeError(f"cc: {output.strip()}")
-    # -E: blocked processes are the judge's business. -n: do not list what was not reached.
+    # -E: the judge process detects blocked processes. -n: does not list unreached states.
     _, output = call(["./pan", "-E", "-n", "-m100000", "-w22", *(["-l"] if ends else [])], folder)
     return Outcome(output, time.monotonic() - started)
 
@@ -150,7 +151,7 @@ def cases():
 
 
 def judge(kind, outcome):
-    """The mistake in the outcome, or nothing."""
+    """Returns an error if the outcome is wrong, or else an empty string."""
     if kind == "found":
         return "" if outcome.errors else "expected an error, found none"
     if not outcome.is_whole:

@@ -1,35 +1,35 @@
 /* transfers.pml: the protocol of transfers between GPUs (docs/transfers.md), for spin.
  *
  * Every rank runs the pairwise schedule on a main stream and two side streams, STEPS * RUNS_A_STEP
- * times, each run issued eagerly or as the replay of a graph. On side stream s a rank sends its own
- * block to one peer and receives the block of another (two ranks: the halves of the other's block).
- * run_model.py says which configurations are checked, and which mistakes have to be found.
+ * times, each run issued eagerly or as the replay of a graph. On side stream s a rank sends its
+ * block to one peer and receives the block of another (with two ranks, half a block per stream).
+ * run_model.py lists the configurations that are checked and the mistakes that have to be found.
  *
- *   RANKS 2|3          STEPS, RUNS_A_STEP    a step is what one commit ends
+ *   RANKS 2|3          STEPS, RUNS_A_STEP    a step ends with a commit
  *   PUT                the sender copies; otherwise the receiver does
  *   MODES 0..4         runs: all eager, all replayed, alternating, alternating and out of step
  *                      between ranks, any
- *   FAILURES 0..2      nobody fails; somebody aborts at any moment; or a rank dies at any moment
+ *   FAILURES 0..2      no failure; a rank aborts at any moment; or a rank dies at any moment
  *   ONE_SIDE           only one of the side streams
  *   FLAG               words in the GPUs' memory, released by a flag; all runs by kernels (MODES 1)
- *   FINE               every access is a step of its own; otherwise see below
- *   COARSE_ABORT       after an abort the streams of a rank come to their end in one step, which is
- *                      what the release loop leads to; that it does is checked without this
+ *   FINE               every access is a separate step; otherwise see below
+ *   COARSE_ABORT       after an abort the streams of a rank end in one step, as the release loop
+ *                      makes them end; configurations without COARSE_ABORT check that it does
  *   BUG_...            one mistake
  *
- * What is one step (unless FINE) and several in the machine, and why nothing is lost by it:
- *   - clearing a word and beginning what follows: a signal that came in between could as well have
- *     come before, where it is caught.
+ * The following are one step here (unless FINE) but several in the machine. No error is missed:
+ *   - clearing a word and beginning the next command: a signal in between could as well have come
+ *     before, where it is detected.
  *   - the end of a copy, the signal after it and the beginning of the next command; the end of a
- *     GEMM and the end of the await after it: whoever touches the block in between could as well
- *     have done so during the copy or GEMM, where it is caught.
+ *     GEMM and the end of the await after it: an access to the block in between could as well have
+ *     happened during the copy or GEMM, where it is detected.
  *
- * What is simplified always:
- *   - issuing: a command that is issued late is a stream that is slow, so all runs of a step are
+ * Further simplifications:
+ *   - issuing: issuing a command late is equivalent to a slow stream, so all runs of a step are
  *     issued at once. An abort stops issuing between two runs, not within one.
- *   - releasing: a host stores into all its words in one step, when one of them is 0. The others let
- *     their streams pass anyway, and a stream that sees its word later is a stream that is slow.
- *   - after an abort data is not followed any more; words, copies and freed memory are.
+ *   - releasing: if one of a host's words is 0, the host stores into all of them in one step. The
+ *     other words let their streams pass anyway, and a stream that sees its word later is slow.
+ *   - after an abort, data are no longer tracked, but words, copies and freed memory are.
  */
 #include "words.pml"
 
@@ -42,7 +42,7 @@
 #define RUNS (STEPS * RUNS_A_STEP)
 #define SIDES 2
 
-/* Words that rank p owns: for what it sends and for what it receives on side stream s. */
+/* Words that rank p owns: for its send and its receive on side stream s. */
 #define SEND(p, s) ((p) * 4 + (s))
 #define RECEIVE(p, s) ((p) * 4 + 2 + (s))
 byte word[RANKS * 4];
@@ -51,7 +51,7 @@ byte word[RANKS * 4];
 bool flag[RANKS];
 #endif
 
-/* Side stream s takes the block of the rank `distance` further on. */
+/* Side stream s receives the block of rank p + DISTANCE(s). */
 #if RANKS == 2
 #define DISTANCE(s) 1
 #else
@@ -66,18 +66,18 @@ bool flag[RANKS];
 #define IS_COARSE 0
 #endif
 
-/* Ghosts: of which run a block is, and whose; 0 while it is being written. The owner of a received
- * block is the rank it was copied from. */
+/* Ghost state: the run and the owner of a block; 0 while it is being written. The owner of a
+ * received block is the rank from which it was copied. */
 #define BLOCK(owner, r) ((r) * RANKS + (owner))
-byte staged[RANKS];        /* the own block, which peers may read */
+byte staged[RANKS];        /* a rank's block, which peers may read */
 byte block[RANKS * SIDES]; /* received */
 #define AT(p, s) ((p) * SIDES + (s))
 
-/* Events, as the number of the run that recorded them last. */
-byte atRun[RANKS];            /* main came to this run: a graph may start */
-byte begun[RANKS];            /* main staged its block: side streams may start */
-byte ended[RANKS * SIDES];    /* a side stream is through */
-byte finished[RANKS];         /* main is through: what synchronize() waits for */
+/* Events, represented by the run that recorded them last. */
+byte atRun[RANKS];            /* main has reached this run: a graph may start */
+byte begun[RANKS];            /* main has staged its block: side streams may start */
+byte ended[RANKS * SIDES];    /* a side stream has finished */
+byte finished[RANKS];         /* main has finished, for which synchronize() waits */
 
 /* The host. */
 byte issued[RANKS]; /* runs */
@@ -86,13 +86,13 @@ bool replayed[RANKS * (RUNS + 1)];
 byte arrived[RANKS]; /* at the commit of this step */
 bool dead[RANKS], drained[RANKS], freed[RANKS];
 
-/* The outcome word, and what ranks told their callers. */
+/* The outcome word, and the results that ranks returned to their callers. */
 byte committed;
 bool aborted;
 bool saidOk[STEPS + 1], saidFailed[STEPS + 1];
 
-/* An abort: what is not issued by then never is. Either all runs of the step are, or no run after
- * the one that main is in. Ghosts matter only as long as nobody has aborted. */
+/* An abort stops issuing. Either all runs of the step have been issued, or none after the one that
+ * main executes. Ghost state is only checked until the abort. */
 #define CUT(p) if :: skip :: issued[p] > atRun[p] && !dead[p] -> issued[p] = atRun[p] fi
 #if IS_COARSE
 #define CUTS skip
@@ -144,21 +144,21 @@ bool saidOk[STEPS + 1], saidFailed[STEPS + 1];
 
 #define AWAIT(p, w) atomic { SEEN(w) && MOVES(p) -> seen = (isReplay -> word[w] : 0) }
 
-/* Copies block `from` to `to`. `peer` owns the side that is not our own. */
+/* Copies block `from` to `to`. `peer` owns the remote block. */
 #define BEGIN_COPY(to, from, peer) \
   assert(dead[p] || !freed[peer]); \
   if :: !aborted -> held = from; to = 0 :: else -> held = 0 fi
 #define END_COPY(to, from, peer) \
   assert(!freed[peer]); \
   if \
-  :: !aborted -> assert(held != 0 && from == held); /* nobody wrote what was being read */ \
+  :: !aborted -> assert(held != 0 && from == held); /* the source did not change meanwhile */ \
                  to = held \
   :: else -> skip \
   fi; \
   held = 0
 #define CHECK(p, s) assert(aborted || block[AT(p, s)] == BLOCK(FROM(p, s), r))
 
-/* Runs issued in the other way belong to the other process of this stream. */
+/* Runs in the other launch mode belong to the other process of this stream. */
 #define NEXT_RUN \
   do \
   :: r++; \
@@ -166,20 +166,20 @@ bool saidOk[STEPS + 1], saidFailed[STEPS + 1];
   od
 
 #ifdef BUG_NO_ENTRY_SYNCHRONISATION
-/* A graph still does not start before main has come to it. */
+/* A graph still does not start before main has reached it. */
 #define CAN_START(p) (issued[p] >= r && (!isReplay || atRun[p] >= r))
 #else
 #define CAN_START(p) (begun[p] >= r)
 #endif
 
-/* Joins two steps, unless all steps are to be apart. */
+/* Joins two steps, unless every access is a separate step. */
 #ifdef FINE
 #define THEN(p) }; d_step { MOVES(p) ->
 #else
 #define THEN(p) ;
 #endif
 
-/* One run of a side stream, in one step for each `d_step` or `atomic`. */
+/* One run of a side stream. Each `d_step` or `atomic` is one step. */
 inline get(p, s) {
   d_step { CAN_START(p) && MOVES(p) -> SIGNAL(RECEIVE(TO(p, s), s)) };
 #ifndef BUG_NO_AWAIT_BEFORE_COPY
@@ -284,7 +284,7 @@ inline put(p, s) {
 
 #define ALL_ENDED(p) (ended[AT(p, 0)] >= r && ended[AT(p, 1)] >= r)
 #ifdef BUG_NO_EXIT_SYNCHRONISATION
-/* A graph still ends with its last node. */
+/* A graph still ends only after its last node. */
 #define CAN_FINISH(p) (!replayed[MODE(p, r)] || ALL_ENDED(p))
 #else
 #define CAN_FINISH(p) ALL_ENDED(p)
@@ -346,7 +346,7 @@ proctype host(byte p) {
   bool released;
   do
   :: k <= STEPS ->
-     /* run(), as often as a step has runs */
+     /* run(), for all runs of the step */
      if
      :: d_step { !aborted && !dead[p] -> issued[p] = k * RUNS_A_STEP }
      :: aborted && !dead[p] -> goto failed
@@ -379,7 +379,7 @@ drain:
 #ifdef COARSE_ABORT
   :: atomic {
        aborted && !IS_DRAINED(p) && !dead[p] ->
-       /* The last copy of all. */
+       /* The last copies may still access peers. */
        assert(!freed[(p + 1) % RANKS] && !freed[(p + RANKS - 1) % RANKS]);
        break
      }
@@ -391,7 +391,7 @@ drain:
      }
 #endif
   od;
-  /* Peers may still copy from and to our memory, until their streams are empty, too. */
+  /* Peers may still access our memory until their streams are empty, too. */
   drained[p] = 1;
 #ifndef BUG_FREE_EARLY
   ALL_GONE && !dead[p];
@@ -399,7 +399,7 @@ drain:
   freed[p] = 1
 }
 
-/* When nothing moves any more, every live rank has come to its end. */
+/* If no process can continue, every live rank must have reached its end. */
 #define IS_AT_END(p) (dead[p] || freed[p])
 proctype judge() {
   timeout;
@@ -410,7 +410,7 @@ proctype judge() {
 #endif
 }
 
-/* -- What goes wrong, and the beginning. -- */
+/* -- Failures and initialisation. -- */
 
 #if FAILURES > 0
 proctype failure() {
@@ -428,7 +428,7 @@ proctype failure() {
 #if RANKS == 2
   if :: dead[0] = 1 :: dead[1] = 1 fi;
 #else
-  dead[0] = 1; /* whichever: ranks differ by a rotation only, unless runs are out of step */
+  dead[0] = 1; /* any rank: they differ only by a rotation, unless runs are out of step */
 #endif
 #ifndef BUG_DEATH_UNNOTICED
   MARK

@@ -1,4 +1,4 @@
-//===- tests/mutation/cases.cpp - programs to make mutants of ---------------------------------===//
+//===- tests/mutation/cases.cpp - programs that are mutated -----------------------------------===//
 
 #include "tests/mutation/cases.h"
 #include "tests/support/configured.h"
@@ -14,8 +14,7 @@ struct Operation {
   std::vector<const char *> lines;
 };
 
-/// Extents are as small as they can be without blocks or rows being alike: mutants run many
-/// thousand times.
+/// Extents are small, but blocks and rows differ: mutants run many thousand times.
 const std::vector<Operation> kOperations = {
     {"matmul",
      {"%A = input f32[DIDx{D}, M, K]", "%B = input f32[K, N]",
@@ -56,7 +55,7 @@ const std::vector<Operation> kOperations = {
       "%C = matmul %A, %B : f32[Stream{3}, M, N]", "output %C"}},
 };
 
-/// Reductions of lowered programs; programs written by hand are in reductions.h.
+/// Reductions of lowered programs. Hand-written programs are in reductions.h.
 const std::vector<Operation> kReductions = {
     {"scatter",
      {"%A = input f32[D, M, DIDx{D}, K]", "%B = input f32[DIDx{D}, K, N]",
@@ -104,7 +103,7 @@ Result<Case> makeCase(const CaseOptions &options) {
     return compiled.status().annotated(made.name + made.source->diags.str());
   made.program = str(*compiled->program);
   made.fusion = compiled->fusion;
-  // The reference treats all functions of one operand alike.
+  // The reference's inputs cannot distinguish functions of one operand.
   const bool isSmall = isByHand || llvm::any_of(made.fusion->nodes(), [](const auto &node) {
                          return llvm::isa<PointwiseNode>(*node);
                        });
@@ -222,7 +221,7 @@ static std::vector<std::string> schedulesOf(const Operation &reduction, bool isP
     all.push_back(all[i] + shots);
   for (size_t i = 0; i < 2 && isPushed; ++i)
     all.push_back(all[i] + shots + ";partials=peer");
-  if (!isPushed) // which collectives have nothing to do with
+  if (!isPushed) // collectives cannot push
     all.push_back(name.starts_with("uneven") ? "collective" : "collective;chunks=2");
   return all;
 }

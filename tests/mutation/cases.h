@@ -1,4 +1,4 @@
-//===- tests/mutation/cases.h - programs to make mutants of -----------------------------------===//
+//===- tests/mutation/cases.h - programs that are mutated -------------------------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -10,32 +10,31 @@
 
 namespace braid::test {
 
-/// A program that lowering made, or one written by hand. All mutants of a case are judged against
-/// its fusion.
+/// A lowered or hand-written program. All its mutants are judged against its fusion.
 struct Case {
-  std::string name;    ///< the options, on one line
-  std::string program; ///< the text
+  std::string name;    ///< the options in one line
+  std::string program; ///< text of the program
   std::unique_ptr<Source> source;
   const Fusion *fusion = nullptr;
   std::unique_ptr<Oracle> oracle;
 };
 
-/// Options from which a case is made.
+/// Options that determine a case.
 struct CaseOptions {
   std::string operation; ///< "matmul", "linear+bias", ...; see cases.cpp
   int64_t ranks = 2;
-  std::string schedule; ///< as --schedule takes it
-  /// A fusion and a program written by hand: then the rest is only its name.
+  std::string schedule; ///< in the syntax of --schedule
+  /// A hand-written fusion and program. The other options only form its name.
   std::string text = "";
 };
 
 Result<Case> makeCase(const CaseOptions &options);
 
-/// A few that differ in everything, for every day.
+/// Returns a few cases that differ in everything, for quick runs.
 std::vector<CaseOptions> representativeCases();
-/// Reductions written by hand.
+/// Returns the hand-written reductions.
 std::vector<CaseOptions> reductionCases();
-/// Every operation, schedule, protocol, number of streams and chunking, on 2 to 4 ranks.
+/// Returns cases for all operations, schedules, protocols, streams and chunkings, on 2 to 4 ranks.
 std::vector<CaseOptions> allCases();
 
 } // namespace braid::test

@@ -1,4 +1,4 @@
-//===- tests/mutation/exhaustive_test.cpp - every mutant of every case (ctest -L exhaustive) --===//
+//===- tests/mutation/exhaustive_test.cpp - all mutants of all cases (ctest -L exhaustive) ----===//
 
 #include "tests/mutation/tally.h"
 

@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-/// The k-th function of all pointwise nodes.
+/// Returns the k-th function of all pointwise nodes.
 std::pair<PointwiseOp *, size_t> functionAt(Program &program, size_t k) {
   for (const Site &site : sitesOf<PointwiseOp>(program)) {
     auto &op = *llvm::cast<PointwiseOp>(site.op);
@@ -19,7 +19,7 @@ std::pair<PointwiseOp *, size_t> functionAt(Program &program, size_t k) {
   return {nullptr, 0};
 }
 
-/// Every function is left out.
+/// Omits a function.
 SiteText dropFunction(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)
@@ -29,7 +29,7 @@ SiteText dropFunction(Program &program, size_t k) {
   return what + " becomes " + quoted(*op);
 }
 
-/// Every function becomes another one of as many operands.
+/// Replaces a function by another one with as many operands.
 SiteText changeFunction(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)
@@ -43,7 +43,7 @@ SiteText changeFunction(Program &program, size_t k) {
   return what + " becomes " + quoted(*op);
 }
 
-/// Every function is applied once more.
+/// Applies a function once more.
 SiteText repeatFunction(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)
@@ -55,7 +55,7 @@ SiteText repeatFunction(Program &program, size_t k) {
   return "twice in " + quoted(*op);
 }
 
-/// Takes the first operand of a pair twice.
+/// Uses the first of two operands twice.
 SiteText repeatOperand(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)

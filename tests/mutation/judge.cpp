@@ -1,4 +1,4 @@
-//===- tests/mutation/judge.cpp - compares the checker's verdict with execution ---------------===//
+//===- tests/mutation/judge.cpp - compares the checker's verdict with executions --------------===//
 
 #include "tests/mutation/judge.h"
 
@@ -14,10 +14,10 @@ namespace braid::test {
 namespace {
 
 constexpr uint32_t kCheckedRuns = 3;
-constexpr uint32_t kMoreRuns = 5; ///< a proof for few successive runs holds for this many, too
+constexpr uint32_t kMoreRuns = 5; ///< a proof for kCheckedRuns runs must also hold for this many
 constexpr uint32_t kCompleteLimit = 300;
 
-/// In this many orders that favour rare ones, each race of orders_test.cpp shows at least once.
+/// Enough orders that favour rare ones to show each race of orders_test.cpp at least once.
 constexpr uint32_t kFewestOrders = 20;
 
 uint32_t randomOrders() {
@@ -25,11 +25,11 @@ uint32_t randomOrders() {
   return orders;
 }
 
-/// Mutants that only the definition condemns. No run needs to confirm such a rejection if every
-/// order gives the right result.
+/// Mutants that only the definition rejects: no run has to fail if every order gives the right
+/// result.
 struct DefinitionOnly {
   CheckRule rule;
-  const char *text; ///< a part of the violation's summary or of a note
+  const char *text; ///< part of the violation's summary or of a note
   const char *reason;
 };
 constexpr DefinitionOnly kDefinitionOnly[] = {
@@ -47,8 +47,7 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "signals a flag again before it was awaited, which flags that count runs do not mind"},
 };
 
-/// The backend's action for an accused event; nothing for the end of a buffer's life, for which
-/// nothing is issued.
+/// Returns the backend's action for an event, or nothing for the end of a buffer's life.
 std::optional<Action> actionOf(const CheckedEvent &event) {
   llvm::StringRef text = event.text;
   if (event.command != kNone)
@@ -60,7 +59,7 @@ std::optional<Action> actionOf(const CheckedEvent &event) {
   return std::nullopt;
 }
 
-/// One of the accused is the end of a buffer's life: nothing is issued for that.
+/// Returns whether an event of the violation is the end of a buffer's life, which is not issued.
 bool isAboutAnEnd(const Violation &violation) {
   return violation.rule == CheckRule::Lifetime ||
          (violation.rule == CheckRule::Race &&
@@ -68,7 +67,7 @@ bool isAboutAnEnd(const Violation &violation) {
                       [](const CheckedEvent &event) { return !actionOf(event); }));
 }
 
-/// Some action `first` came before a conflicting action `second`.
+/// Returns whether action `first` came before a conflicting action `second`.
 bool cameBefore(llvm::ArrayRef<Step> steps, const Action &first, const Action &second) {
   for (size_t i = 0; i < steps.size(); ++i)
     for (size_t j = i + 1; steps[i].action == first && j < steps.size(); ++j)
@@ -77,7 +76,7 @@ bool cameBefore(llvm::ArrayRef<Step> steps, const Action &first, const Action &s
   return false;
 }
 
-/// Why no run may confirm a rejection, or an empty string if one should.
+/// Returns why a run need not confirm a rejection, or an empty string if one must.
 std::string definitionOnly(const Violation &violation) {
   if (isAboutAnEnd(violation))
     return "used after its end, but nothing else was given the memory";
@@ -89,7 +88,7 @@ std::string definitionOnly(const Violation &violation) {
   return "";
 }
 
-/// Everything that the checker and the backend look at.
+/// Returns a text of everything that the checker and the backend use.
 std::string fingerprint(const Mutant &mutant) {
   std::string text;
   for (const Plan &plan : mutant.plans) {
@@ -107,7 +106,7 @@ std::string fingerprint(const Mutant &mutant) {
   return text;
 }
 
-/// The command on the peer that releases an await, or nothing.
+/// Returns the peer's command that signals an await, or nothing.
 std::optional<Action> signalFor(llvm::ArrayRef<Plan> plans, const Plan &plan,
                                 const Command &await) {
   const Endpoint &mine = plan.endpoints[await.endpoint];
@@ -123,7 +122,7 @@ std::optional<Action> signalFor(llvm::ArrayRef<Plan> plans, const Plan &plan,
   return std::nullopt;
 }
 
-/// `first` ran, and `second` had not by then.
+/// Returns whether `first` ran before `second`, or without it.
 bool ranWithout(llvm::ArrayRef<Step> steps, const Action &first, const Action &second) {
   for (const Step &step : steps) {
     if (step.action == second)
@@ -165,7 +164,7 @@ Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
   Judgement judgement;
   judgement.outcome = Outcome::Harmless;
   judgement.queues = queues;
-  // The program must get stuck if it has fewer queues than the proof needs.
+  // If there are fewer queues than the proof requires, the program must get stuck.
   for (uint32_t fewer = 1; fewer < queues; ++fewer) {
     Result<CheckReport> report = check(mutant.plans, original_.fusion, {fewer, kCheckedRuns});
     if (report && !report->isSafe() && isStuck(mutant, *report->violation, fewer))
@@ -184,7 +183,7 @@ Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
   return judgement;
 }
 
-/// All streams by themselves: most orders are possible then, and all are counted.
+/// Tries random orders and, without shared queues, which would exclude most orders, all orders.
 Status Judge::tryOrders(const Mutant &mutant, uint32_t queues, Judgement &judgement) {
   const uint32_t rounds = queues == 0 ? randomOrders() : kFewestOrders;
   RandomOrders random(rounds, 1 + queues);
@@ -243,7 +242,7 @@ bool Judge::isShown(const Mutant &mutant, const Violation &violation) {
   return false;
 }
 
-/// The backend reports a deadlock, and nothing of the cycle has run.
+/// Returns whether the backend reports a deadlock and no command of the cycle has run.
 bool Judge::isStuck(const Mutant &mutant, const Violation &violation, uint32_t queues) {
   if (violation.rule != CheckRule::Deadlock || violation.events.empty())
     return false;
@@ -259,8 +258,8 @@ bool Judge::isStuck(const Mutant &mutant, const Violation &violation, uint32_t q
   return true;
 }
 
-/// Each of the two is held back as long as anything else can go on; then the other one comes first,
-/// at addresses that overlap.
+/// Holds each of the two commands back as long as possible. Returns whether the other one then
+/// comes first and their addresses overlap.
 bool Judge::bothOrdersHappen(const Mutant &mutant, const Violation &violation) {
   std::optional<Action> a = actionOf(violation.events[0]), b = actionOf(violation.events[1]);
   if (!a || !b)
@@ -274,7 +273,7 @@ bool Judge::bothOrdersHappen(const Mutant &mutant, const Violation &violation) {
   return happens(*a, *b) && happens(*b, *a);
 }
 
-/// Some commands conflict, and each of them can come first. The original has no such pair.
+/// Returns whether some commands conflict and each can come first. The original has no such pair.
 bool Judge::hasSeveralOrders(const Mutant &mutant) {
   AllOrders all(2);
   Status status =
@@ -287,7 +286,7 @@ bool Judge::failsSomehow(const Mutant &mutant) {
   return !runTrial(original_, mutant.plans, random, {}).isOk();
 }
 
-/// The signal of some transfer is held back, and still its await passes.
+/// Holds the signal of each transfer back and returns whether its await passes all the same.
 bool Judge::passesTooEarly(const Mutant &mutant) {
   for (const Plan &plan : mutant.plans)
     for (uint32_t i = 0; i < plan.commands.size(); ++i) {

@@ -1,4 +1,4 @@
-//===- tests/mutation/judge.h - compares the checker's verdict with execution -----------------===//
+//===- tests/mutation/judge.h - compares the checker's verdict with executions ----------------===//
 #pragma once
 
 #include "tests/mutation/mutants.h"
@@ -8,25 +8,25 @@
 namespace braid::test {
 
 enum class Outcome {
-  Refused,   ///< there are no Plans: the checker is never asked
-  Guilty,    ///< rejected, and the mistake was seen in a run
-  Condemned, ///< rejected by the definition alone: every order is right (`reason` says why)
+  Refused,   ///< there are no Plans, so the checker is not called
+  Guilty,    ///< rejected, and a run showed the mistake
+  Condemned, ///< rejected by the definition only: every order is right (see `reason`)
   Harmless,  ///< accepted, and every run was right
-  Unsound,   ///< accepted, and a run failed: the checker is wrong
-  Unproven,  ///< rejected, and nothing shows why: the checker is wrong, or this test too weak
+  Unsound,   ///< accepted, but a run failed: the checker is wrong
+  Unproven,  ///< rejected, but no run shows why: the checker is wrong or this test is too weak
 };
 
 struct Judgement {
   Outcome outcome = Outcome::Refused;
-  std::optional<CheckRule> rule; ///< the violated rule of a rejected mutant
-  std::string reason;            ///< Condemned: why only the definition can say so
-  std::string detail;            ///< Unsound, Unproven: everything to see it again
-  uint32_t queues = 0;           ///< Harmless: that are needed
-  uint32_t orders = 0;           ///< random ones that were right
-  bool isComplete = false;       ///< all other orders were, too
+  std::optional<CheckRule> rule; ///< the rule that a rejected mutant violates
+  std::string reason;            ///< Condemned: why no run can show the mistake
+  std::string detail;            ///< Unsound, Unproven: everything needed to reproduce it
+  uint32_t queues = 0;           ///< Harmless: required number of queues
+  uint32_t orders = 0;           ///< number of random orders that were right
+  bool isComplete = false;       ///< all possible orders were right
 };
 
-/// Remembers what was harmless, because many mutants have the same Plans.
+/// Judges the mutants of a case. Caches harmless ones, because many mutants have equal Plans.
 class Judge {
 public:
   explicit Judge(const Case &original) : original_(original) {}
@@ -45,7 +45,7 @@ private:
   bool failsSomehow(const Mutant &mutant);
 
   const Case &original_;
-  std::map<std::string, Judgement> harmless_; ///< by Plans
+  std::map<std::string, Judgement> harmless_; ///< by fingerprint of the Plans
 };
 
 } // namespace braid::test

@@ -69,7 +69,7 @@ void forEachMutant(const Case &original, llvm::function_ref<void(Mutant)> fn) {
 
 namespace {
 
-/// Draws a site of one mutation; `fresh` gives what to count the sites on.
+/// Applies a mutation at a random site. Sites are counted on copies that `fresh` returns.
 template <class Mutation, class Subject, class FreshFn>
 std::string applySomewhere(const Mutation &mutation, Subject &subject, FreshFn fresh,
                            std::mt19937_64 &random) {

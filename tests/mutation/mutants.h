@@ -1,8 +1,8 @@
 //===- tests/mutation/mutants.h - programs and Plans with one mistake each --------------------===//
 //
-// A mutation is a function that makes one kind of mistake at its k-th site. It says what it did,
-// or that there is no k-th site, so that all mutants are made by counting up. Programs are not
-// verified afterwards: what the verifier would refuse shall meet the checker, too.
+// A mutation is a function that makes one kind of mistake at its k-th site. It returns what it did,
+// or nothing if there is no k-th site, so that counting up makes all mutants. Mutants are not
+// verified: the checker must handle programs that the verifier would reject, too.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace braid::test {
 
-/// A mutation at its k-th site; what was done, or nothing if there is no such site. An empty text
-/// means that the site exists, but the mistake cannot be made there.
+/// The description of a mistake at the k-th site, or nothing if there is no such site. An empty
+/// text means that the site exists, but this mistake cannot be made there.
 using SiteText = std::optional<std::string>;
 
 struct ProgramMutation {
@@ -28,27 +28,27 @@ struct PlanMutation {
   SiteText (*apply)(std::vector<Plan> &plans, size_t k);
 };
 llvm::ArrayRef<ProgramMutation> programMutations();
-llvm::ArrayRef<ProgramMutation> sumMutations();      ///< mutations of sums and biases
-llvm::ArrayRef<ProgramMutation> functionMutations(); ///< mutations of pointwise nodes
-/// All of these.
+llvm::ArrayRef<ProgramMutation> sumMutations();      ///< sums and biases
+llvm::ArrayRef<ProgramMutation> functionMutations(); ///< pointwise nodes
+/// Returns all of these.
 std::vector<ProgramMutation> allProgramMutations();
 llvm::ArrayRef<PlanMutation> planMutations();
 
 struct Mutant {
   std::string mutation;
   std::string what;        ///< "drop `wait %r`"
-  std::string text;        ///< the program, if it was the program that was changed
-  std::vector<Plan> plans; ///< one for each rank; empty if the mutant was refused
-  std::string refusal;     ///< why there are no Plans
+  std::string text;        ///< the program, if the mistake is in the program
+  std::vector<Plan> plans; ///< one per rank; empty if the mutant was rejected
+  std::string refusal;     ///< the reason why there are no Plans
 };
 
-/// The Plans of all ranks of a program's text; if there are none, why.
+/// Returns the Plans of all ranks, or the reason why there are none.
 Mutant plansOf(const std::string &program);
 
-/// Calls `fn` for every mutant of a case, mutation by mutation.
+/// Calls `fn` for every mutant of a case, one mutation after another.
 void forEachMutant(const Case &original, llvm::function_ref<void(Mutant)> fn);
 
-/// A mutant with `mistakes` mistakes, drawn from the seed.
+/// Returns a mutant with `mistakes` mistakes, drawn from `seed`.
 Mutant randomMutant(const Case &original, uint64_t seed, size_t mistakes);
 
 } // namespace braid::test

@@ -1,12 +1,12 @@
-//===- tests/mutation/mutation_test.cpp - is the checker right about wrong programs? ----------===//
+//===- tests/mutation/mutation_test.cpp - the checker's verdicts on wrong programs ------------===//
 //
-// Generated programs, and reductions written by hand, get one mistake at a time, everywhere it can
-// be made. What the checker accepts must run right in 60 orders that favour rare ones, and in
-// every order there is if they are not too many; what it rejects must be seen to go wrong. The
-// exceptions, which only the definition condemns, are listed in judge.cpp and counted here.
+// Lowered and hand-written programs get one mistake at a time, at every possible site. A mutant
+// that the checker accepts must run correctly in 60 orders that favour rare ones, and in every
+// possible order if there are not too many. A mutant that it rejects must be seen to fail. The
+// exceptions, which only the definition rejects, are listed in judge.cpp and counted here.
 //
-// BRAID_CASE=n judges the n-th of all cases alone; BRAID_MUTANTS=n draws n mutants with several
-// mistakes instead of 1,000, BRAID_ORDERS=n so many orders.
+// BRAID_CASE=n judges only the n-th case. BRAID_MUTANTS=n draws n mutants with several mistakes
+// instead of 1,000. BRAID_ORDERS=n uses n orders instead of 60.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ void expectNoneMisjudged(const Tally &tally) {
 void expectRight(const Tally &tally) {
   expectNoneMisjudged(tally);
   const Counts total = tally.total();
-  // Mutants that only the definition condemns must stay the exception.
+  // Mutants that only the definition rejects must remain exceptions.
   EXPECT_LT(total.of(Outcome::Condemned) * 5, total.rejected());
   EXPECT_GT(total.of(Outcome::Guilty), total.made / 3);
   EXPECT_GT(total.of(Outcome::Harmless), total.made / 20);
@@ -44,7 +44,7 @@ TEST(Mutation, TheCheckerIsRightAboutEveryMutant) {
   Tally tally = judgeAll(representativeCases());
   expectRight(tally);
   EXPECT_GE(tally.total().made, 2000u);
-  // Some need more queues than one, and get stuck with fewer.
+  // Some mutants need more than one queue and get stuck with one.
   EXPECT_GT(tally.queues.size(), 1u);
 }
 
@@ -54,7 +54,7 @@ TEST(Mutation, TheCheckerIsRightAboutEveryMutantOfReductions) {
   EXPECT_GE(tally.total().made, 1000u);
 }
 
-/// Mistakes may make up for each other, or hide one another.
+/// Mistakes may cancel or hide each other.
 TEST(Mutation, TheCheckerIsRightAboutSeveralMistakesAtOnce) {
   const char *count = std::getenv("BRAID_MUTANTS");
   std::vector<CaseOptions> cases = representativeCases();

@@ -1,4 +1,4 @@
-//===- tests/mutation/oracle.cpp - a case's inputs, and what its outputs should be ------------===//
+//===- tests/mutation/oracle.cpp - a case's inputs and expected outputs -----------------------===//
 
 #include "tests/mutation/oracle.h"
 
@@ -34,8 +34,7 @@ private:
 
 using Values = std::vector<double>;
 
-/// Values that are computed once for each tensor, rank and iteration. Thousands of trials use them,
-/// in several threads at the same time.
+/// Caches a value for each tensor, rank and iteration for thousands of trials. Thread-safe.
 template <class Value> class Remembered {
 public:
   template <class Make>
@@ -78,7 +77,8 @@ public:
       };
       if (!reference::isExact(tensor.type.dtype, expected[i]))
         return differs("but its type does not hold", StatusCode::Unsupported);
-      if (!(std::fabs(got[i] - expected[i]) <= tolerance() * std::fabs(expected[i]))) // or a NaN
+      if (!(std::fabs(got[i] - expected[i]) <=
+            tolerance() * std::fabs(expected[i]))) // also catches NaN
         return differs("expected", StatusCode::WrongResult);
     }
     return Status::ok();
@@ -96,15 +96,15 @@ private:
     return bytes;
   }
 
-  /// Sums of integers are exact. Functions are computed in f64, and rounded as it comes.
+  /// Sums of integers are exact. Functions are computed in f64 and rounded.
   double tolerance() const { return hasFunctions() ? 1e-9 : 0; }
   bool hasFunctions() const {
     return std::any_of(fusion_.nodes().begin(), fusion_.nodes().end(),
                        [](const auto &node) { return llvm::isa<PointwiseNode>(*node); });
   }
 
-  /// Integers from -4 to 4, but not 0; where there are functions, quarters of that, at which no two
-  /// functions are alike.
+  /// Returns integers from -4 to 4 without 0. With functions, returns quarters of these, for which
+  /// no two functions have equal values.
   Values drawn(size_t input, uint32_t iteration) const {
     Values values(*elementCount(fusion_.globalShape(inputs_[input]->type)));
     uint64_t state = (input + 1) * 0x9e3779b97f4a7c15 + iteration * 0xbf58476d1ce4e5b9;
@@ -116,7 +116,7 @@ private:
     return values;
   }
 
-  /// All devices together.
+  /// Evaluates a tensor globally, over all devices.
   Values valuesOf(const FusionTensor &tensor, uint32_t iteration) const {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i] == &tensor)
@@ -149,7 +149,7 @@ private:
     return x;
   }
 
-  /// Contracted axes, one or two, follow one another in memory.
+  /// Multiplies matrices. One or two contracted axes are contiguous in memory.
   static Values product(const Values &a, const Values &b, size_t k, bool isTransposed) {
     const size_t m = a.size() / k, n = b.size() / k;
     Values c(m * n);

@@ -1,4 +1,4 @@
-//===- tests/mutation/oracle.h - a case's inputs, and what its outputs should be --------------===//
+//===- tests/mutation/oracle.h - a case's inputs and expected outputs -------------------------===//
 #pragma once
 
 #include "api/status.h"
@@ -8,7 +8,7 @@
 
 namespace braid::test {
 
-/// The same in every trial. Ranks may ask at the same time.
+/// Returns the same data in every trial. Thread-safe.
 class Oracle {
 public:
   virtual ~Oracle() = default;
@@ -17,10 +17,10 @@ public:
                          const void *data) const = 0;
 };
 
-/// The reference of the runtime. `fusion` is verified and outlives what is returned.
+/// Uses the runtime's reference. `fusion` must be verified and outlive the result.
 std::unique_ptr<Oracle> referenceOracle(const Fusion &fusion);
-/// Plain loops over small global tensors of small random integers, so that every sum is exact in
-/// any order. Takes any fusion, contraction over devices included.
+/// Evaluates any fusion with plain loops over small global tensors. Inputs are small random
+/// integers, so that every sum is exact in any order.
 std::unique_ptr<Oracle> smallOracle(const Fusion &fusion);
 
 } // namespace braid::test

@@ -1,4 +1,4 @@
-//===- tests/mutation/orders.cpp - which orders of commands a trial goes through --------------===//
+//===- tests/mutation/orders.cpp - the orders of commands in a trial --------------------------===//
 
 #include "tests/mutation/orders.h"
 
@@ -64,7 +64,7 @@ Step stepOf(const RunnableHead &candidate) {
 }
 
 bool conflict(const Step &a, const Step &b) {
-  // A wait that can go on still can after any write: flags only grow.
+  // A wait that can continue still can after any write, because flags only grow.
   if (a.flag && a.flag == b.flag && !a.isWait && !b.isWait)
     return true;
   for (const Footprint &x : a.footprint)
@@ -122,7 +122,7 @@ void AllOrders::advance(const Step &step, QueueId queue, Progress &progress) {
     progress.flags[step.flag] = step.value;
 }
 
-/// Lets all other queues run as far as they get without the candidate, and sees whether it matters.
+/// Runs all other queues as far as possible. Returns false if a command conflicts with `candidate`.
 bool AllOrders::isFree(const RunnableHead &candidate) const {
   const QueueId own{candidate.rank, candidate.queue};
   Progress progress = progress_;

@@ -1,4 +1,4 @@
-//===- tests/mutation/orders.h - which orders of commands a trial goes through ----------------===//
+//===- tests/mutation/orders.h - the orders of commands in a trial ----------------------------===//
 #pragma once
 
 #include "backends/cpu/queue/command_queue.h"
@@ -9,29 +9,29 @@
 
 namespace braid::test {
 
-/// `Tag::command` of what the caller does on the main stream before a run, and after it.
+/// `Tag::command` of the caller's accesses on the main stream, before and after a run.
 inline constexpr uint32_t kCallerWrites = kNone;
 inline constexpr uint32_t kCallerReads = kNone - 1;
 
-/// A command as the checker and the backend both name it.
+/// A command, identified as both the checker and the backend do.
 struct Action {
   int64_t rank;
-  uint32_t run; ///< 1, 2, ...
+  uint32_t run; ///< counted from 1
   uint32_t command;
   auto operator<=>(const Action &) const = default;
 };
 Action actionOf(const RunnableHead &candidate);
 
-/// A strategy for one round after the other. A round is some runs, issued together.
+/// A strategy for the orders of successive rounds. A round is several runs, issued together.
 class Orders {
 public:
   virtual ~Orders() = default;
-  /// Prepares for the next round; false if there is none. Nothing runs meanwhile.
+  /// Prepares for the next round, or returns false if there is none. Nothing runs during this call.
   virtual bool next() = 0;
   virtual size_t pick(llvm::ArrayRef<RunnableHead> candidates) = 0;
 };
 
-/// `rounds` random orders: one in four draws every step, the others favour rare ones.
+/// Draws `rounds` random orders. One in four draws every step; the others favour rare orders.
 class RandomOrders final : public Orders {
 public:
   RandomOrders(uint32_t rounds, uint64_t seed) : rounds_(rounds), seed_(seed) {}
@@ -42,42 +42,41 @@ private:
   const uint32_t rounds_;
   const uint64_t seed_;
   uint32_t round_ = 0;
-  uint32_t steps_ = 0, stepsBefore_ = 100; ///< steps in this round, and in the last
+  uint32_t steps_ = 0, stepsBefore_ = 100; ///< number of steps in this and the previous round
   Picker picker_;
 };
 
-/// Bytes that a command touches, at addresses.
+/// A range of addresses that a command accesses.
 struct Footprint {
   const char *begin;
   int64_t bytes;
   bool isWrite;
 };
 
-/// A command that ran, or will.
+/// A command that has run or will run.
 struct Step {
   Action action;
   std::vector<Footprint> footprint;
-  const void *flag = nullptr; ///< that it waits for or writes
+  const void *flag = nullptr; ///< the flag that it waits for or writes
   uint32_t value = 0;
   bool isWait = false;
 };
 Step stepOf(const RunnableHead &candidate);
 
-/// Both touch some byte or write one flag, and the order of the two matters.
+/// Returns whether the order of the two matters: both access a byte or write a flag.
 bool conflict(const Step &a, const Step &b);
 
-/// Every order there is, up to `limit`, but for those that differ only in the order of commands
-/// that have nothing to do with each other: a command that conflicts with nothing that the other
-/// queues can reach before it need not wait for a choice. A program without races has one order
-/// then. All rounds are at the same addresses.
+/// Tries all orders, up to `limit`, except those that only differ in independent commands: a
+/// command that conflicts with none that the other queues can reach before it needs no choice. So a
+/// program without races has a single order. All rounds use the same addresses.
 class AllOrders final : public Orders {
 public:
   explicit AllOrders(uint32_t limit) : limit_(limit) {}
   bool next() override;
   size_t pick(llvm::ArrayRef<RunnableHead> candidates) override;
-  /// There is no other order. Ask when next() has returned false.
+  /// Returns whether all orders were tried. Call after next() has returned false.
   bool areComplete() const { return isComplete_; }
-  /// The number of orders that were completed or begun.
+  /// Returns the number of orders that were begun.
   uint32_t orders() const { return rounds_ == 0 ? 0 : rounds_ - 1; }
 
 private:
@@ -95,15 +94,15 @@ private:
     size_t taken, count;
   };
   const uint32_t limit_;
-  uint32_t rounds_ = 0; ///< the first one only learns what will be issued
+  uint32_t rounds_ = 0; ///< the first one only records the commands
   std::map<QueueId, std::vector<Step>> queues_;
-  Progress progress_; ///< progress in this round, with the flags as they were in the first
+  Progress progress_; ///< in this round, with the flags of the first round
   size_t depth_ = 0;
   std::vector<Choice> choices_;
   bool isComplete_ = false;
 };
 
-/// One round in which some actions wait as long as anything else can go on. Keeps what ran.
+/// A single round in which some actions wait as long as any other can run. Records the commands.
 class HoldBack final : public Orders {
 public:
   HoldBack(std::vector<Action> held, uint64_t seed)

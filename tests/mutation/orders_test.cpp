@@ -1,6 +1,6 @@
-//===- tests/mutation/orders_test.cpp - do the orders find what they should? ------------------===//
+//===- tests/mutation/orders_test.cpp - the random orders find races --------------------------===//
 //
-// The judge is only as good as the orders it tries, so they are tried on programs with races.
+// The judge depends on the orders that it tries, so these are tested on programs with races.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ Case makeSmallCase() {
   return std::move(*made);
 }
 
-/// Mutants that the checker rejects for a race.
+/// Returns the mutants that the checker rejects because of a race.
 std::vector<Mutant> racyMutants(const Case &original) {
   std::vector<Mutant> racy;
   forEachMutant(original, [&](Mutant mutant) {
@@ -57,7 +57,7 @@ TEST(Orders, AProgramWithARaceHasSeveral) {
   }
 }
 
-/// The number of mutants that give a wrong result in 20 rounds that `Picks` chooses.
+/// Returns how many mutants give a wrong result in 20 rounds.
 size_t countWrong(const Case &original, llvm::ArrayRef<Mutant> mutants, bool favoursRare) {
   class Rounds final : public Orders {
   public:

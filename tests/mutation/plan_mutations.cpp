@@ -16,7 +16,7 @@ void eraseCommand(Plan &plan, uint32_t index) {
       --release.beforeCommand;
 }
 
-/// Erases the k-th command of a kind, over all ranks.
+/// Erases the k-th command of a kind, counted over all ranks.
 SiteText dropCommand(Plans &plans, CommandKind kind, size_t k) {
   for (Plan &plan : plans)
     for (uint32_t i = 0; i < plan.commands.size(); ++i) {
@@ -36,14 +36,14 @@ SiteText dropEventWait(Plans &plans, size_t k) {
   return dropCommand(plans, CommandKind::WaitEvent, k);
 }
 
-/// Rank 0, which stands for all where ranks do the same, or all of them: then they still do.
+/// Returns the Plan of rank 0, or all Plans. With all of them, ranks remain equivalent.
 llvm::MutableArrayRef<Plan> firstOrAll(Plans &plans, bool isAll) {
   return llvm::MutableArrayRef(plans).take_front(isAll ? plans.size() : 1);
 }
 
 const char *whereOf(bool isAll) { return isAll ? " on all ranks" : ""; }
 
-/// Each command trades places with the one issued behind it.
+/// Swaps a command with the next one.
 SiteText swapCommands(Plans &plans, size_t k) {
   const bool isAll = k % 2 != 0;
   const size_t i = k / 2;
@@ -57,7 +57,7 @@ SiteText swapCommands(Plans &plans, size_t k) {
                      str(first, first.commands[i + 1]), whereOf(isAll));
 }
 
-/// Each command goes to the next stream.
+/// Moves a command to the next stream.
 SiteText moveCommand(Plans &plans, size_t k) {
   const bool isAll = k % 2 != 0;
   const size_t i = k / 2;
@@ -72,7 +72,7 @@ SiteText moveCommand(Plans &plans, size_t k) {
                      first.streams[plans[0].commands[i].stream], whereOf(isAll));
 }
 
-/// Each endpoint in turn awaits the flag of the one after it.
+/// Lets an endpoint await the flag of the next one.
 SiteText shareFlag(Plans &plans, size_t k) {
   for (Plan &plan : plans) {
     if (k >= plan.endpoints.size()) {
@@ -102,7 +102,7 @@ void growArena(Plan &plan, const PlanBuffer &buffer) {
   bytes = std::max(bytes, buffer.offset + buffer.bytes);
 }
 
-/// Puts the second of two buffers of an arena where the first is: on one rank, or on all.
+/// Moves the second of two buffers to the address of the first, on one rank or on all.
 SiteText shareMemory(Plans &plans, size_t k) {
   const size_t variants = plans.size() + 1;
   const size_t chosen = k % variants, pair = k / variants;
@@ -123,7 +123,7 @@ SiteText shareMemory(Plans &plans, size_t k) {
   return std::nullopt;
 }
 
-/// Every sum of every rank without its first part, and without its last.
+/// Omits the first or the last part of a sum.
 SiteText dropPart(Plans &plans, size_t k) {
   for (Plan &plan : plans) {
     if (k / 2 >= plan.sums.size()) {
@@ -143,7 +143,7 @@ SiteText dropPart(Plans &plans, size_t k) {
   return std::nullopt;
 }
 
-/// Leaves out the exchange of the last channels: on one rank, or on all.
+/// Omits the exchange of the last channels, on one rank or on all.
 SiteText dropExchange(Plans &plans, size_t k) {
   const size_t variants = plans.size() + 1;
   const size_t chosen = k % variants;

@@ -5,10 +5,10 @@
 
 namespace braid::test {
 
-/// Favours rare orders: every queue has a random priority, the highest that can go on always runs,
-/// and at `changes` random steps out of the first `steps` the one about to run falls below all
-/// others. A defect that needs d particular changes shows up with a chance of at least
-/// 1 / (queues * steps^d), far more than if every step were drawn by itself (Burckhardt et al., "A
+/// Favours rare orders. Every queue has a random priority, and the runnable queue with the highest
+/// priority runs. At `changes` random steps out of the first `steps`, the queue about to run gets
+/// the lowest priority. A defect that needs d particular changes is found with a probability of at
+/// least 1 / (queues * steps^d), far more than with independent random steps (Burckhardt et al., "A
 /// Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
 Picker priorityPicker(uint64_t seed, uint32_t changes, uint32_t steps);
 

@@ -21,7 +21,7 @@ template <class OpClass> SiteText drop(Program &program, size_t k) {
   return what;
 }
 
-/// A loop that only orders streams: the fork before the steps, and the join behind them.
+/// Returns whether a loop only orders streams: a fork before the steps, or a join after them.
 bool onlyOrders(const ForOp &loop) {
   for (const Op &op : loop.body)
     if (!llvm::isa<SetCurrentStreamOp>(op) && !llvm::isa<SynchronizeOp>(op))
@@ -39,7 +39,7 @@ SiteText dropLoop(Program &program, size_t k) {
   return what;
 }
 
-/// The next transfer of the other direction in the same block, if nothing it uses is made between.
+/// Returns the block's next transfer of the other direction, unless another or a wait is first.
 Op *otherDirectionBehind(const Site &site) {
   auto *first = llvm::cast<P2POp>(site.op);
   for (Op *op = nodeBehind(*site.block, *site.op); op; op = nodeBehind(*site.block, *op)) {
@@ -62,7 +62,7 @@ SiteText swapTransfers(Program &program, size_t k) {
   return fmt::format("swap {} and {}", quoted(*sites[k].op), quoted(*other));
 }
 
-/// The stream that the block chose last before `op`, or null.
+/// Returns the last node before `op` in its block that sets the current stream, or null.
 SetCurrentStreamOp *choiceBefore(Block &block, Op &op) {
   SetCurrentStreamOp *last = nullptr;
   for (Op &each : block) {
@@ -74,8 +74,8 @@ SetCurrentStreamOp *choiceBefore(Block &block, Op &op) {
   return last;
 }
 
-/// As above, but the one that now comes second gets a stream of its own: that goes well if the
-/// queues are enough to keep the two streams apart.
+/// Swaps as above, but moves the transfer that is now second to another stream. This works if there
+/// are enough queues to keep the two streams apart.
 SiteText swapOnTwoStreams(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<P2POp>(program), mains = sitesOf<GetCurrentStreamOp>(program);
   std::erase_if(sites, [](const Site &site) {
@@ -96,7 +96,7 @@ SiteText swapOnTwoStreams(Program &program, size_t k) {
   return fmt::format("swap {} and {}, on two streams", quoted(op), quoted(*other));
 }
 
-/// Every wait to behind every node that follows it in its block.
+/// Moves a wait after any later node of its block.
 SiteText moveWait(Program &program, size_t k) {
   for (const Site &site : sitesOf<WaitOp>(program))
     for (Op *target = nodeBehind(*site.block, *site.op); target;
@@ -109,7 +109,7 @@ SiteText moveWait(Program &program, size_t k) {
   return std::nullopt;
 }
 
-/// The GEMMs, copies and sums.
+/// Returns the GEMMs, copies and sums.
 std::vector<Site> workOf(Program &program) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -152,7 +152,7 @@ SiteText movePeer(Program &program, size_t k) {
   return what + " becomes " + quoted(*op);
 }
 
-/// A select, by one up or down, around the end of the axis; a slice, by one up or down.
+/// Moves a select by one, with wrap-around, or a slice by one.
 SiteText moveIndex(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -174,7 +174,7 @@ SiteText moveIndex(Program &program, size_t k) {
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
 
-/// A slice: with one row more at its end, or one less.
+/// Adds a row to the end of a slice, or removes one.
 SiteText resizeSlice(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<SliceOp>(program);
   if (k / 2 >= sites.size())
@@ -186,7 +186,7 @@ SiteText resizeSlice(Program &program, size_t k) {
   return what + " becomes " + quoted(slice);
 }
 
-/// The loop index in a scalar, or null. The scalars here have at most one.
+/// Returns the loop index in a scalar, or null. Scalars in these programs have at most one.
 const Scalar *loopIndexIn(const Scalar *scalar) {
   if (scalar->kind() == ScalarKind::LoopIndex)
     return scalar;
@@ -196,8 +196,7 @@ const Scalar *loopIndexIn(const Scalar *scalar) {
   return left ? left : loopIndexIn(scalar->rhs());
 }
 
-/// Steps or chunks take each other's place, in the opposite order: every block is still touched
-/// once, so that only what it holds can be wrong.
+/// Reverses the order of steps or chunks. Every block is still accessed once, but in other steps.
 SiteText turnAround(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -220,7 +219,7 @@ SiteText turnAround(Program &program, size_t k) {
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
 
-/// Two neighbouring blocks get one slot.
+/// Lets two neighbouring blocks share a slot.
 SiteText reuseSlot(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<SelectOp>(program);
   if (k / 2 >= sites.size())
@@ -236,7 +235,7 @@ SiteText reuseSlot(Program &program, size_t k) {
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
 
-/// The stream that a node names, or null.
+/// Returns the stream that a node refers to, or null.
 StreamRef *streamOf(Op &op) {
   if (auto *set = llvm::dyn_cast<SetCurrentStreamOp>(&op))
     return &set->stream;
@@ -245,7 +244,7 @@ StreamRef *streamOf(Op &op) {
   return nullptr;
 }
 
-/// One stream up or down; a named one becomes stream(0).
+/// Moves a node to the next or previous stream; a named stream becomes stream(0).
 SiteText moveStream(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) { return !streamOf(*site.op); });
@@ -259,7 +258,7 @@ SiteText moveStream(Program &program, size_t k) {
     return "";
   stream.index = stream.named ? scalars.constant(0)
                               : scalars.add(stream.index, scalars.constant(k % 2 == 0 ? 1 : -1));
-  if (!stream.named && k % 2 != 0) // keep it from falling below 0
+  if (!stream.named && k % 2 != 0) // avoids negative numbers
     stream.index = scalars.mod(stream.index, scalars.constant(4));
   stream.named = nullptr;
   return what + " becomes " + quoted(op);
@@ -267,7 +266,7 @@ SiteText moveStream(Program &program, size_t k) {
 
 //===- Memory and handles ---------------------------------------------------------------------===//
 
-/// The nodes of the outermost block that touch a buffer, themselves or in their blocks.
+/// Returns whether a node accesses a buffer, itself or in its blocks.
 bool touches(const Op &op, const Value *buffer) {
   bool found = false;
   forEachOperand(op, [&](const Value *value) {
@@ -280,7 +279,7 @@ bool touches(const Op &op, const Value *buffer) {
   return found;
 }
 
-/// The program's smallest parameter.
+/// Returns the program's smallest parameter.
 Value *smallestParameter(Program &program) {
   Value *smallest = nullptr;
   auto bytes = [](const Value *value) {
@@ -295,8 +294,8 @@ Value *smallestParameter(Program &program) {
   return smallest;
 }
 
-/// Before every node of the outermost block that touches a buffer: the end of its life. Every other
-/// time, something else is given the memory, and written; symmetric memory is never given away.
+/// Deallocates a buffer before a node of the outermost block that uses it. Every second time,
+/// another buffer reuses the memory and is written; symmetric memory is never reused.
 SiteText freeEarly(Program &program, size_t k) {
   const bool reuses = k % 2 != 0;
   k /= 2;
@@ -322,7 +321,7 @@ SiteText freeEarly(Program &program, size_t k) {
   return std::nullopt;
 }
 
-/// The k-th exchange of handles, or group, on rank 0 only.
+/// Restricts the k-th handle exchange, transfer or wait to rank 0.
 SiteText onlyOnRankZero(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -342,7 +341,7 @@ SiteText onlyOnRankZero(Program &program, size_t k) {
   return quoted(op) + " on rank 0 only";
 }
 
-/// The k-th exchange of handles, on no rank: the node stays, because others point to it.
+/// Omits the k-th handle exchange on all ranks. The node stays, because others refer to it.
 SiteText dropExchange(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<ShareMemHandlesOp>(program);
   if (k >= sites.size())

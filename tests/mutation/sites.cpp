@@ -1,4 +1,4 @@
-//===- tests/mutation/sites.cpp - where in a program a mistake can be made --------------------===//
+//===- tests/mutation/sites.cpp - sites for mistakes in a program -----------------------------===//
 
 #include "tests/mutation/sites.h"
 

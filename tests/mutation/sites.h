@@ -1,17 +1,17 @@
-//===- tests/mutation/sites.h - where in a program a mistake can be made ----------------------===//
+//===- tests/mutation/sites.h - sites for mistakes in a program -------------------------------===//
 #pragma once
 
 #include "ir/program.h"
 
 namespace braid::test {
 
-/// A node with the block it is in.
+/// A node and its block.
 struct Site {
   Block *block;
   Op *op;
 };
 
-/// Every node, in text order, outer nodes first.
+/// Returns all nodes in text order, outer nodes first.
 std::vector<Site> sitesOf(Program &program);
 template <class OpClass> std::vector<Site> sitesOf(Program &program) {
   std::vector<Site> sites = sitesOf(program);
@@ -19,13 +19,13 @@ template <class OpClass> std::vector<Site> sitesOf(Program &program) {
   return sites;
 }
 
-/// The node's text between backticks.
+/// Returns the node's text in backticks.
 std::string quoted(const Op &op);
-/// The next node of the block, or null.
+/// Returns the next node of the block, or null.
 Op *nodeBehind(Block &block, Op &op);
-/// The one before it, or null.
+/// Returns the previous node of the block, or null.
 Op *nodeBefore(Block &block, Op &op);
-/// Moves `op` to just behind `target`, which is in the same block.
+/// Moves `op` right after `target`, which must be in the same block.
 void moveBehind(Block &block, Op &op, Op &target);
 
 } // namespace braid::test

@@ -12,7 +12,7 @@ namespace {
 
 int64_t partCount(const SumOp &sum) { return sum.parts->type.shape.front()->value(); }
 
-/// Every sum without its first part, and without its last.
+/// Omits the first or the last part of a sum.
 SiteText dropPart(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<SumOp>(program);
   if (k / 2 >= sites.size())
@@ -27,7 +27,7 @@ SiteText dropPart(Program &program, size_t k) {
   return fmt::format("the {} part is missing in {}", k % 2 == 0 ? "first" : "last", quoted(sum));
 }
 
-/// The range of every sum that has one: by one up or down, from the other end, and left out.
+/// Moves the range of a sum up or down by one, mirrors it, or omits it.
 SiteText moveRange(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<SumOp>(program);
   std::erase_if(sites, [](const Site &site) { return !llvm::cast<SumOp>(site.op)->begin; });
@@ -43,7 +43,7 @@ SiteText moveRange(Program &program, size_t k) {
   return what + " becomes " + quoted(sum);
 }
 
-/// One slot is copied over the next one before they are added.
+/// Copies a slot over the next one before both are added.
 SiteText copySlot(Program &program, size_t k) {
   for (const Site &site : sitesOf<SumOp>(program)) {
     auto &sum = *llvm::cast<SumOp>(site.op);
@@ -75,8 +75,8 @@ bool definesOperandOf(Op &op, llvm::ArrayRef<Op *> users) {
   return resultOf(op) && isOperand;
 }
 
-/// Calls `fn` for every node that a sum, with the aliases it uses, can be moved to before; the
-/// latter in order.
+/// Calls `fn` for every node before which a sum can be moved, with the sum and the aliases that
+/// have to move with it, in order.
 void forEachPlaceAbove(const Site &sum, llvm::function_ref<bool(Op &, llvm::ArrayRef<Op *>)> fn) {
   std::vector<Op *> moved = {sum.op};
   for (Op *target = nodeBefore(*sum.block, *sum.op); target;
@@ -92,7 +92,7 @@ void forEachPlaceAbove(const Site &sum, llvm::function_ref<bool(Op &, llvm::Arra
   }
 }
 
-/// Every sum to before every node that precedes it in its block, as far as its operands exist.
+/// Moves a sum before an earlier node of its block at which its operands exist.
 SiteText moveSumUp(Program &program, size_t k) {
   SiteText what;
   for (const Site &site : sitesOf<SumOp>(program)) {
@@ -112,7 +112,7 @@ SiteText moveSumUp(Program &program, size_t k) {
 
 //===- The bias -------------------------------------------------------------------------------===//
 
-/// The bias that a node adds, or null if it can add none.
+/// Returns the bias of a node, or null if the node cannot have one.
 Value **biasOf(Op &op) {
   if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op))
     return matmul->transposeB ? &matmul->bias : nullptr;
@@ -120,7 +120,7 @@ Value **biasOf(Op &op) {
   return sum ? &sum->bias : nullptr;
 }
 
-/// Nodes that could add a bias; those that do, or those that do not.
+/// Returns the nodes that can have a bias: those with one if `doAdd`, else those without.
 std::vector<Site> sitesOfBias(Program &program, bool doAdd) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [&](const Site &site) {
@@ -139,7 +139,7 @@ SiteText dropBias(Program &program, size_t k) {
   return what;
 }
 
-/// Another node adds the bias as well; and every other time, instead.
+/// Lets another node add the bias, too, or instead.
 SiteText addBias(Program &program, size_t k) {
   std::vector<Site> adders = sitesOfBias(program, true), others = sitesOfBias(program, false);
   if (adders.empty() || k / 2 >= others.size())

@@ -1,4 +1,4 @@
-//===- tests/mutation/tally.cpp - what became of the mutants ----------------------------------===//
+//===- tests/mutation/tally.cpp - outcomes of the mutants -------------------------------------===//
 
 #include "tests/mutation/tally.h"
 
@@ -119,7 +119,7 @@ std::string Tally::str() const {
 
 namespace {
 
-/// Failures as they come: all of them may take hours.
+/// Prints failures immediately, because a full run may take hours.
 void show(const Tally &tally, size_t done, size_t count) {
   for (const std::string &failure : tally.failures)
     std::printf("FAILURE %s\n", failure.c_str());
@@ -128,11 +128,11 @@ void show(const Tally &tally, size_t done, size_t count) {
   std::fflush(stdout);
 }
 
-/// Calls `judgeOne(i)` for i below `count` on all cores, and adds up.
+/// Calls `judgeOne(i)` for all i below `count` on all cores and adds up the results.
 template <class JudgeFn> Tally judgeOnAllCores(size_t count, JudgeFn judgeOne) {
   std::vector<Tally> tallies(count);
   std::atomic<size_t> next{0};
-  std::mutex mutex; // of what is printed
+  std::mutex mutex; // guards the output
   size_t done = 0;
   auto work = [&] {
     for (size_t i = next++; i < count; i = next++) {

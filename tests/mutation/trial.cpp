@@ -1,4 +1,4 @@
-//===- tests/mutation/trial.cpp - runs Plans in chosen orders, and compares -------------------===//
+//===- tests/mutation/trial.cpp - runs Plans in given orders and compares results -------------===//
 
 #include "tests/mutation/trial.h"
 
@@ -12,24 +12,25 @@
 namespace braid::test {
 namespace {
 
-using Bytes = std::vector<double>; ///< for its alignment
+using Bytes = std::vector<double>; ///< double guarantees alignment
 
 Bytes bytesOf(int64_t count) { return Bytes(static_cast<size_t>(count) / sizeof(double) + 1); }
 
-/// 0xff in every byte is a NaN in every element type.
+/// Bytes of 0xff are NaNs in every element type.
 Bytes nans(int64_t count) {
   Bytes bytes = bytesOf(count);
   std::memset(bytes.data(), 0xff, bytes.size() * sizeof(double));
   return bytes;
 }
 
-/// One rank, and its caller's memory.
+/// A rank and its caller's memory.
 class Rank {
 public:
   Rank(const Case &original, const Plan &plan, Cluster &cluster, const TrialOptions &options)
       : oracle_(*original.oracle), plan_(plan), device_(cluster.device(plan.rank)),
         control_(cluster.control(plan.rank)), options_(options) {
-    for (uint32_t run = 0; run <= options.runs; ++run) { // the last one is the shared place
+    // The last tensors are shared by all runs.
+    for (uint32_t run = 0; run <= options.runs; ++run) {
       tensors_.emplace_back();
       for (uint32_t buffer : plan.inputs)
         tensors_.back().inputs.push_back(bytesOf(plan.buffers[buffer].bytes));
@@ -117,7 +118,7 @@ private:
   std::vector<Bytes> poison_;
 };
 
-/// Each rank by a thread of its own, as they wait for one another.
+/// Starts each rank on its own thread, because ranks wait for one another.
 Status startAll(std::vector<Rank> &ranks, Cluster &cluster) {
   std::mutex mutex;
   Status first;

@@ -1,8 +1,8 @@
-/* tests/network/fake_pmix.c - a library in the place of PMIx, whose server is a folder.
+/* tests/network/fake_pmix.c - a fake PMIx library, whose server is a folder.
  *
- * FAKE_PMIX_FOLDER has a file for each key. FAKE_PMIX says what goes wrong: "no server", "late"
- * (no call returns before its time), "number" (values are no texts), "endless" (texts have no
- * end), "lost" (the server is gone). FAKE_PMIX_RANK is the rank. */
+ * FAKE_PMIX_FOLDER has a file for each key. FAKE_PMIX selects a fault: "no server", "late" (calls
+ * return only after their timeout), "number" (values are no texts), "endless" (texts are not
+ * terminated), "lost" (the server has died). FAKE_PMIX_RANK is the rank. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int is(const char *fault) {
   return set && strcmp(set, fault) == 0;
 }
 
-/* Each thread has its own. */
+/* The returned buffer is thread-local. */
 static const char *file_of(const char *key) {
   static _Thread_local char path[4096];
   char name[512];
@@ -65,7 +65,7 @@ int PMIx_Finalize(const struct info *info, size_t count) {
 int PMIx_Put(uint8_t scope, const char *key, struct value *value) {
   if (scope != 3 || value->type != 3)
     return -27;
-  /* Whoever gets it finds nothing yet, or all. */
+  /* Renamed when complete, so that readers never see a part. */
   char part[4096 + 8];
   snprintf(part, sizeof part, "%s.part", file_of(key));
   FILE *file = fopen(part, "w");

@@ -1,4 +1,4 @@
-//===- tests/network/hosts_store_test.cpp - how hosts get to a store in common ----------------===//
+//===- tests/network/hosts_store_test.cpp - how hosts connect to a common store ---------------===//
 
 #include "runtime/job/network/hosts_store.h"
 #include "tests/bootstrap/bootstrap_test.h"
@@ -17,7 +17,7 @@ using testing::StartsWith;
 
 Deadline shortly() { return deadlineIn(300ms); }
 
-/// A folder is PMIx's server, which a library of the test's writes to.
+/// The server of the fake PMIx library is a folder.
 class HostsStoreTest : public testing::Test {
 protected:
   HostsStoreTest() {
@@ -26,7 +26,7 @@ protected:
   }
   ~HostsStoreTest() override { std::filesystem::remove_all(folder_); }
 
-  /// Free a moment ago.
+  /// Returns an address that was free a moment ago.
   static std::string freeAddress() {
     const auto listener = listenAt({"127.0.0.1", 0}, soon());
     EXPECT_TRUE(listener.isOk());
@@ -54,11 +54,11 @@ protected:
     auto opened = open(source, host, deadline);
     return opened ? (*opened)->connect(deadline).status() : opened.status();
   }
-  /// Host 1 gets what host 0 puts, whichever is first.
+  /// Host 1 gets what host 0 puts, whichever host is first.
   void expectMeeting(const char *source) {
     for (const int64_t first : {0, 1}) {
       for (const auto &file : std::filesystem::directory_iterator(folder_))
-        std::filesystem::remove(file); // where host 0 was
+        std::filesystem::remove(file); // the files that host 0 left
       std::vector<std::unique_ptr<HostsStore>> ways;
       for (const int64_t host : {0, 1}) {
         auto opened = open(source, host);
@@ -167,7 +167,7 @@ TEST_F(HostsStoreTest, PmixThatFails) {
   setenv("FAKE_PMIX", "late", 1);
   EXPECT_EQ(connect("Open MPI", 0, deadlineIn(50ms)).message(),
             "PMIx's server did not answer in time");
-  std::this_thread::sleep_for(2500ms); // the call returns, and does no harm
+  std::this_thread::sleep_for(2500ms); // the call returns late and does no harm
   unsetenv("FAKE_PMIX");
   const auto zero = open("Open MPI", 0);
   ASSERT_TRUE(zero && (*zero)->connect(soon()).isOk());

@@ -1,4 +1,4 @@
-//===- tests/network/tcp_store_test.cpp - a store, its clients, and servers that are none -----===//
+//===- tests/network/tcp_store_test.cpp - a store, its clients, and peers that are no stores --===//
 
 #include "ir/failure.h"
 #include "runtime/job/network/store_server.h"
@@ -27,7 +27,7 @@ std::unique_ptr<TcpStore> storeAt(const StoreServer &server) {
   return std::make_unique<TcpStore>(std::move(*socket), "the store");
 }
 
-/// As a caller does: an answer may take longer than one call on a loaded machine.
+/// Repeats a call like its users do: an answer may take longer than one call on a loaded machine.
 template <class Call> auto patiently(Call call) {
   for (const Deadline end = soon();;)
     if (auto result = call();
@@ -72,7 +72,7 @@ TEST(TcpStore, TheFirstToPutIsTheFirst) {
   EXPECT_EQ(putIfAbsent(*storeAt(*server), "first", "late"), there.front());
 }
 
-/// The other end of a store's connection.
+/// A connection whose other end the test controls.
 struct ByHand {
   ByHand() {
     int both[2];
@@ -92,7 +92,7 @@ std::optional<std::string> said(const ByHand &hand, const std::string &key) {
   return poll(*hand.store, key);
 }
 
-/// Each call ends in time, and what is late is no answer to another question.
+/// Each call ends in time, and a late answer is not taken for the answer to another request.
 TEST(TcpStore, ALateAnswerIsHeardLater) {
   const ByHand hand;
   const auto start = std::chrono::steady_clock::now();
@@ -131,7 +131,7 @@ TEST(TcpStore, AServerThatEndsIsGone) {
   EXPECT_EQ(patiently([&] { return store->poll("k"); }).status().code(), StatusCode::PeerFailed);
 }
 
-/// A connection that says nothing is no host.
+/// A connection without requests is no host.
 TEST(StoreServer, IsThereUntilAllHostsHaveCome) {
   const auto server = startServer(2);
   const auto silent = storeAt(*server), one = storeAt(*server), other = storeAt(*server);
@@ -144,7 +144,7 @@ TEST(StoreServer, IsThereUntilAllHostsHaveCome) {
   EXPECT_EQ(poll(*one, "k"), "v");
 }
 
-/// A connection ends with bytes that are no request, and others are served as before.
+/// A connection with invalid bytes is closed, and other connections are served as before.
 TEST(StoreServer, DropsStrangers) {
   const auto server = startServer();
   const auto store = storeAt(*server);

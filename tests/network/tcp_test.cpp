@@ -1,4 +1,4 @@
-//===- tests/network/tcp_test.cpp - addresses, and who listens at them ------------------------===//
+//===- tests/network/tcp_test.cpp - addresses, and listening at them --------------------------===//
 
 #include "runtime/job/network/tcp.h"
 #include "tests/bootstrap/bootstrap_test.h"
@@ -16,10 +16,10 @@ TcpListener listening(const std::string &host, uint16_t port = 0) {
   return listener ? std::move(*listener) : TcpListener();
 }
 
-/// This machine has IPv6.
+/// Returns whether this machine has IPv6.
 bool hasLoopback6() { return listenAt({"::1", 0}, soon()).isOk(); }
 
-/// A connection, made and accepted.
+/// Connects to the listener and accepts the connection.
 void meetAt(const TcpListener &listener) {
   auto socket = connectTo(listener.address, "it", soon());
   ASSERT_TRUE(socket.isOk()) << socket.status().message();
@@ -61,7 +61,7 @@ TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
 }
 
 TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
-  const auto listener = listenAt({"192.0.2.1", 0}, soon()); // of documents only
+  const auto listener = listenAt({"192.0.2.1", 0}, soon()); // reserved for documentation
   ASSERT_FALSE(listener.isOk());
   EXPECT_EQ(listener.status().code(), StatusCode::BadInput);
   EXPECT_THAT(listener.status().message(), HasSubstr("expected an address of this host"));
@@ -78,7 +78,7 @@ TEST(Tcp, ANameWithoutAddressIsRefused) {
 
 TEST(Tcp, ANameIsTriedAtAllItsAddresses) {
   const TcpListener listener = listening("127.0.0.1");
-  // localhost may be ::1 first, where nobody listens.
+  // localhost may first resolve to ::1, where no process listens.
   auto stream = connectTo({"localhost", listener.address.port}, "it", soon());
   EXPECT_TRUE(stream.isOk()) << stream.status().message();
 }

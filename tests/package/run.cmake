@@ -1,6 +1,6 @@
 # cmake -DBUILD=folder -DGENERATOR=... -DCOMPILER=... -DLLVM_DIR=... -P run.cmake
-# Installs the build into a scratch folder, builds examples/package against that as an outside
-# project would, and runs it. Also compiles the C++ of docs/embedding.md.
+# Installs the build into a temporary folder, builds examples/package against it like an external
+# project, and runs it. Also compiles the C++ code of docs/embedding.md.
 set(scratch ${BUILD}/package)
 file(REMOVE_RECURSE ${scratch})
 
@@ -13,7 +13,7 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${scratch}/prefix)
-# Of a project that has no C, either.
+# Also works in a project without C.
 configure_file(examples/package/main.cpp ${scratch}/source/main.cpp COPYONLY)
 file(READ examples/package/CMakeLists.txt text)
 string(REPLACE "LANGUAGES C CXX" "LANGUAGES CXX" text "${text}")

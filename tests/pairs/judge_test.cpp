@@ -1,4 +1,4 @@
-//===- tests/pairs/judge_test.cpp - which pairs are slow, and how a report looks --------------===//
+//===- tests/pairs/judge_test.cpp - slow pairs, and the form of a report ----------------------===//
 
 #include "api/pairs/pair_report.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kLarge = int64_t(256) << 20;
 
-/// Devices that all bring `GBps` over put-engine on NVLink of 450 GB/s.
+/// Returns a report in which all pairs have `GBps` with put-engine over NVLink of 450 GB/s.
 PairReport reportOf(int64_t devices, double GBps, int64_t bytes = kLarge) {
   std::vector<int64_t> numbers(static_cast<size_t>(devices));
   std::iota(numbers.begin(), numbers.end(), 10);
@@ -59,7 +59,7 @@ TEST(Judge, ComparesTheDirectionsOfASinglePair) {
 }
 
 TEST(Judge, ComparesWithTheNominalRate) {
-  PairReport report = reportOf(2, 200); // both directions alike
+  PairReport report = reportOf(2, 200); // both directions are equal
   judge(report);
   EXPECT_EQ(slowPairs(report), (Pairs{{0, 1}, {1, 0}}));
   EXPECT_EQ(report.rows.front().on(Path::PutEngine).reason,
@@ -70,7 +70,7 @@ TEST(Judge, SaysNothingWithoutReason) {
   PairReport healthy = reportOf(8, 380);
   judge(healthy);
   EXPECT_EQ(slowPairs(healthy), Pairs());
-  // Other links are no like, and short transfers are latency.
+  // Pairs with other links are not compared, and short transfers only have latency.
   PairReport mixed = reportOf(4, 390);
   for (auto [one, other] : {std::pair<size_t, size_t>(0, 1), {1, 0}}) {
     mixed.row(one, other)->link = {LinkClass::PcieSwitch, 31.5};

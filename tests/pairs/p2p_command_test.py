@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""p2p_command_test.py P2P_FAULTY: the command on CPU ranks whose links have faults. Each fault is
-named where it is, and nothing else is; its exit codes, what it writes, and that nothing is left of
-it, also if it is interrupted."""
+"""p2p_command_test.py P2P_FAULTY: `braid p2p` on CPU ranks whose links have faults. Checks that
+each fault and nothing else is reported, exit codes, output files, and that nothing is left."""
 import json
 import os
 import re
@@ -14,13 +13,13 @@ import unittest
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 SMALL, LARGE = 4096, 1 << 20
-LIMIT = 3  # seconds
+LIMIT = 3  # in seconds
 FLAGS = ["--sizes", f"{SMALL},{LARGE}", "--paths", "put-engine,get-engine", "--timeout-ms",
          str(int(1000 * LIMIT))]
 
 
 def fault(kind, source, destination, path, factor=1, size=LARGE, count=0, offset=0):
-    """As p2p_faulty reads it."""
+    """Returns a fault in the syntax of p2p_faulty."""
     return f" {kind} {source} {destination} {path} {factor} {size} {count} {offset}"
 
 
@@ -37,7 +36,7 @@ class Command(unittest.TestCase):
         self.folder.cleanup()
 
     def processes(self):
-        """Processes of this test that still exist."""
+        """Returns the processes of this test that still exist."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -56,14 +55,14 @@ class Command(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def paths(self):
-        """The written figures by source, destination and path."""
+        """Returns the written figures by source, destination and path."""
         with open(self.json, encoding="utf-8") as file:
             return {(pair["source"], pair["destination"], path): values
                     for pair in json.load(file)["pairs"] for path, values in pair["paths"].items()}
 
     def run_it(self, ranks, faults="", graphs=0):
-        """The exit code, and the verdicts on what is not ok; what is ok has all figures. A loaded
-        machine may make any pair slow, which only counts where a fault does."""
+        """Returns the exit code and the verdicts that are not ok; other pairs must have all
+        figures. A loaded machine may make any pair slow, so slowness only counts with a fault."""
         process = self.start(ranks, faults, graphs)
         self.out, self.err = process.communicate(timeout=120)
         paths = self.paths()
@@ -84,7 +83,7 @@ class Command(unittest.TestCase):
             self.assertEqual(self.run_it(3, graphs=graphs), (0, {}))
             for values in self.paths().values():
                 small, large = values["points"]
-                # A copy takes 300 us and 2 us a KiB; what else happens only adds to that.
+                # A copy takes 300 us plus 2 us per KiB. Other work only adds to that.
                 self.assertGreater(small[1], 300)
                 self.assertLess(large[2], 0.5)
                 self.assertGreater(large[2], 0.01)
@@ -116,14 +115,14 @@ class Command(unittest.TestCase):
             self.assertEqual([point[0] for point in values["points"]], [SMALL])
 
     def test_hung(self):
-        """Costs one limit."""
+        """A hang is reported when the time limit has passed."""
         begin = time.monotonic()
         self.assertEqual(self.run_it(2, fault("hang", 0, 1, "put")),
                          (6, {(0, 1, "put-engine"): "hung"}))
         self.assertGreater(time.monotonic() - begin, LIMIT)
 
     def test_several(self):
-        """The worst counts; what comes after a failure is measured, too."""
+        """The worst failure determines the exit code, and later pairs are measured, too."""
         self.assertEqual(
             self.run_it(3, fault("hang", 1, 0, "put") + fault("hang", 1, 0, "get") +
                         fault("crash", 0, 1, "put", size=SMALL) + fault("slow", 2, 1, "get", 16)),
@@ -134,7 +133,7 @@ class Command(unittest.TestCase):
             (1, {(1, 0, "put-engine"): "crashed", (0, 1, "put-engine"): "wrong"}))
 
     def test_interrupted(self):
-        """Measured figures are printed; no file looks like a complete one."""
+        """Measured figures are printed, and no incomplete file is written."""
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             process = self.start(5)
             for line in process.stderr:
@@ -148,11 +147,11 @@ class Command(unittest.TestCase):
             self.assertEqual(os.listdir(self.folder.name), ["m"])
 
     def suspend(self, kill):
-        """At several pairs, for longer than the time limit, as by Ctrl-Z and fg in a shell."""
+        """Suspends the command repeatedly for longer than the time limit, like Ctrl-Z and fg."""
         process = self.start(3)
         for line in process.stderr:
             if line.startswith(("braid: 1 of ", "braid: 3 of ")):
-                time.sleep(0.3)  # somewhere in its middle
+                time.sleep(0.3)  # amid the measurement
                 kill(process.pid, signal.SIGSTOP)
                 time.sleep(LIMIT + 1)
                 kill(process.pid, signal.SIGCONT)
@@ -165,7 +164,7 @@ class Command(unittest.TestCase):
         self.suspend(os.killpg)
 
     def test_a_suspended_command_goes_on(self):
-        """Its processes run on, and wait for it in vain."""
+        """Its processes continue, and wait for it in vain."""
         self.suspend(os.kill)
 
 

@@ -1,15 +1,15 @@
-//===- tests/pairs/p2p_faulty.cpp - `braid p2p`, on CPU ranks whose links have faults ---------===//
+//===- tests/pairs/p2p_faulty.cpp - `braid p2p` on CPU ranks with faulty links ----------------===//
 //
-// The cpu backend with links between its ranks: a copy over a link takes a latency and what its
-// bytes take, by the clock, which is much longer than the copy itself, so that other work on the
-// machine does not show. BRAID_TEST_LINKS says what is wrong with them:
+// The cpu backend with simulated links between ranks: a copy takes a latency plus a time for its
+// bytes, both much longer than the real copy, so that other work on the machine has no visible
+// effect. BRAID_TEST_LINKS contains the parameters and faults:
 //
 //   LATENCY_US BYTES_PER_US HAS_GRAPHS
 //   [KIND SOURCE DESTINATION PROTOCOL FACTOR BYTES COUNT OFFSET]...
 //
-// A fault strikes copies from one device to another by `put` or `get`. `slow`: they take FACTOR
-// times as long. Of those with BYTES: `hang` never ends, `crash` is SIGSEGV, `exit` is exit status
-// 3, and `flip` flips a bit at OFFSET in copy number COUNT.
+// A fault applies to copies from one device to another by `put` or `get`. `slow`: they take FACTOR
+// times as long. The other kinds apply to copies of BYTES: `hang` never ends, `crash` raises
+// SIGSEGV, `exit` ends with status 3, and `flip` flips a bit at OFFSET in copy number COUNT.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -60,21 +60,21 @@ struct FaultyLinks {
   }
 };
 
-/// A copy over a link, as its rank sees it.
+/// A copy over a link, from the view of its rank.
 struct LinkCopy {
   int64_t source, destination; ///< devices
   const char *protocol;
   int64_t bytes;
 };
 
-/// Belongs to one rank. The workers of its streams call it at the same time.
+/// The observer of one rank. Its methods may be called concurrently by the workers of all streams.
 class LinkObserver final : public CommandObserver {
 public:
   LinkObserver(int64_t rank, FaultyLinks links, std::vector<int64_t> devices)
       : rank_(rank), links_(std::move(links)), devices_(std::move(devices)),
         copies_(links_.faults.size()) {}
 
-  /// Takes as long as the link does, before the bytes are copied.
+  /// Waits for as long as the link takes, before the bytes are copied.
   bool begin(uint32_t, const QueuedCommand &command) override {
     const std::optional<LinkCopy> copy = copyOf(command);
     if (!copy)
@@ -89,7 +89,7 @@ public:
     return true;
   }
 
-  /// Called before anybody is told that the bytes are there.
+  /// Called before a signal reports that the bytes are there.
   void end(uint32_t, const QueuedCommand &command) override {
     const std::optional<LinkCopy> copy = copyOf(command);
     for (size_t i = 0; copy && i < links_.faults.size(); ++i) {
@@ -101,7 +101,7 @@ public:
   }
 
 private:
-  /// The factor of a copy's time, if its process lives on.
+  /// Executes a fault. Returns the factor of the copy's time unless the fault ends the process.
   static double act(const LinkFault &fault, const LinkCopy &copy) {
     if (fault.kind == "slow")
       return fault.factor;
@@ -139,10 +139,10 @@ private:
   const int64_t rank_;
   const FaultyLinks links_;
   const std::vector<int64_t> devices_;
-  std::deque<std::atomic<int64_t>> copies_; ///< by fault
+  std::deque<std::atomic<int64_t>> copies_; ///< copies counted for each fault
 };
 
-/// The cpu backend, with the links of the environment if this process is a rank.
+/// Returns the cpu backend, with the links from the environment if this process is a rank.
 BackendRegistry faultyBackends() {
   BackendRegistry cpu, registry;
   const char *text = std::getenv("BRAID_TEST_LINKS");

@@ -1,4 +1,4 @@
-//===- tests/pairs/pair_meter_test.cpp - every path, on ranks that are threads ----------------===//
+//===- tests/pairs/pair_meter_test.cpp - every path, with ranks that are threads --------------===//
 
 #include "api/pairs/pair_meter.h"
 #include "runtime/job/bootstrap/socket.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Kind = Record::Kind;
 
-/// The records of both ranks about all steps of a path.
+/// Returns both ranks' records for all steps of a path.
 std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &status) {
   const FileDescriptor results(memfd_create("results", MFD_CLOEXEC));
   fcntl(results.get(), F_SETFL, O_APPEND);
@@ -54,7 +54,7 @@ TEST(PairMeter, MeasuresEveryPathThatThereIs) {
     EXPECT_EQ(count(records, Kind::Device), 2);
     EXPECT_EQ(count(records, Kind::Begin), 12);
     EXPECT_EQ(count(records, Kind::Bandwidth), 6);
-    EXPECT_EQ(count(records, Kind::Latency), 2); // not of the largest
+    EXPECT_EQ(count(records, Kind::Latency), 2); // not for the largest size
     EXPECT_EQ(count(records, Kind::Wrong), 0);
     for (const Record &record : records)
       EXPECT_EQ(record.value > 0, record.kind == Kind::Bandwidth || record.kind == Kind::Latency);

@@ -1,4 +1,4 @@
-//===- tests/processes/choosing_job_test.cpp - what goes wrong while ranks choose a schedule --===//
+//===- tests/processes/choosing_job_test.cpp - failures while ranks choose a schedule ---------===//
 
 #include "tests/processes/fault_job.h"
 
@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Started by a launcher of ours, or not.
+/// The parameter says whether another launcher starts the ranks.
 class ChoosingJob : public ::testing::TestWithParam<bool> {
 protected:
   JobSpec spec() const {
@@ -33,7 +33,7 @@ TEST_P(ChoosingJob, RunsWhatItHasChosen) {
   EXPECT_THAT(contradictions(spec, outcome), IsEmpty()) << outcome.str();
 }
 
-/// The others wait for rank 0 before they are prepared.
+/// The other ranks wait for rank 0's decision before they prepare a program.
 TEST_P(ChoosingJob, RunsNothingThatRank0DoesNotAccept) {
   JobSpec spec = this->spec();
   spec.isRejected = true;
@@ -46,7 +46,7 @@ TEST_P(ChoosingJob, RunsNothingThatRank0DoesNotAccept) {
   }
 }
 
-/// The first program with so many commands is one that measures the machine.
+/// The fault strikes in the first program with two commands, which measures the machine.
 TEST_P(ChoosingJob, NamesWhoDied) {
   for (Site site : {Site::Issue, Site::Run}) {
     JobSpec spec = this->spec();
@@ -59,7 +59,7 @@ TEST_P(ChoosingJob, NamesWhoDied) {
   }
 }
 
-/// In a command, and in the host's own code, where the others spin until it comes.
+/// A rank hangs in a command, or in host code that the other ranks wait for.
 TEST_P(ChoosingJob, NamesWhoHangs) {
   for (Site site : {Site::Issue, Site::Run}) {
     JobSpec spec = this->spec();

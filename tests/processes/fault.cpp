@@ -1,4 +1,4 @@
-//===- tests/processes/fault.cpp - what goes wrong on a rank, and where -----------------------===//
+//===- tests/processes/fault.cpp - faults of a rank and their sites ---------------------------===//
 
 #include "tests/processes/fault.h"
 
@@ -34,16 +34,16 @@ constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "befo
                                       "issuing command", "in command",     "before message",
                                       "in part",         "reading message"};
 
-/// A part that is written in pieces is written in as many as this, or a few more.
+/// A part that is written in pieces has about this many.
 constexpr size_t kPieces = 8;
 
-/// The faults that are armed in this process. Written before there is a second thread.
+/// The faults that are armed in this process. Written before a second thread starts.
 struct Armed {
   std::vector<Fault> faults;
   std::array<std::atomic<bool>, 8> hasStruck{};
   std::function<void()> onStrike = [] {};
 
-  /// The fault that strikes now, or null.
+  /// Returns the fault that strikes now, or null.
   const Fault *take(Site site, uint32_t index, uint32_t run) {
     for (size_t i = 0; i < faults.size(); ++i) {
       const Fault &fault = faults[i];
@@ -58,7 +58,7 @@ struct Armed {
 };
 Armed armed;
 
-/// False if what was about to happen shall not. Does not return, or throws, if that is the fault.
+/// Executes a fault, which may end the process or throw. Returns false if the step is omitted.
 bool strike(const Fault *fault) {
   if (!fault)
     return true;
@@ -72,7 +72,7 @@ bool strike(const Fault *fault) {
   case Action::Throw:
     throw std::runtime_error("no more paper");
   case Action::Exit:
-    // A worker cannot leave in an orderly way, for it is what others would wait for.
+    // Exits immediately: an orderly exit would wait for this worker.
     if (fault->site == Site::Run || fault->site == Site::Receive)
       _exit(0);
     std::exit(0);
@@ -154,11 +154,10 @@ ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
   return syscall(SYS_pwrite64, file, bytes, count, at);
 }
 
-/// First letters of the messages of a rank to its host: "braid rank ...", an offer, a request.
+/// First letters of a rank's messages to its host: "braid rank ...", an offer, a request.
 constexpr std::string_view kHelloOfferGet = "bOG";
 
-/// The messages of a rank to its host, and the parts that it writes down for the others. Only its
-/// host thread sends or writes them.
+/// A rank's messages to its host, and its parts for other ranks. Used by the host thread only.
 class Outgoing {
 public:
   ssize_t send(int socket, const msghdr *message, int flags) {
@@ -205,12 +204,12 @@ private:
 
   int socket_ = -1;
   std::string kinds_;
-  size_t left_ = 0; ///< bytes of a part that is written in pieces
+  size_t left_ = 0; ///< remaining bytes of a part that is written in pieces
   size_t piece_ = 1;
 };
 Outgoing outgoing;
 
-/// The messages of the host to a rank.
+/// The messages from the host to a rank.
 class Incoming {
 public:
   ssize_t receive(int socket, msghdr *message, int flags) {

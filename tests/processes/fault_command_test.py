@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""fault_command_test.py BRAID [PATTERN]: how `braid run` takes strange peers, neighbours and kills.
+"""fault_command_test.py BRAID [PATTERN]: `braid run` with unauthenticated peers, other jobs and
+kills.
 
-Like launch_test.py, whose jobs these are: nothing may be left after any of them.
+As in launch_test.py, whose jobs these are, nothing may be left after any test.
 """
 import os
 import signal
@@ -13,7 +14,7 @@ import launch_test  # noqa: E402
 from launch_test import ENDLESS, by_hand, check, finish, hosts, wait_for  # noqa: E402
 
 PEERS = 200
-# Small, and long enough that the unauthenticated peers are there while it runs.
+# Small shapes, but runs long enough that the unauthenticated peers connect while it runs.
 EXACT = ["examples/ag_matmul.braid", "--ranks", "4", "--set", "M=64", "--set", "K=64", "--set",
          "N=64", "--verify", "--no-check"]
 
@@ -27,15 +28,15 @@ ATTACKS = [
     b"braid rank -1 4",
     b"braid rank 3 99999999999999999999",
     b"braid rank 3 " + b"4" * 4000,
-    b"Oarena",  # a message of a rank, without a hello
+    b"Oarena",  # a valid message, but without a hello
     b"G0 arena",
     bytes(range(256)) * 40,
 ]
 
 
 def attack(name, number):
-    """A process of the same user connects, means no good, and waits until it is dropped. False if
-    nobody listens."""
+    """Connects as another process of the same user, sends an invalid message, and waits until it is
+    disconnected. Returns False if no process listens."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
         peer.settimeout(5)
         try:
@@ -49,7 +50,7 @@ def attack(name, number):
             check(not answer, f"expected no answer to {what[:40]}, got {answer}")
         except ConnectionRefusedError:
             return False
-        except OSError:  # dropped before it had said everything
+        except OSError:  # disconnected before everything was sent
             pass
     return True
 
@@ -69,8 +70,8 @@ def test_strangers_while_a_rank_is_late(job):
 
 
 def test_neighbours_do_not_see_each_other(job):
-    """Ranks of three jobs come at the same time, with the same numbers, and want different things:
-    a rank in the wrong job would be refused, or end it."""
+    """Ranks of three jobs start at the same time, with equal numbers but different options. A rank
+    in the wrong job would be rejected, or end it."""
     jobs = [("one", 2, 3), ("two", 3, 4), ("three", 2, 5)]
     started = []
     for rank in range(3):

@@ -1,4 +1,4 @@
-//===- tests/processes/fault_job.cpp - jobs of real processes, in which something goes wrong --===//
+//===- tests/processes/fault_job.cpp - jobs of real processes that fail -----------------------===//
 
 #include "tests/processes/fault_job.h"
 
@@ -36,10 +36,10 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr const char *kFolderVariable = "BRAID_TEST_JOB";
-/// The limit for a whole job. Nothing takes nearly as long.
+/// The limit for a whole job, far longer than any job needs.
 constexpr milliseconds kJobLimit{60000};
 
-// -- What the processes leave for each other in the job's folder. --
+// -- Files in the job's folder, by which processes communicate. --
 
 void writeFile(const fs::path &path, const std::string &text) {
   const fs::path unfinished = path.string() + ".part";
@@ -48,7 +48,8 @@ void writeFile(const fs::path &path, const std::string &text) {
 }
 
 std::string readFile(const fs::path &path) {
-  std::ifstream file(path); // may vanish, if it is about a process; this way does not throw then
+  // The process may end and its file vanish. An ifstream does not throw then.
+  std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -80,7 +81,7 @@ fs::path verdictPath(const fs::path &folder, int64_t rank) {
   return folder / fmt::format("verdict{}", rank);
 }
 
-/// True for the rank's own process, not for another one that has got its number.
+/// Returns whether the rank's process is alive, and not another process that got the same id.
 bool isAlive(const std::string &pid, const fs::path &folder) {
   const std::string environment = readFile(fs::path("/proc") / pid / "environ");
   return !pid.empty() && environment.find(folder.string()) != std::string::npos;
@@ -112,7 +113,7 @@ public:
       status =
           Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
       if (job_ && job_->rank->memory().committed() > 0)
-        return 5; // the run counts, and this is no verdict on it
+        return 5; // the run counts, so this failure is not reported
       if (job_ || rank_)
         status = job_ ? job_->fail(status) : rank_->fail(status);
     }
@@ -128,7 +129,7 @@ public:
   }
 
 private:
-  /// As `braid run` does it.
+  /// Runs like `braid run`.
   Status live() {
     pass(Site::Join);
     rank_ = BRAID_TRY(JobRank::join(place_, milliseconds(spec_.joinTimeoutMs)));
@@ -154,7 +155,7 @@ private:
     return braid::run(*job_, program_.compiled, std::move(program_.plans), options);
   }
 
-  /// As `braid run --schedule auto` does it.
+  /// Chooses like `braid run --schedule auto`.
   Status choose() {
     ChooseOptions how = chooseOptions(job_->backend, /*ranksAreProcesses=*/true);
     how.cacheFolder = "";
@@ -169,7 +170,7 @@ private:
     return spec_.isRejected ? Status(StatusCode::Rejected, "not this one") : Status::ok();
   }
 
-  /// The first one; the next waits until that is written down.
+  /// Records the time of the first fault. Faults that strike meanwhile wait.
   void noteStrike() {
     std::call_once(hasStruck_, [this] {
       writeFile(folder_ / fmt::format("struck{}", place_.rank), std::to_string(monotonicNs()));
@@ -181,7 +182,7 @@ private:
   const braid::Place place_;
   FaultyProgram program_;
   std::once_flag hasStruck_;
-  std::unique_ptr<JobRank> rank_; ///< until job_ has it
+  std::unique_ptr<JobRank> rank_; ///< moved into job_ on joining
   std::unique_ptr<JobState> job_;
   int64_t elementsCompared_ = 0;
 };
@@ -191,13 +192,13 @@ private:
 std::vector<std::string> openFiles() {
   std::vector<std::string> files;
   for (const auto &entry : fs::directory_iterator("/proc/self/fd")) {
-    std::error_code gone; // the directory's own
+    std::error_code gone; // the directory's own entry may be gone
     files.push_back(fs::read_symlink(entry, gone).string());
   }
   return files;
 }
 
-/// The things that this process still has of a job that is over.
+/// Lists the resources of an ended job that this process still holds.
 std::string remains(const std::vector<std::string> &before) {
   std::string text;
   if (std::vector<std::string> after = openFiles(); after.size() != before.size())
@@ -212,7 +213,7 @@ std::string remains(const std::vector<std::string> &before) {
 int playLauncher(const fs::path &folder, const JobSpec &spec) {
   const std::vector<std::string> before = openFiles();
   FaultyProgram program = makeProgram(spec);
-  std::string said; // by every call
+  std::string said; // all reported failures
   auto onFailure = [&](const Status &cause) {
     said += fmt::format("{}\n{}", aliveRanks(folder, spec.ranks).size(), cause.message());
     writeFile(folder / "said", said);
@@ -240,7 +241,7 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   return report ? static_cast<int>(report->status.code()) : 70;
 }
 
-/// Somebody else's launcher: starts the ranks, and when all but stopped ones have ended, kills.
+/// Acts as another launcher: starts ranks, waits until all have ended or stopped, kills the rest.
 int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   Children children(spec.ranks);
   const std::string job = fmt::format("test-{}", getpid());
@@ -279,7 +280,7 @@ int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   return 0;
 }
 
-// -- The test's side. --
+// -- The test process. --
 
 fs::path makeFolder() {
   std::string name = "/tmp/braid-fault-XXXXXX";
@@ -290,7 +291,7 @@ fs::path makeFolder() {
   return name;
 }
 
-/// Starts this program as the launcher of the job in `folder`. Its process, as a descriptor too.
+/// Starts this program as the launcher of the job in `folder`.
 pid_t startLauncher(const fs::path &folder) {
   std::vector<std::string> texts;
   for (char **entry = environ; *entry; ++entry)
@@ -317,7 +318,7 @@ pid_t startLauncher(const fs::path &folder) {
   _exit(127);
 }
 
-/// False if it had to be killed.
+/// Waits for the process to end. Kills it after `limit` and returns false.
 bool waitForEnd(pid_t pid, milliseconds limit) {
   FileDescriptor handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd entry{handle.get(), POLLIN, 0};
@@ -482,7 +483,7 @@ std::string JobOutcome::str() const {
 
 namespace {
 
-/// A rank of which a fault may make that it says nothing.
+/// Returns whether a fault may keep the rank from reporting.
 bool mayBeSilent(const JobSpec &spec, size_t rank) {
   for (const Fault &fault : spec.faults)
     if (fault.rank == static_cast<int64_t>(rank))
@@ -503,7 +504,7 @@ std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &o
         found.push_back(fmt::format("rank {} says nothing", rank));
       continue;
     }
-    // A process that has not been welcomed is no rank of the job, and knows nothing of it.
+    // A process that the host has not accepted is no rank of the job and does not know its outcome.
     if (verdict.received == "." && verdict.code != 0 && (spec.isForeign || mayBeSilent(spec, rank)))
       continue;
     if (!first)

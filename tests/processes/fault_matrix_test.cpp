@@ -1,8 +1,8 @@
 //===- tests/processes/fault_matrix_test.cpp - every kind of fault at every site --------------===//
 //
-// One of three ranks runs a pipeline and fails at one site: at a command of its Plan, before or in
-// the middle of what it says, at a step of its host thread. Either the others end in time with the
-// right first cause, or the fault came after the rank's work was done and their result is exact.
+// One of three ranks runs a pipeline and fails at one site: at a command of its Plan, before or
+// within a message, or at a step of its host thread. Either the other ranks end in time and report
+// the right cause, or the fault came after the rank's work was done and their result is exact.
 //
 //   fault_matrix_test           rank 1, one schedule and protocol
 //   fault_matrix_test --all     every rank, schedule and protocol
@@ -25,11 +25,11 @@ namespace braid::test {
 namespace {
 
 constexpr uint32_t kFaultyRun = 2;
-/// A loaded machine may take this much longer than the bound that holds on an idle one.
+/// The bound for an idle machine, and the additional time for a loaded one.
 constexpr int64_t kBoundMs = 2000, kForLoadMs = 10000;
 constexpr size_t kAtOnce = 8;
 
-/// The outcome that a fault must have.
+/// The required outcome of a fault.
 enum class Expected { Exact, PeerFailed, TimedOut, AnyFailure, ExactOrPeerFailed };
 const char *name(Expected expected) {
   constexpr const char *names[] = {"an exact result", "a failed peer", "a timeout", "a failure",
@@ -37,7 +37,7 @@ const char *name(Expected expected) {
   return names[static_cast<size_t>(expected)];
 }
 
-/// A rank that is to fail, and what it does in a run without faults.
+/// The rank with the fault, and its messages in a run without faults.
 struct Victim {
   int64_t rank = 1;
   FaultyProgram program = {};
@@ -45,13 +45,13 @@ struct Victim {
   const Plan &plan() const { return program.plans[static_cast<size_t>(rank)]; }
 };
 
-/// Its part has arrived, or nobody needs it.
+/// Returns whether the rank's part has already been sent, or is no longer needed.
 bool isWorkDone(const Fault &fault) {
   return fault.site == Site::Committed || fault.site == Site::Teardown || fault.site == Site::Left;
 }
 
-/// The host answers a message of the victim after the fault. Parts (kPart) go through memory that
-/// the ranks share: if only those follow, the ranks may be done before the host sees the cut.
+/// Returns whether the victim sends another message to the host after the fault. Parts (kPart) use
+/// shared memory: if only these follow, the ranks may be done before the host notices the cut.
 bool asksAgain(const Victim &victim, const Fault &fault) {
   return victim.sent.find_first_not_of(kPart, fault.index) != std::string::npos;
 }
@@ -140,7 +140,7 @@ std::vector<JobSpec> everyJob(const JobSpec &plain, const Victim &victim) {
           (fault.action == Action::Drop && !isSignal(victim, fault)))
         continue;
       fault.belowMs = plain.timeoutMs / 5;
-      // Some of those who come too late live to say so, others are killed.
+      // Some late ranks live long enough to report, others are killed.
       fault.aboveMs = plain.timeoutMs + (jobs.size() % 2 == 0 ? 500 : 2000);
       jobs.push_back(plain);
       jobs.back().faults = {fault};
@@ -150,7 +150,7 @@ std::vector<JobSpec> everyJob(const JobSpec &plain, const Victim &victim) {
 
 // -- Judging. --
 
-/// The failed rank, its operation, and the place in the program.
+/// Checks that the cause names the failed rank, its operation, and the location in the program.
 std::vector<std::string> mistakesOfCause(const Fault &fault, const Victim &victim,
                                          const JobOutcome &outcome) {
   std::vector<std::string> found;
@@ -163,7 +163,7 @@ std::vector<std::string> mistakesOfCause(const Fault &fault, const Victim &victi
     return found;
   if (!isNamed("ag.braid:"))
     found.push_back("no place in the program is named");
-  // Other queues of a rank that is killed or stopped may be in the middle of something, too.
+  // If a rank is killed or stopped, its other queues may be executing other commands.
   const std::string where =
       describeOrigin(victim.plan(), victim.plan().commands[fault.index].origin);
   const bool isOnlyOne = fault.action == Action::Throw || fault.action == Action::DelayAbove;
@@ -172,7 +172,7 @@ std::vector<std::string> mistakesOfCause(const Fault &fault, const Victim &victi
   return found;
 }
 
-/// Mistakes in how the job ended, given its fault; empty: none.
+/// Lists what is wrong about the job's outcome, given its fault.
 std::vector<std::string> mistakes(const JobSpec &spec, const JobOutcome &outcome,
                                   const Victim &victim) {
   const Fault &fault = spec.faults[0];
@@ -190,7 +190,7 @@ std::vector<std::string> mistakes(const JobSpec &spec, const JobOutcome &outcome
   return found;
 }
 
-/// The outcomes of all jobs of one action.
+/// Counts of outcomes for the jobs with one action.
 struct Tally {
   int sites = 0, exact = 0, peerFailed = 0, timedOut = 0, wrong = 0;
   void count(int code, bool isWrong) {
@@ -233,8 +233,8 @@ public:
 private:
   void judge(const JobSpec &spec, const JobOutcome &outcome) {
     const std::vector<std::string> wrong = mistakes(spec, outcome, *victim_);
-    // A machine that has no time for any rank of a job for so long makes a timeout of anything, and
-    // one that has none for a watchdog makes a result of what should have been a timeout.
+    // On an overloaded machine any job may time out, and if a watchdog gets no processor time, a
+    // job that should time out may succeed.
     const bool mayBeLate =
         outcome.code == static_cast<int>(StatusCode::TimedOut) ||
         (outcome.code == 0 && expectedOf(*victim_, spec.faults[0]) == Expected::TimedOut);
@@ -253,7 +253,7 @@ private:
                                    outcome.str());
   }
 
-  /// Gives more time.
+  /// Repeats the jobs that may have been late, with longer timeouts.
   void runAgain() {
     std::vector<JobSpec> specs;
     specs.swap(late_);
@@ -293,11 +293,11 @@ Victim makeVictim(const JobSpec &plain, int64_t rank) {
   return {rank, makeProgram(plain), kinds(verdict.sent), kinds(verdict.received)};
 }
 
-/// Every fault of one rank.
+/// Runs a job for every fault of one rank.
 void runMatrix(Matrix &matrix, const JobSpec &plain, int64_t rank) {
   const Victim victim = makeVictim(plain, rank);
   if (victim.sent.empty() || victim.received.empty())
-    return; // that has failed
+    return; // the failure has been reported
   const std::vector<JobSpec> jobs = everyJob(plain, victim);
   const auto begin = std::chrono::steady_clock::now();
   matrix.run(jobs, victim);
@@ -309,7 +309,7 @@ void runMatrix(Matrix &matrix, const JobSpec &plain, int64_t rank) {
 
 constexpr const char *kKilledByUs = "killed by signal 9 (Killed), because it did not end by itself";
 
-/// Rank 0 may take its time to print what came of the run, unless it does not move at all.
+/// Rank 0 gets time to print the result, unless its process is stopped.
 TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {
   JobSpec spec;
   spec.timeoutMs = 30000;
@@ -321,7 +321,7 @@ TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {
   EXPECT_EQ(outcome.ranks[0].ending, kKilledByUs);
 }
 
-/// Before it has joined the launcher kills it, after that the host.
+/// A rank that has not joined is killed by the launcher, a later one by the host.
 TEST(FaultMatrix, StoppedRankCostsNoGracePeriod) {
   const Fault beforeJoining{.rank = 1, .action = Action::Stop, .site = Site::Join};
   const Fault running{.rank = 1, .action = Action::Stop, .site = Site::Run, .run = kFaultyRun};
@@ -339,7 +339,7 @@ TEST(FaultMatrix, StoppedRankCostsNoGracePeriod) {
   }
 }
 
-/// The rank that does not end takes a while to leave.
+/// The rank that hangs takes a while to exit.
 TEST(FaultMatrix, FailureIsSaidBeforeAllRanksHaveEnded) {
   JobSpec spec;
   spec.graceMs = 1000;
@@ -351,7 +351,7 @@ TEST(FaultMatrix, FailureIsSaidBeforeAllRanksHaveEnded) {
   EXPECT_GT(outcome.aliveWhenSaid, 0);
 }
 
-/// All ranks may have ended before the host has found out what the first one died of.
+/// All ranks may have ended before the host knows why the first one died.
 TEST(FaultMatrix, FailureThatIsSaidIsTheOneReportedWhenNobodyIsLeft) {
   JobSpec spec;
   for (int64_t rank = 0; rank < spec.ranks; ++rank)
@@ -363,7 +363,7 @@ TEST(FaultMatrix, FailureThatIsSaidIsTheOneReportedWhenNobodyIsLeft) {
   }
 }
 
-/// The others have come to its meeting by then.
+/// The other ranks have connected before the host fails.
 TEST(FaultMatrix, HostThatCannotJoinItsOwnJobSaysWhy) {
   JobSpec spec;
   spec.isForeign = true;

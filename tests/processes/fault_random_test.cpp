@@ -1,12 +1,12 @@
-//===- tests/processes/fault_random_test.cpp - random faults, and what ranks say --------------===//
+//===- tests/processes/fault_random_test.cpp - random faults and the ranks' reports -----------===//
 //
-// Jobs of two to four ranks of every schedule and protocol, with a launcher of ours or hosted by
-// rank 0, in which one rank fails anywhere, sometimes two. Whatever happens, no rank calls a run
-// successful that another one calls aborted, and all name the same first cause.
+// Jobs of two to four ranks with every schedule and protocol, started by our launcher or hosted by
+// rank 0, in which one or two ranks fail anywhere. In any case no rank may report success for a run
+// that another rank reports as aborted, and all must report the same cause.
 //
 //   fault_random_test [--seed S] [--jobs N] [--seconds T]
 //
-// Runs N jobs (default 1000), or as many of them as begin within T seconds (default 45).
+// Runs N jobs (default 1000), or those that begin within T seconds (default 45).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 namespace braid::test {
 namespace {
 
-/// A loaded machine may take this much longer than the bound that holds on an idle one.
+/// Additional time for a loaded machine.
 constexpr int64_t kForLoadMs = 10000;
 constexpr size_t kAtOnce = 8;
 
@@ -46,9 +46,9 @@ Fault randomFault(Dice &dice, const JobSpec &spec, const FaultyProgram &program)
     fault.run = static_cast<uint32_t>(1 + dice.below(spec.iterations));
     fault.index = static_cast<uint32_t>(dice.below(static_cast<int64_t>(commands.size())));
   } else if (fault.site >= Site::Send) {
-    fault.index = static_cast<uint32_t>(dice.below(12)); // there may be fewer
+    fault.index = static_cast<uint32_t>(dice.below(12)); // there may be fewer messages
   }
-  // Some rank has to miss what is passed over, or the result would just be wrong.
+  // Only skipped signals are noticed by other ranks; anything else would give a wrong result.
   if (fault.action == Action::Drop && commands[fault.index].kind != CommandKind::Signal)
     fault.action = Action::Kill;
   return fault;
@@ -68,8 +68,8 @@ JobSpec randomJob(uint64_t number) {
   return spec;
 }
 
-/// The limit for the time from the first fault to the end of the last rank. A rank that waits for a
-/// host that does not answer has only the time for joining to go by.
+/// Returns the limit for the time from the first fault to the end of the last rank. A rank whose
+/// host does not respond only has the timeout for joining.
 int64_t limitMs(const JobSpec &spec) {
   return 2000 + (spec.isForeign ? spec.joinTimeoutMs : spec.timeoutMs);
 }
@@ -110,7 +110,7 @@ public:
   }
 
 private:
-  /// The number that the ranks that spoke said, or -1.
+  /// Counts the job by the status code of its ranks and returns it, or -1 if no rank reported.
   int count(const JobOutcome &outcome) {
     int code = -1;
     for (const Verdict &verdict : outcome.ranks)
@@ -128,7 +128,7 @@ private:
   }
 
   Counts counts_;
-  int64_t slowestMs_[2] = {}; ///< with a launcher of ours, and without
+  int64_t slowestMs_[2] = {}; ///< with our launcher, and without
 };
 
 TEST(FaultRandom, NoRankCallsAnAbortedRunASuccess) {

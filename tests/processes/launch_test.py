@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""launch_test.py BRAID [PATTERN]: how jobs of processes begin and end, seen from outside.
+"""launch_test.py BRAID [PATTERN]: begin and end of jobs of processes, seen from outside.
 
-Runs every test whose name contains PATTERN: a job of `braid run`, and what happens to it. After
-each of them nothing may be left: no process, and no file in the folder for temporary ones. Exit
-status 77 means that all tests were skipped; the reasons are printed.
+Runs every test whose name contains PATTERN: a job of `braid run` with some event. After each test
+no process and no temporary file may be left. Exit status 77 means that all tests were skipped; the
+reasons are printed.
 """
 import ctypes
 import errno
@@ -20,13 +20,13 @@ import time
 
 BRAID = os.path.abspath(sys.argv[1])
 MARK = "BRAID_LAUNCH_TEST_MARK"
-SECONDS = 30  # for what takes less than one on an idle machine
+SECONDS = 30  # limit for jobs that take less than one second on an idle machine
 FOREIGN = re.compile(r"^(BRAID_|OMPI_|PMI|SLURM_|MPI_|TORCHELASTIC_|(RANK|WORLD_SIZE|LOCAL_RANK|"
                      r"LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)$)")
 ENDLESS = ["examples/ag_matmul.braid", "--set", "D=4", "--set", "M=64", "--set", "K=64",
            "--set", "N=64", "--iterations", "1000000000", "--no-check"]
 
-# Open MPI wants to be asked twice.
+# Open MPI requires both variables.
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -35,13 +35,13 @@ class Skipped(Exception):
 
 
 class Job:
-    """The folder and environment of a test's commands, so that leftovers can be found."""
+    """The folder and environment of a test's commands, by which leftovers are found."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
         self.mark = os.path.basename(self.folder)
         self.environment = {k: v for k, v in os.environ.items() if not FOREIGN.match(k)}
-        # Measurements are kept nowhere, unless a test says so.
+        # Measurements are not saved unless a test sets another folder.
         self.environment.update({"TMPDIR": self.folder, MARK: self.mark, "BRAID_CACHE_DIR": "none"})
         self.started = []
 
@@ -58,7 +58,7 @@ class Job:
         return finish(self.start(*arguments, **options))
 
     def processes(self):
-        """Processes of this test, besides the one that runs it: environments by process id."""
+        """Maps the processes that the test started to their environments."""
         found = {}
         for name in os.listdir("/proc"):
             try:
@@ -74,8 +74,8 @@ class Job:
         return found
 
     def ranks(self, count):
-        """The process of each rank, once all of them have met and are prepared: whoever is killed
-        before it has joined is only missed when the time for joining is over."""
+        """Returns each rank's process once all ranks have joined and prepared. A rank that is
+        killed earlier is only noticed after the timeout for joining."""
         def find():
             ranks = {int(e["BRAID_RANK"]): pid for pid, e in self.processes().items()
                      if "BRAID_RANK" in e}
@@ -83,7 +83,7 @@ class Job:
         return wait_for(find, f"{count} ranks that are prepared")
 
     def end(self, isJudged=True):
-        """Nothing may be left. What was left nevertheless goes now."""
+        """Removes what the test left. Fails if there were files, unless `isJudged` is False."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -101,7 +101,7 @@ class Job:
 
 
 def has_arena(pid):
-    """A process has memory that its peers can reach."""
+    """Returns whether a process has memory that its peers can map."""
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
             return "braid-arena" in file.read()
@@ -144,7 +144,7 @@ def wait_for(condition, what, seconds=SECONDS):
     return value
 
 
-# No other test on this machine has a job of that name at the same time.
+# A job name that no other test on this machine uses.
 BY_HAND = f"by hand {os.getpid()}"
 
 
@@ -153,11 +153,11 @@ def by_hand(rank, ranks=2, job=BY_HAND):
 
 
 def without_progress(err):
-    """On a loaded machine a run takes so long that the command says how far it is."""
+    """Removes the progress lines that the command prints on a loaded machine."""
     return re.sub(r"^braid: run: .*\n", "", err, flags=re.MULTILINE)
 
 
-# -- Under our own launcher. --
+# -- Ranks started by our launcher. --
 
 def test_killed_rank_is_the_cause(job):
     launcher = job.start("--processes", "--flight-records", "none", *ENDLESS)
@@ -176,7 +176,7 @@ def test_stopped_rank_is_blamed_and_killed(job):
 
 
 def test_suspended_job_goes_on(job):
-    """As by Ctrl-Z and fg in a shell, for longer than the timeout."""
+    """Suspends and continues the job like Ctrl-Z and fg in a shell, for longer than the timeout."""
     launcher = job.start("--processes", "--timeout-ms", 1000, *ENDLESS, start_new_session=True)
     job.ranks(4)
     os.killpg(launcher.pid, signal.SIGSTOP)
@@ -199,10 +199,10 @@ def test_flight_records_of_all_ranks(job):
 
 
 def test_interrupts(job):
-    """Also of all, as Ctrl-C in a terminal does it: ranks get the signal, too."""
+    """A signal to the launcher only, or like Ctrl-C to the whole group, which includes ranks."""
     for number in (signal.SIGINT, signal.SIGTERM):
         for send in (os.kill, os.killpg):
-            # A group of its own, as a shell would make it.
+            # A separate process group, as a shell would create it.
             launcher = job.start("--processes", *ENDLESS, start_new_session=True)
             job.ranks(4)
             send(launcher.pid, number)
@@ -216,7 +216,7 @@ def test_signals_end_stopped_ranks(job):
     for signals in ((signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)):
         launcher = job.start("--processes", *ENDLESS)
         for pid in job.ranks(4).values():
-            os.kill(pid, signal.SIGSTOP)  # so that none ends by itself
+            os.kill(pid, signal.SIGSTOP)  # so that no rank ends by itself
         for number in signals:
             launcher.send_signal(number)
         finish(launcher).expect(143, r"interrupted by signal 15")
@@ -235,13 +235,13 @@ def test_launcher_killed_at_any_moment(job):
 
 
 def test_ignored_ends_of_children(job):
-    """Some parents ignore SIGCHLD, and that is inherited."""
+    """Some parents ignore SIGCHLD, and children inherit that."""
     job.run("examples/by_hand.braid", "--processes", "--verify",
             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)).expect_exact()
 
 
 def torchrun(rank, ranks, job):
-    """Its variables; the program itself would need PyTorch."""
+    """Returns torchrun's variables; torchrun itself would need PyTorch."""
     return {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
             "TORCHELASTIC_RUN_ID": job.mark}
@@ -273,7 +273,7 @@ def test_container_with_variables_of_one_rank(job):
 
 
 def test_rank_killed_when_the_run_is_complete(job):
-    """Rank 0 is left, because nobody reads what it prints; the result stands all the same."""
+    """Rank 0 blocks because its output is not read; the result still counts."""
     for kills in (True, False):
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -311,7 +311,7 @@ def test_rank_killed_when_the_run_is_complete(job):
 
 SMALL = ["examples/ag_matmul.braid", "--set", "M=96", "--set", "K=16", "--set", "N=16",
          "--schedule", "auto"]
-# Candidates that take long enough for what happens meanwhile; then runs that are not reached.
+# Trials long enough to interrupt, followed by runs that are never reached.
 TRIALS = ["examples/ag_matmul.braid", "--set", "M=1152", "--set", "K=64", "--set", "N=64",
           "--schedule", "auto", "--time-best", "1000000", "--explain", "--flight-records", "none",
           "--iterations", "1000000000"]
@@ -354,7 +354,7 @@ def test_two_jobs_choose_at_once(job):
 
 
 def test_killed_rank_after_choosing(job):
-    """The launcher knows what was chosen, then, and names what ranks were doing."""
+    """After choosing, the launcher knows the program and can name the commands of ranks."""
     launcher = job.start("--ranks", 2, "--processes", "--time-best", 0, "--iterations", 1000000000,
                          "--no-check", "--explain", *SMALL)
     while not (line := launcher.stderr.readline()).startswith("  model:"):
@@ -367,13 +367,13 @@ def test_killed_rank_after_choosing(job):
 
 
 def test_no_room_for_processes(job):
-    """Ranks that were started before there was no room any more have to go again."""
+    """When no further process can be started, the ranks that were started must end."""
     braid = os.path.join(job.folder, "braid")
     shutil.copy(BRAID, braid)
     os.chmod(job.folder, 0o777)
 
     def limit():
-        if os.geteuid() == 0:  # whose processes nobody counts
+        if os.geteuid() == 0:  # root's processes are not limited
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
@@ -385,9 +385,10 @@ def test_no_room_for_processes(job):
 
 
 def test_no_room_for_arguments(job):
-    """A rank has more variables than its launcher, whose own just fit: exec fails behind fork."""
+    """The launcher's variables just fit. A rank has more, so exec fails after fork."""
     def limit():
-        resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))  # a quarter is for them
+        # A quarter of the stack is for variables and arguments.
+        resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))
     for filler in range(131072, 0, -64):
         try:
             process = job.start("examples/matmul_local.braid", "--ranks", 2, "--processes",
@@ -400,14 +401,14 @@ def test_no_room_for_arguments(job):
 
 
 def test_little_room_for_addresses(job):
-    """Each rank maps the memory of all, which is small here."""
+    """Each rank maps the small memory of all ranks."""
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (1536 << 20, 1536 << 20))
     finish(job.start("examples/ag_matmul.braid", "--ranks", 8, "--processes", "--verify", "--set",
                      "M=64", "--set", "K=64", "--set", "N=64", preexec_fn=limit)).expect_exact()
 
 
-# -- Ranks that are stopped before they are ranks. --
+# -- Ranks that are stopped before they join. --
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_O_TRACEFORK, WAIT_ALL = 17, 0x4206, 2, 0x40000000
 
@@ -419,7 +420,7 @@ def ptrace(request, pid, data=0):
 
 
 def start_with_first_rank_stopped(job, milliseconds):
-    """A launcher whose first rank is stopped where fork() returns in it."""
+    """Starts a launcher whose first rank stops when fork() returns."""
     launcher = job.start("-", "--processes", "--ranks", 2, "--timeout-ms", milliseconds,
                          stdin=subprocess.PIPE)
     ptrace(PTRACE_SEIZE, launcher.pid, PTRACE_O_TRACEFORK)
@@ -427,7 +428,7 @@ def start_with_first_rank_stopped(job, milliseconds):
         launcher.stdin.write(file.read())
     launcher.stdin.close()
     launcher.stdin = None
-    # The launcher stops when it forks, and the child as soon as there is one.
+    # The launcher stops when it forks, and the child when it starts.
     (rank,) = {os.waitpid(-1, WAIT_ALL)[0] for _ in range(2)} - {launcher.pid}
     os.kill(rank, signal.SIGSTOP)
     ptrace(PTRACE_DETACH, rank)
@@ -475,7 +476,7 @@ def test_prefixed_output_that_is_lost(job):
         finish(process).expect(4, r"cannot write what ranks print: No space left on device$")
 
 
-# -- Ranks that somebody else starts. --
+# -- Ranks started by hand. --
 
 def test_ranks_by_hand(job):
     for order in ((0, 1), (1, 0)):
@@ -516,7 +517,7 @@ def test_different_programs(job):
 
 
 def test_different_options(job):
-    """All ranks say whose options differ."""
+    """All ranks report which ranks have different options."""
     for name, values, flags in (
             ("--iterations", (2, 3), (["--iterations", 2], ["--iterations", 3])),
             ("--schedule auto", ("yes", "no"), (SMALL[-2:], ["--schedule", "ring"])),
@@ -541,7 +542,7 @@ def test_number_of_ranks_is_the_launchers(job):
 
 
 def hosts(job):
-    """The processes of this test at whose sockets ranks meet just now, and the sockets' names."""
+    """Maps the processes of this test that listen for ranks to the names of their sockets."""
     with open("/proc/net/unix", encoding="utf-8") as file:
         sockets = [line.split() for line in file if f" @braid-{os.geteuid()}-" in line]
     listening = {f"socket:[{fields[6]}]": fields[7][1:] for fields in sockets
@@ -557,7 +558,7 @@ def hosts(job):
 
 
 def expect_all_hear(processes, cause):
-    """At once, and in the same words if there is only one pair of processes to name."""
+    """All processes end soon, with the same message if only one pair of processes can be named."""
     begin = time.monotonic()
     results = [finish(process).expect(2, rf"^rank \d: braid: error: {cause}$")
                for process in processes]
@@ -571,16 +572,16 @@ TWO_ARE = (r"two processes are rank {} of job '" + BY_HAND + r"': processes \d+ 
 
 
 def has_spoken(process, seconds=0):
-    """On stderr, or it has ended."""
+    """Returns whether the process has written to stderr or ended."""
     return select.select([process.stderr], [], [], seconds)[0]
 
 
 def open_gate(gate, process):
-    """Gives the process what it reads, unless it has heard before that it need not."""
+    """Writes the program to the FIFO that the process reads, unless the process has failed."""
     def try_to():
         try:
             return has_spoken(process) or [os.open(gate, os.O_WRONLY | os.O_NONBLOCK)]
-        except OSError:  # nobody reads yet
+        except OSError:  # no process reads yet
             return None
     opened = wait_for(try_to, "a rank to read")[0]
     if opened is not process.stderr:
@@ -589,8 +590,8 @@ def open_gate(gate, process):
 
 
 def test_two_processes_are_one_rank(job):
-    """In any order of start. The rank that is there once finds its program late, so that nobody
-    runs before the others have come."""
+    """The processes start in various orders. The single rank gets its program late, so that no job
+    runs before all processes have started."""
     gate = os.path.join(job.folder, "gate")
     os.mkfifo(gate)
     for numbers in ((0, 0), (0, 0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 1, 0)):
@@ -627,7 +628,7 @@ def test_job_that_runs_is_not_disturbed(job):
 
 
 def test_failed_job_is_no_obstacle_to_the_next(job):
-    """It waits for its late ranks meanwhile."""
+    """Meanwhile, the failed job still waits for its late ranks."""
     failed = job.start("no-such-file", variables=by_hand(0))
     has_spoken(failed, SECONDS)
     ranks = [job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(0))]
@@ -652,7 +653,7 @@ def test_suspended_job_of_the_same_name(job):
 
 
 def test_default_folders_of_records_are_new(job):
-    """Each job has one, also of the same name."""
+    """Each job has a new folder, even if jobs have the same name."""
     folders = []
     for _ in range(2):
         ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check",
@@ -696,7 +697,7 @@ def test_killed_ranks_by_hand(job):
         ranks[victim].wait()
         for rank in {0, 1, 2, 3} - {victim}:
             finish(ranks[rank]).expect(5, rf"^rank {rank}: braid: error: .*rank {victim}")
-        # Rank 0 leaves the records, or another rank if that is dead.
+        # Rank 0 writes the records, or another rank if rank 0 is dead.
         records = os.path.join(job.folder, "records")
         job.run(os.path.join(records, "host0.json"), command=(BRAID, "explain")).expect(
             0, rf"first cause: exit code 5, by rank {victim}\n", stream="out")
@@ -737,13 +738,13 @@ def main(tests):
             try:
                 test(job)
             except Exception:
-                job.end(isJudged=False)  # what went wrong first is what counts
+                job.end(isJudged=False)  # the first failure is the one to report
                 raise
             job.end()
         except Skipped as reason:
             skipped += 1
             print(f"skipped {name}: {reason}")
-        except Exception as error:  # so that the other tests run
+        except Exception as error:  # lets the other tests run
             failed += 1
             print(f"FAILED {name}: {error}")
         else:

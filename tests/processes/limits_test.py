@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""limits_test.py BRAID [PATTERN]: how every command ends where something is short.
+"""limits_test.py BRAID [PATTERN]: how every command ends when a resource is exhausted.
 
-Each command is run under each limit: standard output full, closed, or without a reader; memory
-(ulimit -v); a full disk; and each of SIGHUP, SIGINT and SIGTERM while it is at work. It has to end
-in time with an exit status of the README's table, to abort nowhere, and to leave nothing behind.
+Runs each command under each limit: standard output full, closed, or without a reader; little memory
+(ulimit -v); a full disk; and SIGHUP, SIGINT and SIGTERM while it is busy. It must end in time with
+an exit status from the README's table, without abort() and without leftovers.
 """
 import functools
 import glob
@@ -21,7 +21,7 @@ AG = "examples/ag_matmul.braid"
 TABLE = {0, 1, 2, 3, 4, 5, 6, 70, 129, 130, 143}
 BENCH = ["bench", "gather-matmul", "-m", "64", "-n", "64", "-k", "64", "--impl", "pairwise"]
 
-# Commands by name: each ends by itself, and may need memory that is not there.
+# Commands by name. Each ends by itself, and may need more memory than there is.
 COMMANDS = {
     "help": ["--help"],
     "doctor": ["doctor"],
@@ -34,7 +34,7 @@ COMMANDS = {
     "bench": BENCH + ["--iterations", "3", "--timeout-ms", "5000"],
     "calibrate": ["calibrate", "-", "--shapes", "8x8x8", "--timeout-ms", "5000"],
 }
-# The same, at work until a signal comes.
+# Commands that stay busy until a signal arrives.
 BUSY = {
     "compile": ["compile", "-"],
     "check": ["check", "-"],
@@ -48,7 +48,7 @@ NEEDS_MEMORY = {"threads", "processes", "bench", "calibrate"}
 
 
 def end_of(process, seconds=SECONDS):
-    """The exit status as a shell says it, and what came on stderr."""
+    """Returns the exit status as a shell reports it, and the output on stderr."""
     try:
         _, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -124,7 +124,7 @@ def test_little_memory_is_the_cause_named(job):
             process = start(job, arguments, preexec_fn=functools.partial(under, kilobytes))
             code, err = end_of(process)
             said = f"{name} under {kilobytes} KiB: {code}: {err}"
-            if name == "doctor":  # prints the problem, or has no memory for that
+            if name == "doctor":  # prints the problem, unless it has no memory for that
                 check(code == 4 and (not err or "out of memory" in err), f"expected 4, got {said}")
                 continue
             if code == 0:
@@ -154,7 +154,7 @@ def test_endless_input_is_refused(job):
 # -- Disk. --
 
 def on_full_disk(job, arguments, seconds=SECONDS):
-    """Runs a command that writes to DISK, a file system of 16 KiB: its end, and what is left."""
+    """Runs a command that writes to DISK, which holds 16 KiB. Returns its end and the files."""
     disk = os.path.join(job.folder, "disk")
     os.mkdir(disk)
     script = ('mount -t tmpfs -o size=16k none "$DISK" || exit 99; echo old >"$DISK/old"; '
@@ -176,7 +176,7 @@ def on_full_disk(job, arguments, seconds=SECONDS):
 
 
 def test_full_disk_leaves_nothing(job):
-    trace = ["--iterations", "5", "--trace", "DISK/t.json"]  # each leaves 30 kB
+    trace = ["--iterations", "5", "--trace", "DISK/t.json"]  # a trace has 30 kB
     rows = ["--iterations", "3000", "--row-ms", "0", "--json", "DISK/old"]
     shapes = ",".join(f"8x8x{k}" for k in range(1, 100))  # more than fit
     calibrate = ["calibrate", "DISK/m.json", "--shapes", shapes]
@@ -222,7 +222,7 @@ def test_a_killed_rank_ends_a_calibration(job):
         check(not os.listdir(job.folder), f"expected no file, got {os.listdir(job.folder)}")
 
 
-# -- Where files go. --
+# -- Destinations of files. --
 
 RUN = ["run", AG, "--ranks", "2", "--trace"]
 

@@ -1,7 +1,7 @@
-//===- tests/processes/rank_test.cpp - ranks in processes of their own ------------------------===//
+//===- tests/processes/rank_test.cpp - ranks in separate processes ----------------------------===//
 //
-// Each test forks its ranks while this process has one thread, hosts their meeting, and compares
-// what they say about the outcome.
+// Each test forks its ranks while this process has a single thread, hosts their rendezvous, and
+// compares the outcomes that they report.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -39,15 +39,14 @@ using ::testing::StartsWith;
 constexpr int64_t kRanks = 4;
 constexpr uint32_t kFaultyRun = 3;
 
-// -- What the ranks run. --
+// -- The program. --
 
 struct Pipeline {
   std::unique_ptr<Source> source;
   const Fusion *fusion;
   std::vector<Plan> plans;
 
-  /// The command of `rank` in which the first transfer from another rank waits, or another of the
-  /// kind.
+  /// Returns the first command of `rank` with that kind.
   uint32_t find(int64_t rank, CommandKind kind) const {
     const std::vector<Command> &commands = plans[static_cast<size_t>(rank)].commands;
     for (uint32_t i = 0; i < commands.size(); ++i)
@@ -82,7 +81,7 @@ fusion @ag(D = 4, R = 8) {
   return made;
 }
 
-/// `runs` runs with fresh inputs, each compared element by element, then one commit.
+/// Executes `runs` runs with new inputs, each compared element by element, then commits once.
 Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uint32_t runs) {
   cluster.setPlans(pipeline.plans);
   Device &device = cluster.device(rank);
@@ -104,7 +103,7 @@ Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uin
       from.push_back(inputs[i].data());
     }
     for (std::vector<char> &output : outputs) {
-      std::fill(output.begin(), output.end(), char(0xff)); // NaNs
+      std::fill(output.begin(), output.end(), char(0xff)); // fills with NaNs
       to.push_back(output.data());
     }
     (*prepared)->run(from, to);
@@ -117,13 +116,13 @@ Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uin
   return cluster.control(rank).commit();
 }
 
-// -- What goes wrong. --
+// -- Faults. --
 
-/// Does something when `rank` is about to run a command of the third run.
+/// Calls `act` when `rank` is about to run a command of the third run.
 struct Fault {
   int64_t rank = -1;
   uint32_t command = 0;
-  std::function<bool()> act; ///< as CommandObserver::begin
+  std::function<bool()> act; ///< see CommandObserver::begin()
   bool isEndless = false;
 };
 
@@ -143,14 +142,13 @@ private:
 
 struct Verdict {
   int waitStatus = -1;
-  int code = -1; ///< StatusCode, or -1: it said nothing
+  int code = -1; ///< StatusCode, or -1 if there was no report
   std::string message;
 };
 
 struct Job {
   milliseconds timeout{20000};
   Fault fault = {};
-  /// The work of each rank.
   std::function<Status(Cluster &, int64_t rank)> body;
   bool killsStragglers = true;
 
@@ -163,13 +161,13 @@ struct Job {
 private:
   struct Child {
     pid_t pid;
-    int path, verdict; ///< our ends of its pipes
+    int path, verdict; ///< our ends of the pipes
   };
   Child fork();
   int runChild(int64_t rank, int path, int verdict) const;
 };
 
-/// Runs in the child.
+/// Runs a rank in the child process.
 int Job::runChild(int64_t rank, int path, int verdict) const {
   std::string socket;
   for (char byte; read(path, &byte, 1) == 1 && byte != '\n';)
@@ -251,7 +249,7 @@ void Job::run() {
   rendezvous->reset();
 }
 
-/// Everybody but `dead` says the same, which is returned.
+/// Returns the outcome that all ranks except `dead` report. Fails the test if they differ.
 Verdict theSame(const Job &job, int64_t dead = -1) {
   Verdict first;
   for (int64_t rank = 0; rank < kRanks; ++rank) {
@@ -278,7 +276,7 @@ protected:
     };
     return job;
   }
-  /// A job in which `act` happens on rank 1, before its first command of `kind` of the third run.
+  /// Returns a job in which rank 1 calls `act` before its first command of `kind` in the third run.
   Job makeFaulty(CommandKind kind, std::function<bool()> act) {
     Job job = makeJob();
     job.fault = {1, pipeline_.find(1, kind), std::move(act)};
@@ -293,7 +291,7 @@ bool sleepLong() {
 
 // -- Tests. --
 
-/// Mappings of memory that ranks share.
+/// Counts the mappings of shared memory.
 int64_t countArenas() {
   std::ifstream maps("/proc/self/maps");
   int64_t count = 0;
@@ -302,7 +300,7 @@ int64_t countArenas() {
   return count;
 }
 
-/// Far more than a rank may offer arenas. Every program is run and compared.
+/// Prepares far more programs than a rank could export arenas, and compares the results of all.
 TEST_F(RankTest, SixHundredProgramsMapNoMoreThanAFew) {
   std::vector<Pipeline> pipelines;
   for (int64_t rows : {8, 3000, 100, 1000})
@@ -329,7 +327,7 @@ TEST_F(RankTest, SixHundredProgramsMapNoMoreThanAFew) {
   EXPECT_EQ(job.committed, 600u);
 }
 
-/// Without anybody to kill it: the rank itself has to come to an end, and to say so.
+/// No other process kills the rank: it has to end and report the cause itself.
 TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   Job job = makeFaulty(CommandKind::Matmul, sleepLong);
   job.fault.isEndless = true;
@@ -347,7 +345,7 @@ TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   EXPECT_LT(job.elapsed, milliseconds(30000));
 }
 
-/// A caller of ours may wait by means of its own for what the device waits for.
+/// The timeout also counts while the host does something else than synchronize().
 TEST_F(RankTest, AWaitOfTheDeviceEndsThoughTheHostIsElsewhere) {
   Job job = makeJob();
   job.timeout = milliseconds(400);

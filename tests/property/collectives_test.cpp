@@ -1,4 +1,4 @@
-//===- tests/property/collectives_test.cpp - collectives over peers' memory -------------------===//
+//===- tests/property/collectives_test.cpp - collectives over peer memory ---------------------===//
 
 #include "api/compile/check.h"
 #include "tests/property/thinning.h"
@@ -14,7 +14,7 @@
 namespace braid::test {
 namespace {
 
-/// A rank's tensors of one run; results begin as NaNs.
+/// A rank's tensors in one run. Results are filled with NaNs.
 struct Operands {
   std::vector<char> input;
   std::vector<std::vector<char>> results;
@@ -39,7 +39,7 @@ void expectResults(const CollectiveCase &c, int64_t run, const std::vector<Opera
     }
 }
 
-/// Some ranks of these programs write no result, which the checker finds last.
+/// Some ranks of these programs write no result, which is the last rule that the checker applies.
 void expectSafe(const Compiled &compiled) {
   const Result<CheckReport> report = checkProgram(compiled, {});
   ASSERT_TRUE(report.isOk()) << report.status().message();

@@ -1,4 +1,4 @@
-//===- tests/property/exhaustive_test.cpp - the full product of options (ctest -L exhaustive) ===//
+//===- tests/property/exhaustive_test.cpp - all combinations of options (ctest -L exhaustive) -===//
 
 #include "tests/support/option_matrix.h"
 

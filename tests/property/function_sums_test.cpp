@@ -1,7 +1,7 @@
-//===- tests/property/function_sums_test.cpp - functions of what is summed over devices -------===//
+//===- tests/property/function_sums_test.cpp - functions of sums over devices -----------------===//
 //
-// Fusions in which functions take a sum, in every element type, of even and uneven rows, scattered
-// and whole, on every schedule that a reduction has: checked, run, and compared element by element.
+// Fusions with functions of a sum, in every element type, with even and uneven rows, scattered and
+// replicated, with every schedule for reductions: checked, run, and compared element by element.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -16,11 +16,11 @@ namespace braid::test {
 namespace {
 
 struct FunctionCase {
-  int64_t ranks, rows; ///< rows in all
+  int64_t ranks, rows; ///< rows of all ranks
   const char *dtype, *partial;
   bool isScattered;
 
-  /// The sum is an output, and so is one function of two; another one is between the two.
+  /// The outputs are the sum and a function with two operands; another function comes between them.
   std::string text() const {
     const std::string rowAxes = isScattered ? "DIDx{D}, ceil(M, D)" : "D, ceil(M, D)";
     return fmt::format("fusion @f(D = {0}, M = {1}) {{\n"

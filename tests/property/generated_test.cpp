@@ -1,7 +1,7 @@
-//===- tests/property/generated_test.cpp - everything that lowering makes is proved safe ------===//
+//===- tests/property/generated_test.cpp - every lowered program is proved safe ---------------===//
 //
-// Programs are checked with one hardware queue per rank, results included. BRAID_CASES=n draws n
-// fusions instead of 2,000.
+// Programs are checked with one hardware queue per rank, including their results. BRAID_CASES=n
+// draws n fusions instead of 2,000.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -77,7 +77,7 @@ Status checkOn(const std::string &text, CompileOptions options, const std::strin
       .annotated(fmt::format("--ranks {} --schedule '{}'", *options.ranks, schedule));
 }
 
-/// 13 rows a step, so that no number of chunks divides them.
+/// A step has 13 rows, which no number of chunks divides.
 CompileOptions unevenOptions(int64_t ranks) {
   return {.ranks = ranks, .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}}};
 }
@@ -101,10 +101,10 @@ TEST(Generated, EveryTailSplit) {
   std::printf("%d programs\n", count);
 }
 
-/// Every number up to 8, and two above it.
+/// Every number up to 8, and two greater ones.
 constexpr int64_t kFewRanks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
 
-/// Every result of partial sums.
+/// Every reduction.
 TEST(Generated, EveryReduction) {
   const std::pair<const char *, std::vector<const char *>> kCases[] = {
       {"matmul_reduce_scatter",
@@ -124,11 +124,11 @@ TEST(Generated, EveryReduction) {
           for (int64_t streams : {1, 2, 3, 4, 6})
             for (const char *cut : {"", ";chunks=3", ";chunks=2;tail-split=2"}) {
               const bool isGet = std::string(protocol) == "get";
-              const char *other = isGet ? "peer" : "second-shot"; // protocol's only
+              const char *other = isGet ? "peer" : "second-shot"; // not supported by the protocol
               if (ranks > 1 && std::string(schedule).find(other) != std::string::npos)
                 continue;
               std::string text = readExample(name + std::string(".braid"));
-              const size_t wider = text.find("partial f32 "); // which no GEMM adds
+              const size_t wider = text.find("partial f32 "); // GEMMs cannot add to f32 parts
               if (wider != std::string::npos &&
                   std::string(schedule).find("sums=gemm") != std::string::npos)
                 text.erase(wider, strlen("partial f32 "));
@@ -143,7 +143,7 @@ TEST(Generated, EveryReduction) {
   std::printf("%d programs\n", count);
 }
 
-/// Behind parts that are pulled all at once. Some ranks may have fewer rows than others, or none.
+/// The first shot is pulled. Some ranks may have fewer rows than others, or none.
 TEST(Generated, EverySecondShotThatIsPushed) {
   const std::string text = readExample("matmul_all_reduce.braid");
   for (int64_t ranks = 2; ranks <= 16; ++ranks)
@@ -156,7 +156,7 @@ TEST(Generated, EverySecondShotThatIsPushed) {
       }
 }
 
-/// Two stages, each with every schedule beside every other one.
+/// Two stages with every pair of schedules.
 TEST(Generated, EveryPairOfSchedules) {
   const std::string text = "fusion @f(D = 4) {\n  mesh [0 .. D)\n"
                            "  %A = input f32[DIDx{D}, 6, 5]\n  %X = input f32[DIDx{D}, 6, 5]\n"
@@ -179,12 +179,12 @@ TEST(Generated, EveryPairOfSchedules) {
   std::printf("%d programs\n", count);
 }
 
-/// An example made small: four rows a step, so that they can be cut in four.
+/// A small version of an example: four rows a step, so that there can be up to four chunks.
 struct Example {
   std::string name;
-  int64_t steps; ///< 0: as many as ranks
+  int64_t steps; ///< 0: the number of ranks
   bool hasSplitColumns;
-  bool isLikeAnother; ///< before it, as far as ranks go
+  bool isLikeAnother; ///< another example behaves equally when ranks vary
 };
 
 class Examples : public testing::TestWithParam<Example> {
@@ -199,7 +199,7 @@ protected:
     return options;
   }
 
-  /// Every schedule, protocol, number of streams and chunking; counts them.
+  /// Checks every schedule, protocol, number of streams and chunking, and counts them.
   static void checkAll(const std::string &text, const CompileOptions &options, int &count) {
     for (const char *schedule : {"pairwise", "pairwise;placement=shared", "ring", "sequential",
                                  "batched", "bulk", "coalesced"})

@@ -1,12 +1,12 @@
-//===- tests/property/handmade_test.cpp - the checker's verdict against execution -------------===//
+//===- tests/property/handmade_test.cpp - the checker's verdicts, compared with executions ----===//
 //
-// Random programs that lowering did not make. One that the checker accepts must end, and give the
-// same bytes, in every interleaving, with every number of queues that it was accepted for, whatever
-// ran before. One that it rejects for a deadlock, an unmatched transfer or an output that nothing
-// wrote must show it.
+// Random programs that were not lowered. A program that the checker accepts must end with the same
+// bytes in every interleaving, with every number of queues for which it was accepted, whatever ran
+// before. One that it rejects because of a deadlock, an unmatched transfer or an unwritten output
+// must show that.
 //
-// BRAID_CASES=n draws n programs instead of 5,000; BRAID_CASE=seed prints one and judges it.
-// BRAID_FREE=1 leaves the order to the machine (for ThreadSanitizer) instead of drawing it.
+// BRAID_CASES=n draws n programs instead of 5,000. BRAID_CASE=seed prints one and judges it. With
+// BRAID_FREE=1 the machine determines the order (for ThreadSanitizer), otherwise it is drawn.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -75,7 +75,7 @@ struct Judged {
   std::optional<CheckReport> report;
 };
 
-/// Draws, parses and checks. Everything drawn must get that far.
+/// Draws, parses and checks a program. All drawn programs must be valid.
 Judged judge(uint64_t seed) {
   Judged judged{randomProgram(seed), nullptr, std::nullopt, std::nullopt};
   judged.source = parseSource("drawn.braid", judged.text);
@@ -93,12 +93,12 @@ Judged judge(uint64_t seed) {
 
 struct Explored {
   Status status;
-  bool isStable = true; ///< every interleaving of every batch gave the same
+  bool isStable = true; ///< all batches gave equal results in every interleaving
 };
 
-/// Several batches of runs, issued back to back with inputs of their own; the last run of a batch
-/// has the inputs of the first, so that what it must give is known. `expected` holds the outputs of
-/// one batch, or is filled.
+/// Executes several batches of runs, issued back to back with different inputs. The last run of a
+/// batch has the inputs of the first, so its outputs must be equal. Compares the outputs of each
+/// batch with `expected`, or fills it.
 Explored explore(const Compiled &compiled, const ClusterOptions &options, int batches,
                  std::vector<std::string> &expected) {
   BackendRegistry registry = builtinBackends();
@@ -136,11 +136,11 @@ ClusterOptions optionsFor(const Judged &judged, uint32_t queues, uint64_t seed) 
   return options;
 }
 
-/// Empty, or how an accepted program fails.
+/// Returns how an accepted program fails, or an empty string.
 std::string howItFails(const Judged &judged, uint64_t seed) {
   std::vector<std::string> expected;
-  // Safe with one queue is safe with any number. With two, nothing follows for three: other streams
-  // share then.
+  // A program that is safe with one queue is safe with any number. If it is safe with two, it may
+  // be unsafe with three, because other streams share queues.
   uint32_t smallest = judged.report->queues;
   for (uint32_t queues : {0u, smallest, smallest == 1 ? 2u : smallest}) {
     Explored explored = explore(*judged.compiled, optionsFor(judged, queues, seed), 5, expected);
@@ -152,7 +152,7 @@ std::string howItFails(const Judged &judged, uint64_t seed) {
   return "";
 }
 
-/// Whether running a rejected program shows what it was rejected for.
+/// Returns whether running a rejected program shows its error.
 bool isGuilty(const Judged &judged, uint64_t seed) {
   std::vector<std::string> expected;
   for (uint64_t i = 0; i < 4; ++i) {
@@ -169,7 +169,7 @@ bool deadlocks(const Judged &judged, uint32_t queues, uint64_t seed) {
   return explored.status.code() == StatusCode::TimedOut;
 }
 
-/// Some word of an output is as the caller handed it over: no sum of what is drawn is a NaN.
+/// Returns whether a word of an output is unwritten: sums of the drawn values are never NaN.
 bool leavesPoison(const Judged &judged, uint64_t seed) {
   std::vector<std::string> outputs;
   Explored explored = explore(*judged.compiled, optionsFor(judged, 0, seed), 1, outputs);
@@ -202,7 +202,7 @@ void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) 
     return;
   }
   if (numberFrom("BRAID_FREE", 0))
-    return; // a racy program is undefined behaviour, which the sanitizer would report
+    return; // the sanitizer would report the undefined behaviour of a racy program
   Count &count = counts["rejected: " + name(judged.report->violation->rule).str()];
   bool wasShown = isGuilty(judged, seed);
   ++count.programs;

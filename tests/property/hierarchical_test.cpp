@@ -1,7 +1,7 @@
-//===- tests/property/hierarchical_test.cpp - what crosses from host to host, how often -------===//
+//===- tests/property/hierarchical_test.cpp - data that cross between hosts, and how often ----===//
 //
-// On several meshes of hosts, in both directions: every program is proved safe with one queue and
-// gives the right result, and the Plans of all ranks say how often each block crosses.
+// Uses several meshes of hosts. Every program must be safe with one queue and have the right
+// result, and the Plans of all ranks are examined for how often each block crosses between hosts.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -76,7 +76,7 @@ std::vector<std::string> schedulesOf(Kind kind) {
         if (!isWhole)
           add(more);
     }
-  if (kind == Kind::ReduceScatter || kind == Kind::AllReduce) // stored at ranks of the host
+  if (kind == Kind::ReduceScatter || kind == Kind::AllReduce) // stored at ranks of the same host
     for (const char *cut : {"", ";chunks=2"})
       all.push_back("hierarchical;protocol=put;partials=peer" + extra + cut);
   return all;
@@ -99,7 +99,7 @@ TEST(Hosts, UnevenReduceScattersAreSafe) {
 }
 TEST(Hosts, AllReducesAreSafe) { expectAllSafe(kAllReduce, Kind::AllReduce); }
 
-/// Checks the first candidates of auto, flat and hierarchical, that are not refused.
+/// Checks those first candidates of auto, flat and hierarchical, that lowering accepts.
 void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
   std::unique_ptr<Source> source = parseSource("hosts.braid", text);
   const std::vector<FusionStage> stages = stagesOf(*source->module.fusions.front(), source->diags);
@@ -135,7 +135,7 @@ TEST(Hosts, RandomCasesAreExact) {
 // Counts
 //===----------------------------------------------------------------------------------------===//
 
-/// Bytes that come from other hosts, by host and offset in what is received.
+/// Bytes from other hosts, by host and by offset in the destination.
 using Crossings = std::map<std::pair<int64_t, int64_t>, int64_t>;
 
 Crossings countCrossings(const std::string &text, const std::string &schedule, const Mesh &mesh) {
@@ -160,7 +160,7 @@ Crossings countCrossings(const std::string &text, const std::string &schedule, c
   return crossings;
 }
 
-/// Blocks lie where their number says, on every rank.
+/// Every rank stores block i at offset i.
 TEST(Hosts, EachBlockOfAGatherCrossesOnceForEachOtherHost) {
   constexpr int64_t kBlock = 5 * 3 * 4;
   for (const Mesh &mesh : kMeshes)
@@ -175,7 +175,7 @@ TEST(Hosts, EachBlockOfAGatherCrossesOnceForEachOtherHost) {
     }
 }
 
-/// One part for each rank and other host, and not one for each other rank.
+/// A part is sent for each rank and each other host, not for each other rank.
 TEST(Hosts, EachHostSendsOneSumToARank) {
   constexpr int64_t kPart = 5 * 4 * 4;
   for (const Mesh &mesh : kMeshes)

@@ -1,7 +1,7 @@
-//===- tests/property/messages_test.cpp - programs that send messages, against the reference --===//
+//===- tests/property/messages_test.cpp - programs with messages, compared with the reference -===//
 //
-// The executor, and what lowering and specializing make for messages, without a GPU: ranks exchange
-// by the guarantees of groups and collectives (tests/support/message_cluster.h).
+// Tests the executor, lowering and Plans for messages without a GPU: ranks exchange messages with
+// the guarantees of groups and collectives (tests/support/message_cluster.h).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 namespace braid::test {
 namespace {
 
-/// The kinds of commands in the Plans.
+/// Counts of commands in the Plans.
 struct Seen {
   int64_t groups = 0, collectives = 0;
 };
@@ -86,7 +86,8 @@ TEST(Messages, EveryScheduleOfTheExamplesEqualsTheReference) {
         }
         Seen seen;
         const Status status = runByMessages(text.str(), options, {.iterations = 5}, seen);
-        const bool isRefused = status.code() == StatusCode::BadInput; // not every stage has it
+        // Some stages do not support the schedule.
+        const bool isRefused = status.code() == StatusCode::BadInput;
         EXPECT_TRUE(status.isOk() || isRefused) << name << preset.name.str() << status.message();
         EXPECT_TRUE(isRefused || seen.groups + seen.collectives > 0);
         if (status.isOk())

@@ -1,4 +1,4 @@
-//===- tests/property/pairs_test.cpp - every pair of options, 20 exact iterations each --------===//
+//===- tests/property/pairs_test.cpp - all pairs of options, 20 exact iterations each ---------===//
 
 #include "tests/support/option_matrix.h"
 

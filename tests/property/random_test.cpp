@@ -1,4 +1,4 @@
-//===- tests/property/random_test.cpp - random definitions against the reference --------------===//
+//===- tests/property/random_test.cpp - random fusions, compared with the reference -----------===//
 //
 // BRAID_CASES=n draws n cases instead of 2,000; BRAID_CASE=seed runs one and prints it.
 //

@@ -1,4 +1,4 @@
-//===- tests/property/thinning.h - only some of all combinations ------------------------------===//
+//===- tests/property/thinning.h - selects some of all combinations ---------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace braid::test {
 
-/// Chooses every n-th combination that it is asked about, where BRAID_EVERY=n; else all of them.
-/// For the copies under sanitizers: every combination's result is compared without them. An n that
-/// shares no factor with the numbers of values, such as 5 or 7, gives every value its turn.
+/// Selects every n-th combination if BRAID_EVERY=n, else all of them. Used with sanitizers, since
+/// other runs compare the results of all combinations. If n is coprime to the numbers of values,
+/// such as 5 or 7, every value occurs.
 class Thinning {
 public:
   bool choosesNext() {

@@ -1,7 +1,7 @@
-//===- tests/property/uneven_sums_test.cpp - sums of rows that do not divide ------------------===//
+//===- tests/property/uneven_sums_test.cpp - sums of uneven rows ------------------------------===//
 //
-// Contraction over devices where the result's rows do not divide, scattered and whole, against a
-// sum that is written down here. Rows that do not exist keep what they held.
+// Sums over devices with uneven rows, scattered and replicated, are compared with a sum computed
+// here. Rows that do not exist must keep their contents.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ float sumOf(const SumCase &sum, int64_t row, int64_t column) {
   return result;
 }
 
-/// One rank's inputs, and NaNs in place of the result.
+/// A rank's inputs, and NaNs as the initial result.
 struct Tensors {
   std::vector<float> x, w, y;
 

@@ -2,8 +2,8 @@
  *
  * usage: c_test EXAMPLE     (a fusion of f32 or any other type that gathers A for A * B)
  *
- * What is said of a mistake, then one run on two ranks of ones: every element is the depth. Then
- * wrong arguments, of which none may do harm, and a child that can do none.
+ * Checks the message of an error, and one run on two ranks with inputs of ones, where every element
+ * of the result is the depth. Then checks that wrong arguments and a forked child do no harm.
  *
  *===----------------------------------------------------------------------------------------===*/
 #define _POSIX_C_SOURCE 200809L
@@ -29,7 +29,7 @@ static int64_t elements_of(const braid_tensor *tensor) {
   return count;
 }
 
-/* In bf16, one is 0x3f80. */
+/* Fills a tensor of 16-bit elements. One is 0x3f80 in bf16. */
 static braid_tensor filled(braid_tensor tensor, uint16_t value) {
   const int64_t count = elements_of(&tensor);
   uint16_t *data = malloc((size_t)count * sizeof *data);
@@ -39,7 +39,7 @@ static braid_tensor filled(braid_tensor tensor, uint16_t value) {
   return tensor;
 }
 
-/* Frees `error`. */
+/* Expects an error with these words and frees it. */
 static void expect_bad_input(braid_error *error, const char *words) {
   expect(braid_error_code(error) == BRAID_BAD_INPUT &&
              strstr(braid_error_message(error), words) != NULL,
@@ -73,8 +73,8 @@ static void try_wrong_programs(const char *path) {
   expect(braid_program_ranks(NULL) == 0 && *braid_program_text(NULL) == 0, "nothing", NULL);
 }
 
-/* Options of a caller that was compiled with another version: as its memory holds them, with a guard
- * behind that nobody may read as a field. */
+/* Options of a caller that was compiled with another version. A guard after them must not be read
+ * as a field. */
 static void try_other_versions(const char *path) {
   braid_program *program = NULL;
   struct {
@@ -162,7 +162,7 @@ static void try_wrong_tensors(braid_job *job, const braid_program *program, brai
   expect_bad_input(braid_program_tensor(program, 0, &name, NULL), "tensor: expected");
 }
 
-/* A child has copies of all objects, and nothing of what they stand for. */
+/* A forked child has copies of all objects, but none of their threads or resources. */
 static void try_from_child(braid_job *job, braid_session *session) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,6 +1,6 @@
-"""The Python package with NumPy arrays: the compiler, jobs, operations, and what is wrong.
+"""The Python package with NumPy arrays: the compiler, jobs, operations, and errors.
 
-usage: core_test.py FOLDER BRAID     (the folder that holds the package, and the command)
+usage: core_test.py FOLDER BRAID     (the folder that contains the package, and the command)
 """
 import copy
 import gc
@@ -38,7 +38,7 @@ def command(*words):
 
 
 def gather(ranks, dtype="f32", rows=12, depth=8, columns=4):
-    """Every rank has its rows of A, and gets all of A * B."""
+    """Every rank has its rows of A and gets all of A * B."""
     f = braid.Fusion("gather")
     D, M, K, N = f.parameters(D=ranks, M=rows, K=depth, N=columns)
     f.mesh(D)
@@ -60,12 +60,12 @@ def scatter(ranks, dtype="f32", rows=12, depth=8, columns=4):
 
 
 def draw(random, shape, dtype):
-    """Small integers: sums are exact in every type."""
+    """Returns small integers, whose sums are exact in every type."""
     return random.integers(-2, 3, shape).astype(NUMPY_TYPES[dtype])
 
 
 class Strange:
-    """An array of a library that nobody knows."""
+    """An array of an unknown library."""
 
     def __init__(self, array, device=None):
         self.array, self.device = array, device
@@ -152,7 +152,7 @@ class Compiler(unittest.TestCase):
             braid.compile(braid_path("nowhere.braid"))
 
     def test_speaks_of_arguments(self):
-        """Not of the flags that the command has for them."""
+        """Messages name arguments, not flags of the command."""
         fixed = str(gather(3)).replace("mesh [0 .. D)", "mesh [0 .. 3)")
         program = str(braid.compile(gather(3)))
         reduction = str(scatter(3)).replace("[DIDx{D}, M / D, N]", "[D, M / D, N]")
@@ -232,8 +232,8 @@ class Runs(unittest.TestCase):
                     op.close()
 
     def test_error_after_issuing(self):
-        """A call may issue a run and then raise the failure of its job. It returns when nothing
-        writes the arrays any more."""
+        """A call may issue a run and then raise its job's failure. It must return only when the
+        arrays are no longer written."""
         text = ("program @long mesh [0 .. 1) (%A: f32[256, 256], %X: f32[1]) -> (%C: f32[256, 256],"
                 " %Y: f32[1]) {\n  for %i in 0 .. 500 {\n    matmul %C, %A, %A\n  }\n"
                 "  set %Y, %X\n}\n")
@@ -291,7 +291,7 @@ class Runs(unittest.TestCase):
         np.testing.assert_array_equal(Y[0], X[:, 0] @ W)
 
     def interrupted(self, op, inputs, out):
-        """A run behind whose start a signal's handler raises."""
+        """Calls an operation while a signal handler raises right after the run was started."""
         run = braid._job._run
 
         def run_and_raise(*arguments):
@@ -337,7 +337,7 @@ class Runs(unittest.TestCase):
             self.assertIsNotNone(used())
 
     def test_what_runs_in_flight_use_lives_on(self):
-        """As on a GPU, where a call only issues. What the library says of marks is the test's."""
+        """Calls only issue work, like on a GPU. The test sets the marks of the library."""
         says = {"job_mark": 0, "job_passed_marks": 0}
         job = self.job(1)
         op = job.prepare(braid.compile(gather(1)))
@@ -365,7 +365,7 @@ class Runs(unittest.TestCase):
             says["job_passed_marks"] = 3
             used.append(issue(call))
             self.assertEqual([each() is None for each in used], [True] * 3 + [False] * 3)
-            used = [issue(record) for _ in range(2)]  # the second takes the place of the first
+            used = [issue(record) for _ in range(2)]  # the second replaces the first
             self.assertIsNotNone(used[0]())
             says["job_passed_marks"] = says["job_mark"]
             issue(call)
@@ -432,11 +432,11 @@ class Runs(unittest.TestCase):
         watch, ended = _Watch(), []
         before = signal.set_wakeup_fd(-1)
         try:
-            with watch._lock:  # the thread that listens comes too late
+            with watch._lock:  # delays the thread that listens for signals
                 watch.begin(lambda: ended.append("first"))
                 with self.assertRaises(KeyboardInterrupt):
                     signal.raise_signal(signal.SIGINT)
-                # The interrupt has cut off end().
+                # The interrupt ended end() early.
                 watch.end(watch.begin(lambda: ended.append("second")))
             self.assertEqual(ended, ["first"])
         finally:
@@ -590,7 +590,7 @@ class Runs(unittest.TestCase):
         self.expect_gather(op, 2, "f32", np.random.default_rng(7))
 
 
-# Parts for ranks that are processes. Each process is this program, with the name of its part.
+# Parts for ranks that are processes. Each process runs this script with the name of its part.
 
 def joined(**options):
     job = braid.join(**options)
@@ -620,7 +620,7 @@ def part_leaves_everything_open():
 
 
 def part_raises():
-    """An exception on one rank: the others get its text, and a new job can be made of all."""
+    """One rank raises an exception: the others get its text, and all can join a new job."""
     try:
         with braid.join() as job:
             op = job.prepare(braid.compile(gather(job.ranks)))
@@ -662,7 +662,7 @@ def part_is_killed():
 
 
 def part_is_interrupted():
-    """Ctrl-C while a rank waits for one that does not come."""
+    """Ctrl-C while a rank waits for one that does not call."""
     import threading
     job, op = joined()
     run_gather(job, op, 1)
@@ -686,7 +686,7 @@ def part_is_interrupted():
 
 
 def part_ends_by_ctrl_c():
-    """In a run; the job lives until the interpreter ends."""
+    """Ctrl-C during a run. The job lives until the interpreter ends."""
     global kept
     import threading
     kept = braid.create(ranks=2)
@@ -698,7 +698,7 @@ def part_ends_by_ctrl_c():
 
 
 def part_closes_the_library():
-    """All handles of the library are freed, and its functions at exit are called nevertheless."""
+    """All handles are freed and the library is closed; exit functions must still work."""
     import _ctypes
     job = braid.create(ranks=1)
     job.prepare(braid.compile(gather(1))).close()
@@ -708,7 +708,7 @@ def part_closes_the_library():
 
 
 def part_interrupts_no_other():
-    """Ctrl-C that came while one job was in a call does not end the next one."""
+    """Ctrl-C during a call of one job does not end the next call of another."""
     import threading
     program, due = braid.compile(gather(1)), threading.Event()
     delays = np.random.default_rng(9).uniform(0, 6e-4, 400)
@@ -728,14 +728,14 @@ def part_interrupts_no_other():
             while True:
                 try:
                     first.synchronize()
-                except braid.PeerError as error:  # it was heard while the call went on
+                except braid.PeerError as error:  # the interrupt arrived during the call
                     assert "was interrupted" in str(error), error
         except KeyboardInterrupt:
             second.prepare(program).close()
 
 
 def part_calls_in_a_handler():
-    """A signal's handler that calls, wherever a call is just then."""
+    """A signal handler makes calls at arbitrary points of other calls."""
     job = braid.create(ranks=1)
     heard = []
     signal.signal(signal.SIGALRM, lambda *_: (job.synchronize(), heard.append(1)))
@@ -746,7 +746,7 @@ def part_calls_in_a_handler():
 
 
 def part_passes_signals_on():
-    """Under asyncio, Ctrl-C ends a call that blocks, and other signals are asyncio's as before."""
+    """Under asyncio, Ctrl-C ends a blocking call, and asyncio still handles other signals."""
     import asyncio
     import threading
     job = braid.join()
@@ -767,7 +767,7 @@ def part_passes_signals_on():
             job.commit()
         except braid.PeerError as error:
             assert "rank 0 was interrupted" in str(error), error
-        assert time.monotonic() - begin < 10  # it waits without limit for the other rank
+        assert time.monotonic() - begin < 10  # without Ctrl-C it would wait for ever
         for _ in range(100):
             if heard:
                 return
@@ -776,7 +776,7 @@ def part_passes_signals_on():
 
     try:
         asyncio.run(waits())
-    except KeyboardInterrupt:  # what asyncio makes of a cancelled task
+    except KeyboardInterrupt:  # asyncio raises this for a cancelled task
         pass
 
 
@@ -791,7 +791,7 @@ def part_brings_another():
 
 
 def part_is_placed():
-    """Two jobs at once, of the ranks whose numbers are even and odd, whatever the environment."""
+    """Two concurrent jobs, of the even and of the odd ranks, despite the environment."""
     number = int(os.environ["BRAID_RANK"])
     job, op = joined(name=f"{os.environ['BRAID_JOB']} {number % 2}", rank=number // 2, ranks=2)
     assert (job.rank, job.ranks) == (number // 2, 2)

@@ -1,9 +1,10 @@
-"""Runs a script in a virtual environment that has some packages.
+"""Runs a script in a virtual environment with some packages.
 
 usage: in_venv.py FOLDER PACKAGE... -- SCRIPT ARGUMENT...
 
-The environment is made where it is missing, with what PyPI has, and kept; one test at a time makes
-it. Exits with 77 and the reason where it cannot be made, or else as the script does.
+The environment is created with packages from PyPI if it does not exist, and kept; concurrent tests
+wait for its creation. Exits with 77 and the reason if it cannot be created, or else like the
+script.
 """
 import fcntl
 import os
@@ -20,7 +21,7 @@ def run(*command):
 
 
 def make(folder, packages):
-    """Why there is none; "" if there is."""
+    """Creates the environment. Returns the reason if that is impossible, or ""."""
     wanted = "\n".join([sys.version, *packages])
     stamp = os.path.join(folder, "packages.txt")
     if os.path.exists(stamp):

@@ -1,7 +1,8 @@
-//===- tests/runtime/alike_ranks_test.cpp - alike ranks are judged as each rank is ------------===//
+//===- tests/runtime/alike_ranks_test.cpp - checking one rank for all equivalent ones ---------===//
 //
-// Damage on all ranks in the same way leaves them alike, so the clocks of the first block must find
-// it. Damage on one rank may leave order alike, and differ in bytes.
+// The verdict for equivalent ranks must be that of following each rank. The same damage on all
+// ranks keeps them equivalent, so following one rank must find it. Damage on one rank may keep the
+// order of commands equivalent and change only bytes.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -56,7 +57,7 @@ Subject subjectOf(const std::string &text, int64_t ranks, const std::string &sch
           fmt::format("{}of {} ranks, '{}'", text, ranks, schedule)};
 }
 
-/// Whether they are safe, which is judged both ways.
+/// Expects equal reports with and without following each rank. Returns whether Plans are safe.
 bool expectSame(const Subject &subject, const Plans &plans, const CheckOptions &options = {}) {
   Result<CheckReport> report = checkBothWays(plans, subject.compiled.fusion, options);
   EXPECT_TRUE(report.isOk()) << subject.name << report.status().message();
@@ -100,7 +101,7 @@ TEST(CheckerAlikeRanks, OnManySizes) {
     for (const char *schedule : {"pairwise", "ring"})
       for (const char *text : {kGather, kScatter})
         expectSafe(text, ranks, schedule);
-  // Ranks exchange blocks two by two, rank xor i, where they are a power of two.
+  // If the number of ranks is a power of two, rank r exchanges blocks with rank r xor i.
   for (int64_t ranks : {32, 64, 128})
     expectSafe(kGather, ranks, "coalesced");
 }
@@ -117,7 +118,8 @@ TEST(CheckerAlikeRanks, OfHosts) {
     for (const char *schedule : {"hierarchical", "pairwise", "ring", "hierarchical;protocol=put"}) {
       const Subject subject = subjectOf(kGather, ranks, schedule, ofHost);
       const bool isHierarchical = std::string_view(schedule).starts_with("hierarchical");
-      const int64_t expected = ranks == 4 ? 1 : ofHost; // two hosts of two are pairs of pairs
+      // Two hosts with two ranks each form pairs of pairs.
+      const int64_t expected = ranks == 4 ? 1 : ofHost;
       EXPECT_EQ(isHierarchical ? periodOf(spellOut(subject.plans)) : expected, expected)
           << subject.name;
       EXPECT_TRUE(expectSame(subject, subject.plans));
@@ -126,7 +128,7 @@ TEST(CheckerAlikeRanks, OfHosts) {
 
 //===- Mistakes -------------------------------------------------------------------------------===//
 
-/// Damages the k-th place of a rank; false: there is none.
+/// Damages the k-th place of a Plan. Returns false if there is no such place.
 using Damage = bool (*)(Plan &plan, size_t k);
 
 bool drop(Plan &plan, size_t k) {
@@ -163,7 +165,7 @@ bool endBufferHere(Plan &plan, size_t k) {
   return true;
 }
 
-/// It copies to another block, or from another one; bytes and order stay.
+/// Lets the k-th copy read or write another block, without changing its size or order.
 bool moveBytes(Plan &plan, size_t k) {
   for (Command &command : plan.commands)
     if (command.kind == CommandKind::Copy && k-- == 0) {
@@ -231,7 +233,7 @@ TEST(CheckerAlikeRanks, OfHostsWithMistakesAreFound) {
 
 //===- Cost -----------------------------------------------------------------------------------===//
 
-/// The history has the commands of one rank, whatever the number of ranks.
+/// The history contains the commands of one rank, however many ranks there are.
 TEST(CheckerAlikeRanks, AreFollowedOnce) {
   for (const char *schedule : {"pairwise", "coalesced"}) {
     const Subject subject = subjectOf(kGather, 256, schedule);

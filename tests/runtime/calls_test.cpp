@@ -1,4 +1,4 @@
-//===- tests/runtime/calls_test.cpp - whether ranks make the same calls -----------------------===//
+//===- tests/runtime/calls_test.cpp - detecting ranks that make different calls ---------------===//
 
 #include "runtime/job/calls.h"
 #include "tests/runtime/fake_job.h"
@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-/// Three ranks that note calls of two programs, all of which they know.
+/// Three ranks that record calls. All ranks know both programs.
 class CallsTest : public ::testing::Test {
 protected:
   CallsTest() : memory_(std::move(*JobMemory::create(3, {}))) {
@@ -70,7 +70,7 @@ TEST_F(CallsTest, SaysWhichRankRunsWhat) {
   EXPECT_EQ(tell(1), all) << "though they agree since";
 }
 
-/// Only the rank that prepares it knows the name of a program.
+/// The name of a program is known only to the rank that prepares it.
 TEST_F(CallsTest, WhoPreparesTells) {
   note(0, JobCall::Prepare, &second_);
   note(1, JobCall::Run, &first_);

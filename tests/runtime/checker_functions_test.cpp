@@ -1,4 +1,4 @@
-//===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once ===//
+//===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once -===//
 
 #include "tests/support/checked.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A fusion of two GEMMs whose results meet, and a program for it, with `nodes` as its last nodes.
+/// Returns a fusion that combines two GEMMs, and a program for it that ends with `nodes`.
 std::string withNodes(const std::string &nodes) {
   return R"(fusion @f(D = 1) {
   mesh [0 .. D)
@@ -80,7 +80,7 @@ TEST(CheckerOfFunctions, SaysWhatIsThere) {
 
 //===- Of sums --------------------------------------------------------------------------------===//
 
-/// A program that has the partial results of all ranks in %parts, of bf16, and ends with `nodes`.
+/// Returns a program with the bf16 partial results of all ranks in %parts that ends with `nodes`.
 std::string withSum(const std::string &nodes) {
   return R"(fusion @f(D = 2) {
   mesh [0 .. D)

@@ -1,7 +1,7 @@
-//===- tests/runtime/checker_sums_test.cpp - every partial result exactly once ----------------===//
+//===- tests/runtime/checker_sums_test.cpp - every partial result is added exactly once -------===//
 //
-// Reductions written by hand, and what the checker says if a partial result is missing, is added
-// twice, comes from elsewhere or too late, and about the order in which they are added.
+// Hand-written reductions, and the checker's messages if a partial result is missing, added twice,
+// wrong or too late. Also checks the order of additions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -25,12 +25,12 @@ const CheckOptions kOrdered{.ordered = true};
 
 //===- Accepted -------------------------------------------------------------------------------===//
 
-/// Every element type with every type of its partial results, on 1 to 4 ranks.
+/// Calls `fn` for 1 to 4 ranks and all element types, types of partial results, and biases.
 template <class Fn> void forEachOptions(Fn fn) {
   for (int64_t ranks : {1, 2, 3, 4})
     for (const char *dtype : {"f32", "bf16", "f16", "f64"})
       for (bool hasBias : {false, true}) {
-        // One rank has no partial result, which would be rounded before the bias is added.
+        // A single rank adds the bias to its GEMM, whose result must not be rounded before that.
         if (ranks > 1 || !hasBias || sizeOf(*dtypeFromName(dtype)) > 2)
           fn({ranks, dtype, dtype, hasBias});
         if (dtype[1] == 'f' || dtype == std::string("f16"))
@@ -54,10 +54,10 @@ TEST(CheckerSums, PartialResultsAddedInOrder) {
   });
 }
 
-/// If order is not asked for, sums of sums will do.
+/// Unless an order is required, sums of sums are accepted.
 TEST(CheckerSums, PartialResultsAddedInAnyOrder) {
   forEachOptions([](const Options &options) {
-    // A bias is of the result's type, and so is added with the last sum only.
+    // The bias has the result's type and so can only be added by the last sum.
     if (options.ranks > 1)
       expectProved(scatterAroundRing(options));
   });
@@ -69,7 +69,7 @@ TEST(CheckerSums, Chain) {
       expectProved(gatherAndScatter({ranks, "bf16", partial}), kOrdered);
 }
 
-/// Every rank takes its own block of a second operand that all of them have.
+/// The second operand is replicated, and each rank uses its block of it.
 TEST(CheckerSums, SecondOperandThatIsWholeOnEveryRank) {
   const std::string text =
       edited(reduceToAll({2}), {{"f32[DIDx{D}, 2, 4]", "f32[D, 2, 4]"},
@@ -83,7 +83,7 @@ TEST(CheckerSums, SecondOperandThatIsWholeOnEveryRank) {
 }
 
 struct NotFollowed {
-  const char *inputs, *result; ///< parts of the fusion
+  const char *inputs, *result; ///< parts of the fusion's text
   const char *params, *body;
   const char *why;
 };
@@ -117,7 +117,7 @@ TEST(CheckerSums, WhatCannotBeFollowedIsSaid) {
 
 //===- Which addends --------------------------------------------------------------------------===//
 
-/// The notes to the caller of rank 0 about three partial results of f32, after the writers.
+/// Matches the notes about rank 0's output that follow the list of writers.
 testing::Matcher<std::string> wrongSum(const std::vector<std::string> &notes) {
   std::string text = "  rank 0, main, run 1: the caller reads the outputs\n";
   for (const std::string &note : notes)
@@ -140,7 +140,7 @@ TEST(CheckerSums, OneIsMissing) {
                 "it lacks the partial result of rank 2"}));
 }
 
-/// The writers of all parts are named, so that the wrong one is seen.
+/// All writers of the parts are named, so that the user sees the wrong one.
 TEST(CheckerSums, NamesTheWritersOfTheParts) {
   EXPECT_THAT(
       verdict(edited(scatterByPut({}),
@@ -169,7 +169,7 @@ TEST(CheckerSums, OneIsThereTwice) {
                 "it has the partial result of rank 0 twice"}));
 }
 
-/// If there are many addends, only the first are listed.
+/// If there are many addends, only the first ones are listed.
 TEST(CheckerSums, ManyAddends) {
   const std::string text = verdict(
       edited(scatterByPut({7}),
@@ -179,7 +179,7 @@ TEST(CheckerSums, ManyAddends) {
   EXPECT_THAT(text, HasSubstr("  it lacks the partial result of rank 6\n"));
 }
 
-/// Rows that belong to another rank.
+/// The rows belong to another rank.
 TEST(CheckerSums, OtherRows) {
   EXPECT_THAT(verdict(edited(scatterByPut({2}), {{"%own_block = select %A[rank]",
                                                   "%own_block = select %A[1 - rank]"}})),
@@ -189,7 +189,7 @@ TEST(CheckerSums, OtherRows) {
                         "it has other rows of the partial result of rank 0"}));
 }
 
-/// All partial results arrive in one slot, and the others keep what they held.
+/// All partial results are stored in one slot; the other slots are never written.
 TEST(CheckerSums, WrongSlot) {
   const std::string text = edited(scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]",
                                                       "%slot = select %parts[(rank - 1) mod 3]"}});
@@ -224,7 +224,7 @@ TEST(CheckerSums, RoundedToAnotherTypeOnTheWay) {
               HasSubstr("it lacks the partial result of rank 1\n"));
 }
 
-/// A sum of two is rounded to the result's type, in which it is added to the third.
+/// A sum of two is rounded to the result's type before the third is added.
 TEST(CheckerSums, SumRoundedToAnotherTypeOnTheWay) {
   const Options wide{.ranks = 4, .dtype = "bf16", .partial = "f32"};
   const std::string sum = "  sum %c, %parts\n";
@@ -263,7 +263,7 @@ TEST(CheckerSums, BiasIsThereTwice) {
               HasSubstr("  it has the bias %bias in run 1 twice\n"));
 }
 
-/// There it is rounded with the partial result.
+/// The bias is rounded together with the partial result.
 TEST(CheckerSums, BiasOfOneRanksGemm) {
   std::string text =
       edited(scatterByPut(kBias),
@@ -274,7 +274,7 @@ TEST(CheckerSums, BiasOfOneRanksGemm) {
                                        "  it has the biased matmul of %A of rank 0 in run 1\n"));
 }
 
-/// A rank that is alone adds a bias before it rounds anything, if partial results are not rounded.
+/// A single rank adds the bias before any rounding, unless partial results are rounded.
 TEST(CheckerSums, OneRankNeedsNoSum) {
   const std::string gemm = "  linear %own, %own_block, %B\n";
   auto direct = [&](const Options &options) {
@@ -330,7 +330,7 @@ TEST(CheckerSums, OrderOfSumsOfSums) {
 
 //===- When -----------------------------------------------------------------------------------===//
 
-/// The next run's "you may write" is given on a stream that does not know of the sum.
+/// The ready signal for the next run is on a stream that is not ordered after the sum.
 TEST(CheckerSums, OverwrittenWhileItIsAdded) {
   const std::string text = scatterInChunks({2});
   EXPECT_THAT(verdict(edited(text, {{"  set_current_stream %main\n  for %j in 0 .. 3 {\n",
@@ -345,7 +345,7 @@ TEST(CheckerSums, OverwrittenWhileItIsAdded) {
                     HasSubstr("copy of \"%s = p2p send %part_rows")));
 }
 
-/// Only the receive's wait orders what a peer's GEMM stores here.
+/// Data that a peer's GEMM stores here are ordered only by the wait for the receive.
 TEST(CheckerSums, WhatAPeerStoresIsNotWaitedFor) {
   EXPECT_THAT(
       verdict(edited(scatterAtPeers({2}), {{"    set_current_stream %main\n    wait %r\n",

@@ -1,7 +1,7 @@
-//===- tests/runtime/checker_test.cpp - each rule, broken and kept ----------------------------===//
+//===- tests/runtime/checker_test.cpp - each rule of the checker, kept and broken -------------===//
 //
-// Every broken program is a safe one with a line or two changed, so its repaired twin is at hand.
-// tests/property/handmade_test.cpp compares the verdicts with executions.
+// Every broken program is a safe one with a line or two changed, so that the safe version is
+// tested, too. tests/property/handmade_test.cpp compares the verdicts with executions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ using testing::Not;
 
 using namespace test;
 
-/// Two ranks gather A, block by block. Line numbers below are those of this text.
+/// Two ranks gather A block by block. The line numbers below refer to this text.
 constexpr const char *kGather = R"(fusion @f(D = 2) {
   mesh [0 .. D)
   %A = input f32[DIDx{D}, 4, 4]
@@ -54,7 +54,7 @@ program @gather implements @f mesh [0 .. 2)
 }
 )";
 
-/// The same with blocks that the sender delivers.
+/// Returns the same program with put: the sender writes the block.
 std::string put() {
   return edited(kGather, {{"handles get", "handles put"},
                           {"  %s = p2p send %mine to 1 - rank via %h\n", ""},
@@ -115,7 +115,7 @@ TEST(Checker, SaysHowFarItIs) {
   }
 }
 
-/// Bytes that a check says it takes when it looks at results.
+/// Returns the bytes that a check of the results estimates to need.
 double bytesToCheck(const Compiled &compiled, bool eachRank) {
   double bytes = 0;
   CheckOptions options;
@@ -126,7 +126,7 @@ double bytesToCheck(const Compiled &compiled, bool eachRank) {
   return bytes;
 }
 
-/// One of the ranks that are alike is followed, or those of a host; memory counts for all.
+/// The estimate covers one of the equivalent ranks, or the ranks of one host, but all Plans.
 TEST(Checker, ExpectsOfAlikeRanksWhatTheyTake) {
   for (const char *mesh : {"[0 .. D)", "[0 .. D) of 8"}) {
     const std::string text = fmt::format("fusion @f(D = 64) {{\n  mesh {}\n"
@@ -162,7 +162,7 @@ TEST(Checker, RefusesWhatDoesNotFitIntoMemory) {
 
 //===- Transfers ------------------------------------------------------------------------------===//
 
-/// Two sides that mean each other, but name different handles.
+/// Two endpoints that are each other's peers, but use different handles.
 TEST(CheckerTransfers, SidesOfOtherHandles) {
   const std::string text =
       edited(kGather, {{"  %h = share_mem_handles get %all\n",
@@ -195,7 +195,7 @@ TEST(CheckerTransfers, DifferentBytes) {
             "  rank 1: \"%r = p2p recv %part from 1 - rank via %h\" at t.braid:23:3\n");
 }
 
-/// The n-th send meets the n-th receive, so blocks that go out in one order arrive in that order.
+/// The n-th send matches the n-th receive, so blocks arrive in the order in which they were sent.
 TEST(CheckerTransfers, OrderDecidesWhoMeets) {
   std::string halves = edited(
       kGather,
@@ -216,7 +216,7 @@ TEST(CheckerTransfers, OrderDecidesWhoMeets) {
 
 //===- Deadlock -------------------------------------------------------------------------------===//
 
-/// Each of two ranks awaits, on stream(0), a signal that is queued behind the other's await.
+/// Each of two ranks awaits a signal on stream(0) that the other rank issues after its own await.
 std::string circle(const std::string &await, const std::string &signal) {
   std::string text;
   for (int rank : {0, 1}) {
@@ -228,7 +228,7 @@ std::string circle(const std::string &await, const std::string &signal) {
   return text;
 }
 
-/// Three ranks stand for all in a cycle of many ranks that do the same.
+/// A cycle through many equivalent ranks is reported with three of them.
 TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
   const std::string text = R"(program @p mesh [0 .. 64) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
@@ -270,7 +270,7 @@ TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
                  "at t.braid:22:3"));
 }
 
-/// The ready signal stands on another stream, but behind the copy in issue order.
+/// The ready signal is on another stream, but after the copy in issue order.
 std::string readySignalOnOtherStream() {
   return edited(kGather, {{"  %s = p2p send %mine to 1 - rank via %h\n", ""},
                           {"  matmul %C_own", "  set_current_stream %main\n"
@@ -287,7 +287,7 @@ TEST(CheckerDeadlock, TheSmallestSafeNumberOfQueuesIsFound) {
 }
 
 TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
-  const std::string text = readySignalOnOtherStream(); // on two streams
+  const std::string text = readySignalOnOtherStream(); // uses two streams
   EXPECT_TRUE(isSafe(text, {.ownQueues = 2}));
   EXPECT_TRUE(isSafe(text, {.queues = 2, .ownQueues = 1}));
   EXPECT_THAT(verdict(text, {.ownQueues = 1}),
@@ -295,7 +295,7 @@ TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
                     HasSubstr("  2 streams share 1 hardware queues here")));
 }
 
-/// Stream k sits on queue k mod 2: main and stream(1), the third, share one.
+/// Stream k uses queue k mod 2, so main and stream(1), the third stream, share a queue.
 TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
   std::string text = edited(
       readySignalOnOtherStream(),
@@ -309,7 +309,7 @@ TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
 
 //===- Races ----------------------------------------------------------------------------------===//
 
-/// The read that comes first gets stale data, whichever of the two was followed first.
+/// The report says that an early read gets stale data, whichever access was followed first.
 TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
   const auto violationOf = [](const std::string &text) {
     const Checked made = checked(text);
@@ -404,7 +404,7 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
             "buffer's\n");
 }
 
-/// The next run may use the buffer again on any stream that is ordered after the deallocate.
+/// On streams that are ordered after the deallocate, the next run may use the buffer again.
 TEST(CheckerLifetime, EndIsOrderedByALaterSynchronize) {
   std::string text = edited(kScratch, {{"  set_current_stream %main\n  synchronize stream(0)\n"
                                         "  deallocate %t\n",
@@ -442,7 +442,7 @@ TEST(CheckerResult, WrongBlock) {
             "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
 }
 
-/// Both are matmuls of %A, so what they multiply by is said.
+/// Both results are matmuls of %A, so the message names the second operand.
 TEST(CheckerResult, TransposedSecondOperand) {
   EXPECT_EQ(verdict(R"(fusion @square(D = 1) {
   mesh [0 .. D)
@@ -464,7 +464,7 @@ program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%
             "byte 0 on\n");
 }
 
-/// A block of the run before: in the first run there is none.
+/// The block is from the previous run; in the first run there is none.
 TEST(CheckerResult, StaleBlock) {
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
   EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
@@ -538,7 +538,7 @@ program @copy implements @f mesh [0 .. 2) (%A: f32[4], %B: f32[1, 4])
                         "  expected %B of rank 0 in run 1"));
 }
 
-/// Every rank computes its own part of what all have.
+/// Every rank computes only its part of a replicated operand.
 TEST(CheckerResult, PartOfAReplicatedOperand) {
   std::string text = R"(fusion @f(D = 2) {
   mesh [0 .. D)
@@ -558,7 +558,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[2, 3, 4], %B: f32[4, 5])
   EXPECT_FALSE(isSafe(edited(text, {{"%A[rank]", "%A[1 - rank]"}})));
 }
 
-/// All ranks have the same B, so it does not matter whose is used; A is another matter.
+/// B is equal on all ranks, so any rank's copy may be used; A is not.
 std::string usesThePeersCopy(const std::string &source) {
   std::string text = R"(fusion @f(D = 2) {
   mesh [0 .. D)
@@ -586,7 +586,7 @@ program @borrow implements @f mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4])
 }
 )";
   bool isB = source == "%B";
-  // The second channel's receive has no other purpose than to be another channel.
+  // The only purpose of the second receive is to use another channel.
   text = edited(text, {{"  wait %s2\n", "  %sink = allocate device f32[4, 4]\n"
                                         "  %r2 = p2p recv %sink from 1 - rank via %out\n"
                                         "  wait %r2\n  wait %s2\n"}});
@@ -629,9 +629,9 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
             "  no command writes %C of rank 0, bytes [0 .. 20)\n");
 }
 
-//===- Plans that no program gives ------------------------------------------------------------===//
+//===- Plans that no program lowers to --------------------------------------------------------===//
 
-/// The plans of kGather, with the definition.
+/// The plans of kGather with its fusion.
 struct Plans : Planned {
   explicit Plans(const std::string &text = kGather) : Planned(planned(text)) {}
 
@@ -699,7 +699,7 @@ TEST(CheckerPlans, EventThatIsRecordedAfterItsWait) {
       std::swap(commands[i], commands[i + 1]);
       break;
     }
-  // From the second run on the wait means the record of the run before, which is not enough either.
+  // From the second run on, the wait refers to the record of the previous run, which is too early.
   EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race)"));
 }
 

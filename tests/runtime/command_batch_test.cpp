@@ -1,4 +1,4 @@
-//===- tests/runtime/command_batch_test.cpp - what the executor issues together ---------------===//
+//===- tests/runtime/command_batch_test.cpp - batches of commands that the executor issues ----===//
 
 #include "api/autotune/candidate.h"
 #include "api/ranks/backends.h"
@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Writes down what it is given.
+/// Records the calls that it gets.
 class Recorder : public test::IdleDevice {
 public:
   std::vector<std::string> calls;
@@ -85,7 +85,7 @@ TEST(Batch, ACopyOfACopyIsNot) {
               ElementsAre("batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
-/// Only the ranges count within one buffer.
+/// Within one buffer, only the ranges matter.
 TEST(Batch, RangesOfABufferLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"
@@ -130,8 +130,8 @@ TEST(Batch, ASumBehindNothingOfItsStreamIsAlone) {
                           "sum 3 on 1 of 2 parts, alone"));
 }
 
-/// For each command of one stream, whether it continues the batch of the one before. Copies are of
-/// `copied` to `to`, and sums make buffer 7.
+/// Returns for each command of a stream whether it continues the previous command's batch. Copies
+/// read `copied` and write buffer `to`; sums write buffer 7.
 std::vector<bool> continuations(std::initializer_list<CommandKind> kinds, Range copied = {},
                                 uint32_t to = kPeerBuffer) {
   Plan plan;
@@ -168,10 +168,11 @@ TEST(Batch, GoesOnBehindItsSumIfThatIsGiven) {
   EXPECT_THAT(continuations({Await, Sum, Await, Copy}, all, /*to=*/3),
               ElementsAre(false, true, true, false))
       << "what this rank copies for itself is another batch";
-  EXPECT_THAT(continuations({Sum, Copy}, all), ElementsAre(false, false)); // it is in no batch
+  // A sum does not begin a batch.
+  EXPECT_THAT(continuations({Sum, Copy}, all), ElementsAre(false, false));
 }
 
-/// Buffers of the private arena may take one another's place; those that live do not.
+/// Private buffers may reuse memory of buffers that were deallocated, but not of live ones.
 TEST(Batch, IsDisjointIfPrivateBuffersLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
                       "  %y = allocate device f32[4]\n"
@@ -204,7 +205,7 @@ TEST(Batch, RefusesMeansThatTheDeviceHasNot) {
   EXPECT_EQ(refused.status().code(), StatusCode::Unsupported);
 }
 
-/// Rank 0 of two, of which the other one says `theirs`.
+/// The control plane of rank 0 of two. Rank 1 always contributes `theirs`.
 class BesideAnother final : public Alone {
 public:
   explicit BesideAnother(std::string theirs) : theirs_(std::move(theirs)) {}

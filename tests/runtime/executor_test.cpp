@@ -23,7 +23,7 @@ std::string rotate(const std::string &protocol) {
          "wait %r\nwait %s\nset %C, %theirs\n}\n";
 }
 
-/// The outcome of prepare() on each rank, when the ranks bring these programs.
+/// Calls prepare() on each rank with its program and returns the outcomes.
 std::vector<Status> prepareAll(const std::vector<std::string> &texts) {
   std::vector<std::unique_ptr<Source>> sources;
   std::vector<Plan> plans;

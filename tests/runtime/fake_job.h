@@ -1,4 +1,4 @@
-//===- tests/runtime/fake_job.h - a job memory that says what a test wants --------------------===//
+//===- tests/runtime/fake_job.h - a job memory with contents that a test chooses --------------===//
 #pragma once
 
 #include "api/compile/source.h"
@@ -39,7 +39,7 @@ program @ring mesh [0 .. {0}) (%A: f32[1, 4]) -> (%C: f32[{0}, 4]) {{
 }}
 )";
 
-/// Each rank fetches the blocks of the next one or two, each on a stream of its own.
+/// Each rank fetches the blocks of the next one or two ranks, each on a separate stream.
 inline std::vector<Plan> ringPlans(int64_t ranks) {
   const std::string text = fmt::format(kRing + 1, ranks, std::min<int64_t>(ranks, 3));
   std::unique_ptr<Source> source = parseSource("ring.braid", text);
@@ -53,7 +53,7 @@ inline std::vector<Plan> ringPlans(int64_t ranks) {
   return plans;
 }
 
-/// All ranks have joined, are alive and wait for their devices, whose queues are empty.
+/// A job whose ranks have all joined, are alive and wait for their devices. All queues are empty.
 class FakeJob {
 public:
   static constexpr uint64_t kMs = 1000000;
@@ -65,7 +65,8 @@ public:
       RankSlot &slot = memory.slot(rank);
       slot.state.store(RankState::Joined, kRelaxed);
       slot.queues.store(3, kRelaxed);
-      slot.heartbeatNs.store(monotonicNs() + 3600000 * kMs, kRelaxed); // alive however slow we are
+      // A heartbeat in the future keeps ranks alive however slow the test is.
+      slot.heartbeatNs.store(monotonicNs() + 3600000 * kMs, kRelaxed);
       host(rank, HostActivity::InSynchronize, 500);
     }
   }
@@ -75,7 +76,7 @@ public:
     memory.slot(rank).activitySinceNs.store(ago(agoMs), kRelaxed);
   }
 
-  /// The command of that kind whose node has `text`, in the trip with that index if it is not 0.
+  /// Returns the command of that kind whose node contains `text`, in trip `trip` unless that is 0.
   uint32_t find(int64_t rank, CommandKind kind, const std::string &text, int64_t trip = 0) const {
     const Plan &plan = plans[rank];
     for (uint32_t i = 0; i < plan.commands.size(); ++i) {
@@ -89,7 +90,7 @@ public:
     return 0;
   }
 
-  /// The whole of a run has been issued.
+  /// Marks all commands of a run as issued.
   void issue(int64_t rank, uint32_t run) {
     memory.slot(rank).runs.store(run, kRelaxed);
     memory.slot(rank).issued.store(run * plans[rank].commands.size(), kRelaxed);
@@ -103,7 +104,7 @@ public:
     queue.sinceNs.store(ago(agoMs), kRelaxed);
   }
 
-  /// The commands before `end` in issue order, 2 ms each.
+  /// Completes the commands before `end` in issue order, 2 ms apart.
   void completeUpTo(int64_t rank, uint32_t run, uint32_t end) {
     for (uint32_t i = 0; i < end; ++i)
       complete(rank, run, i, 1000 - 2 * i);

@@ -1,4 +1,4 @@
-//===- tests/runtime/find_fastest_test.cpp - noise, time limits, and what cannot be done ------===//
+//===- tests/runtime/find_fastest_test.cpp - noise, time limits and unsupported candidates ----===//
 
 #include "runtime/tune/find_fastest.h"
 
@@ -17,8 +17,7 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
 
-/// Candidates that take so many milliseconds of a clock that only they move, up to `noise` more or
-/// less. Negative: Unsupported.
+/// Candidates with times in milliseconds, plus or minus `noise`. A negative time is Unsupported.
 struct Bench {
   std::vector<double> times;
   double noise = 0;
@@ -74,7 +73,7 @@ TEST(FindFastest, SeesThroughTheNoiseWhatIsMuchFaster) {
   }
 }
 
-/// A difference that only shows in a long look decides.
+/// The difference is only visible in the final pass, which decides.
 TEST(FindFastest, BelievesTheFinalPass) {
   const double shortLook[] = {5, 4, 4.5}, longLook[] = {5, 5.5, 4.2};
   steady_clock::time_point clock = {};
@@ -111,7 +110,7 @@ TEST(FindFastest, TakesNothingThatIsSlowerUnderSomeConditions) {
       << "each as its worse one: 0.98 and 0.94";
 }
 
-/// Noise that lasts as long as a search is not seen in it.
+/// A search cannot detect noise that lasts as long as itself, so a minimum gain can be required.
 TEST(FindFastest, AsksForAsMuchAsItIsTold) {
   auto find = [](double leastGain) {
     return *findFastest(2,

@@ -1,4 +1,4 @@
-//===- tests/runtime/flight_record_test.cpp - records: made, written, read, explained ---------===//
+//===- tests/runtime/flight_record_test.cpp - making, writing, reading and explaining records -===//
 
 #include "runtime/job/explain.h"
 
@@ -26,8 +26,8 @@ using testing::StartsWith;
 
 const JobCause kCause = {Status(StatusCode::PeerFailed, "rank 1 was killed by signal 9"), 1};
 
-/// Run 1 is complete on all ranks; in run 2 rank 1 stopped in its first copy, and the others wait
-/// for what they get from it, or have it all.
+/// Run 1 is complete on all ranks. In run 2, rank 1 died in its first copy; the other ranks wait
+/// for its data or have received them.
 FakeJob brokenJob() {
   FakeJob job(4);
   for (int64_t rank = 0; rank < 4; ++rank) {
@@ -54,7 +54,7 @@ std::string errorOf(const std::string &text) {
   return records.status().message();
 }
 
-// -- Made from the job memory. --
+// -- Records made from the job memory. --
 
 TEST(FlightRecord, SaysWhatTheSlotAndThePlanSay) {
   const FakeJob job = brokenJob();
@@ -103,7 +103,7 @@ TEST(FlightRecord, SaysWhatIsWrongWithAText) {
   EXPECT_EQ(errorOf("[]"), "r.json: expected flight records of version 4, got other JSON");
   EXPECT_EQ(errorOf("{\"braid_flight_records\": 1}"),
             "r.json: expected flight records of version 4, got 1");
-  // Replaces the first member of that name.
+  // Replaces the value of the first member with that name.
   auto error = [&](const char *member, const char *text) {
     const size_t at = good.find(std::string("\"") + member + "\": ") + strlen(member) + 4;
     return errorOf(good.substr(0, at) + text + good.substr(good.find_first_of(",\n", at)));
@@ -190,7 +190,7 @@ TEST_F(FlightFiles, SayWhereTheyCannotBeWritten) {
   EXPECT_THAT(write(job, root).message(), HasSubstr("/host0.json': "));
 }
 
-// -- Explained. --
+// -- Explanations. --
 
 TEST(ExplainRecords, SaysWhoFailedFirstWhatRanksWereInAndWhoIsBehind) {
   const std::string text = explainRecords(recordsOf(brokenJob()));

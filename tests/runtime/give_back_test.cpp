@@ -1,4 +1,4 @@
-//===- tests/runtime/give_back_test.cpp - what programs leave behind --------------------------===//
+//===- tests/runtime/give_back_test.cpp - resources of programs are released ------------------===//
 
 #include "api/ranks/backends.h"
 #include "runtime/execute/recorded_runs.h"
@@ -18,9 +18,9 @@ namespace {
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
-// -- What is given back when. --
+// -- What is released when. --
 
-/// Has graphs, and writes down what is given back.
+/// Supports graphs and records what is released.
 class Keeper final : public test::IdleDevice, public Graphs {
 public:
   std::vector<std::string> calls;
@@ -53,14 +53,14 @@ public:
     return address < next ? allocation : allocation + 1;
   }
 
-  uint64_t allocation = 1;                            ///< holds all addresses below `next`
-  const void *next = reinterpret_cast<void *>(~0ull); ///< begins the next allocation
+  uint64_t allocation = 1;                            ///< contains all addresses below `next`
+  const void *next = reinterpret_cast<void *>(~0ull); ///< where the next allocation begins
 
 private:
   uint32_t graphs_ = 0;
 };
 
-/// Writes into the device's list when it has met the others, of whom there are none.
+/// The control plane of a single rank. Records its calls in the device's list.
 class Meeting final : public test::Alone {
 public:
   explicit Meeting(std::vector<std::string> &calls) : calls_(calls) {}
@@ -74,7 +74,7 @@ private:
   std::vector<std::string> &calls_;
 };
 
-/// Copies its input to its output.
+/// Returns the Plan of a program that copies its input to its output.
 Plan copies() {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
                                        "  set %C, %A\n}\n");
@@ -105,7 +105,7 @@ TEST(GiveBack, ArenasEventsAndTheGraphGoWithTheirProgram) {
               UnorderedElementsAre("graph 1", "events 40", "arena 0", "arena 1", "arena 2"));
 }
 
-/// The caller's allocator frees the memory of a tensor and gets the same address back.
+/// The caller's allocator frees the memory of a tensor and gets the same address again.
 TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
   const Plan plan = copies();
   Keeper device;
@@ -136,8 +136,8 @@ TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
   EXPECT_EQ(checks, 2);
 }
 
-/// An allocator that maps memory piece by piece may replace some of a tensor's pieces. So may one
-/// that does not tell.
+/// An allocator that maps memory in pieces may replace some pieces of a tensor. The owner of an
+/// unknown allocation may do so, too.
 TEST(GiveBack, NoGraphIsRecordedOfATensorInSeveralOrUnknownAllocations) {
   const Plan plan = copies();
   Keeper device;
@@ -158,7 +158,7 @@ TEST(GiveBack, NoGraphIsRecordedOfATensorInSeveralOrUnknownAllocations) {
   }
 }
 
-/// A rank frees what all peers have unmapped, which they say when they meet once more.
+/// A rank frees memory that all peers have unmapped, which they confirm in a second gathering.
 TEST(GiveBack, MemoryIsFreedWhenItIsClosedEverywhere) {
   Keeper device;
   Meeting control(device.calls);
@@ -171,9 +171,9 @@ TEST(GiveBack, MemoryIsFreedWhenItIsClosedEverywhere) {
                                         "close ipc:3 of 0", "meet", "free"));
 }
 
-// -- One program after the other. --
+// -- Programs that follow one another. --
 
-/// Every rank gets what the next one has, of `size` elements.
+/// Every rank gets the next rank's `size` elements.
 std::string rotate(Protocol protocol, int64_t size) {
   const std::string send = "%s = p2p send %mine to (rank - 1) mod 3 via %h";
   const std::string receive = "%r = p2p recv %theirs from (rank + 1) mod 3 via %h";
@@ -195,7 +195,7 @@ std::string rotate(Protocol protocol, int64_t size) {
 }
 
 constexpr int64_t kRanks = 3;
-constexpr uint32_t kRuns = 3; ///< for each program
+constexpr uint32_t kRuns = 3; ///< runs of each program
 
 struct Rotation {
   int64_t size;
@@ -217,7 +217,7 @@ std::vector<Rotation> makeRotations() {
   return made;
 }
 
-/// The caller's memory on one rank for the runs of one program.
+/// The caller's tensors on one rank for the runs of a program.
 class Runs {
 public:
   Runs(const Rotation &rotation, int64_t rank, int number) : rank_(rank), number_(number) {
@@ -250,7 +250,7 @@ private:
   std::vector<std::vector<float>> in_, out_;
 };
 
-/// Leaves each program with its runs in flight, and prepares the next: that waits for them.
+/// Prepares and runs programs in turn. Destroying a program waits for its runs in flight.
 Status runInTurn(llvm::ArrayRef<Rotation> rotations, Cluster &cluster, int64_t rank, int first,
                  int count) {
   Device &device = cluster.device(rank);
@@ -286,7 +286,7 @@ protected:
     for (const Status &status : statuses)
       EXPECT_TRUE(status.isOk()) << status.message();
   }
-  /// In use, by what was allocated one way or another.
+  /// Returns the bytes of the heap that are in use.
   static size_t allocatedBytes() {
     const struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;
@@ -304,7 +304,7 @@ TEST_P(InTurn, SixHundredProgramsTakeNoMoreMemoryThanAFew) {
   run(0, 30);
   const size_t before = allocatedBytes();
   run(30, 570);
-  // All together would have taken over 100 MB.
+  // All programs together would need more than 100 MB.
   EXPECT_LT(allocatedBytes(), before + (size_t(4) << 20));
 }
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/handshake_test.cpp - what ranks tell each other --------------------------===//
+//===- tests/runtime/handshake_test.cpp - comparisons between ranks ---------------------------===//
 
 #include "runtime/execute/handshake.h"
 
@@ -63,7 +63,7 @@ TEST(Handshake, MatchesASendWithItsReceive) {
             "1 of that pair");
 }
 
-/// Ranks with these programs, one letter a rank; equal letters have equal fingerprints.
+/// Returns ranks with these programs, one letter per rank; equal letters are equal fingerprints.
 std::vector<Hello> running(llvm::StringRef programs) {
   std::vector<Hello> ranks;
   for (char program : programs)
@@ -111,7 +111,7 @@ TEST(Handshake, ComparesChoices) {
         << text;
 }
 
-// The line of a text that differs is shown, and the text's subject is named once.
+// If texts differ, the message shows the line that differs and names the choice once.
 TEST(Handshake, ComparesChoicesThatAreTexts) {
   std::string first = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 2)\n}\n"}});
   std::string second = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 4)\n}\n"}});

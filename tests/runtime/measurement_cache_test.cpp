@@ -1,4 +1,4 @@
-//===- tests/runtime/measurement_cache_test.cpp - kept, shared, damaged, replaced -------------===//
+//===- tests/runtime/measurement_cache_test.cpp - saved, shared, damaged and replaced files ---===//
 
 #include "runtime/tune/measurement_cache.h"
 
@@ -46,7 +46,7 @@ protected:
     return MeasurementCache(folder, machine,
                             [this](const std::string &line) { lines.push_back(line); });
   }
-  /// A file with one entry, "k" -> "v".
+  /// Saves a file with the entry "k" -> "v" and returns its contents.
   std::string saved() {
     MeasurementCache cache = open();
     cache.set("k", "v");
@@ -62,7 +62,7 @@ protected:
   }
 
   std::string root, folder;
-  std::vector<std::string> lines; ///< warnings
+  std::vector<std::string> lines; ///< the warnings
 };
 
 TEST_F(MeasurementCacheTest, WhatWasSavedIsFoundByTheNextOne) {
@@ -100,7 +100,7 @@ TEST_F(MeasurementCacheTest, SavingAddsToWhatOthersHaveSaved) {
   EXPECT_THAT(lines, IsEmpty());
 }
 
-// -- Files of no use: one line, and a new file. --
+// -- Unusable files cause one warning and are replaced. --
 
 struct BadFile {
   const char *name;
@@ -152,7 +152,7 @@ TEST_F(MeasurementCacheTest, EveryPrefixIsNoticed) {
 TEST_F(MeasurementCacheTest, WhatIsNoFileIsIgnored) {
   const std::string path = saved();
   std::filesystem::remove(path);
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // nobody will ever write to it
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // no process ever writes to it
   MeasurementCache cache = open();
   EXPECT_THAT(lines, ElementsAre(HasSubstr("it is no file")));
   cache.set("new", "1");
@@ -160,7 +160,7 @@ TEST_F(MeasurementCacheTest, WhatIsNoFileIsIgnored) {
   EXPECT_EQ(open().find("new"), "1");
 }
 
-// -- Places that cannot be written. --
+// -- Folders that cannot be written. --
 
 TEST_F(MeasurementCacheTest, AFolderThatCannotBeMadeIsOneLine) {
   put(root + "/below", "a file");
@@ -195,7 +195,7 @@ TEST_F(MeasurementCacheTest, AJobThatHoldsTheLockIsWaitedForNotForEver) {
   cache.save();
   EXPECT_THAT(lines, ElementsAre(HasSubstr("another job has held")));
   std::fclose(lock);
-  cache.save(); // what was not saved still is
+  cache.save(); // saves the rest
   EXPECT_EQ(open().find("new"), "1");
 }
 
@@ -208,11 +208,11 @@ TEST_F(MeasurementCacheTest, WithoutAFolderMeasurementsAreInMemory) {
   EXPECT_THAT(lines, IsEmpty());
 }
 
-// -- Several at once. --
+// -- Concurrent writers. --
 
 constexpr int kWriters = 4, kEntries = 40;
 
-/// Measures and saves, one entry after another.
+/// Saves entries one after another, each with a new cache object.
 void writeEntries(const std::string &folder, int writer, const MeasurementCache::Warn &warn) {
   for (int entry = 0; entry < kEntries; ++entry) {
     MeasurementCache cache(folder, kMachine, warn);
@@ -265,7 +265,7 @@ TEST_F(MeasurementCacheTest, WritersThatAreKilledLeaveAFileThatIsWhole) {
   EXPECT_THAT(lines, IsEmpty());
 }
 
-// -- Where. --
+// -- The folder. --
 
 TEST(MeasurementFolder, ComesFromTheEnvironment) {
   auto folder = [](const std::map<std::string, std::string> &variables) {

@@ -1,4 +1,4 @@
-//===- tests/runtime/memory_limit_test.cpp - what is left of each limit -----------------------===//
+//===- tests/runtime/memory_limit_test.cpp - memory left under each limit ---------------------===//
 
 #include "runtime/memory_limit.h"
 
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// A folder that stands for /sys/fs/cgroup.
+/// A folder that replaces /sys/fs/cgroup.
 class MemoryGroups : public testing::Test {
 protected:
   MemoryGroups() : root_(testing::TempDir() + "braid_groups") { fs::remove_all(root_); }
@@ -73,7 +73,7 @@ TEST(MemoryLimit, SaysWhichLimit) {
   EXPECT_THAT(status.message(), HasSubstr("); take less"));
 }
 
-/// Lowers the limit on addresses to this many bytes above nothing, for as long as it lives.
+/// While it exists, limits the address space to `bytes` more than an empty process has.
 class AddressLimit {
 public:
   explicit AddressLimit(rlim_t bytes) {

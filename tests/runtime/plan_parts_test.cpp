@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A block is fetched on a stream of its own, and multiplied with the own one.
+/// Fetches a block on another stream, and multiplies it and this rank's block.
 constexpr const char *kProgram = R"(
 program @both mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
   %all = allocate symmetric f32[2, 4, 4]
@@ -62,7 +62,7 @@ TEST(PlanParts, GemmsKeepTheirStreamsAndWhatOrdersThem) {
   EXPECT_EQ(gemms.channels, 0u) << "they meet nobody";
 }
 
-/// Zeros would be multiplied faster.
+/// Zeros could be multiplied faster.
 TEST(PlanParts, GemmsReadWhatTheCallerGives) {
   const Plan gemms = gemmsOf(planOf(kProgram));
   EXPECT_EQ(gemms.symmetricBytes, 0);
@@ -95,7 +95,7 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(transfers.releases[0].beforeCommand, transfers.commands.size());
 }
 
-/// A GEMM that stores at a peer is part of both: it stores here, and its result is copied there.
+/// A GEMM that stores at a peer is in both parts: one computes locally, the other copies.
 TEST(PlanParts, WhatIsStoredAtAPeerIsStoredHereAndCopied) {
   const char *text = R"(
 program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {

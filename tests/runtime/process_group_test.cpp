@@ -1,4 +1,4 @@
-//===- tests/runtime/process_group_test.cpp - what a rank that is a process can rely on -------===//
+//===- tests/runtime/process_group_test.cpp - guarantees for ranks that are processes ---------===//
 
 #include "runtime/job/process_group.h"
 #include "tests/bootstrap/bootstrap_test.h"
@@ -15,11 +15,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// -- The rule. --
+// -- The stall rule. --
 
 constexpr uint64_t kMs = 1000000;
 
-/// Asks every 10 ms from `from` on; how long it takes to say "stalled", at most 5 s.
+/// Asks every 10 ms from `from` on. Returns the milliseconds until a stall is reported, up to 5 s.
 uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
   for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
     if (rule.isStalled(now, 1, true, blockedSince))
@@ -42,7 +42,7 @@ TEST(StallRuleTest, OwnCodeIsNoStall) {
   StallRule rule(milliseconds(1000), milliseconds(50));
   for (uint64_t step = 0; step < 1000; ++step)
     ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, false, 0));
-  // The others have stood still all the time, but this rank has waited for them only from now on.
+  // The others have made no progress all the time, but this rank has only just begun to wait.
   EXPECT_EQ(askUntilStalled(rule, 15000 * kMs, 15000 * kMs), 1000u);
 }
 
@@ -50,13 +50,13 @@ TEST(StallRuleTest, WhoWasAwayAccusesNobodyAtOnce) {
   StallRule rule(milliseconds(1000), milliseconds(50));
   for (uint64_t step = 0; step < 90; ++step)
     ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, true, 0));
-  // Stopped for ten seconds.
+  // This process was stopped for ten seconds.
   EXPECT_EQ(askUntilStalled(rule, 16000 * kMs, 0), 1000u);
 }
 
-// -- The group. --
+// -- The process group. --
 
-/// A job whose ranks are groups of this process.
+/// A job whose ranks are all groups in this process.
 class ProcessGroupTest : public ::testing::Test {
 protected:
   void start(int64_t ranks, milliseconds timeout = milliseconds(30000)) {
@@ -122,7 +122,7 @@ TEST_F(ProcessGroupTest, MemoryIsHandedOutAgainOnlyWhenItIsRecycled) {
     ASSERT_EQ(static_cast<char *>(rest)[i], 0);
 }
 
-/// In MiB, of this process, by the kernel.
+/// Returns the resident shared memory of this process in MiB, as reported by the kernel.
 size_t residentSharedMemory() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
@@ -131,8 +131,7 @@ size_t residentSharedMemory() {
   return 0;
 }
 
-/// Each larger than the one before, so none serves again: but what is recycled is the kernel's, and
-/// peers that have it mapped do not keep it.
+/// Blocks grow, so none can be reused. Recycled memory is freed even if peers have it mapped.
 TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   start(2);
   const size_t before = residentSharedMemory();
@@ -151,7 +150,7 @@ TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   }
 }
 
-/// A job of many small programs: more than a rank may offer, if each were a mapping of its own.
+/// The blocks of many small programs share mappings; their number would exceed the limit.
 TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   start(2);
   std::vector<char *> mine, theirs;
@@ -245,7 +244,7 @@ TEST_F(ProcessGroupTest, TheLongestTimeLimitIsNone) {
   EXPECT_TRUE(statuses[1].isOk()) << statuses[1].message();
 }
 
-/// Its process may go much later, and what it has mapped with it.
+/// The killed process may take long to exit and to unmap its memory.
 TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
   start(2);
   group(0).abort(Status(StatusCode::TimedOut, "the cause"));
@@ -256,7 +255,7 @@ TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
       << "it gives up after 2 s";
 }
 
-/// Plans of two ranks, each a wait for rank 1.
+/// Plans of two ranks, each with one wait for rank 1.
 std::vector<Plan> plansThatWait() {
   std::vector<Plan> plans(2);
   for (Plan &plan : plans) {
@@ -273,7 +272,7 @@ std::vector<Plan> plansThatWait() {
   return plans;
 }
 
-/// In the first command of run 3.
+/// Sets a rank's state to waiting in the first command of run 3.
 void beginToWait(ProcessGroup &group) {
   QueueSlot &queue = group.slot().queue[0];
   group.slot().queues.store(1);
@@ -306,7 +305,7 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   group(0).setPlans(plans);
   beginToWait(group(0));
   std::thread rank0([&] { (void)group(0).allGather(""); });
-  // Rank 1 goes on for twice the timeout, and nobody takes that for a stall.
+  // Rank 1 is busy for twice the timeout, which is no stall because it makes progress.
   for (int i = 0; i < 160; ++i) {
     group(1).tick();
     std::this_thread::sleep_for(milliseconds(10));
@@ -316,7 +315,7 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   rank0.join();
 }
 
-/// The time of all threads of this process, which do nothing else.
+/// Measures the CPU time of all threads of this process, which only wait.
 TEST_F(ProcessGroupTest, WaitingTakesNoTime) {
   start(2);
   std::thread rank0([&] { (void)group(0).allGather(""); });
@@ -334,7 +333,7 @@ TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
   onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(); });
   EXPECT_TRUE(statuses[0].isOk() && statuses[1].isOk());
   host_->rendezvous.reset();
-  // Everything that was begun is committed; what is begun now fails.
+  // The commits that were begun have succeeded; new ones fail.
   std::this_thread::sleep_for(milliseconds(150));
   EXPECT_FALSE(group(0).isAborted());
   onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(); });

@@ -1,8 +1,9 @@
-//===- tests/runtime/reference_sum_test.cpp - does the reference see errors in sums? ----------===//
+//===- tests/runtime/reference_sum_test.cpp - the reference detects errors in sums ------------===//
 //
-// Every device's partial result is computed, then one goes missing, is added twice, or comes from
-// another iteration, rank, row or block. The wrong sum has to differ from the right one: in every
-// element where one is missing or added twice, and in most elements of every block otherwise.
+// Every device's partial result is computed. Then one is omitted, added twice, or replaced by that
+// of another iteration, rank, row or block. The wrong sum has to differ from the right one in every
+// element if a partial result is omitted or added twice, and otherwise in most elements of every
+// block.
 //
 //===--------------------------------------------------------------------------------===//
 #include "tests/runtime/reference_world.h"
@@ -19,13 +20,13 @@ using namespace braid::test;
 
 namespace {
 
-/// A GEMM contracted over devices. Its rows are `blocks` times `rows`.
+/// A GEMM whose contracted axis is split over devices. It has `blocks` times `rows` rows.
 struct SumShape {
-  int64_t ranks, rows, depth, columns; ///< depth: of one device
+  int64_t ranks, rows, depth, columns; ///< depth is that of one device
   const char *dtype = "bf16";
   const char *partial = "";
-  bool isLinear = false;          ///< with a bias
-  const char *lead = "DIDx{D}, "; ///< the axis that the result's blocks of rows have
+  bool isLinear = false;          ///< adds a bias
+  const char *lead = "DIDx{D}, "; ///< the axis over blocks of rows in the result
 };
 
 std::string textOf(const SumShape &shape) {
@@ -59,7 +60,7 @@ std::string mlpText(int64_t d, int64_t rows, int64_t k, int64_t f, int64_t n,
                      d, rows, k, f, n, fmt::arg("dtype", dtype), fmt::arg("partial", partial));
 }
 
-/// Small shapes of every kind: one row, one column, depth 1, odd extents, more columns than depth.
+/// Small shapes: one row, one column, depth 1, odd extents, more columns than depth.
 std::vector<SumShape> sumShapes() {
   std::vector<SumShape> shapes;
   for (int64_t d = 2; d <= 8; ++d) {
@@ -108,7 +109,7 @@ std::vector<std::string> textsOf(const std::vector<SumShape> &shapes) {
 
 std::vector<std::string> sumTexts() { return textsOf(sumShapes()); }
 
-/// For tests that try every element.
+/// Returns the fusions for tests that try every element.
 std::vector<std::string> smallTexts() {
   return textsOf({{2, 3, 5, 4},
                   {3, 1, 4, 2},
@@ -127,7 +128,7 @@ std::vector<std::string> allTexts() {
   return texts;
 }
 
-/// The sum of a fusion, which is output 0, and its parts in an iteration.
+/// The sum that a fusion outputs, and its partial results in an iteration.
 class Sums {
 public:
   explicit Sums(const std::string &text, uint32_t now = kNow) : world(text), text_(text) {
@@ -138,11 +139,11 @@ public:
   const FusionTensor &tensor() { return *world.fusion().outputs()[0]; }
   const std::string &text() const { return text_; }
   int64_t rows() { return static_cast<int64_t>(right().size()) / columns; }
-  /// Blocks as the reference numbers them: as many as ranks, the last may be short.
+  /// Returns the rows of a block. There are as many blocks as ranks; the last one may be shorter.
   int64_t rowsPerBlock() { return (rows() + world.ranks() - 1) / world.ranks(); }
 
   const Values &right() { return world.valuesOf(tensor()); }
-  /// A rank's partial result, `age` iterations ago.
+  /// Returns a rank's partial result from `age` iterations ago.
   const Values &partial(int64_t rank, uint32_t age = 0) {
     std::vector<Values> &all = partials_[age];
     if (all.empty()) {
@@ -154,7 +155,7 @@ public:
     return all[rank];
   }
 
-  /// The ranks that refuse `values`, once they are rounded as results are.
+  /// Rounds `values` to the result's type and returns the ranks that reject them.
   std::vector<int64_t> objectingRanks(Values values) {
     for (double &value : values)
       value = rounded(tensor().type.dtype, value);
@@ -170,7 +171,7 @@ private:
   std::map<uint32_t, std::vector<Values>> partials_;
 };
 
-/// Counts elements that a damage leaves as they were.
+/// Counts elements that do not change when something is damaged.
 struct Unseen {
   int64_t elements = 0, of = 0;
 
@@ -181,15 +182,14 @@ struct Unseen {
   double share() const { return of ? double(elements) / double(of) : 0; }
 };
 
-/// Compares rows of a rank's partial result with rows of another, both as ranks would add them.
-/// `row` of `mine` is what belongs there.
+/// Compares a row of the right partial result with the row of another that replaces it.
 void compareRows(const Values &mine, const Values &other, int64_t row, int64_t otherRow,
                  int64_t columns, Unseen &unseen) {
   for (int64_t n = 0; n < columns; ++n)
     unseen.count(mine[row * columns + n], other[otherRow * columns + n]);
 }
 
-// -- What holds always. --
+// -- Errors that are detected in every element. --
 
 TEST(ReferenceSum, AcceptsWhatTheDefinitionGives) {
   for (const std::string &text : allTexts())
@@ -212,7 +212,7 @@ TEST(ReferenceSum, AMissingOrDoubledPartialResultIsRefused) {
   }
 }
 
-/// Sums fit into bf16, whatever is added in whatever order.
+/// Partial results are so small that their sums, in any order, are exact in bf16.
 TEST(ReferenceSum, MagnitudesAddUpTo256AtMost) {
   std::vector<std::string> texts = allTexts();
   texts.push_back(textOf({16, 4, 40, 24, "bf16", "", true}));
@@ -263,7 +263,7 @@ TEST(ReferenceSum, EveryElementOfAFirstOperandCounts) {
   }
 }
 
-/// Every rank has as many rows as a device's part of the depth.
+/// The number of rows of every rank is at least a device's part of the depth.
 TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
   for (const std::string &text : textsOf({{2, 5, 5, 4},
                                           {3, 4, 4, 2},
@@ -282,16 +282,16 @@ TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
   }
 }
 
-// -- What holds but for a few elements. --
+// -- Errors that a few elements hide. --
 
-/// Another rank's, block's or iteration's partial result in place of the right one.
+/// The partial result is replaced by that of another rank, block or iteration.
 struct Mistake {
   uint32_t age;
   bool isOtherRank, isOtherBlock;
 };
 
-/// Counts the elements that do not show a mistake, for all ranks and blocks that can be mistaken;
-/// no block may hide it altogether.
+/// Returns the share of elements that do not show the mistake, over all ranks and blocks that can
+/// be confused. In no block may all elements hide it.
 double shareUnseen(Sums &sums, const Mistake &mistake) {
   Unseen all;
   const int64_t step = sums.rowsPerBlock(), ranks = sums.world.ranks();
@@ -346,7 +346,7 @@ TEST(ReferenceSum, AnotherShardOfAnOperandIsRefused) {
       }
 }
 
-/// A rank's partial result, moved by one element; and its shard of the first operand, likewise.
+/// Shifts a rank's partial result by one element, and also its block of the first operand.
 TEST(ReferenceSum, AShiftByOneIsRefused) {
   for (const std::string &text : {textOf({4, 3, 6, 5}), textOf({2, 2, 7, 1}), textOf({8, 1, 5, 4}),
                                   textOf({16, 2, 9, 9}), mlpText(4, 2, 8, 8, 5)}) {
@@ -364,7 +364,8 @@ TEST(ReferenceSum, AShiftByOneIsRefused) {
   }
 }
 
-/// In an MLP one rank gathers a wrong block of rows: all others depend on its partial result.
+/// One rank of an MLP gathers a wrong block of rows. The owner of these rows notices, because it
+/// adds that rank's partial result.
 TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
   for (const std::string &text : {mlpText(2, 3, 8, 4, 6), mlpText(4, 1, 16, 8, 3),
                                   mlpText(3, 2, 7, 5, 9), mlpText(5, 1, 10, 10, 10)}) {
@@ -389,8 +390,8 @@ TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
 
 // -- Other fusions with sums. --
 
-/// Columns of the result, replicated operands, two sums of one operand, biases, longer chains,
-/// a sum as an operand, and a device axis that is the whole depth.
+/// Split columns of the result, replicated operands, two sums of one operand, biases, longer
+/// chains, a sum as an operand, and a device axis that is the whole depth.
 const char *const kOthers[] = {"sum_of_columns", "replicated", "two",   "sum_of_biased",
                                "sum_of_chain",   "mlps",       "depth", "many"};
 

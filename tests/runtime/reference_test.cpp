@@ -1,8 +1,8 @@
-//===- tests/runtime/reference_test.cpp - is the reference right, and does it see errors? -----===//
+//===- tests/runtime/reference_test.cpp - the reference is right and detects errors -----------===//
 //
-// The reference is compared with a second evaluation (reference_world.h); then inputs are damaged
-// in every way that a run could damage them, the damaged result is computed, and the reference has
-// to see it.
+// The reference is compared with a second evaluation (reference_world.h). Then inputs are damaged
+// in every way that a wrong run could damage them, the result is computed, and the reference has to
+// reject it.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/reference/reference_codec.h"
@@ -64,7 +64,7 @@ TEST(ReferenceCodec, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(reference::isExact(DType::F64, 16777217));
 }
 
-// -- Agreement with the second evaluation. --
+// -- Comparison with the second evaluation. --
 
 class Agreement : public testing::TestWithParam<const char *> {};
 
@@ -113,9 +113,9 @@ INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
                                          "four_axes", "split_depth", "sharded_bias", "two_axes",
                                          "local"));
 
-// -- Damage. --
+// -- Damaged inputs. --
 
-/// Many small shapes: one row per rank, K = 1, N = 1, N above and below K, primes, K = 3q + 1.
+/// Small shapes: one row per rank, K = 1, N = 1, N above and below K, primes, K = 3q + 1.
 std::vector<std::string> smallShapes() {
   std::vector<std::string> shapes;
   for (int64_t d : {2, 3, 5})
@@ -126,7 +126,7 @@ std::vector<std::string> smallShapes() {
   return shapes;
 }
 
-/// Every kind of fusion whose first operand is input 0 and gathered by everyone.
+/// Fusions of every kind whose first operand is input 0 and is gathered by all ranks.
 std::vector<std::string> gatherShapes() {
   std::vector<std::string> shapes = smallShapes();
   shapes.insert(shapes.end(), {fusionNamed("biased"), fusionNamed("columns"), fusionNamed("shared"),
@@ -152,7 +152,7 @@ TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
     const int64_t depth = world.fusion().globalShape(world.fusion().inputs()[0]->type).back();
     const int64_t rows = static_cast<int64_t>(world.input(0).size()) / depth;
     if (rows / world.ranks() < depth)
-      continue; // marks reach every k only if a block has as many rows
+      continue; // the distinguished elements reach every k only if a block has at least K rows
     for (double &element : world.input(1)) {
       element += 1;
       ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;
@@ -169,7 +169,7 @@ Values transposed(const Values &square) {
   return result;
 }
 
-/// Tries all seeds that differ in it, and two iterations in a row.
+/// Tries all seeds that differ, and two successive iterations.
 TEST(ReferenceDamage, ATransposedSecondOperandCountsOnEveryRank) {
   for (const int64_t n : {3, 4, 5, 6, 8, 16})
     for (uint64_t seed = 0; seed < 61; ++seed) {
@@ -191,7 +191,7 @@ TEST(ReferenceDamage, EveryBiasElementCounts) {
   }
 }
 
-/// A block of the first operand is missing, or as it was some iterations ago, or another rank's.
+/// A block of the first operand is missing, from an earlier iteration, or that of another rank.
 TEST(ReferenceDamage, AWrongBlockCountsOnEveryRank) {
   for (const std::string &text : gatherShapes()) {
     World world(text);
@@ -217,7 +217,7 @@ TEST(ReferenceDamage, AWrongBlockCountsOnEveryRank) {
   }
 }
 
-/// A block of one input in place of the same block of another.
+/// A block of one input replaces the same block of another input.
 TEST(ReferenceDamage, ABlockOfAnotherInputCountsOnEveryRank) {
   World world(fusionNamed("two_gathers"));
   const Values now = world.input(0), other = world.input(1);
@@ -229,7 +229,7 @@ TEST(ReferenceDamage, ABlockOfAnotherInputCountsOnEveryRank) {
   }
 }
 
-/// Any run of rows of a block, moved by one element with its end wrapped around.
+/// Rotates a range of rows of a block by one element.
 TEST(ReferenceDamage, AShiftByOneCountsOnEveryRank) {
   for (const std::string &text : gatherShapes()) {
     World world(text);
@@ -265,7 +265,7 @@ TEST(ReferenceBounds, ResultsStayWithin256InEveryShape) {
   }
 }
 
-// -- What models contain. --
+// -- Layers of models. --
 
 std::string gatedLayer(const char *dtype) {
   std::string text = fusionNamed("layer");
@@ -274,7 +274,7 @@ std::string gatedLayer(const char *dtype) {
   return text;
 }
 
-/// `gated`: silu(X U) times X V in place of gelu(X U), before what goes back to X.
+/// Returns layers with residuals: silu(X U) * (X V) if `gated`, else gelu(X U), and back to X.
 std::string residualLayers(int count, bool gated) {
   std::string inputs = "fusion @deep(D = 4, R = 4, K = 16) {\n mesh [0 .. D)\n"
                        " %X0 = input bf16[DIDx{D}, R, K]\n";
@@ -311,7 +311,7 @@ TEST(ReferenceModels, AreComparedExactly) {
     }
 }
 
-/// Every rank's block of every input: stale, missing, or the next rank's.
+/// Every rank's block of every input is replaced by an old block, zeros, or the next rank's block.
 TEST(ReferenceModels, ShowEveryWrongBlock) {
   for (const std::string &text : models()) {
     World world(text);
@@ -331,12 +331,12 @@ TEST(ReferenceModels, ShowEveryWrongBlock) {
   }
 }
 
-// -- Messages, and what cannot be judged. --
+// -- Messages, and fusions that cannot be verified. --
 
 TEST(Reference, NamesTheFirstDifferenceInLocalIndices) {
   World world(fusionNamed("columns"));
   world.load(5);
-  std::vector<char> data = world.outputOf(0, 2); // local shape [4, 2, 1, 3]
+  std::vector<char> data = world.outputOf(0, 2); // the local shape is [4, 2, 1, 3]
   const double expected = get(DType::F16, data, 11);
   put(DType::F16, data, 11, 7);
   put(DType::F16, data, 13, 2000);
@@ -346,7 +346,7 @@ TEST(Reference, NamesTheFirstDifferenceInLocalIndices) {
                                   std::to_string(int(expected)) + " (2 of 24 elements differ)");
 }
 
-/// 7 rows on 3 devices are blocks of 3, 3 and 1.
+/// 7 rows on 3 devices form blocks of 3, 3 and 1.
 TEST(Reference, LeavesRowsThatDoNotExistAlone) {
   World world(R"(fusion @f(D = 3, M = 7) {
     mesh [0 .. D)
@@ -355,7 +355,8 @@ TEST(Reference, LeavesRowsThatDoNotExistAlone) {
     %C = matmul %A, %B : f32[Stream{D}, ceil(M, D), 4]
     output %C, %A
   })");
-  const std::vector<int64_t> firstMissing = {7 * 4, 1 * 2}; // of %C on any rank, of %A on rank 2
+  // The first missing row of %C on any rank, and of %A on rank 2.
+  const std::vector<int64_t> firstMissing = {7 * 4, 1 * 2};
   for (size_t output = 0; output < 2; ++output) {
     std::vector<char> data = world.outputOf(output, 2);
     const int64_t elements = static_cast<int64_t>(data.size() / 4);
@@ -369,7 +370,7 @@ TEST(Reference, LeavesRowsThatDoNotExistAlone) {
   }
 }
 
-/// Repeated squares of a matrix: values up to 1, 12, 1728, 3.6e7 and 1.5e16.
+/// Repeated squares of a matrix, with values up to 1, 12, 1728, 3.6e7 and 1.5e16.
 std::string squares(const std::string &dtype, const std::string &outputs) {
   const std::string type = " : " + dtype + "[12, 12]\n";
   return "fusion @f(D = 1) {\n mesh [0 .. D)\n %x = input " + dtype + "[12, 8]\n" +

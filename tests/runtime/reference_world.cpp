@@ -1,4 +1,4 @@
-//===- tests/runtime/reference_world.cpp - a second opinion on what a fusion computes ---------===//
+//===- tests/runtime/reference_world.cpp - an independent evaluation of fusions ---------------===//
 #include "tests/runtime/reference_world.h"
 
 #include "tests/support/case_file.h"
@@ -58,7 +58,7 @@ template <class T> void poke(char *data, int64_t index, T value) {
   std::memcpy(data + index * sizeof(T), &value, sizeof(T));
 }
 
-/// The rank that holds a global element, or -1 for all; and where it lies on that rank.
+/// Returns the rank that holds a global element, or -1 for all, and the element's local index.
 std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_t> global,
                                    int64_t at) {
   int64_t rank = -1, local = 0, stride = 1;
@@ -77,7 +77,7 @@ std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_
 
 bool isTransposed(const FusionTensor &result) { return transposesB(*result.definition); }
 
-/// The number of axes that meet: each appears in both operands and not in the result.
+/// Returns the number of contracted axes: each appears in both operands and not in the result.
 size_t contractedAxes(const FusionTensor &result) {
   const auto operands = operandsOf(*result.definition);
   const size_t axes = operands[0]->type.axes.size() + operands[1]->type.axes.size();

@@ -1,7 +1,7 @@
-//===- tests/runtime/reference_world.h - a second opinion on what a fusion computes -----------===//
+//===- tests/runtime/reference_world.h - an independent evaluation of fusions -----------------===//
 //
-// A fusion, evaluated on the reference's inputs as they are decoded here, with one loop per index.
-// Tests damage the inputs, or what ranks pass to each other, and ask who objects to the result.
+// Evaluates a fusion with one loop per index, on the reference's inputs as decoded by this code.
+// Tests damage the inputs, or the data that ranks exchange, and ask which ranks reject the result.
 //
 //===----------------------------------------------------------------------------------===//
 #pragma once
@@ -17,23 +17,23 @@
 
 namespace braid::test {
 
-// -- The element types once more, by their definition. --
+// -- Encoding of element types, by definition. --
 
 double decodeHalf(DType dtype, uint16_t bits);
 double get(DType dtype, const std::vector<char> &data, int64_t index);
-/// `value` is one that the type holds.
+/// `value` must be representable in the type.
 void put(DType dtype, std::vector<char> &data, int64_t index, double value);
 
-/// A tensor's elements in global row-major order.
+/// The elements of a tensor in global row-major order.
 using Values = std::vector<double>;
 
 int64_t count(llvm::ArrayRef<int64_t> shape);
 void add(Values &sum, const Values &terms, double factor = 1);
 
-/// The text of a fusion of tests/runtime/inputs/reference.braid.
+/// Returns the text of a fusion from tests/runtime/inputs/reference.braid.
 std::string fusionNamed(const std::string &name);
 
-/// A fusion, its reference, and all ranks' inputs of one iteration.
+/// A fusion, its reference, and the inputs of all ranks in one iteration.
 class World {
 public:
   explicit World(const std::string &text, uint64_t seed = 1);
@@ -44,32 +44,32 @@ public:
   std::vector<int64_t> allRanks() const;
   uint32_t iteration() const { return iteration_; }
 
-  /// Takes the inputs of that iteration as they should be.
+  /// Loads the undamaged inputs of an iteration.
   void load(uint32_t iteration);
   Values globalOf(size_t input, uint32_t iteration) const;
   std::vector<char> bytesOf(size_t input, int64_t rank, uint32_t iteration) const;
-  /// Bytes of a tensor on one rank.
+  /// Returns the size of a tensor on one rank.
   size_t localBytes(const FusionTensor &tensor) const;
   Values &input(size_t index) { return values_[fusion_->inputs()[index]]; }
 
-  /// The results of a run with the present inputs. Remembered until forgetGemms().
+  /// Evaluates a tensor with the current inputs. Results are cached until forgetGemms().
   const Values &valuesOf(const FusionTensor &tensor);
   void forgetGemms();
   std::vector<Values> outputValues();
-  /// Replaces what a rank holds of an input, or a rank's share of a whole one.
+  /// Replaces a rank's block of an input, or its part of a replicated input.
   void damageBlock(size_t input, int64_t rank, const Values &wrong);
-  /// `rank`'s part of an output.
+  /// Returns a rank's part of an output.
   std::vector<char> outputOf(size_t index, int64_t rank);
-  /// The addend of one device's range of the depth to a GEMM's result, the bias left out.
+  /// Returns the partial result of a GEMM, without bias, for one device's part of the depth.
   Values partial(const FusionTensor &tensor, int64_t shard);
-  /// Into how many ranges the devices cut a GEMM's depth.
+  /// Returns the number of parts into which devices split a GEMM's depth.
   int64_t shardsOf(const FusionTensor &tensor) const;
-  /// The depth: the contracted extents of the first operand, multiplied.
+  /// Returns the depth: the product of the first operand's contracted extents.
   int64_t depthOf(const FusionTensor &tensor) const;
 
-  /// The ranks whose outputs, computed from the present inputs, do not pass.
+  /// Returns the ranks whose outputs, computed from the current inputs, do not pass.
   std::vector<int64_t> objectingRanks();
-  /// The ranks that refuse their part of `values` as output 0.
+  /// Returns the ranks that reject their part of `values` as output 0.
   std::vector<int64_t> objectingRanks(const Values &values);
 
 private:

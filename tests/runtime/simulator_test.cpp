@@ -18,7 +18,7 @@ std::vector<Plan> plansOf(const std::string &text, const CompileOptions &options
   return test::planned(text, "", options).plans;
 }
 
-/// Numbers that are easily told apart in a sum.
+/// The costs are easy to tell apart in a sum.
 CostModel easyModel(TransferMode transferMode = {}) {
   CostModel model;
   OperationCosts eager;
@@ -43,13 +43,13 @@ Simulation simulated(llvm::ArrayRef<Plan> plans, const CostModel &model,
   return simulation ? std::move(*simulation) : Simulation();
 }
 
-/// The time of a run alone, without what it takes besides its commands.
+/// Returns the time of a single run, without the cost of the run itself.
 double timeOf(const std::string &text, const CostModel &model,
               LaunchMode launchMode = LaunchMode::Graph) {
   return simulated(plansOf(text), model, launchMode).us - model.operations[0].runUs;
 }
 
-/// A message takes a fixed time, and that of its bytes on the link, from when all have come.
+/// Beginning when all ranks have reached it, a message takes a fixed time plus that of its bytes.
 TEST(Simulator, TakesAMessageByItsBytes) {
   CostModel model = easyModel();
   model.operations[1].message = {50, 10};
@@ -132,7 +132,7 @@ program @sum mesh [0 .. 1) (%P: f32[3, 100], %b: {0}[100]) -> (%C: {0}[{1}]) {{
 }}
 )";
   CostModel model = easyModel();
-  // As a copy of half of 3 * 400 + 400 bytes, of 3 * 400 + 200, and of 3 * 80 + 80.
+  // Costs as much as a copy of half of 3 * 400 + 400 bytes, of 3 * 400 + 200, and of 3 * 80 + 80.
   EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 100, ""), model), 5 + 8, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kSum, "bf16", 100, ", %b"), model), 5 + 7, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 20, "[30 .. 50]"), model), 5 + 1.6, 1e-3);
@@ -155,14 +155,14 @@ constexpr const char *kSend = "%s = p2p send %mine to (rank - 1) mod 2 via %h",
                      *kReceive = "%r = p2p recv %theirs from (rank + 1) mod 2 via %h";
 
 TEST(Simulator, FollowsATransfer) {
-  // A signal, a copy of 400 bytes, and a signal back.
+  // A signal, a copy of 400 bytes, and a signal in return.
   EXPECT_NEAR(timeOf(fmt::format(kShift, "get", kSend, kReceive), easyModel()),
               70 + 7 + 400.0 / 10 + 70, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kShift, "put", kReceive, kSend), easyModel()),
               70 + 2 + 400.0 / 10 + 70, 1e-3);
 }
 
-/// The GEMM, or its result's way, whichever is longer; nothing is started for a copy.
+/// Takes as long as the GEMM or the transfer, whichever is longer. No copy is started.
 TEST(Simulator, StoresAtAPeerWhileItMultiplies) {
   const char *text = R"(
 program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
@@ -180,7 +180,7 @@ program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_NEAR(timeOf(text, model), 70 + 64 / 0.125 + 70, 1e-3);
 }
 
-/// Each of three ranks gets the blocks of the two others, each on another stream.
+/// Each of three ranks gets the blocks of the other two, each on another stream.
 constexpr const char *kFan = R"(
 program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
   %all = allocate symmetric f32[3, 100]
@@ -207,7 +207,7 @@ program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 TEST(Simulator, SharesALinkBetweenCopies) {
-  // Two copies leave each rank: each has half of the link.
+  // Two copies leave each rank, so each gets half of the link.
   EXPECT_NEAR(timeOf(kFan, easyModel()), 70 + 7 + 400 / 5.0 + 70, 1e-3);
 }
 
@@ -232,15 +232,15 @@ program @group mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
-  // A signal each way, and between them two copies of 400 bytes: by engines one after the other, by
-  // a kernel at once on the link. A signal by memory operation stands between the copies.
+  // A signal each way, and between them two copies of 400 bytes: engines copy one after the other,
+  // a kernel copies both at once. A signal by memory operation comes between the copies.
   const double byEngine = 2 * (2 + 400 / 10.0), together = 2 + 400 / 5.0;
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Engine})), 140 + byEngine, 1e-3);
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel})), 140 + together, 1e-3);
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel, SignalBy::Memory})), 140 + byEngine, 1e-3);
 }
 
-/// And so the host issues one.
+/// The host then issues one kernel instead of two copies.
 TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   const auto slower = [](CopyBy copies) {
     CostModel model = easyModel({copies});
@@ -250,8 +250,8 @@ TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   EXPECT_GT(slower(CopyBy::Engine), slower(CopyBy::Kernel) + 50);
 }
 
-/// A copy by a kernel waits while a GEMM that began before it has the whole machine; an engine
-/// needs none. A sum is always a kernel.
+/// A copy by a kernel waits while an earlier GEMM uses the whole machine; a copy engine needs no
+/// part of it. A sum is always a kernel.
 TEST(Simulator, LetsKernelsWaitForGemms) {
   constexpr const char *text = R"(
 program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -> (%C: f32[4, 4]) {{
@@ -267,7 +267,7 @@ program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -
   auto timeBy = [&](CopyBy copies, const char *command, const char *type) {
     return timeOf(fmt::format(text, command, type), easyModel({copies}));
   };
-  // 8000 bytes take 80 us, and the GEMM 100.
+  // 8000 bytes take 80 us, and the GEMM takes 100.
   EXPECT_NEAR(timeBy(CopyBy::Engine, "set %y, %X", "f32[2, 1000]"), 100, 1e-3);
   EXPECT_NEAR(timeBy(CopyBy::Kernel, "set %y, %X", "f32[2, 1000]"), 100 + 80, 1e-3);
   EXPECT_NEAR(timeBy(CopyBy::Engine, "sum %y, %X", "f32[1000]"), 100 + 60, 1e-3);
@@ -293,7 +293,7 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
   EXPECT_NEAR(timeOf(text, easyModel({CopyBy::Kernel})), 5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }
 
-/// A sum of this part and the peer's. `copiesOwn`: the own one is copied to where parts are added.
+/// A sum of two ranks' partial results. If `copiesOwn`, this rank's is first copied to %parts.
 std::string addedParts(int64_t elements, bool copiesOwn) {
   return fmt::format(R"(
 program @added mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{
@@ -313,8 +313,8 @@ program @added mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{
                      copiesOwn ? "  set %mine, %sent\n" : "");
 }
 
-/// A kernel adds what it copies on the way, unless its signals are memory operations, or parts are
-/// no multiples of 16 bytes.
+/// A kernel adds while it copies, unless its signals are memory operations or the sizes of parts
+/// are no multiples of 16 bytes.
 TEST(Simulator, AddsOnTheWayWhereKernelsDo) {
   const auto time = [&](int64_t elements, bool copiesOwn, TransferMode mode) {
     CostModel model = easyModel(mode);
@@ -330,7 +330,7 @@ TEST(Simulator, AddsOnTheWayWhereKernelsDo) {
   EXPECT_GT(time(101, true, {CopyBy::Kernel}), 500 + summed);
 }
 
-/// The second shot's copies are in the kernel that has added, and wait for no launch.
+/// The kernel that adds also executes the second shot's copies, without another launch.
 TEST(Simulator, GoesOnInTheKernelThatAdds) {
   const std::vector<Plan> plans =
       plansOf("fusion @f(D = 4) {\n  mesh [0 .. D)\n  %A = input f32[8, DIDx{D}, 16]\n"
@@ -389,7 +389,7 @@ std::vector<CompileOptions> manyOptions() {
   return all;
 }
 
-/// Every command of a lowered program begins and ends, in stream order, and once more the same.
+/// Every command of a lowered program begins and ends in stream order, with reproducible times.
 TEST(Simulator, EndsWithEverythingDone) {
   for (const CompileOptions &options : manyOptions())
     for (CopyBy copies : {CopyBy::Default, CopyBy::Kernel}) {
@@ -402,7 +402,7 @@ TEST(Simulator, EndsWithEverythingDone) {
         for (size_t i = 0; i < plan.commands.size(); ++i) {
           const SimulatedSpan &span = once.spans[static_cast<size_t>(plan.rank)][i];
           double &end = ends[plan.commands[i].stream];
-          const bool isInOrder = copies == CopyBy::Default; // a kernel's copies begin together
+          const bool isInOrder = copies == CopyBy::Default; // copies by one kernel begin together
           EXPECT_LE(isInOrder ? end : 0, span.beginUs + 1e-3);
           EXPECT_LE(span.beginUs, span.endUs);
           EXPECT_LE(span.endUs, once.us);
@@ -412,7 +412,7 @@ TEST(Simulator, EndsWithEverythingDone) {
     }
 }
 
-/// In a burst no run waits for the host. Streams that begin together cost a launch.
+/// No run in a burst waits for the host. Each stream that begins costs a launch.
 TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   CostModel model = easyModel();
   const Simulation one = simulated(plansOf(fmt::format(kGemms, "", "")), model);
@@ -424,7 +424,7 @@ TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   EXPECT_NEAR(simulated(plansOf(two), model, LaunchMode::Eager).burstUs, 200, 1e-3);
 }
 
-/// The host issues one run after the other, as fast as it can.
+/// The host issues runs one after another as fast as it can.
 TEST(Simulator, TakesNoLessThanTheHostTakesToIssueARun) {
   CostModel model = easyModel();
   const std::vector<Plan> plans = plansOf(fmt::format(kGemms, "", ""));

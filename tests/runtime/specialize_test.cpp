@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Parses and verifies a program, which must be fine, and makes the Plan of a rank.
+/// Parses and verifies a valid program and makes the Plan of a rank.
 struct Specialized {
   std::unique_ptr<Source> source;
   Result<Plan> plan = Status(StatusCode::Internal, "not made");
@@ -25,7 +25,7 @@ Specialized specialized(const std::string &text, int64_t rank = 0) {
   return made;
 }
 
-/// The Plan as text without its two header lines.
+/// Returns the Plan as text without its two header lines.
 std::string commands(const Plan &plan) {
   std::string text = str(plan);
   return text.substr(text.find('\n', text.find('\n') + 1) + 1);
@@ -88,7 +88,7 @@ TEST(Specialize, SpellsOutPut) {
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
-/// A result that is computed where it arrives has no range here; without rows, no endpoint either.
+/// A result stored at a peer has no local range, and without rows no endpoint either.
 TEST(Specialize, SpellsOutPutOfWhatIsComputed) {
   const char *text = R"(
 program @computed mesh [0 .. 2) (%A: f16[2, 4], %w: f16[3, 4]) -> (%C: f32[2, 3]) {
@@ -228,7 +228,7 @@ program @m mesh [0 .. 1) (%A: f32[100]) -> (%C: f32[100]) {
   EXPECT_EQ(made.plan->symmetricBytes, 256);
 }
 
-/// A range that begins and ends amid the entries of what was flattened, which is a part itself.
+/// The range begins and ends inside entries of the flattened tensor, which is itself a slice.
 TEST(Specialize, FlattensTheLeadingAxes) {
   const char *text = R"(
 program @f mesh [0 .. 2) (%A: f32[4, 2, 5, 3]) -> (%C: f32[6, 3]) {
@@ -264,8 +264,8 @@ program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 8) <- %A[8 .. 16)"));
 }
 
-/// A kernel that adds what it pulls need not store it, if nobody else reads it. `sent`: where the
-/// peer pulls from. `more`: what follows the sum.
+/// A kernel that adds what it pulls need not store it if nothing else reads it. The peer pulls from
+/// `sent`; `more` follows the sum.
 TEST(Specialize, SaysWhichPartsOnlyTheirSumReads) {
   auto keepsParts = [](const std::string &sent, const std::string &more) {
     const Specialized made = specialized(R"(
@@ -307,7 +307,7 @@ program @kept mesh [0 .. 1) (%A: f32[2, 4]) -> (%C: f32[4], %parts: f32[2, 4]) {
   EXPECT_TRUE(made.plan->sums.front().keepsParts);
 }
 
-/// The receiver's signal says that it may be written or has read, the sender's that data are there.
+/// The receiver signals that it is ready or has read; the sender signals that data are there.
 TEST(Specialize, SaysWhatSignalsMakeKnown) {
   auto published = [](const std::string &protocol) {
     const Specialized made = specialized(R"(
@@ -329,7 +329,7 @@ program @shifted mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   EXPECT_EQ(published("put"), std::pair(Published::Peers, Published::Nothing));
 }
 
-/// On several streams they may run at the same time, and how to multiply best depends on that.
+/// GEMMs on several streams may overlap, which affects the choice of algorithm.
 TEST(Specialize, SaysWhichGemmsMayOverlap) {
   auto overlaps = [](const std::string &between) {
     Specialized made = specialized("program @p mesh [0 .. 2) (%A: f32[2, 4, 8], %B: f32[8, 8]) ->\n"
@@ -349,11 +349,11 @@ TEST(Specialize, SaysWhichGemmsMayOverlap) {
   EXPECT_EQ(overlaps("  set_current_stream stream(1)\n"), (std::vector<bool>{true, true}));
 }
 
-//===- What only unrolling can show -----------------------------------------------------------===//
+//===- Errors that only unrolling can show ----------------------------------------------------===//
 
 struct BadCase {
   const char *body;    ///< body of a program on 3 ranks
-  const char *message; ///< with place, as printed for rank 1
+  const char *message; ///< with location, as printed for rank 1
 };
 
 class SpecializeRefuses : public testing::TestWithParam<BadCase> {};
@@ -418,7 +418,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"for %i in 0 .. 9223372036854775807 {\n}",
                 "t.braid:4:1: error: the program unrolls to more than 16777216 steps on a rank"}));
 
-/// Rank r has r rows. So rank 0 has nothing to do, and rank 1 has nothing to send to it.
+/// Rank r has r rows, so rank 0 computes nothing and rank 1 sends nothing to it.
 TEST(Specialize, DoesNothingForEmptyRanges) {
   const char *text = R"(
 program @rows mesh [0 .. 2) (%A: f32[2, 4], %B: f32[4, 4], %b: f32[4]) -> (%C: f32[2, 4]) {
@@ -510,7 +510,7 @@ TEST(Specialize, ListsAllTeamsOnEachRank) {
   }
 }
 
-/// One group, behind all streams that posted; the next one behind it.
+/// A group waits for all streams that posted its messages; the next group waits for this one.
 TEST(Specialize, OrdersGroups) {
   EXPECT_EQ(
       messagesOf(R"(

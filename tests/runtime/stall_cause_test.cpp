@@ -1,4 +1,4 @@
-//===- tests/runtime/stall_cause_test.cpp - what ranks do, and who is to blame for a stall ----===//
+//===- tests/runtime/stall_cause_test.cpp - rank states, and the rank that causes a stall -----===//
 
 #include "runtime/job/job_view.h"
 #include "runtime/job/stall_cause.h"
@@ -42,7 +42,7 @@ std::string rankText(const FakeJob &job, int64_t rank) {
   return rankText(job, KnownPlans(job.plans), rank);
 }
 
-/// All ranks have done run 1, and are in the await of the first transfer of run 2.
+/// All ranks have completed run 1 and wait for the first transfer of run 2.
 FakeJob waitingForEachOther(int64_t ranks) {
   FakeJob job(ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -53,7 +53,7 @@ FakeJob waitingForEachOther(int64_t ranks) {
   return job;
 }
 
-/// The same, but `rank` is in its own code, and has issued no more than run 1.
+/// As above, but `rank` executes user code and has only issued run 1.
 FakeJob waitingForOwnCode(int64_t ranks, int64_t rank) {
   FakeJob job = waitingForEachOther(ranks);
   job.issue(rank, 1);
@@ -63,7 +63,7 @@ FakeJob waitingForOwnCode(int64_t ranks, int64_t rank) {
   return job;
 }
 
-/// Ranks without Plans, in a gathering.
+/// Ranks without Plans in a gathering.
 FakeJob gathering(int64_t ranks, HostActivity activity = HostActivity::InAllGather) {
   FakeJob job(ranks, /*hasPlans=*/false);
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -81,7 +81,8 @@ TEST(RankText, NamesTheCommandItIsInAndTheLastOne) {
               MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
                            "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
                            "ring.braid:13:5, run 1"));
-  numberCommands(job.plans, 1000); // as of one of the programs that ranks time before they choose
+  // Gives the commands the numbers of a trial program, which ranks time to choose a schedule.
+  numberCommands(job.plans, 1000);
   EXPECT_THAT(rankText(job, 2), MatchesRegex("rank 2 is in command [0-9]+, run 1, for .*"));
 }
 
@@ -168,7 +169,7 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
   EXPECT_EQ(stall(job).rank, 3) << "before its first heartbeat, since it took up what it does";
 }
 
-/// The first rank here tells what ranks on another host do, so nobody hears them when it is silent.
+/// The first rank of this host relays the state of ranks on other hosts, so these seem silent, too.
 TEST(StallCause, BlamesTheRankWithoutHeartbeatOnThisHost) {
   FakeJob job(4, /*hasPlans=*/true, {.host = 1, .hosts = 2});
   for (int64_t rank : {0, 1})
@@ -215,7 +216,7 @@ TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
                            "completed: .*, run 1"));
 }
 
-/// Rank 0 has done all its work; rank 2 has issued a run less.
+/// Rank 0 has done all its work; rank 2 has issued one run less.
 TEST(StallCause, BlamesTheIdleRankWithTheFewestRuns) {
   FakeJob job = waitingForOwnCode(4, 2);
   for (QueueSlot &queue : job.memory.slot(0).queue)
@@ -226,7 +227,7 @@ TEST(StallCause, BlamesTheIdleRankWithTheFewestRuns) {
 
 TEST(StallCause, DoesNotBlameOwnCodeWhoseQueuesWait) {
   FakeJob job = waitingForEachOther(4);
-  job.host(2, HostActivity::OwnCode, 700); // has issued everything, and its queue waits
+  job.host(2, HostActivity::OwnCode, 700); // has issued everything; its queue waits
   EXPECT_THAT(firstLine(stall(job)), HasSubstr("wait for each other"));
 }
 

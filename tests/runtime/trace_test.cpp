@@ -1,4 +1,4 @@
-//===- tests/runtime/trace_test.cpp - the trace, read back ------------------------------------===//
+//===- tests/runtime/trace_test.cpp - the trace as JSON, parsed again -------------------------===//
 #include "runtime/execute/trace.h"
 #include "tests/support/json.h"
 
@@ -15,8 +15,8 @@ using test::Json;
 
 namespace {
 
-/// Plans of two ranks: rank 0 gives 64 bytes to rank 1 by one transfer. Command 0 copies locally on
-/// stream 0; the transfer is on stream 1. `move` is how its data get there.
+/// Plans of two ranks: rank 0 sends 64 bytes to rank 1. Command 0 copies locally on stream 0; the
+/// transfer is on stream 1 and uses `move` for its data.
 class TwoRanks {
 public:
   explicit TwoRanks(Protocol protocol, CommandKind move = CommandKind::Copy)
@@ -35,7 +35,7 @@ public:
 
   Plan &plan(int64_t rank) { return plans_[rank]; }
 
-  /// Both runs of both ranks: every command takes 1.5 microseconds, and streams do not overlap.
+  /// Returns two runs of both ranks: commands take 1.5 microseconds, and streams do not overlap.
   std::vector<RankTrace> traces() const {
     std::vector<RankTrace> traces;
     for (const Plan &plan : plans_) {
@@ -106,7 +106,7 @@ std::vector<Json> eventsOf(llvm::ArrayRef<RankTrace> traces, const std::string &
   return events;
 }
 
-/// The slice of an arrow's track that its end lies in.
+/// Returns the slice on the arrow's track in which its end lies.
 Json sliceAround(const std::vector<Json> &slices, const Json &end) {
   const double at = end["ts"].number();
   for (const Json &slice : slices) {

@@ -1,4 +1,4 @@
-//===- tests/runtime/tune_gemms_test.cpp - who measures, and who takes over -------------------===//
+//===- tests/runtime/tune_gemms_test.cpp - which ranks measure GEMMs and which reuse results --===//
 
 #include "runtime/tune/tune_gemms.h"
 
@@ -27,7 +27,7 @@ using testing::Pair;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
-/// Multiplies nothing; says what it was asked to tune.
+/// Records which GEMMs it was asked to tune. Multiplies nothing.
 class FakeDevice final : public test::IdleDevice, public GemmTuning {
 public:
   explicit FakeDevice(std::string key, std::string name = "")
@@ -59,7 +59,7 @@ public:
 
   Status failure;
   std::vector<std::string> tuned, loaded;
-  std::vector<int64_t> times; ///< ms, of each
+  std::vector<int64_t> times; ///< milliseconds per GEMM
   std::map<std::string, std::string> algorithm;
   int warmed = 0;
 
@@ -69,7 +69,7 @@ private:
 
 const char *const kBlock = "GEMM f32 4x16x8", *const kPart = "GEMM f32 2x16x8";
 
-/// Every rank multiplies kBlock; those that `condition` is true for also kPart.
+/// Every rank multiplies kBlock; ranks for which `condition` holds also multiply kPart.
 std::string program(const std::string &condition) {
   return "program @p mesh [0 .. 3) (%A: f32[4, 8], %B: f32[8, 16]) -> (%C: f32[4, 16]) {\n"
          "  matmul %C, %A, %B\n"
@@ -83,7 +83,7 @@ std::string program(const std::string &condition) {
          "}\n";
 }
 
-/// The outcome of prepare() on each of three ranks, which have these devices.
+/// Calls prepare() on three ranks with these devices and returns the outcomes.
 std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &devices,
                               UnknownGemms unknown = UnknownGemms::Measure) {
   auto source = parseSource("t.braid", text);

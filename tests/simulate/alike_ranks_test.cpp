@@ -35,7 +35,7 @@ constexpr const char *kAllReduce = R"(fusion @all_reduce(D = 4, M = 20160, K = 6
   %C = matmul %A, %B : bf16[M, N]
   output %C
 })";
-/// Rank 0 sends to all others: no two ranks do the same.
+/// Rank 0 sends to all others, so no two ranks are equivalent.
 constexpr const char *kStar = R"(program @star mesh [0 .. 3) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4]
   %h = share_mem_handles get %all
@@ -68,7 +68,7 @@ struct Compiling {
   }
 };
 
-/// Rank 0 does the first command, all others do the second.
+/// Rank 0 executes the first command, all other ranks the second.
 std::string twoKinds(const char *first, const char *other) {
   return fmt::format(R"(program @two mesh [0 .. 4) (%A: bf16[64, 64], %B: bf16[64, 64],
     %X: bf16[64, 64], %Y: f32[64, 64]) -> (%C: bf16[64, 64]) {{
@@ -81,7 +81,7 @@ std::string twoKinds(const char *first, const char *other) {
                      first, other);
 }
 
-/// Two kinds of ranks that differ by what one of them reads, or allocates.
+/// Two kinds of ranks that differ in what one of them reads or allocates.
 TEST(AlikeRanks, ReadAndTakeAsMuch) {
   const std::pair<const char *, const char *> kinds[] = {
       {"matmul %C, %A, %B", "matmul %C, %A, %B add %X"},
@@ -103,13 +103,13 @@ struct Mesh {
 };
 constexpr Mesh kMeshes[] = {{1, 2}, {1, 3}, {1, 8}, {2, 1}, {5, 1}, {2, 2}, {3, 2}, {4, 4}, {7, 3}};
 
-/// The fusion with its mesh on hosts.
+/// Puts the fusion's mesh on hosts.
 std::string onHosts(llvm::StringRef text, int64_t ranksPerHost) {
   const auto [before, after] = text.split("D)\n");
   return fmt::format("{}D) of {}\n{}", before.str(), ranksPerHost, after.str());
 }
 
-/// The ranks that stand for all do each thing at the same moment as all ranks.
+/// The representative ranks must do everything at the same times as in a simulation of all ranks.
 void expectSame(const Compiled &compiled, const CostModel &model, const SimulationOptions &options,
                 const std::string &what) {
   const Result<std::vector<Plan>> all = makePlans(compiled), few = plansToSimulate(compiled);
@@ -146,7 +146,7 @@ TEST(AlikeRanks, DoEachThingAtTheSameMomentAsAll) {
         const Compiling made(mesh.hosts == 1 ? text : onHosts(text, mesh.ranksPerHost),
                              mesh.hosts * mesh.ranksPerHost, schedule);
         if (!made.compiled || (mesh.hosts > 1 && schedule == std::string("coalesced")))
-          continue; // not for this direction or these hosts
+          continue; // the schedule does not support this direction or these hosts
         for (LaunchMode mode : {LaunchMode::Eager, LaunchMode::Graph})
           expectSame(*made.compiled, *model, {mode, {}},
                      fmt::format("{} {} on {} x {}", made.compiled->program->name(), schedule,
@@ -168,7 +168,7 @@ TEST(AlikeRanks, SendMessagesAtTheSameMoment) {
     }
 }
 
-/// If rows do not divide, the last host does something else.
+/// If rows are uneven, the last host differs, so all ranks are simulated.
 TEST(AlikeRanks, OfHostsAreAllThereWhereTheyDiffer) {
   for (const auto &[rows, expected] : {std::pair("20160", 2u), std::pair("20159", 6u)}) {
     std::string text = onHosts(kGather, 2);
@@ -192,7 +192,7 @@ TEST(AlikeRanks, AreAllThereWhereTheyDiffer) {
   EXPECT_EQ(plans->size(), 3u);
 }
 
-/// The number of these Plans that stand for all: 1, those of a host, or all.
+/// Returns the number of representative ranks: 1, those of a host, or all.
 size_t periodOf(const std::vector<Plan> &plans, int64_t perHost) {
   const auto outlineOfRank = [&](int64_t rank, Shift shift) -> Result<Outline> {
     return simulator::timeOutlineOf(plans[static_cast<size_t>(rank)], shift);
@@ -201,7 +201,7 @@ size_t periodOf(const std::vector<Plan> &plans, int64_t perHost) {
   return static_cast<size_t>(findAlike(ranks, perHost, Shift::Add, outlineOfRank)->period);
 }
 
-/// Each difference is seen, whichever rank has it.
+/// Each change makes the ranks different, on whichever rank it is.
 TEST(AlikeRanks, AreToldFromOthers) {
   using Change = void (*)(Plan &);
   struct Case {
@@ -236,7 +236,7 @@ TEST(AlikeRanks, AreToldFromOthers) {
         [](Plan &plan) { plan.collectives[0].team = {0, 4, 2, 1, 3, 5}; },
         [](Plan &plan) { plan.collectives[0].root = 0; },
         [](Plan &plan) { plan.collectives[0].src.bytes += 2; }}},
-      // A rank that sends something else than its kernel has just added.
+      // A rank sends other data than the sum that its kernel has just stored.
       {kAllReduce, "bulk;reduction=two-shot;second-shot=put", 4, 0, {[](Plan &plan) {
          for (Command &command : plan.commands)
            if (gives(command, plan.sums.front())) {
@@ -260,7 +260,7 @@ TEST(AlikeRanks, AreToldFromOthers) {
   }
 }
 
-/// A period of two: what each second rank does. Endpoints meet within it.
+/// The period is two because every second rank differs. Endpoints must match within it.
 TEST(AlikeRanks, HaveTheirPeriod) {
   const Compiling made(kGather, 6, "pairwise");
   ASSERT_TRUE(made.compiled.isOk());

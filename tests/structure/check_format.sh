@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_format.sh: fails if a source file is not as clang-format 14 would write it. Other versions
-# differ in small ways, so without that one the check is skipped.
+# check_format.sh: fails if clang-format 14 would change a source file. Other versions differ
+# slightly, so the check is skipped without version 14.
 for tool in clang-format-14 clang-format; do
   "$tool" --version 2>/dev/null | grep -q 'version 14\.' && break
   tool=

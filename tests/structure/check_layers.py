@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""check_layers.py ROOT: fails if the tree breaks the rules that keep its parts apart.
+"""check_layers.py ROOT: fails if the source tree violates the rules that separate its parts.
 
 * A folder includes and links only itself and the layers below it.
-* A room of runtime includes only itself and those below it; the files beside the rooms are for all.
-* What users include, the headers at the root of api, are at most eight; they name standard headers
-  and each other. Of these, two are for all layers.
-* CUDA and NCCL headers appear in their backends only.
-* Includes of our own headers are rooted at the repository.
-* Every source file is named in a CMakeLists.txt.
-* No source calls what newer versions of LLVM lack.
-* No line names a path of somebody's machine or puts work off, and no line of code is longer than
-  100 columns.
+* A room of runtime includes only itself and rooms below it. All of them may include the files in
+  the folder of the rooms.
+* There are at most eight public headers, in the root of api. They include standard headers and each
+  other. All layers may include two of them.
+* CUDA and NCCL headers are only included in their backends.
+* Includes of this project's headers begin at the root of the repository.
+* Every source file is listed in a CMakeLists.txt.
+* No source calls functions that newer versions of LLVM lack.
+* No line contains a path of a developer's machine or a note about work to be done, and no line of
+  code is longer than 100 columns.
 
 Prints one line for each violation.
 """
@@ -18,7 +19,7 @@ import os
 import re
 import sys
 
-# A layer and what it may include. `backends` stands for each folder below it.
+# A layer and the layers that it may include. `backends` represents each folder below it.
 LAYERS = {
     "ir": {"ir"},
     "lowering": {"ir", "lowering"},
@@ -30,7 +31,7 @@ LAYERS = {
     "examples": {"ir", "lowering", "runtime", "backends", "api", "examples"},
     "tests": {"ir", "lowering", "runtime", "backends", "api", "tools", "examples", "tests"},
 }
-# A room and what it may include. execute and tune know each other: prepare() has GEMMs tuned.
+# A room and those that it may include. execute and tune include each other (prepare() tunes).
 ROOMS = {
     "runtime/plan": {"runtime/plan"},
     "runtime/reference": {"runtime/reference"},
@@ -43,18 +44,18 @@ ROOMS = {
     "runtime/job/network": {"runtime/job/bootstrap", "runtime/job/network"},
     "runtime/job": {"runtime/plan", "runtime/execute", "runtime/job", "runtime/job/bootstrap"},
 }
-# Headers for users, and those among them that all layers include.
+# Headers for users, and those among them that all layers may include.
 PUBLIC = re.compile(r"api/\w+\.h$")
 MOST_PUBLIC = 8
 SHARED = {"api/dtype.h", "api/status.h"}
 FOREIGN = re.compile(r"\b(llvm::|cuda|nccl)", re.IGNORECASE)
 VENDOR_HEADER = re.compile(r"(cuda|cublas|nccl|nvml|nvToolsExt)", re.IGNORECASE)
 VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
-# Programs of users with CUDA code of their own.
+# Programs for users that contain CUDA code.
 VENDOR_USERS = ("examples/cuda_rank/", "tests/gpu/")
 SOURCE = re.compile(r"\.(h|def|cpp|cu|cuh)$")
 TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|^[^.]+$")
-# A line is a paragraph, an operation, an output.
+# Each line is a paragraph, an operation or an output.
 PROSE = re.compile(r"\.(md|braid|test)$|/inputs/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 GONE_FROM_LLVM = re.compile(r"[.>](starts|ends)with\(")
@@ -62,7 +63,7 @@ LINKED = re.compile(r"\bbraid_(ir|lowering|runtime|backend_\w+|api)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(home|root|work|Users|mnt)/\w")
 PUT_OFF = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 LONGEST_LINE = 100
-# Files that others wrote or whose form is not ours, and whole folders that hold no text of ours.
+# Files written by others, and folders without text of this project.
 EXEMPT_FILES = {"LICENSE"}
 EXEMPT_FOLDERS = {".git", "build", "__pycache__", "corpus"}
 
@@ -136,7 +137,7 @@ def check_line(path, line):
 
 
 def check_listed(paths, root):
-    """Every source file is named in the CMakeLists.txt of its folder or of one above it."""
+    """Every source file is listed in the CMakeLists.txt of its folder or of a parent folder."""
     lists = {p: read(root, p) for p in paths if p.endswith("CMakeLists.txt")}
     for path in paths:
         if not path.endswith((".cpp", ".cu")):
@@ -152,7 +153,7 @@ def check_listed(paths, root):
 
 
 def check_examples(paths, root):
-    """A new user finds every example in the list of them."""
+    """Every example is listed in examples/README.md, where new users find it."""
     examples = [p for p in paths if re.fullmatch(r"examples/\w+\.braid", p)]
     text = read(root, "examples/README.md") if examples else ""
     for path in examples:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks each rule of check_layers.py once, in a tree of its own."""
+"""Violates each rule of check_layers.py once, in a temporary tree."""
 import os
 import tempfile
 import unittest

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_standalone.sh PROGRAM: fails if it needs a shared library that a bare system does not have.
+# check_standalone.sh PROGRAM: fails if it needs a shared library that minimal systems lack.
 needed=$(ldd "$1") || exit 1
 known='linux-vdso|libc\.|libm\.|libdl\.|librt\.|libpthread\.|/lib(64)?/ld-linux'
 extra=$(echo "$needed" | grep -vE "^\s*($known)")

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """check_words.py ROOT: fails if a comment opens with a word that makes it hard to read.
 
-A comment is a sentence with its subject first: "The send buffer", not "What is sent"; "The rows of
-a rank", not "Of a rank: its rows". So no comment, and no docstring, opens with one of the words
-below.
+A comment should begin with its subject: "The send buffer", not "What is sent"; "The rows of a
+rank", not "Of a rank: its rows". So no comment or docstring may open with one of the words below.
 
 Prints one line for each violation.
 """
@@ -19,7 +18,7 @@ CPP = re.compile(r"\.(h|cpp|cu|cuh|def)$")
 
 
 def openings(root):
-    """(path, line number, line) of each comment that opens with one of the words."""
+    """Yields (path, line number, line) for each comment that opens with one of the words."""
     shown = subprocess.run(["git", "ls-files"], cwd=root, check=True, capture_output=True,
                            text=True)
     for path in shown.stdout.splitlines():

@@ -1,4 +1,4 @@
-//===- tests/support/alike.cpp - compares alike ranks with ranks followed one by one ----------===//
+//===- tests/support/alike.cpp - checks one rank for all against checking each ----------------===//
 
 #include "tests/support/alike.h"
 

@@ -1,4 +1,4 @@
-//===- tests/support/case_file.cpp - texts with the messages they must give -------------------===//
+//===- tests/support/case_file.cpp - texts with their expected messages -----------------------===//
 
 #include "tests/support/case_file.h"
 

@@ -1,13 +1,13 @@
-//===- tests/support/case_file.h - texts with the messages they must give ---------------------===//
+//===- tests/support/case_file.h - texts with their expected messages -------------------------===//
 //
-// A case file holds cases, each of them a name, a text, and what is reported about it:
+// A case file contains cases: a name, a text, and the expected report about the text:
 //
 //   === name
 //   text
 //   --- reported
 //   2:3: error: ...
 //
-// To take over what Braid reports now, run the test with BRAID_UPDATE=1, then read the difference.
+// To update the expected reports, run the test with BRAID_UPDATE=1 and review the difference.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,17 +22,17 @@ namespace braid::test {
 
 std::string readFile(const std::string &path);
 
-/// Every message and note as one line, `line:column: severity: message`, without the source.
+/// Returns messages and notes as lines of `line:column: severity: message`, without the source.
 std::string brief(const Diagnostics &diags);
 
-/// Parses; fails the test if there is an error.
+/// Parses `text`. Fails the test if there is an error.
 Module parseOrFail(const std::string &text);
 
 using Report = std::string (*)(const std::string &text);
-/// Checks every case of the file with what `report` says about its text.
+/// Compares the result of `report` for every case of the file with the expected report.
 void checkCases(const std::string &path, Report report);
 
-/// The text of the case of that name, or the fusion of that name in a file of fusions.
+/// Returns the text of the case with that name, or of the fusion with that name.
 std::string caseNamed(const std::string &path, const std::string &name);
 std::string fusionNamed(const std::string &path, const std::string &name);
 

@@ -1,4 +1,4 @@
-//===- tests/support/check_text.cpp - what generated programs have to live up to --------------===//
+//===- tests/support/check_text.cpp - compiles and checks generated programs ------------------===//
 
 #include "tests/support/check_text.h"
 
@@ -11,7 +11,7 @@
 namespace braid::test {
 namespace {
 
-/// True if the options lower for a backend that sends messages.
+/// Returns whether the options can be lowered for a backend that sends messages.
 bool isForMessages(const CompileOptions &options) {
   auto isFor = [](const Configuration &config) {
     return config.protocol() == Protocol::Get && config.partials() == schedule::Partials::Local &&

@@ -1,4 +1,4 @@
-//===- tests/support/check_text.h - what generated programs have to live up to ----------------===//
+//===- tests/support/check_text.h - compiles and checks generated programs --------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -7,9 +7,8 @@
 
 namespace braid::test {
 
-/// Compiles `text` and checks it with one hardware queue a rank, over peers' memory and, if the
-/// options would do for it, over messages. Ok if everything was proved, the result included; else
-/// what was not.
+/// Compiles `text` and checks it with one hardware queue per rank, over peer memory and, if the
+/// options allow it, over messages. Returns an error unless everything was proved.
 Status checkText(const std::string &text, const CompileOptions &options);
 
 } // namespace braid::test

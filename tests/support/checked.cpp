@@ -1,4 +1,4 @@
-//===- tests/support/checked.cpp - programs in text, and what the checker says of them --------===//
+//===- tests/support/checked.cpp - checks of programs given as text ---------------------------===//
 
 #include "tests/support/checked.h"
 

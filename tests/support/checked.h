@@ -1,4 +1,4 @@
-//===- tests/support/checked.h - programs in text, and what the checker says of them ----------===//
+//===- tests/support/checked.h - checks of programs given as text -----------------------------===//
 #pragma once
 
 #include "api/compile/check.h"
@@ -11,16 +11,16 @@
 namespace braid::test {
 
 using Edit = std::pair<std::string, std::string>;
-/// `text` with each edit's first part, which occurs once, replaced by its second part.
+/// Applies edits to `text`. Each edit replaces its first part, which occurs once, by its second.
 std::string edited(std::string text, const std::vector<Edit> &edits);
 
-/// A fusion or a program of "t.braid" with the Plans of its ranks.
+/// A fusion or program, compiled from "t.braid", and the Plans of its ranks.
 struct Planned {
   std::unique_ptr<Source> source;
   Compiled compiled;
   std::vector<Plan> plans;
 };
-/// Fails the test if there are none. An empty schedule is that of the options.
+/// Fails the test if there are no Plans. If `schedule` is empty, the options' schedule is used.
 Planned planned(const std::string &text, const std::string &schedule = "",
                 CompileOptions options = {});
 
@@ -28,9 +28,9 @@ struct Checked {
   std::unique_ptr<Source> source;
   Result<CheckReport> report = Status(StatusCode::Internal, "not made");
 };
-/// Fails the test if `text`, of "t.braid", cannot be compiled.
+/// Compiles `text` as "t.braid" and checks it. Fails the test if it cannot be compiled.
 Checked checked(const std::string &text, const CheckOptions &options = {});
-/// The report as printed, or why there is none.
+/// Returns the report as printed, or the reason why there is none.
 std::string verdict(const std::string &text, const CheckOptions &options = {});
 bool isSafe(const std::string &text, const CheckOptions &options = {});
 

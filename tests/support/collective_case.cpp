@@ -1,4 +1,4 @@
-//===- tests/support/collective_case.cpp - one collective, and what it must give --------------===//
+//===- tests/support/collective_case.cpp - a collective and its expected results --------------===//
 
 #include "tests/support/collective_case.h"
 
@@ -78,7 +78,7 @@ std::string CollectiveCase::text() const {
                           to, result, from, source, from);
     body += fmt::format("  %c{} = collective {} {}, {}{}\n  wait %c{}\n", i, operation, to, from,
                         where, i);
-    // A rank that receives nothing has nothing to hand on.
+    // A rank that receives nothing must not copy a result.
     if (isStaged && (kind != CollectiveKind::Reduce && team.empty()))
       body += fmt::format("  set %out{}, {}\n", i, to);
     else if (isStaged) {
@@ -97,7 +97,8 @@ std::string CollectiveCase::text() const {
 
 std::vector<double> CollectiveCase::input(int64_t rank, int64_t run) const {
   std::vector<double> values;
-  const bool isProduct = reduction == ReductionOperator::Product; // of few: 2 to the rank-th
+  // Factors are 1 and 2, to keep products small.
+  const bool isProduct = reduction == ReductionOperator::Product;
   for (int64_t i = 0; i < sourceElements(); ++i)
     values.push_back(static_cast<double>(isProduct ? 1 + (rank + i + run) % 2
                                                    : (rank * 7 + i * 3 + run * 5) % 11 - 4));
@@ -137,9 +138,9 @@ std::vector<CollectiveCase> collectiveCases(int64_t ranks, DType dtype,
                                             const std::vector<int64_t> &blocks) {
   std::vector<std::vector<int64_t>> teams = {{}};
   if (ranks > 1)
-    teams.push_back({ranks - 1}); // of one
+    teams.push_back({ranks - 1}); // a single rank
   if (ranks > 2)
-    teams.push_back({ranks - 1, 0}); // in an order of its own
+    teams.push_back({ranks - 1, 0}); // ranks out of order
   std::vector<CollectiveCase> cases;
   for (CollectiveKind kind :
        {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce,

@@ -1,4 +1,4 @@
-//===- tests/support/configured.h - configurations of a test's own ----------------------------===//
+//===- tests/support/configured.h - configurations for tests ----------------------------------===//
 #pragma once
 
 #include "lowering/schedule/configuration.h"
@@ -7,14 +7,14 @@
 
 namespace braid::test {
 
-/// Parses `text`, which must be correct: "ring;chunks=2", or "" for the defaults.
+/// Parses `text`, which must be valid, such as "ring;chunks=2", or "" for the defaults.
 inline Configurations configured(const std::string &text) {
   Result<Configurations> parsed = Configurations::parse(text);
   EXPECT_TRUE(parsed.isOk()) << parsed.status().message();
   return parsed ? *parsed : Configurations();
 }
 
-/// Presets that take any stage on one host: blocks come by pairs of a send and a receive.
+/// Presets that support every stage on one host and move blocks with pairs of send and receive.
 inline std::vector<Preset> pairPresets() {
   std::vector<Preset> found;
   for (const Preset &preset : presets())

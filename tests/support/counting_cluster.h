@@ -9,18 +9,18 @@
 
 namespace braid::test {
 
-/// Forwards everything to another device, whose memory may be the host's.
+/// Forwards all calls to another device and counts some of them.
 class CountingDevice final : public Device, public Stopwatch {
 public:
   explicit CountingDevice(Device &inner) : inner_(inner) {}
 
-  /// Symmetric arenas that were allocated and not released, at the time when they were most.
+  /// Returns the maximum number of symmetric arenas that were allocated and not released.
   size_t mostHeld() const { return most_; }
 
   size_t synchronizations() const { return synchronizations_; }
-  /// Has device memory, and makes all runs that are waited for together take `run`. With `event`, a
-  /// run takes longer by that for each recorded event, but by the device's stopwatch runs in a
-  /// burst are faster, the more events they have.
+  /// Simulates a GPU on which all runs between two waits together take `run`. If `event` is set,
+  /// each recorded event adds that to the measured time, but according to the device's stopwatch,
+  /// runs in a burst are faster the more events they have.
   void actAsGpu(std::chrono::microseconds run, std::chrono::microseconds event = {}) {
     isGpu_ = true;
     run_ = run;
@@ -79,13 +79,13 @@ private:
   size_t most_ = 0, synchronizations_ = 0;
   bool isGpu_ = false;
   std::chrono::microseconds run_{0}, event_{0};
-  static constexpr double kSlowUs = 1e3; ///< for each of runs without events, or of all
+  static constexpr double kSlowUs = 1e3; ///< time of a run without events, or of all runs
   int events_ = 0, runs_ = 0;            ///< since the last synchronize()
   uint32_t lastRun_ = 0;
   double clockedUs_ = 0;
 };
 
-/// All ranks of another cluster, with what their devices hold counted.
+/// Wraps all devices of another cluster in CountingDevices.
 class CountingCluster final : public Cluster {
 public:
   explicit CountingCluster(Cluster &inner) : inner_(inner) {

@@ -1,4 +1,4 @@
-//===- tests/support/damage.cpp - Plans that are damaged in one place -------------------------===//
+//===- tests/support/damage.cpp - Plans with one damaged command ------------------------------===//
 
 #include "tests/support/damage.h"
 

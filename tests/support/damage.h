@@ -1,4 +1,4 @@
-//===- tests/support/damage.h - Plans that are damaged in one place ---------------------------===//
+//===- tests/support/damage.h - Plans with one damaged command --------------------------------===//
 #pragma once
 
 #include "runtime/plan/plan.h"
@@ -11,12 +11,12 @@ namespace braid::test {
 
 void insertCommand(Plan &plan, size_t before, const Command &command);
 void eraseCommand(Plan &plan, size_t index);
-/// The k-th command that `isWanted`, or none.
+/// Returns the index of the k-th command for which `isWanted` is true, or nothing.
 std::optional<size_t> findCommand(const Plan &plan, size_t k,
                                   llvm::function_ref<bool(const Command &)> isWanted);
 std::optional<size_t> findCommand(const Plan &plan, size_t k, CommandKind kind);
 
-/// Damages the k-th place of a rank. False: there is none. Nothing: it would be no damage.
+/// Damages a Plan's k-th place. Returns false if there is none, and nothing if it has no effect.
 using DamageFn = std::optional<bool> (*)(Plan &plan, size_t k);
 inline constexpr std::optional<bool> kSame = std::nullopt;
 
@@ -31,11 +31,11 @@ template <CommandKind Kind> std::optional<bool> dropCommand(Plan &plan, size_t k
     eraseCommand(plan, *index);
   return index.has_value();
 }
-/// Moves the last message of a group into a group of its own, right after the first one.
+/// Moves the last message of a group into a separate group right after the first one.
 std::optional<bool> splitGroup(Plan &plan, size_t k);
 
-/// Damages the Plans in every place that there is, one at a time, and expects `find` to find each
-/// damage, and at least `least` places for each kind of it. `find` has the number of the rank.
+/// Damages Plans in every possible place, one at a time. Expects `find`, which gets the Plans and
+/// the damaged rank, to detect each damage, and at least `least` places for each kind of damage.
 using FindFn = llvm::function_ref<bool(const std::vector<Plan> &damaged, size_t rank)>;
 class DamageCount {
 public:

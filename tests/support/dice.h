@@ -1,4 +1,4 @@
-//===- tests/support/dice.h - random choices that are the same everywhere ---------------------===//
+//===- tests/support/dice.h - reproducible random choices -------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace braid::test {
 
-/// Draws without std::uniform_int_distribution, whose results differ between standard libraries.
+/// Avoids std::uniform_int_distribution, whose results differ between standard libraries.
 class Dice {
 public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
@@ -21,7 +21,7 @@ private:
   std::mt19937_64 engine_;
 };
 
-/// Any that leaves no rest.
+/// Draws a divisor of `number`.
 inline int64_t divisorOf(int64_t number, Dice &dice) {
   std::vector<int64_t> divisors;
   for (int64_t each = 1; each <= number; ++each)

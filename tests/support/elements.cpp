@@ -57,13 +57,12 @@ uint64_t encode(DType dtype, double value) {
     return sign | infinity | (uint64_t(1) << (format.fractionBits - 1));
   if (std::isinf(value))
     return sign | infinity;
-  // The distance between neighbours is 2^(exponent - fractionBits), and constant below the normal
-  // ones.
+  // Neighbours differ by 2^(exponent - fractionBits); subnormals have the smallest exponent.
   double magnitude = std::fabs(value);
   int exponent = magnitude == 0 ? 1 - format.bias() : std::ilogb(magnitude);
   exponent = std::max(exponent, 1 - format.bias());
   double steps = std::nearbyint(std::ldexp(magnitude, format.fractionBits - exponent));
-  // Patterns of the same sign count up through the values, across exponents and up to infinity.
+  // Bit patterns of one sign increase with the value, across exponents and up to infinity.
   uint64_t base = uint64_t(exponent + format.bias() - 1) << format.fractionBits;
   return sign | std::min(base + uint64_t(steps), infinity);
 }
@@ -75,7 +74,7 @@ std::vector<char> encodeAll(DType dtype, const std::vector<double> &values) {
   std::vector<char> bytes(values.size() * size);
   for (size_t i = 0; i < values.size(); ++i) {
     uint64_t bits = encode(dtype, values[i]);
-    std::memcpy(bytes.data() + i * size, &bits, size); // little-endian, as all we run on
+    std::memcpy(bytes.data() + i * size, &bits, size); // assumes a little-endian host
   }
   return bytes;
 }

@@ -1,7 +1,7 @@
 //===- tests/support/elements.h - element types by formula ------------------------------------===//
 //
-// Written from the definition of the formats, in f64, and independent of runtime/numeric.h, which
-// it judges.
+// Written from the definitions of the formats, in f64, and independent of runtime/numeric.h, which
+// it tests.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,14 +13,14 @@
 
 namespace braid::test {
 
-/// The value of a bit pattern of `dtype`.
+/// Returns the value of a bit pattern of `dtype`.
 double decode(DType dtype, uint64_t bits);
-/// The bit pattern of the value nearest to `value`, ties to the even one.
+/// Returns the bit pattern of the nearest value; ties go to the even one.
 uint64_t encode(DType dtype, double value);
-/// The value nearest to `value`.
+/// Returns the nearest value of `dtype`.
 double rounded(DType dtype, double value);
 
-/// `values` as elements of `dtype`, one after the other.
+/// Converts `values` to consecutive elements of `dtype`.
 std::vector<char> encodeAll(DType dtype, const std::vector<double> &values);
 std::vector<double> decodeAll(DType dtype, const std::vector<char> &bytes);
 

@@ -9,7 +9,7 @@
 
 namespace braid::test {
 
-/// "ag_matmul.braid". Fails the test if it is not there.
+/// Reads a file such as "ag_matmul.braid". Fails the test if it does not exist.
 inline std::string readExample(const std::string &file) {
   std::ifstream input("examples/" + file);
   EXPECT_TRUE(input) << "run from the repository's root";

@@ -1,6 +1,6 @@
 //===- tests/support/idle_device.h - a device that does nothing -------------------------------===//
 //
-// For tests of what is asked of a device: they override what they look at.
+// Base for tests that record calls to a device: they override the calls of interest.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -37,7 +37,7 @@ public:
   char arenas[3] = {};
 };
 
-/// One rank alone.
+/// The control plane of a single rank.
 class Alone : public ControlPlane {
 public:
   int64_t rank() const override { return 0; }

@@ -1,4 +1,4 @@
-//===- tests/support/json.h - JSON, read by keys and indices ----------------------------------===//
+//===- tests/support/json.h - JSON that is read by keys and indices ---------------------------===//
 #pragma once
 
 #include "runtime/json.h"
@@ -9,10 +9,10 @@
 
 namespace braid::test {
 
-/// A value of a parsed text, which it shares. A missing key or index gives null.
+/// A value of a parsed text, whose ownership is shared. A missing key or index results in null.
 class Json {
 public:
-  /// Null if the text is no JSON.
+  /// Returns null if the text is not valid JSON.
   static Json parse(llvm::StringRef text) {
     Result<JsonValue> value = parseJson(text);
     return Json(std::make_shared<JsonValue>(value ? std::move(*value) : JsonValue(nullptr)));

@@ -1,4 +1,4 @@
-//===- tests/support/local_mesh.h - ranks of a test that run one program after another --------===//
+//===- tests/support/local_mesh.h - ranks that run one program after another ------------------===//
 #pragma once
 
 #include "api/compile/plans.h"
@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// A job with at most one session. The next prepare() ends it.
+/// A job with at most one session, which the next prepare() ends.
 class LocalMesh {
 public:
   static Result<std::unique_ptr<LocalMesh>> create(const Backend &backend,
@@ -39,7 +39,7 @@ public:
     return *job_->sessions.begin()->second.prepared[static_cast<size_t>(rank - firstHosted())];
   }
 
-  /// Issues one run on every rank that lives here, `arguments[rank - firstHosted()]`.
+  /// Issues a run on every rank of this process. Arguments are indexed by rank - firstHosted().
   void run(llvm::ArrayRef<RunArguments> arguments) {
     for (size_t i = 0; i < arguments.size(); ++i)
       prepared(firstHosted() + static_cast<int64_t>(i))
@@ -54,7 +54,7 @@ private:
   std::unique_ptr<JobState> job_;
 };
 
-/// As `braid run` does it, with ranks that are threads.
+/// Runs like `braid run`, with ranks that are threads.
 inline Result<RunReport> run(const Compiled &compiled, const std::vector<Plan> &plans,
                              const Backend &backend, const RunOptions &options) {
   BRAID_TRY(checkRun(compiled, backend, options, /*areThreads=*/true));

@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-/// Another device, but for its messages.
+/// Forwards all calls to another device, but fails to open message teams.
 class DumbDevice final : public Device, public Messages {
 public:
   explicit DumbDevice(Device &inner) : inner_(inner) {}

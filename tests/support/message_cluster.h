@@ -5,8 +5,8 @@
 
 namespace braid::test {
 
-/// The cpu backend as one whose ranks send messages unless another transport is asked for, by the
-/// name "messages". `dumb` is a rank that cannot send any. It outlives its clusters.
+/// Returns a backend "messages": the cpu backend with messages as its default transport. Rank
+/// `dumb` cannot send any. The backend must outlive its clusters.
 Backend messageBackend(int64_t dumb = -1);
 
 } // namespace braid::test

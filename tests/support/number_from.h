@@ -1,4 +1,4 @@
-//===- tests/support/number_from.h - how many cases a test is to draw -------------------------===//
+//===- tests/support/number_from.h - numbers from environment variables -----------------------===//
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace braid::test {
 
-/// The number in an environment variable, such as BRAID_CASES=100, or else `otherwise`.
+/// Returns the number in an environment variable, such as BRAID_CASES=100, or else `otherwise`.
 inline uint64_t numberFrom(const char *variable, uint64_t otherwise) {
   const char *text = std::getenv(variable);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;

@@ -1,4 +1,4 @@
-//===- tests/support/option_matrix.cpp - every combination of options, or every pair ----------===//
+//===- tests/support/option_matrix.cpp - all combinations of options, or all pairs ------------===//
 
 #include "tests/support/option_matrix.h"
 
@@ -19,9 +19,9 @@ struct Size {
 
 const std::vector<int64_t> kRanks = {1, 2, 3, 4, 5, 7, 8};
 const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
-/// Chunks per shard; where a shard has fewer rows, one per row.
+/// Chunks of a shard, limited to one chunk per row.
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
-/// Tail splits. If the last step has too few rows, it gets about one chunk per row.
+/// Tail splits, limited to about one chunk per row of the last step.
 const std::vector<int64_t> kTailSplits = {1, 2, 4};
 const std::vector<Protocol> kProtocols = {Protocol::Get, Protocol::Put};
 const std::vector<std::string> kSchedules = {
@@ -51,7 +51,7 @@ std::string textOf(const Combination &c) {
 
 CompileOptions optionsOf(const Combination &c) {
   const std::string &schedule = kSchedules[c[ScheduleChoice]];
-  const bool isCut = schedule != "collective"; // of whole blocks
+  const bool isCut = schedule != "collective"; // collectives transfer whole blocks
   const int64_t rows = isCut ? kSizes[c[Sizes]].rows : 1;
   const int64_t chunks = std::min(kChunks[c[Chunking]], rows);
   Configuration config = configured(schedule).all;
@@ -62,7 +62,7 @@ CompileOptions optionsOf(const Combination &c) {
   return {.schedule = {config}};
 }
 
-/// The next combination in lexicographic order; false after the last.
+/// Advances to the next combination in lexicographic order. Returns false after the last.
 bool advance(Combination &c) {
   const Combination limit = extents();
   for (size_t d = kDimensions; d-- > 0;) {
@@ -83,8 +83,8 @@ std::vector<Pair> pairsOf(const Combination &c) {
   return pairs;
 }
 
-/// Grows a combination around an uncovered pair: each other dimension takes the value that covers
-/// most pairs with what is chosen already.
+/// Completes a combination around an uncovered pair: each other dimension gets the value that
+/// covers the most further pairs.
 Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
   const Combination limit = extents();
   Combination grown{};

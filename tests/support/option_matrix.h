@@ -1,6 +1,6 @@
-//===- tests/support/option_matrix.h - every combination of options, or every pair ------------===//
+//===- tests/support/option_matrix.h - all combinations of options, or all pairs --------------===//
 //
-// Each dimension lists its values; a combination picks one value of each, by index.
+// Each dimension has a list of values; a combination has one index per dimension.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace braid::test {
 
-/// Dimensions, in the order of a combination's indices.
+/// Dimensions in the order of a combination's indices.
 enum Dimension {
   Ranks,
   Streams,
@@ -29,18 +29,18 @@ inline constexpr size_t kDimensions = 9;
 
 using Combination = std::array<size_t, kDimensions>;
 
-/// The number of values of each dimension.
+/// Returns the number of values of each dimension.
 Combination extents();
-/// All of them in lexicographic order, but for tail splits: they would be three times as many.
+/// Returns all combinations in lexicographic order, without tail splits, which would triple them.
 std::vector<Combination> allCombinations();
-/// A selection in which every pair of values of any two dimensions occurs. Deterministic.
+/// Returns a selection that contains every pair of values of any two dimensions. Deterministic.
 std::vector<Combination> pairwiseCombinations();
 
-/// Runs one with 20 iterations, comparing every element.
+/// Runs a combination with 20 iterations and compares every element.
 Status runCombination(const Combination &combination);
-/// Ok if the checker proves it safe with one queue, its result included.
+/// Returns ok if the checker proves the combination, including its result, with one queue.
 Status checkCombination(const Combination &combination);
-/// As flags, for messages.
+/// Returns the combination as flags, for messages.
 std::string str(const Combination &combination);
 
 } // namespace braid::test

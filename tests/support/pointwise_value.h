@@ -9,7 +9,7 @@
 
 namespace braid::test {
 
-/// Written apart from runtime/pointwise_math.h, which it judges.
+/// Written independently of runtime/pointwise_math.h, which it tests.
 inline double pointwiseValue(PointwiseFunction function, double x, double y) {
   switch (function) {
   case PointwiseFunction::Relu:

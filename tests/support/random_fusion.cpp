@@ -1,4 +1,4 @@
-//===- tests/support/random_fusion.cpp - random definitions with options to lower them --------===//
+//===- tests/support/random_fusion.cpp - random fusions with options to lower them ------------===//
 
 #include "tests/support/random_fusion.h"
 #include "tests/support/configured.h"
@@ -17,15 +17,14 @@
 namespace braid::test {
 namespace {
 
-/// A tensor that may be a first operand: `lead` is its leading axis, the last one is plain `k`.
+/// A tensor that can be a first operand, with leading axis `lead` and a plain last axis of `k`.
 struct Operand {
   std::string name, lead, middle;
   int64_t k;
   bool isGemm;
 };
 
-/// Writes a fusion operation by operation. All gathered operands have the same rows, so that one
-/// chunking suits every step.
+/// Writes a fusion node by node. All gathered operands have equal rows, so the same chunks fit.
 class Writer {
 public:
   Writer(Dice &dice, const RandomKinds &kinds)
@@ -55,7 +54,7 @@ public:
     std::string outputs = "%" + gemms_.back().name;
     for (size_t i = 0; i + 1 < gemms_.size(); ++i)
       if (dice_.chance(functions_ ? 40 : 70) || !isRead(gemms_[i].name))
-        outputs += ", %" + gemms_[i].name; // what no output depends on would be left out
+        outputs += ", %" + gemms_[i].name; // nodes that no output needs would be removed
     if (functions_ && !inputs_.empty() && !isLocal_ && dice_.chance(30))
       outputs += ", %" + addReshard(dice_.pick(inputs_));
     const int64_t hostSize = hostSize_ = hasHosts_ ? divisorOf(ranks_, dice_) : ranks_;
@@ -65,10 +64,10 @@ public:
   }
 
   int64_t ranks() const { return ranks_; }
-  /// Hosts can pass on what has come.
+  /// Returns whether there are several hosts with several ranks, as hierarchical schedules need.
   bool canPassOn() const { return !isLocal_ && hostSize_ > 1 && hostSize_ < ranks_; }
   int64_t steps() const { return steps_; }
-  /// Leading extent of a step's block, which chunks cut.
+  /// Returns the leading extent of a step's block, which chunks split.
   int64_t blockRows() const {
     const int64_t rows = heads_ ? heads_ : rows_;
     return total_ ? (total_ + steps_ - 1) / steps_ : rows;
@@ -77,7 +76,7 @@ public:
   bool hasScatters() const { return hasScatters_; }
   bool hasAllReduces() const { return hasAllReduces_; }
   bool isUneven() const { return total_ > 0; }
-  /// The fewest rows of a reduction's steps.
+  /// Returns the fewest rows of any reduction's step.
   int64_t leastRows(bool inTwoShots) const { return leastRows_[inTwoShots]; }
 
 private:
@@ -87,7 +86,7 @@ private:
            (heads_ ? fmt::format(", {}", rows_) : "");
   }
 
-  /// Some node takes the tensor.
+  /// Returns whether a node uses the tensor.
   bool isRead(const std::string &name) const {
     for (size_t at = 0; (at = body_.find("%" + name, at)) != std::string::npos; ++at)
       if (const char next = body_[at + 1 + name.size()];
@@ -143,7 +142,7 @@ private:
                    !isSharded && !a.isGemm);
   }
 
-  /// One function of a GEMM's result, and perhaps one of that and another result alike.
+  /// Adds a function of a GEMM's result, and perhaps one of that and another such result.
   void addFunctions(const Operand &gemm, const std::string &axes, bool isBatchable) {
     Operand made = gemm;
     made.name = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
@@ -174,8 +173,8 @@ private:
     return name;
   }
 
-  /// A GEMM contracted over devices; its first operand is an input, or what a gather and a GEMM
-  /// make of one.
+  /// Adds a GEMM whose contracted axis is split over devices. Its first operand is an input, or the
+  /// result of another GEMM with a gathered operand.
   void addSum() {
     std::string lead = dice_.pick<std::string>({"DIDx{D}", "DIDx{D}", "Stream{D}", "D"});
     std::string rows = fmt::format("{}, {}", lead, middle());
@@ -192,7 +191,7 @@ private:
     addContraction(first, rows, depth);
   }
 
-  /// Notes the rows of a sum, which chunks may cut. There are `plain` rows if no axis has blocks.
+  /// Notes the rows of a sum, which chunks split. If no axis has blocks, there are `plain` rows.
   void noteRows(bool isScattered, int64_t plain) {
     (isScattered ? hasScatters_ : hasAllReduces_) = true;
     const int64_t all = total_ ? total_ : heads_ ? ranks_ : ranks_ * blockRows();
@@ -202,7 +201,7 @@ private:
     leastRows_[1] = std::min(leastRows_[1], two);
   }
 
-  /// The rows of a partial result are whole on every rank.
+  /// Adds an input with the rows of a partial result, which are complete on every rank.
   std::string addPartialInput(std::string rows, const std::string &depth) {
     if (size_t axis = rows.find('{'); axis != std::string::npos)
       rows = "D" + rows.substr(rows.find('}') + 1);
@@ -211,7 +210,7 @@ private:
     return name;
   }
 
-  /// The first half of an MLP. Its input may be gathered for others, too.
+  /// Adds the first half of an MLP. Other nodes may use its gathered input, too.
   std::string addProducer(const std::string &columns) {
     Operand a =
         isLocal_ || inputs_.empty() || dice_.chance(60) ? newGatheredInput() : dice_.pick(inputs_);
@@ -241,7 +240,7 @@ private:
       addFunctionsOfSum(sum, axes);
   }
 
-  /// One function of a sum, and perhaps one of that and an input.
+  /// Adds a function of a sum, and perhaps one of that and an input.
   void addFunctionsOfSum(const std::string &sum, const std::string &axes) {
     std::string made = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
                                    "%" + sum, axes);
@@ -252,13 +251,13 @@ private:
     std::string other = fmt::format("R{}", ++names_);
     body_ += fmt::format("  %{} = input {}[{}]\n", other, dtype_,
                          isStream ? "D" + axes.substr(axes.find('}') + 1) : axes);
-    // Products of what more ranks have added are more than some types hold.
+    // Some types cannot represent products of sums over more ranks.
     const std::string function = ranks_ <= 4 && dice_.chance(50) ? "multiply" : "add";
     made = addFunction(function, fmt::format("%{}, %{}", made, other), axes);
     gemms_.push_back({made, "", "", 0, true});
   }
 
-  /// A matmul or linear with a new second operand, and a bias perhaps. Its result is an output.
+  /// Adds a matmul or linear with a new second operand and perhaps a bias. Its result is an output.
   std::string addNode(const std::string &first, const std::string &depth,
                       const std::string &columns, const std::string &partial,
                       const std::string &result) {
@@ -276,7 +275,7 @@ private:
     return name;
   }
 
-  /// The leading axes of a GEMM's result.
+  /// Draws the leading axes of a GEMM's result.
   std::string leadOf(const Operand &a, bool isSharded) {
     if (!isWhole_ || dice_.chance(40))
       return streamAxis();
@@ -292,12 +291,12 @@ private:
   Dice &dice_;
   const bool isWhole_, hasHosts_;
   int64_t ranks_, rows_, heads_, steps_, hostSize_ = 1;
-  int64_t sums_;      ///< over devices
-  int64_t total_ = 0; ///< rows over all blocks, which need not divide; 0: every row exists
+  int64_t sums_;      ///< number of sums over devices
+  int64_t total_ = 0; ///< rows of all blocks, which need not be divisible; 0: all rows exist
   bool functions_;
-  std::map<std::string, std::string> alike_; ///< for each type a result that no function takes
+  std::map<std::string, std::string> alike_; ///< an unused result of each type
   bool isLocal_, hasScatters_ = false, hasAllReduces_ = false;
-  int64_t leastRows_[2] = {1 << 20, 1 << 20}; ///< in one shot, in two
+  int64_t leastRows_[2] = {1 << 20, 1 << 20}; ///< with one shot, and with two
   std::string dtype_, body_;
   int names_ = 0;
   std::vector<Operand> inputs_, gemms_, batchable_;
@@ -311,7 +310,7 @@ Configuration findPreset(const std::string &name) {
   return llvm::find_if(presets(), [&](const Preset &each) { return each.name == name; })->fields;
 }
 
-/// A schedule that reductions have, too. Returns how many chunks it may have.
+/// Picks a schedule that supports reductions, too. Returns the maximum number of chunks.
 int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
   auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
   if (!writer.hasAllReduces() && dice.chance(40))
@@ -344,7 +343,7 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   return chunks;
 }
 
-/// In two shots if there is an all-reduce. Returns how many chunks it may have.
+/// Picks two shots if there is an all-reduce. Returns the maximum number of chunks.
 int64_t suitHosts(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
   const Configuration fields = findPreset("hierarchical");
   for (Knob field : presetFields())

@@ -1,4 +1,4 @@
-//===- tests/support/random_fusion.h - random definitions with options to lower them ----------===//
+//===- tests/support/random_fusion.h - random fusions with options to lower them --------------===//
 #pragma once
 
 #include "api/ranks/run.h"
@@ -8,41 +8,39 @@
 
 namespace braid::test {
 
-/// One case of a property test: the text of a fusion, how to compile it, how to run it.
+/// A case of a property test: the text of a fusion, and options to compile and run it.
 struct RandomCase {
   uint64_t seed = 0;
   std::string text;
   CompileOptions compile;
   RunOptions run;
 
-  /// Everything needed to see the case again.
+  /// Returns everything that is needed to reproduce the case.
   std::string str() const;
 };
 
-/// Nodes that random fusions may hold besides gathers and GEMMs.
+/// Features of random fusions besides gathers and GEMMs.
 struct RandomKinds {
-  /// GEMMs contracted over devices, whose partial results are summed.
+  /// GEMMs whose contracted axis is split over devices, so that partial results are summed.
   bool sums = false;
-  /// Pointwise nodes of what GEMMs make, and reshards of what is gathered.
+  /// Pointwise nodes after GEMMs, and reshards of gathered inputs.
   bool functions = false;
-  /// Rows that do not divide.
+  /// Numbers of rows that are not divisible.
   bool uneven = true;
-  /// Results without a Stream axis, and operands that are whole on every device.
+  /// Results without a Stream axis, and operands that are replicated.
   bool whole = false;
-  /// A mesh of several hosts, if it has so many ranks. Where each has several, the schedule is
-  /// hierarchical.
+  /// A mesh of several hosts, if there are enough ranks; hierarchical if hosts have several ranks.
   bool hosts = false;
 };
 
-/// Draws a case. The same seed and kinds give the same case on every machine. Without kinds, every
+/// Draws a case, which only depends on the arguments, on any machine. Without optional kinds, every
 /// case can be lowered.
 RandomCase randomCase(uint64_t seed, const RandomKinds &kinds = {});
 
-/// Compiles and runs a case on the cpu backend, comparing every element. Ok, or what went wrong
-/// with the case's text.
+/// Compiles and runs a case on the cpu backend, comparing every element. Errors quote its text.
 Status runCase(const RandomCase &drawn);
 
-/// Ok if the checker proves a case safe with one queue, its result included.
+/// Returns ok if the checker proves a case, including its result, with one queue.
 Status checkCase(const RandomCase &drawn);
 
 } // namespace braid::test

@@ -1,4 +1,4 @@
-//===- tests/support/random_program.cpp - random programs of no particular shape --------------===//
+//===- tests/support/random_program.cpp - random programs -------------------------------------===//
 
 #include "tests/support/random_program.h"
 
@@ -13,9 +13,9 @@
 namespace braid::test {
 namespace {
 
-constexpr int kMain = 0; ///< streams: the caller's, then stream(0), stream(1), ...
+constexpr int kMain = 0; ///< streams are the caller's, stream(0), stream(1), ...
 
-/// A block of a buffer. Two of one buffer are known to differ if both are of one kind, with
+/// A block of a buffer. Two blocks of a buffer are known to differ if they have the same kind but
 /// different offsets.
 struct BlockRef {
   enum Kind { Constant, FromRank, Any };
@@ -30,7 +30,7 @@ bool mayOverlap(const BlockRef &a, const BlockRef &b) {
   return a.buffer == b.buffer && (!areComparable || a.offset == b.offset);
 }
 
-/// Something done to a block, on a stream; a later one has a greater number.
+/// An access to a block on a stream. Later accesses have greater numbers.
 struct Touch {
   BlockRef block;
   bool isWrite;
@@ -38,7 +38,7 @@ struct Touch {
   int64_t number;
 };
 
-/// A posted transfer, and how it uses its block until it has been waited for.
+/// A posted transfer and its access to a block, which lasts until it has been waited for.
 struct Pending {
   std::string request;
   BlockRef block;
@@ -54,8 +54,8 @@ bool conflict(const BlockRef &a, bool aWrites, const BlockRef &b, bool bWrites) 
   return (aWrites || bWrites) && mayOverlap(a, b);
 }
 
-/// Writes node by node and puts in what the node needs: synchronize where another stream touched a
-/// block, wait where a transfer is under way. Forgets with `carelessness_` percent.
+/// Writes nodes and the ordering that they need: synchronize if another stream accessed a block,
+/// wait if a transfer accesses it. Forgets this with `carelessness_` percent probability.
 class ProgramWriter {
 public:
   explicit ProgramWriter(Dice &dice) : dice_(dice) {
@@ -96,7 +96,7 @@ private:
     return stream == kMain ? "%main" : fmt::format("stream({})", stream - 1);
   }
 
-  /// Drawn last, so that a program with hosts is one without but for them.
+  /// Drawn last, so that a program with hosts and the one without differ only in their hosts.
   std::string header(const ProgramKinds &kinds) {
     const int64_t hostSize = kinds.hosts ? divisorOf(ranks_, dice_) : ranks_;
     const std::string hosts = hostSize == ranks_ ? "" : fmt::format(" of {}", hostSize);
@@ -140,7 +140,7 @@ private:
     current_ = stream;
   }
 
-  /// The current stream waits for `other`.
+  /// Lets the current stream wait for `other`.
   void synchronize(int other) {
     if (!forgets())
       line("synchronize {}", streamName(other));
@@ -150,7 +150,7 @@ private:
     mine[other] = issued_;
   }
 
-  /// The current stream waits for everything that conflicts with what comes next.
+  /// Lets the current stream wait for all conflicting accesses.
   void order(const std::vector<Use> &uses) {
     for (const Use &use : uses) {
       for (size_t i = 0; i < pending_.size();)
@@ -172,7 +172,7 @@ private:
       touches_.push_back({use.block, use.isWrite, current_, issued_});
   }
 
-  /// Everything that came before was joined into the main stream.
+  /// Notes that all previous accesses are ordered before the main stream's next one.
   void fence() {
     touches_.clear();
     std::vector<std::string> all = buffers_;
@@ -230,7 +230,7 @@ private:
 
   std::string anyOf(const std::vector<std::string> &names) { return dice_.pick(names); }
 
-  /// A readable block that cannot overlap `other`, or one without a buffer.
+  /// Returns a readable block that cannot overlap `other`, or one without a buffer.
   BlockRef blockBeside(const BlockRef &other, bool mayBeInput) {
     std::vector<std::string> names = buffers_;
     if (mayBeInput)
@@ -243,7 +243,7 @@ private:
     return {};
   }
 
-  /// Names the block in the text.
+  /// Adds a view of the block.
   std::string view(const BlockRef &block) {
     std::string name = fresh("v");
     line("%{} = select %{}[{}]", name, block.buffer, block.index);
@@ -303,7 +303,7 @@ private:
     touch(uses);
   }
 
-  /// All blocks of a buffer are added up, or some rows of them.
+  /// Adds up all blocks of a buffer, or some rows of them.
   void sum() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), bias = blockBeside(to, true);
@@ -325,8 +325,8 @@ private:
     touch(uses);
   }
 
-  /// Every entry of a range of one buffer times a block, both axes at once: some elements of
-  /// another block.
+  /// Contracts two axes at once: each entry of a range of one buffer with a block, which results in
+  /// some elements of another block.
   void contractTwoAxes() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), block = blockBeside(to, true);
@@ -346,7 +346,7 @@ private:
     touch(uses);
   }
 
-  /// Sums of a narrower type than their parts, sums of those, and a GEMM with a wider result.
+  /// Adds sums with a narrower type than their parts, sums of these, and a wider GEMM.
   void sumNarrow() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), first = bufferBeside(to), second = bufferBeside(to);
@@ -367,7 +367,7 @@ private:
     touch(uses);
   }
 
-  /// A whole buffer that is not the block's.
+  /// Returns a whole buffer other than the block's.
   BlockRef bufferBeside(const BlockRef &block) {
     std::vector<std::string> names = buffers_;
     names.push_back("A");
@@ -375,7 +375,7 @@ private:
     return {anyOf(names)};
   }
 
-  /// Entries of the leading axis.
+  /// Adds a slice along the leading axis.
   std::string part(const std::string &tensor, int64_t begin, int64_t count) {
     std::string name = fresh("v");
     line("%{} = slice %{}[{} .. {}]", name, tensor, begin, begin + count);
@@ -388,7 +388,7 @@ private:
     return row;
   }
 
-  /// Two blocks for a transfer: the side that the peer reaches, and the side that copies.
+  /// The two blocks of a transfer: one that the peer accesses, and one that this rank accesses.
   struct Sides {
     std::string handles;
     bool isGet;
@@ -398,13 +398,13 @@ private:
   std::optional<Sides> anySides() {
     auto handles = std::next(shared_.begin(), dice_.below(static_cast<int64_t>(shared_.size())));
     Sides sides{handles->first, isGet_[handles->first], anyBlock(anyOf(handles->second)), {}};
-    sides.active = blockBeside(sides.passive, !sides.isGet); // an input may be sent only
+    sides.active = blockBeside(sides.passive, !sides.isGet); // an input can only be sent
     if (sides.active.buffer.empty() || sides.active.buffer == sides.passive.buffer)
       return std::nullopt;
     return sides;
   }
 
-  /// Under get the passive side is the send.
+  /// If blocks are pulled, the passive side sends.
   void post(const Sides &sides, bool isPassive, const std::string &tensor,
             const std::string &peer) {
     bool isSend = isPassive == sides.isGet;
@@ -419,7 +419,7 @@ private:
     std::optional<Sides> sides = anySides();
     if (!sides)
       return;
-    int streams[2]; // of the passive and of the active side
+    int streams[2]; // streams of the passive and the active side
     streams[0] = anyStream();
     streams[1] = dice_.chance(75) ? streams[0] : anyStream();
     switchTo(streams[0]);
@@ -462,7 +462,7 @@ private:
     line("}}");
   }
 
-  /// One rank sends to one other.
+  /// One rank sends to one other rank.
   void oneWay() {
     std::optional<Sides> sides = anySides();
     if (!sides)
@@ -481,7 +481,7 @@ private:
     }
   }
 
-  /// A block that may not be executed: nothing it synchronizes counts afterwards.
+  /// Adds a block that may not be executed, so that its synchronization does not count afterwards.
   template <class Fn> void scoped(Fn &&body) {
     std::vector<std::vector<int64_t>> seen = seen_;
     std::vector<Pending> outer = std::move(pending_);
@@ -526,7 +526,7 @@ private:
     loopIndex_ = outer;
   }
 
-  /// Memory that lives for a while, and whose place others get afterwards.
+  /// Adds a buffer that is deallocated, so that later buffers may reuse its memory.
   void scratch() {
     switchTo(anyStream());
     std::string name = fresh("T");
@@ -547,7 +547,7 @@ private:
     buffers_.pop_back();
   }
 
-  /// The last thing that is done to a buffer: a part of it goes to the output.
+  /// Adds the last access to a buffer, which copies a part of it to the output.
   void flushAndCollect(const std::string &buffer) {
     switchTo(anyStream());
     BlockRef from = anyBlock(buffer), to = anyBlock("C");
@@ -564,12 +564,13 @@ private:
   std::string text_, loopIndex_;
   size_t depth_ = 1;
   int names_ = 0, current_ = kMain;
-  std::vector<std::string> buffers_;                       ///< that may be written
-  std::map<std::string, std::vector<std::string>> shared_; ///< buffers, by handles
-  std::map<std::string, bool> isGet_;                      ///< by handles
+  std::vector<std::string> buffers_;                       ///< writable
+  std::map<std::string, std::vector<std::string>> shared_; ///< maps handles to buffers
+  std::map<std::string, bool> isGet_;                      ///< indexed by handles
 
   int64_t issued_ = 0;
-  std::vector<std::vector<int64_t>> seen_; ///< by stream, of each other: up to which number
+  /// The latest access of each stream (second index) that a stream (first index) waits for.
+  std::vector<std::vector<int64_t>> seen_;
   std::vector<Touch> touches_;
   std::vector<Pending> pending_;
   std::vector<bool> used_;

@@ -1,11 +1,9 @@
-//===- tests/support/random_program.h - random programs of no particular shape ----------------===//
+//===- tests/support/random_program.h - random programs ---------------------------------------===//
 //
-// Programs as somebody might write them who knows the rules and forgets one now and then: 2 to 4
-// ranks, up to 3 streams beside the caller's, buffers of as many blocks as there are ranks, local
-// work, sums, contractions of two axes, exchanges by get and put, waits late or early, loops,
-// branches, groups, scratch memory.
-// Every program can be parsed, verified and specialised; whether it is safe is for the checker to
-// say.
+// Programs like those of a user who knows the rules but sometimes forgets one: 2 to 4 ranks, up to
+// 3 streams besides the caller's, buffers with one block per rank, local work, sums, contractions
+// of two axes, exchanges with get and put, early and late waits, loops, branches, groups, scratch
+// memory. Every program can be parsed, verified and specialised, but need not be safe.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,13 +13,13 @@
 
 namespace braid::test {
 
-/// Further nodes that random programs may have.
+/// Optional features of random programs.
 struct ProgramKinds {
   /// A mesh of several hosts.
   bool hosts = false;
 };
 
-/// The same seed and kinds give the same text on every machine.
+/// Returns a text that only depends on the arguments, on any machine.
 std::string randomProgram(uint64_t seed, const ProgramKinds &kinds = {});
 
 } // namespace braid::test

@@ -1,4 +1,4 @@
-//===- tests/support/reductions.cpp - reductions written by hand ------------------------------===//
+//===- tests/support/reductions.cpp - hand-written reductions ---------------------------------===//
 
 #include "tests/support/reductions.h"
 
@@ -10,7 +10,7 @@
 namespace braid::test::reductions {
 namespace {
 
-/// Extents are as small as they can be without rows and columns being alike.
+/// Extents are small, but rows and columns differ.
 std::string textOf(const char *name, const Options &options) {
   std::string text = caseNamed("tests/support/inputs/reductions.cases", name);
   const bool isLinear = options.hasBias;

@@ -1,7 +1,7 @@
-//===- tests/support/reductions.h - reductions written by hand --------------------------------===//
+//===- tests/support/reductions.h - hand-written reductions -----------------------------------===//
 //
-// Fusions that are contracted over devices, and programs that compute them, as texts. What the
-// lines of a program are for is named, so that a test can make one mistake.
+// Texts of fusions whose contracted axis is split over devices, and of programs that compute them.
+// Lines have telling names, so that a test can edit one of them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,23 +13,23 @@ namespace braid::test::reductions {
 struct Options {
   int64_t ranks = 3;
   std::string dtype = "f32";
-  std::string partial = "f32"; ///< the type in which partial results travel
-  bool hasBias = false;        ///< then it is a linear
+  std::string partial = "f32"; ///< type of partial results
+  bool hasBias = false;        ///< if true, the GEMM is a linear
 };
 
-/// Ranks push their partial results to those who own the rows, and each adds what it has got.
+/// Ranks push partial results to the owners of the rows, which add them.
 std::string scatterByPut(const Options &options);
-/// The same, but what is pushed is computed where it arrives.
+/// As above, but the result is computed directly in the owner's memory.
 std::string scatterAtPeers(const Options &options);
-/// The same as by put, but the owners fetch.
+/// As scatterByPut(), but owners pull partial results.
 std::string scatterByGet(const Options &options);
-/// The same as by put, in two uneven chunks on three streams; %C's rows are summed as they come.
+/// As scatterByPut(), with two uneven chunks on three streams. Rows are summed when they arrive.
 std::string scatterInChunks(const Options &options);
-/// Sums travel from rank to rank, and each adds its own.
+/// Sums travel from rank to rank, and each rank adds its partial result.
 std::string scatterAroundRing(const Options &options);
-/// All ranks push their whole partial result to all, and everybody adds them.
+/// Every rank pushes its whole partial result to all ranks, which add them.
 std::string reduceToAll(const Options &options);
-/// Rows of X are gathered and multiplied by columns; the product is contracted over devices.
+/// Rows of X are gathered for a GEMM with split columns. Its result is contracted over devices.
 std::string gatherAndScatter(const Options &options);
 
 } // namespace braid::test::reductions

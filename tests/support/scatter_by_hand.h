@@ -1,4 +1,4 @@
-//===- tests/support/scatter_by_hand.h - what the scatter by hand has to give -----------------===//
+//===- tests/support/scatter_by_hand.h - data of the hand-written reduce-scatter --------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -12,12 +12,12 @@ namespace braid::test::scatter {
 
 inline constexpr int64_t kRows = 16, kK = 8, kColumns = 32;
 
-/// One rank's tensors in one run.
+/// The tensors of a rank in a run.
 struct Tensors {
   std::vector<float> a, b, c;
 };
 
-/// Small integers, so that every order of addition gives the same bits; an output of NaNs.
+/// Returns small integers, whose sums are exact in any order, and an output filled with NaNs.
 inline Tensors drawn(int64_t run, int64_t rank, int64_t ranks) {
   auto value = [&](int64_t i) {
     return static_cast<float>((i * 7 + rank * 13 + run * 29) % 11 - 5);
@@ -31,7 +31,7 @@ inline Tensors drawn(int64_t run, int64_t rank, int64_t ranks) {
   return tensors;
 }
 
-/// Element `i` of what `owner` gets: the sum of what all ranks compute of its rows.
+/// Returns element `i` of the result of rank `owner`: the sum of all ranks' partial results.
 inline float expected(const std::vector<Tensors> &all, int64_t owner, int64_t i) {
   float sum = 0;
   for (const Tensors &each : all)
@@ -41,7 +41,7 @@ inline float expected(const std::vector<Tensors> &all, int64_t owner, int64_t i)
   return sum;
 }
 
-/// The example, which is for 4 ranks, for another number of them.
+/// Adapts the example, which is written for 4 ranks, to another number.
 inline std::string textFor(int64_t ranks, std::string text) {
   const std::string count = std::to_string(ranks);
   for (std::string before : {"[0 .. ", "f32[", "1 .. ", "mod "})

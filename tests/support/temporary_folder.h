@@ -1,4 +1,4 @@
-//===- tests/support/temporary_folder.h - a folder for a test, and a disk that is full --------===//
+//===- tests/support/temporary_folder.h - temporary folders and full disks --------------------===//
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// A private folder, gone with this object.
+/// A private folder that is removed by the destructor.
 class TemporaryFolder {
 public:
   TemporaryFolder() {
@@ -27,7 +27,7 @@ private:
   std::string path_;
 };
 
-/// While it lives, no file of this process can grow.
+/// While this object exists, this process cannot extend files.
 class FullDisk {
 public:
   FullDisk() {

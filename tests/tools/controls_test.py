@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""controls_test.py BRAID: what a user gives never reaches the terminal as control characters.
+"""controls_test.py BRAID: text from the user never reaches the terminal as control characters.
 
-Every flag that takes a value is given a text that would colour what follows, ring, go back in the
-line and reorder it; names of files, commands and flags are such texts, too, and values in values.
+Every flag with a value gets a text that would colour the output, ring the bell, overwrite the line
+and reorder it. Names of files, commands and flags contain such texts, too, as do nested values.
 """
 import os
 import re
@@ -15,7 +15,7 @@ EXAMPLE = os.path.abspath("examples/ag_matmul.braid")
 HOSTILE = b"a\x1b[31m\x07\r\x7f\xc2\x9b\xff\xe2\x80\xaez"
 WITHIN = {"--set": [HOSTILE + b"=1", b"M=" + HOSTILE],
           "--schedule": [b"ring;chunks=" + HOSTILE, b"ring;" + HOSTILE + b"=2", HOSTILE + b"=ring"]}
-# The arguments beside the flag. Of commands that measure for seconds, one ends them early.
+# The other arguments. Commands that would measure for seconds get one that ends them early.
 COMMANDS = {"compile": [EXAMPLE], "check": [EXAMPLE], "run": [EXAMPLE, "--ranks", "2"],
             "simulate": [EXAMPLE, "--machine", "h200-2", "--ranks", "2"], "view": [EXAMPLE],
             "explain": [EXAMPLE], "doctor": [], "calibrate": ["--backend", HOSTILE],
@@ -50,7 +50,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         run(folder, HOSTILE)
         for command, others in COMMANDS.items():
-            if command != "calibrate":  # which would write a file of that name
+            if command != "calibrate":  # it would write a file with that name
                 run(folder, command, HOSTILE)
             run(folder, command, b"--" + HOSTILE)
             flags = flags_of(command)

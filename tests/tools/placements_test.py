@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""placements_test.py BRAID [--write]: docs/placements.md says what the compiler does with each of
-the 27 placements of a matmul's operands and result. --write makes the page from what it does now.
+"""placements_test.py BRAID [--write]: docs/placements.md lists how each of the 27 placements of a
+matmul's operands and result is compiled. --write updates the page.
 """
 import difflib
 import itertools
@@ -63,7 +63,7 @@ WHOLE, ROWS, DEPTH, COLUMNS = "whole", "rows", "contracted axis", "columns"
 
 
 def axis(extent, is_cut, is_split):
-    """An axis as a type spells it: cut into D entries where some tensor splits it."""
+    """Returns an axis as a type spells it, cut into D entries if any tensor splits it."""
     if not is_cut:
         return extent
     return f"{'DIDx{D}' if is_split else 'D'}, {extent}/D"
@@ -74,7 +74,7 @@ def fusion(a, b, c):
     first = axis("M", rows, a == ROWS), axis("K", depth, a == DEPTH)
     second = axis("K", depth, b == DEPTH), axis("N", columns, b == COLUMNS)
     result = axis("M", rows, c == ROWS), axis("N", columns, c == COLUMNS)
-    if a == ROWS and c != ROWS:  # what is gathered is produced slice by slice
+    if a == ROWS and c != ROWS:  # a gathered result needs a Stream axis
         result = result[0].replace("D, ", "Stream{D}, ", 1), result[1]
     return (f"fusion @f(D = 4, M = 16, K = 8, N = 12) {{\n  mesh [0 .. D)\n"
             f"  %A = input bf16[{', '.join(first)}]\n  %B = input bf16[{', '.join(second)}]\n"
@@ -87,7 +87,7 @@ def braid(command, *words, text):
 
 
 def becomes(command, text, c):
-    """Why it is refused, if it is, and in a word what becomes of it."""
+    """Returns the reason for a refusal, if any, and a short description of the program."""
     code, printed = braid(command, "compile", "-", "--emit", "program", text=text)
     if code == 4:
         reasons = re.findall(r"cannot lower %C: (.*?); .* would be accepted", printed)  # the first

@@ -1,8 +1,8 @@
-"""tools/bench_torch.py on CPU ranks: which rows are timed, and what the others say.
+"""tools/bench_torch.py on CPU ranks: the rows that are timed, and the errors of others.
 
-usage: bench_test.py FOLDER     (the folder that holds the package)
+usage: bench_test.py FOLDER     (the folder that contains the package)
 
-Exits with 77 and the reason where there is no PyTorch.
+Exits with 77 and the reason if there is no PyTorch.
 """
 import importlib.util
 import json
@@ -15,12 +15,12 @@ import unittest
 FOLDER = os.path.abspath(sys.argv[1])
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools",
                     "bench_torch.py")
-SECONDS = 400  # of one run, which takes a tenth of it where nothing else runs
+SECONDS = 400  # limit for a run, which takes a tenth of it on an idle machine
 PYTORCH = ["torch/gemms", "torch/transfers", "torch/sequential"]
 
 
 def run(*options, folder=FOLDER, **environment):
-    """Exit code, output and errors of the script."""
+    """Runs the script and returns its exit code, output and errors."""
     environment = {**os.environ, "PYTHONPATH": folder, "BRAID_CACHE_DIR": "none", **environment}
     done = subprocess.run([sys.executable, TOOL, "--device", "cpu", "--rounds", "2", "--bursts",
                            "3", "--row-ms", "5", *options], env=environment, text=True,
@@ -29,7 +29,7 @@ def run(*options, folder=FOLDER, **environment):
 
 
 def rows_of(*options, **more):
-    """JSON of all rows, and the table."""
+    """Returns the JSON of all rows, and the printed table."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "out.json")
         code, out, err = run(*options, "--json", path, **more)
@@ -80,14 +80,14 @@ class Bench(unittest.TestCase):
                          [None, "expected m to be a multiple of 2 ranks"])
 
     def test_without_braid(self):
-        """It is a row's failure, and rivals are timed all the same."""
+        """A missing package is an error of the row, and PyTorch's rows are timed all the same."""
         with tempfile.TemporaryDirectory() as empty:
             data, _ = rows_of("mlp", "--shapes", "8x8x8", folder=empty)
         self.assertIn("No module named 'braid'", data["rows"][0]["failure"])
         self.assertIn("burst_us", data["rows"][1])
 
     def test_a_rank_that_dies_ends_the_others(self):
-        """A rank cannot reach the address where they meet."""
+        """One rank cannot reach the address at which ranks connect."""
         code, _, err = run("mlp", "--shapes", "8x8x8", GLOO_SOCKET_IFNAME="none")
         self.assertNotEqual(code, 0, err)
 

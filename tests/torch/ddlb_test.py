@@ -1,10 +1,10 @@
-"""braid.ddlb below DDLB itself: a copy of it makes our classes, runs them, validates and reports.
+"""braid.ddlb in DDLB: a copy of DDLB creates our classes, runs them, validates and reports.
 
-usage: ddlb_test.py FOLDER [--gpu]     (the folder that holds the package)
+usage: ddlb_test.py FOLDER [--gpu]     (the folder that contains the package)
 
 BRAID_DDLB names a checkout of github.com/samnordmann/ddlb; without one the test is skipped. Two
-ranks run DDLB's own commands. DDLB wants GPUs: without --gpu the copy's communicator gets stand-ins
-for what it calls of torch.cuda, and tensors are on CPUs.
+ranks run DDLB's commands. DDLB requires GPUs: without --gpu the copy's communicator gets
+substitutes for the functions of torch.cuda that it calls, and tensors are on CPUs.
 """
 import csv
 import importlib.util
@@ -21,12 +21,12 @@ import unittest
 
 SKIPPED = 77
 RANKS = 2
-SECONDS = 300  # for one command; when a rank fails, DDLB waits for it for ever
+SECONDS = 300  # limit for a command; if a rank fails, DDLB waits for it for ever
 FOLDER = os.path.abspath(sys.argv[1])
 ON_GPU = "--gpu" in sys.argv[2:]
-COPY = ""  # DDLB, with our lines
+COPY = ""  # path of DDLB with the added lines
 
-# At the end of ddlb/communicator.py.
+# Appended to ddlb/communicator.py.
 ON_CPU = """
 import unittest.mock
 
@@ -41,7 +41,7 @@ torch.cuda.synchronize = lambda device=None: None
 """
 
 def why_skipped():
-    """"" if it can run."""
+    """Returns the reason why the test cannot run, or ""."""
     checkout = os.environ.get("BRAID_DDLB", "")
     if not checkout:
         return "expected BRAID_DDLB to name a checkout of github.com/samnordmann/ddlb"
@@ -56,7 +56,7 @@ def why_skipped():
 
 
 def documented_lines():
-    """The lines, one for each primitive, that users add to DDLB's table according to braid.ddlb."""
+    """Returns the line for each primitive that braid.ddlb tells users to add to DDLB's table."""
     with open(os.path.join(FOLDER, "braid", "ddlb.py"), encoding="utf-8") as file:
         found = re.findall(r"^ +'(tp_\w+)': {\n +('braid': .*)$", file.read(), re.M)
     assert [primitive for primitive, _ in found] == ["tp_columnwise", "tp_rowwise"], found
@@ -89,7 +89,7 @@ def copy_ddlb(folder):
 
 
 def environment(rank, ranks, port):
-    """As mpirun would set it."""
+    """Returns the variables that mpirun would set."""
     return dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
                 OMPI_COMM_WORLD_SIZE=str(ranks), OMPI_COMM_WORLD_LOCAL_SIZE=str(ranks),
                 PMIX_NAMESPACE=str(port), DDLB_MASTER_PORT=str(port),
@@ -104,7 +104,7 @@ def free_port():
 
 
 def kill(process):
-    """Kills a process and those that DDLB has started in it."""
+    """Kills a process and the processes that DDLB has started in it."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -112,7 +112,7 @@ def kill(process):
 
 
 def run(command, ranks=RANKS):
-    """The output of each rank."""
+    """Runs a command on all ranks and returns the output of each."""
     port = free_port()
     started = [subprocess.Popen([sys.executable, *command], env=environment(rank, ranks, port),
                                 cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -131,7 +131,7 @@ def run(command, ranks=RANKS):
 
 
 class Benchmark(unittest.TestCase):
-    """DDLB's own commands, of two ranks."""
+    """DDLB's commands with two ranks."""
 
     def expect_row(self, row, option):
         expected = {"option": option, "valid": "True", "world_size": str(RANKS)}
@@ -164,7 +164,7 @@ class Benchmark(unittest.TestCase):
         self.assertEqual(chosen, [1] + [0] * (RANKS - 1))
 
     def run_file(self, name, primitive, implementations):
-        """The output of the ranks; the rows are in NAME.csv."""
+        """Runs a benchmark file and returns the output of the ranks. The rows are in NAME.csv."""
         write(os.path.join(COPY, f"{name}.json"), json.dumps({"benchmark": {
             "primitive": primitive, "m": [48], "n": [40], "k": [256], "dtype": "bfloat16",
             "validate": True, "num_iterations": 3, "num_warmups": 1, "output_csv": f"{name}.csv",

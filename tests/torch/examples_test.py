@@ -1,8 +1,8 @@
-"""The examples for PyTorch, under torchrun: they pass, and fail where a layer is wrong.
+"""The examples for PyTorch under torchrun: they pass, and fail if a layer is wrong.
 
-usage: examples_test.py FOLDER     (the folder that holds the package)
+usage: examples_test.py FOLDER     (the folder that contains the package)
 
-Exits with 77 and the reason where there is no PyTorch.
+Exits with 77 and the reason if there is no PyTorch.
 """
 import importlib.util
 import os
@@ -14,12 +14,12 @@ import unittest
 
 FOLDER = os.path.abspath(sys.argv[1])
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "torch")
-SECONDS = 300  # of one run: seconds are enough, but for a machine that is busy
+SECONDS = 300  # limit for a run, which takes seconds on an idle machine
 SKIPPED = 77
 
 
 def run(ranks, script, *options, folder=EXAMPLES):
-    """Exit code and output of a script on so many ranks. Leaves no process behind."""
+    """Runs a script and returns its exit code and output. Leaves no process behind."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                f"--nproc-per-node={ranks}", os.path.join(folder, script), "--device=cpu", *options]
     environment = {**os.environ, "PYTHONPATH": FOLDER, "OMP_NUM_THREADS": "1"}
@@ -28,7 +28,7 @@ def run(ranks, script, *options, folder=EXAMPLES):
         try:
             output, _ = job.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            job.terminate()  # and not kill(): it is torchrun who ends its ranks
+            job.terminate()  # not kill(), because torchrun has to end its ranks
             output, _ = job.communicate()
             raise AssertionError(f"expected an end within {SECONDS} s, got:\n{output}") from None
     return job.returncode, output
@@ -70,7 +70,7 @@ class Examples(unittest.TestCase):
 
 
 class WrongLayers(unittest.TestCase):
-    """A copy of the examples with one mistake in layers.py."""
+    """A copy of the examples with a mistake in layers.py."""
 
     def output_with(self, right, wrong, script, *options):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-"""When one rank fails, the other ranks hear of it, and Python goes on.
+"""If a rank fails, the other ranks get an exception, and Python continues.
 
-usage: failures_test.py FOLDER [--kills N]     (the folder that holds the package)
+usage: failures_test.py FOLDER [--kills N]     (the folder that contains the package)
 """
 import datetime
 import os
@@ -26,7 +26,7 @@ except ImportError as reason:
 import braid  # noqa: E402
 import braid.torch as bt  # noqa: E402
 
-TIMEOUT = 8  # seconds, of the groups
+TIMEOUT = 8  # timeout of the groups in seconds
 
 
 def call(rank, ranks, group=None, rows=4):
@@ -36,7 +36,7 @@ def call(rank, ranks, group=None, rows=4):
 
 
 def call_until(error, rank, ranks):
-    """Calls until that error comes: its text, and the seconds it took."""
+    """Calls until `error` is raised. Returns its text and the seconds until then."""
     begin = time.monotonic()
     while time.monotonic() < begin + 3 * TIMEOUT:
         try:
@@ -54,7 +54,7 @@ def meet(rank, ranks, suffix):
 
 
 def go_on(rank, ranks, dead, suffix):
-    """The remaining ranks make a new group, in which everything works."""
+    """The remaining ranks create a new group, which must work."""
     left = [each for each in range(ranks) if each != dead]
     meet(left.index(rank), len(left), suffix)
     for _ in range(3):
@@ -63,7 +63,7 @@ def go_on(rank, ranks, dead, suffix):
 
 
 def part_killed(rank, ranks):
-    """kill -9 during operators: all others raise in time, and go on with a new group."""
+    """If a rank gets SIGKILL during operators, the others raise in time and form a new group."""
     meet(rank, ranks, "short")
     call(rank, ranks)
     dist.barrier()
@@ -79,7 +79,7 @@ def part_killed(rank, ranks):
 
 
 def part_raises(rank, ranks):
-    """An exception of the caller's that ends a rank."""
+    """An exception in user code ends a rank."""
     meet(rank, ranks, "short")
     call(rank, ranks)
     dist.barrier()
@@ -91,7 +91,7 @@ def part_raises(rank, ranks):
 
 
 def part_leaves_out(rank, ranks):
-    """A rank that does not make the call of the others: the group's time limit."""
+    """If a rank omits a call that the others make, they time out."""
     meet(rank, ranks, "short")
     call(rank, ranks)
     if rank == 1:
@@ -104,12 +104,12 @@ def part_leaves_out(rank, ranks):
 
 
 def part_destroys(rank, ranks):
-    """A group that one rank destroys: the others are told, not kept waiting."""
+    """If one rank destroys a group, the others get an error instead of waiting."""
     meet(rank, ranks, "short")
     call(rank, ranks)
     dist.barrier()
     import gc
-    gc.disable()  # nothing but the group keeps its job
+    gc.disable()  # only the group keeps its job alive
     if rank == 1:
         dist.destroy_process_group()
         time.sleep(5)
@@ -119,7 +119,7 @@ def part_destroys(rank, ranks):
 
 
 def part_comes_late(rank, ranks):
-    """A rank that never makes its first call."""
+    """A rank never makes its first call."""
     meet(rank, ranks, "short")
     if rank == 1:
         time.sleep(TIMEOUT + 3)
@@ -141,7 +141,7 @@ def part_comes_late(rank, ranks):
 
 
 def expect_ended(rank, ranks):
-    """Nobody waits again for ranks that have left."""
+    """A call must fail without waiting for ranks that have left."""
     begin = time.monotonic()
     try:
         call(rank, ranks)
@@ -167,7 +167,7 @@ def part_forks(rank, ranks):
 
 
 def part_interrupted(rank, ranks):
-    """Ctrl-C while a rank waits for one that does not call."""
+    """Ctrl-C interrupts a rank that waits for another rank's call."""
     import threading
     meet(rank, ranks, "short")
     call(rank, ranks)
@@ -187,7 +187,7 @@ def part_interrupted(rank, ranks):
 
 
 def part_ends_beside_a_call(rank, ranks):
-    """The interpreter ends while another thread waits for a rank that does not call."""
+    """The interpreter exits while another thread waits for another rank's call."""
     import threading
     meet(rank, ranks, "short")
     call(rank, ranks)
@@ -204,12 +204,12 @@ def part_ends_with_everything_open(rank, ranks):
     group = dist.new_group(list(range(ranks)))
     call(rank, ranks)
     call(rank, ranks, group)
-    sys.exit(0)  # nothing is destroyed
+    sys.exit(0)  # without destroying anything
 
 
 def part_disagrees(rank, ranks):
-    """Ranks that make other calls, of what was called before or not: all hear of it at once, and
-    who brought what. The time limit is so long that nobody comes to it."""
+    """Ranks make different calls, known or new. All of them get an error soon that names the
+    difference. The timeout is so long that it cannot be the reason."""
     def gather(rows, group):
         return bt.all_gather_matmul(torch.ones(rows, 8), torch.ones(8, 6), group)
 

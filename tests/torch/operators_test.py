@@ -1,6 +1,6 @@
 """The operators of braid.torch on CPU ranks: results, gradients, shapes, compilation, groups.
 
-usage: operators_test.py FOLDER     (the folder that holds the package)
+usage: operators_test.py FOLDER     (the folder that contains the package)
 """
 import gc
 import os
@@ -30,12 +30,12 @@ except ImportError as reason:
 import braid  # noqa: E402
 import braid.torch as bt  # noqa: E402
 
-generator = torch.Generator().manual_seed(5)  # the same on all ranks
+generator = torch.Generator().manual_seed(5)  # equal on all ranks
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def draw(*shape, dtype=torch.float32):
-    """Small integers: sums are exact in every type."""
+    """Returns small integers, whose sums are exact in every type."""
     return torch.randint(-2, 3, shape, generator=generator).to(dtype)
 
 
@@ -44,7 +44,7 @@ def real(*shape, dtype=torch.float64):
 
 
 def mine(tensor, rank, ranks, dim=0):
-    """A rank's block, as torch.chunk splits; perhaps of no rows."""
+    """Returns a rank's block as torch.chunk splits; it may have no rows."""
     count = tensor.shape[dim]
     block = -(-count // ranks)
     begin = min(count, rank * block)
@@ -80,7 +80,7 @@ def part_exact(rank, ranks):
 
 
 def part_shapes(rank, ranks):
-    """Dimensions, strides, several weights, functions, means; copies are counted."""
+    """Checks dimensions, strides, several weights, functions and means, and counts copies."""
     for count, beside in ((4 * ranks, 3), (7, 3)):
         X = draw(beside, count, 2, 8)
         B, C, b = draw(8, 6), draw(4, 8), draw(4)
@@ -121,10 +121,10 @@ def part_autocast(rank, ranks):
     assert all(each.shape.startswith("bf16") for each in bt.report().calls), bt.report()
 
 
-# -- Gradients, beside one device's. --
+# -- Gradients, compared with those on one device. --
 
 def layers(x, ws, bs, ranks):
-    """gelu of one layer, then another, on one device: partial results are added up."""
+    """Computes two layers with gelu between them on one device, adding partial results."""
     total = bs[-1]
     for r in range(ranks):
         total = total + F.gelu(F.linear(x, ws[0][r], bs[r])) @ ws[1][r].t()
@@ -161,7 +161,7 @@ def part_gradients(rank, ranks):
 
 
 def part_gradients_are_contiguous(rank, ranks):
-    """As behind plain collectives, also where other rows than the first ones are scattered."""
+    """Gradients are contiguous as after collectives, also if another dimension is scattered."""
     a, found = real(2, 4 * ranks, 8).requires_grad_(), []
     a.register_hook(lambda gradient: found.append(gradient.is_contiguous()))
     bt.matmul_reduce_scatter(a, real(8, 6), scatter_dim=1).square().sum().backward()
@@ -169,7 +169,7 @@ def part_gradients_are_contiguous(rank, ranks):
 
 
 def part_gradients_of_what_is_gathered(rank, ranks):
-    """return_A, two weights, and an operator that was asked to keep nothing."""
+    """Uses return_A and two weights, also in an operator that keeps nothing for gradients."""
     X, V, W = real(2 * ranks, 8), real(8, 6), real(8, 4)
     x, v, w = (each.clone().requires_grad_() for each in (mine(X, rank, ranks), V, W))
     (Y, Z), G = bt.all_gather_matmul(x, [v, w], return_A=True)
@@ -180,7 +180,7 @@ def part_gradients_of_what_is_gathered(rank, ranks):
     for each in (X, V, W):
         each.requires_grad_()
     ((X @ V).sum() + (X @ W).square().sum() + X.square().sum()).backward()
-    # Every rank has the whole result, and so counts once in a gradient of a rank's rows.
+    # Every rank uses the whole result, so each contributes to the gradient of a rank's rows.
     torch.testing.assert_close(x.grad, ranks * mine(X.grad, rank, ranks))
     torch.testing.assert_close(v.grad, V.grad)
     torch.testing.assert_close(w.grad, W.grad)
@@ -188,7 +188,7 @@ def part_gradients_of_what_is_gathered(rank, ranks):
 
 
 def part_second_derivatives(rank, ranks):
-    """Through what a gather keeps: it comes from A."""
+    """Second derivatives include A through the tensor that a gather keeps."""
     X, W = real(2 * ranks, 8).requires_grad_(), real(8, 6).requires_grad_()
     x, w = (each.detach().clone().requires_grad_() for each in (mine(X, rank, ranks), W))
     for Y, operands in ((bt.all_gather_matmul(x, w), (w,)), (X @ W, (W,))):
@@ -199,7 +199,7 @@ def part_second_derivatives(rank, ranks):
 
 
 def part_gradients_need_no_dispatcher(rank, ranks):
-    """An eager call and its backward are the kernels', and no call of an operator of PyTorch's."""
+    """An eager call and its backward pass run kernels only, and no operator of PyTorch."""
     from torch.profiler import ProfilerActivity, profile
     x, w = (each.requires_grad_() for each in (real(2, 8), real(8, 8)))
     with profile(activities=[ProfilerActivity.CPU]) as seen:
@@ -212,7 +212,7 @@ def part_gradients_need_no_dispatcher(rank, ranks):
 
 
 def part_empty(rank, ranks):
-    """Results without elements, as F.linear and collectives give them, and their gradients."""
+    """Empty results and their gradients are those of F.linear and collectives."""
     B, b = draw(8, 6), draw(6)
     for shape in ((0, 8), (0, 3, 8), (3, 0, 8)):
         A = draw(*shape)
@@ -234,7 +234,7 @@ def part_empty(rank, ranks):
 
 
 def part_keeps_what_gradients_need(rank, ranks):
-    """A GEMM with a frozen weight keeps the weight alone; frozen rows may be written."""
+    """A GEMM with a frozen weight only keeps the weight, and frozen rows may be overwritten."""
     for operator, rows in ((bt.all_gather_matmul, 2), (bt.matmul_reduce_scatter, 2 * ranks),
                            (bt.matmul_all_reduce, 2)):
         for needs_X, needs_W in ((True, False), (False, True), (True, True)):
@@ -266,10 +266,10 @@ def part_opcheck(rank, ranks):
         torch.library.opcheck(op.default, arguments)
 
 
-# -- Compiled. --
+# -- Compilation. --
 
 def part_compiled(rank, ranks):
-    """Whole graphs, by Inductor; M is compiled once for all that divide."""
+    """Inductor compiles whole graphs. M is compiled once for all divisible sizes."""
     W, V = real(6, 8).float(), real(8, 6).float()
 
     def step(x):
@@ -292,7 +292,7 @@ def part_compiled(rank, ranks):
 
 
 class Column(torch.autograd.Function):
-    """As somebody writes it who wants a backward of his own."""
+    """An autograd function with a hand-written backward pass."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -318,7 +318,7 @@ def part_compiled_in_a_backward(rank, ranks):
 
 
 def part_compiled_without_rows(rank, ranks):
-    """A rank that has no rows, and so no use for its results, calls as the others do."""
+    """A rank without rows does not use its results but must make the same calls."""
     W, x = real(8, 6).float(), real(1, 8).float()
 
     def step(x, w, v):
@@ -338,8 +338,8 @@ def part_compiled_without_rows(rank, ranks):
 
 
 def part_compiled_in_order(rank, ranks):
-    """Ranks have different shapes, and what a compiler moves where may depend on those. Two calls
-    that are alike would meet crosswise."""
+    """Shapes differ between ranks, and so may the order into which a compiler moves calls. Two
+    equal calls would then match wrongly."""
     X, Y, W1, W2 = draw(33, 8), draw(5, 8), draw(8, 64), draw(8, 4)
     y = Y.chunk(ranks)[rank]
 
@@ -352,7 +352,7 @@ def part_compiled_in_order(rank, ranks):
 
 
 def part_compiled_for_any_place(rank, ranks):
-    """Ranks and runs share caches of compiled graphs, also those of other numbers of ranks."""
+    """Ranks and runs share caches of compiled graphs, even with other numbers of ranks."""
     W, X = real(8, 6).float(), real(5, 8).float()
     found = torch.compile(lambda x, w: bt.matmul_reduce_scatter(x, w).relu(), fullgraph=True,
                           dynamic=True)(X, W)
@@ -363,7 +363,7 @@ def part_compiled_for_any_place(rank, ranks):
     torch.testing.assert_close(found, (X @ W).relu())
 
 
-# -- What the dispatcher would resolve, derivatives that there are not, and writing into results. --
+# -- Lazy tensor flags, missing derivatives, and writing into results. --
 
 def part_unusual_tensors(rank, ranks):
     A, B = draw(4, 8), draw(8, 6)
@@ -392,7 +392,7 @@ def part_unusual_tensors(rank, ranks):
 
 
 def part_arrays(rank, ranks):
-    """The package below, whose operations take tensors as they lie."""
+    """The package below the operators accepts tensors in any layout."""
     f = braid.Fusion("product")
     f.mesh(1)
     f.output(f.matmul("C", f.input("A", "f32", [2, 3]), f.input("B", "f32", [3, 2]), "f32", [2, 2]))
@@ -419,7 +419,7 @@ def part_results_may_be_written(rank, ranks):
 
 
 def part_threads(rank, ranks):
-    """Two threads, each with a group of its own, whose calls come in other orders on each rank."""
+    """Two threads use a group each, and their calls are in a different order on each rank."""
     import threading
     import time
     groups = [dist.new_group(list(range(ranks))) for _ in range(2)]
@@ -440,7 +440,7 @@ def part_threads(rank, ranks):
 
 
 def part_threads_meet(rank, ranks):
-    """The same where the groups are new: each meets through the store that both have."""
+    """As above with new groups, which connect through one store."""
     import datetime
     import threading
     port = dist.FileStore(os.environ["TEST_STORE"] + "port", ranks)
@@ -460,7 +460,7 @@ def part_threads_meet(rank, ranks):
         results[number] = bt.all_gather_matmul(mine(A, rank, ranks), B, groups[number])
     first, second = (threading.Thread(target=call, args=(each,)) for each in (rank, 1 - rank))
     first.start()
-    first.join(1)  # it waits for a rank whose other thread comes first
+    first.join(1)  # waits for a rank whose other thread is first
     second.start()
     first.join()
     second.join()
@@ -469,7 +469,7 @@ def part_threads_meet(rank, ranks):
     dist.barrier()
 
 
-# -- Choices, memory, reports. --
+# -- Schedules, memory, reports. --
 
 def part_prepares(rank, ranks):
     X, B = draw(8 * ranks, 8), draw(8, 6)
@@ -485,7 +485,7 @@ def part_prepares(rank, ranks):
     assert "all_gather_matmul" in str(bt.report())
     bt.prepare(bt.matmul_reduce_scatter, X, B, seconds=0.2)
     bt.prepare(bt.matmul_all_reduce, X, B, bias=draw(6), seconds=0.2)
-    W = draw(8, 6).requires_grad_()  # a call keeps A, and applies the activation behind the kernel
+    W = draw(8, 6).requires_grad_()  # a call keeps A and applies the activation after the kernel
     schedule = bt.prepare(bt.all_gather_matmul, A, W, activation="relu", seconds=0.2)
     before = bt.report().calls
     bt.all_gather_matmul(A, W, activation="relu")
@@ -498,7 +498,7 @@ def part_prepares(rank, ranks):
     expect_error(bt.InputError, "expected one of all_gather", lambda: bt.prepare(print, A, B))
     expect_error(bt.InputError, "expected seconds of 0 or more",
                  lambda: bt.prepare(bt.matmul_all_reduce, X, B, seconds=-1))
-    expect(bt.matmul_all_reduce(X, B), ranks * X @ B)  # the group goes on
+    expect(bt.matmul_all_reduce(X, B), ranks * X @ B)  # the group still works
     bt.synchronize()
 
 
@@ -525,14 +525,14 @@ def part_bounds_memory(rank, ranks):
 
 
 def shared_kilobytes():
-    """Shared memory that this process has touched, its peers' included, by the kernel."""
+    """Returns the kernel's count of shared memory that this process uses, peers' included."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssShmem"))
 
 
 def part_bounds_memory_of_all_lengths(rank, ranks):
-    """Rows that vary, as tokens do: what the kernel says, and what memory() says, stays within the
-    bound, and one operator may be beyond it while it is prepared."""
+    """If numbers of rows vary, like those of tokens, memory according to the kernel and to memory()
+    stays within the bound. During preparation, one operator may exceed it."""
     import random
     B, bound = draw(256, 6), 2 << 20
     bt.set_memory_bound(bound)
@@ -552,7 +552,7 @@ def part_bounds_memory_of_all_lengths(rank, ranks):
 
 
 def part_new_shapes_cost_the_same(rank, ranks):
-    """However many are known. Counted, for time is nothing to rely on."""
+    """The cost does not depend on the number of known shapes. Counts calls instead of time."""
     B, counts = draw(8, 6), []
 
     def count(frame, event, argument):
@@ -567,7 +567,7 @@ def part_new_shapes_cost_the_same(rank, ranks):
 
 
 def part_many_shapes(rank, ranks):
-    """More than a rank may offer mappings; each shape is prepared once."""
+    """Uses more shapes than a rank can export mappings; each shape is prepared once."""
     B = draw(8, 6)
     for rows in range(1, 400):
         X = draw(rows * ranks, 8)
@@ -576,7 +576,7 @@ def part_many_shapes(rank, ranks):
 
 
 def part_lets_go_alike(rank, ranks):
-    """Rows that do not divide take less on the last rank; all let the same operators go."""
+    """Uneven rows need less memory on the last rank, but all ranks evict the same operators."""
     B = draw(8, 600)
     bt.set_memory_bound(170 << 10)
     for _ in range(2):
@@ -586,7 +586,7 @@ def part_lets_go_alike(rank, ranks):
     assert bt.memory().operators < 3, bt.memory()
 
 
-# -- Mistakes and groups. --
+# -- Errors and groups. --
 
 def part_mistakes(rank, ranks):
     A, B = draw(4, 8), draw(8, 6)
@@ -638,7 +638,7 @@ def part_mistakes(rank, ranks):
     expect(bt.matmul_all_reduce(A, B), ranks * A @ B)
     traced = torch.jit.trace(lambda a: bt.matmul_all_reduce(a, B), (A,), check_trace=False)
     expect(traced(A + 1), ranks * (A + 1) @ B)
-    # Ranks that bring different shapes: named, and the group's operators are over.
+    # If ranks call with different shapes, the message names them and the group's operators end.
     kept = []
     for _ in range(2):
         X = draw(5 + rank, 8)
@@ -651,7 +651,7 @@ def part_mistakes(rank, ranks):
 
 
 def part_groups(rank, ranks):
-    """Two groups of two, one of which nobody else knows, beside that of all."""
+    """Two groups of two ranks, one of which the other ranks do not know, and the default group."""
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     group, place = pairs[rank // 2], rank % 2
     alone = dist.new_group([0, 3])
@@ -673,7 +673,7 @@ def part_groups(rank, ranks):
 
 
 def part_group_again(rank, ranks):
-    """A default group that is destroyed and made again has a job of its own."""
+    """A default group that is destroyed and created again has a new job."""
     for turn in range(3):
         if turn:
             processes.again(dist, rank, ranks, str(turn))
@@ -686,7 +686,7 @@ def part_group_again(rank, ranks):
 
 class Import(unittest.TestCase):
     def test_needs_no_compiler(self):
-        """It takes longer than PyTorch itself; those who compile load it when they do."""
+        """The compiler takes longer to import than PyTorch, so it is imported only when needed."""
         script = ("import sys, torch, torch.distributed\nbefore = set(sys.modules)\n"
                   "import braid.torch\n"
                   "new = {name.split('.')[0] + '.' + name.partition('.')[2].split('.')[0]\n"

@@ -1,8 +1,8 @@
-"""Runs the Python of the documents as a reader would; what is about PyTorch on two CPU ranks.
+"""Runs the Python code of the documents as a reader would, PyTorch pages on two CPU ranks.
 
 usage: pages_test.py PACKAGE_FOLDER     (from the root of the repository, with PyTorch)
 
-All ```python blocks of a page are one script. A ```output block shows what rank 0 prints in the
+All ```python blocks of a page form one script. A ```output block shows what rank 0 prints in the
 block above it; "..." stands for any text within a line, or for any lines.
 """
 import os
@@ -20,7 +20,7 @@ MARK = "=== block"
 
 
 def script_of(page):
-    """The script, and for each of its blocks what it prints, or None if the page does not say."""
+    """Returns the script, and the expected output of each block, or None if the page shows none."""
     script, shown = "", []
     for language, _, text in blocks(page):
         if language == "python":

@@ -1,10 +1,10 @@
-"""Ranks for the tests with PyTorch: processes of a test script, joined by gloo.
+"""Ranks for the tests with PyTorch: processes of a test script, connected by gloo.
 
-A part is a function `part_NAME(rank, ranks)` of the script, which each rank calls in its own
-process. What a rank prints and how it ends is the test's to look at.
+A part is a function `part_NAME(rank, ranks)` of the script, which each rank calls in a separate
+process. The test checks the ranks' output and exit codes.
 
-Importing PyTorch takes longer than most parts. So main() forks once when everything is imported;
-that process, the nursery, forks the ranks of every part, and each ends as a Python of its own does.
+Importing PyTorch takes longer than most parts. So main() forks once after all imports; that
+process, the nursery, forks the ranks of every part. Each rank exits like a normal Python process.
 """
 import datetime
 import json
@@ -18,14 +18,15 @@ import unittest
 
 SKIPPED = 77
 
-os.environ.update(BRAID_CACHE_DIR="none", OMP_NUM_THREADS="1")  # before PyTorch reads them
-_nursery = None  # a file: requests to the nursery, and its answers
-_compiled = None  # the folder of what Inductor compiles, for all parts
+# PyTorch reads these when it is imported
+os.environ.update(BRAID_CACHE_DIR="none", OMP_NUM_THREADS="1")
+_nursery = None  # a file for requests to the nursery and its answers
+_compiled = None  # folder in which Inductor compiles for all parts
 
 
 def main(parts, torch):
-    """The main function of a test script, whose globals are `parts`. All tests run, or those that
-    are named after the folder."""
+    """Main function of a test script with the globals `parts`. Runs all tests, or those named after
+    the folder on the command line."""
     global _nursery, _compiled
     here, there = socket.socketpair()
     if os.fork() == 0:
@@ -36,15 +37,16 @@ def main(parts, torch):
         return
     there.close()
     _nursery = here.makefile("rw")
-    _compiled = tempfile.TemporaryDirectory()  # not before the fork: ranks would remove it
+    # Created after the fork, because ranks would remove it.
+    _compiled = tempfile.TemporaryDirectory()
     names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)
 
 
 def run(part, ranks, limit=120, **environment):
-    """Runs a part on so many ranks: their exit codes, what they said, and the seconds it took."""
+    """Runs a part and returns the ranks' exit codes, their output, and the seconds it took."""
     with tempfile.TemporaryDirectory() as folder:
-        if "TORCHINDUCTOR_CACHE_DIR" not in environment:  # kernels are kept, graphs are made anew
+        if "TORCHINDUCTOR_CACHE_DIR" not in environment:  # kernels are cached, graphs are not
             environment.update(TORCHINDUCTOR_CACHE_DIR=_compiled.name,
                                TORCHINDUCTOR_FX_GRAPH_CACHE="0", TORCHINDUCTOR_AUTOGRAD_CACHE="0")
         environment.update(TEST_STORE=os.path.join(folder, "store"), TEST_RANKS=str(ranks))
@@ -62,8 +64,8 @@ def run(part, ranks, limit=120, **environment):
 
 
 def again(dist, rank, ranks, suffix, timeout=60):
-    """A default group of so many ranks, meeting at a place of its own. They meet in it, too: gloo
-    fails a rank that still connects when another has destroyed the group."""
+    """Creates a default group with a separate store. Its ranks synchronise, because gloo fails a
+    rank that still connects when another rank destroys the group."""
     store = dist.FileStore(os.environ["TEST_STORE"] + suffix, ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=timeout))
@@ -81,7 +83,7 @@ def _be_rank(part, torch):
 
 
 def _raise_ranks(requests):
-    """In the nursery: runs parts until the tests end. In a rank: returns its part."""
+    """In the nursery, runs parts until the tests end. In a rank, returns its part."""
     for line in requests:
         part, ranks, limit, folder, environment = json.loads(line)
         processes = []
@@ -107,7 +109,7 @@ def _write_to(path):
 
 
 def _codes(processes, end):
-    """The exit codes of processes, a signal as its negative number. Kills what lives at `end`."""
+    """Returns exit codes, negative for signals. Kills processes that are alive at `end`."""
     codes = {}
     while len(codes) < len(processes):
         for process in processes:

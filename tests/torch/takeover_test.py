@@ -1,6 +1,6 @@
-"""enable(): models that PyTorch's own tensor parallelism splits, compiled, run Braid's operators.
+"""enable(): models that PyTorch's tensor parallelism splits, once compiled, use Braid's operators.
 
-usage: takeover_test.py FOLDER     (the folder that holds the package)
+usage: takeover_test.py FOLDER     (the folder that contains the package)
 """
 import os
 import sys
@@ -40,7 +40,7 @@ class MLP(nn.Module):
 
 
 def models(rank, ranks, dim, bias):
-    """One that is split over the ranks, and the same on one device."""
+    """Returns a model that is split over the ranks, and the same model on one device."""
     torch.manual_seed(0)
     whole, split = MLP(bias), MLP(bias)
     split.load_state_dict(whole.state_dict())
@@ -51,7 +51,7 @@ def models(rank, ranks, dim, bias):
 
 
 def compare(rank, ranks, dim, bias, shape):
-    """Forward and backward of the compiled model beside the whole one's."""
+    """Compares forward and backward pass of the compiled model with the model on one device."""
     torch._dynamo.reset()
     split, whole = models(rank, ranks, dim, bias)
     compiled = torch.compile(split, fullgraph=True)
@@ -79,7 +79,7 @@ def counts():
 
 
 def part_replaces(rank, ranks):
-    """Every collective beside a GEMM is an operator of Braid's: two forwards, two backwards."""
+    """Every collective next to a GEMM becomes an operator of Braid, in both directions."""
     bt.enable()
     bt.enable()
     for shape, dim in (((8 * ranks, 32), 0), ((2, 4 * ranks, 32), 1)):
@@ -104,7 +104,7 @@ class Attention(nn.Module):
 
 
 class GradientsOfAttention(torch.utils._python_dispatch.TorchDispatchMode):
-    """The strides in which attention's backward gets the gradient of its output."""
+    """Records the strides of the gradient that attention's backward pass gets."""
 
     def __init__(self):
         super().__init__()
@@ -117,8 +117,8 @@ class GradientsOfAttention(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def part_attention(rank, ranks):
-    """The backward of an attention gets its gradient in the layout that it has without Braid, with
-    something in between or not, also where the sequence is gathered in another order."""
+    """The backward pass of attention gets a gradient with the same layout as without Braid, with or
+    without operators between them, and if the sequence is gathered in another order."""
     bt.enable()
     for gated, batch in ((False, 1), (False, 2), (False, 3), (True, 2)):
         torch._dynamo.reset()
@@ -140,7 +140,7 @@ def part_attention(rank, ranks):
             y.square().sum().backward()
         Y.square().sum().backward()
         torch.testing.assert_close(x.grad, X.grad.chunk(ranks, 1)[rank])
-        heads, size, tokens = 4 // ranks, 8, 4 * ranks  # of [batch, tokens, heads, size]
+        heads, size, tokens = 4 // ranks, 8, 4 * ranks  # [batch, tokens, heads, size]
         wanted = (tokens * heads * size, size, heads * size, 1)
         assert len(seen.strides) == 1, seen.strides
         found = [stride for stride, count in zip(seen.strides[0], (batch, heads, tokens, size))
@@ -150,7 +150,7 @@ def part_attention(rank, ranks):
 
 
 def part_reports(rank, ranks):
-    """A bias makes the GEMM one that PyTorch's pass does not know: both collectives are named."""
+    """A bias results in a GEMM that PyTorch's pass does not know: both collectives are reported."""
     bt.enable()
     compare(rank, ranks, 0, True, (8 * ranks, 32))
     found = {(each.collective, each.reason) for each in bt.report().apart}
@@ -164,7 +164,7 @@ def gathered(x, w):
 
 
 def row_wise(x, scale, w, scales):
-    """fp8, each row with a scale, as float8 training gathers it."""
+    """fp8 with a scale for each row, gathered as in float8 training."""
     a = gather(x.view(torch.uint8), 0, dist.group.WORLD).view(torch.float8_e4m3fn)
     s = gather(scale, 0, dist.group.WORLD)
     y = torch._scaled_mm(a.flatten(0, -2), w, s.flatten(0, -2), scales, out_dtype=torch.bfloat16)
@@ -192,8 +192,8 @@ def integers(x, w):
 
 
 def part_leaves(rank, ranks):
-    """Collectives without an operator of Braid run as without Braid: when they are compiled, while
-    it is enabled, and later. Results are exact."""
+    """Collectives without an operator of Braid run as without Braid: during compilation, while it
+    is enabled, and later. Results are exact."""
     f8 = torch.float8_e4m3fn
     torch.manual_seed(rank)
     x8 = torch.randint(-2, 3, (4, 8, 32)).to(f8)
@@ -210,7 +210,7 @@ def part_leaves(rank, ranks):
     for function, arguments, reason in calls:
         try:
             wanted = function(*arguments)
-        except RuntimeError:  # of a version of PyTorch that has no such GEMM on CPUs
+        except RuntimeError:  # some versions of PyTorch have no such GEMM on CPUs
             continue
         found = len(bt.report().apart)
         compiled[function] = torch.compile(function, fullgraph=True)
@@ -226,8 +226,8 @@ def part_leaves(rank, ranks):
 
 
 def part_goes_on(rank, ranks):
-    """A compiled graph runs Braid's operators while enabled, and else the collective and the GEMM:
-    not PyTorch's fused operators, for a group that PyTorch would not fuse for."""
+    """While enabled, a compiled graph uses Braid's operators, else the collective and the GEMM, but
+    not PyTorch's fused operators if PyTorch would not fuse for the group."""
     from types import SimpleNamespace
     from torch.profiler import ProfilerActivity, profile
     from braid.torch import _takeover
@@ -254,7 +254,7 @@ def part_goes_on(rank, ranks):
 
 
 def part_advises(rank, ranks):
-    """Autocast with parameters in f32 converts behind each gather, which nothing fuses."""
+    """Autocast with f32 parameters converts after each gather, which prevents fusion."""
     def step(x, w):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return gathered(x, w)
@@ -267,7 +267,7 @@ def part_advises(rank, ranks):
 
 
 def part_gives_back(rank, ranks):
-    """disable() takes everything back, a pass of the user's and the settings included."""
+    """disable() restores everything, including a custom pass and the settings."""
     import torch._inductor.config as inductor
     seen = []
     inductor.post_grad_custom_post_pass = seen.append
@@ -280,7 +280,7 @@ def part_gives_back(rank, ranks):
     before = counts()
     bt.disable()
     bt.disable()
-    compiled(x)  # what was compiled goes on, by collectives and GEMMs
+    compiled(x)  # compiled graphs then use collectives and GEMMs
     assert not inductor._micro_pipeline_tp
     assert symm_mem.is_symm_mem_enabled_for_group is asked
     assert inductor.post_grad_custom_post_pass == seen.append
@@ -292,7 +292,7 @@ def part_gives_back(rank, ranks):
 
 
 def part_passes_on(rank, ranks):
-    """Collectives without an operator of Braid stay PyTorch's, and are listed."""
+    """Collectives without an operator of Braid remain PyTorch's and are listed."""
     bt.enable()
     A, B = torch.ones(4, 8), torch.ones(8 * ranks, 6)
     op = torch.ops.symm_mem.fused_all_gather_matmul
@@ -309,7 +309,7 @@ def part_passes_on(rank, ranks):
 
 
 def part_cannot_meet(rank, ranks):
-    """Ranks on several hosts: PyTorch's operators as before, and they ask each other once."""
+    """Ranks on several hosts use PyTorch's operators, and compare their hosts only once."""
     from braid.torch import _group
     _group._host = lambda: f"host{rank} boot"
     asked = []
@@ -329,7 +329,7 @@ def part_cannot_meet(rank, ranks):
 
 class Strides(unittest.TestCase):
     def test_scaled_gathers(self):
-        """PyTorch's fused operator for scaled GEMMs has the dimension at another place."""
+        """PyTorch's fused operator for scaled GEMMs has the dimension at another position."""
         from braid.torch import _strides
         graph = torch.fx.Graph()
         A, B, scale, scales = map(graph.placeholder, ("A", "B", "scale", "scales"))

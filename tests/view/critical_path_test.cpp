@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-/// Two ranks: rank 1's GEMM waits for what rank 0 copies.
+/// Two ranks: rank 1's GEMM waits for rank 0's copy.
 struct Made {
   Page page;
   Timing timing{.name = "made"};
@@ -37,7 +37,7 @@ TEST(CriticalPath, GoesFromRankToRank) {
             "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 15 % signal, 10 % launch");
 }
 
-/// Until a wait has begun, time passes for the reason for which it has not.
+/// Before a wait has begun, time counts for the reason why it has not.
 TEST(CriticalPath, ChargesNoWaitThatHasNotBegun) {
   Made made;
   made.timing.spans[1] = {{8, 8.5}, {9, 20}};
@@ -46,7 +46,7 @@ TEST(CriticalPath, ChargesNoWaitThatHasNotBegun) {
             "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 18 % launch, 8 % signal");
 }
 
-/// Clocks of ranks differ: a wait may seem to end before what it waits for.
+/// If the clocks of ranks differ, a wait may seem to end before its signal.
 TEST(CriticalPath, IsAsLongAsTheRunIfClocksDiffer) {
   Made made;
   made.timing.spans[1] = {{3, 4}, {9, 20}};
@@ -65,7 +65,7 @@ TEST(CriticalPath, IsEmptyWhereNothingRan) {
   EXPECT_EQ(whatLimits(made.timing, "µs"), "");
 }
 
-/// Its steps follow one another without a gap, from the beginning to the end.
+/// The steps of the path follow one another without gaps from begin to end.
 TEST(CriticalPath, IsAsLongAsTheRun) {
   for (int64_t ranks : {2, 3, 5}) {
     const Page page = test::predicted(test::printed(test::kGather, ranks));

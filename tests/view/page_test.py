@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""page_test.py BRAID: what `braid view` writes, used as a reader uses it.
+"""page_test.py BRAID: the pages of `braid view` in use.
 
-Every input of the fuzzers gives a page or a message. In a headless Chromium, if there is one, a
-script at the end of the page points, zooms and presses keys, and says what it saw.
+Every input of the fuzzers results in a page or a message. In a headless Chromium, if there is one,
+a script at the end of the page points, zooms and presses keys, and prints what it observes.
 """
 import html.parser
 import os
@@ -47,7 +47,7 @@ def braid(*arguments, expected=0):
 
 
 class Balanced(html.parser.HTMLParser):
-    """Every element that is opened is closed, in order, and every id is there once."""
+    """Checks that all elements are closed in order, and that ids are unique."""
     VOID = {"meta", "input", "br", "img", "link"}
 
     def __init__(self, text):
@@ -101,10 +101,10 @@ class InBrowser(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def drive(self, page, script, size="1280,900", dark=False):
-        """The lines that `script` prints; nothing went wrong on the way."""
+        """Returns the lines that `script` prints. Fails if there were errors."""
         path = pathlib.Path(self.folder.name) / "page.html"
         driver = DRIVER.replace("DRIVE", script)
-        # Nothing is shown, so no frame would ever come.
+        # Headless, there would never be a frame.
         frames = "<script>requestAnimationFrame = then => setTimeout(then, 16);</script>"
         path.write_text(page.replace("<title>", frames + "<title>", 1)
                         .replace("</body>", driver + "</body>"))

@@ -1,4 +1,4 @@
-//===- tests/view/pages.h - pages that tests are about ----------------------------------------===//
+//===- tests/view/pages.h - pages for tests ---------------------------------------------------===//
 #pragma once
 
 #include "api/simulate/machines.h"
@@ -8,7 +8,7 @@
 
 namespace braid::test {
 
-/// A text's fusion or program, lowered by default for that many ranks, printed again.
+/// Lowers a text's fusion or program with defaults for that many ranks and prints it.
 inline view::PrintedProgram printed(const std::string &text, int64_t ranks) {
   static std::vector<std::unique_ptr<Source>> kept;
   kept.push_back(parseSource("t.braid", text));

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-/// A trace in which every command takes so long, one behind the other on each rank; run r takes r
+/// Returns a trace in which the commands of a rank take `ns` each, one after another; run r takes r
 /// times as long.
 std::string traceOf(const PrintedProgram &program, int64_t ns, uint32_t runs) {
   std::vector<RankTrace> traces;
@@ -68,7 +68,7 @@ TEST(TracePage, ComparesARunThatTookNoTime) {
   EXPECT_THAT(both->findings[0], MatchesRegex("The run took 0.0 µs measured and .* predicted."));
 }
 
-/// A program may have a comment, which may hold anything.
+/// A program may contain a comment with arbitrary text.
 TEST(TracePage, ShowsNothingThatATerminalObeys) {
   std::string text = traceOf(test::printed(test::kGather, 2), 1000, 1);
   text.insert(text.find("\\n", text.find("\"program\":")), "//\\u001b[2J");
@@ -79,7 +79,7 @@ TEST(TracePage, ShowsNothingThatATerminalObeys) {
   EXPECT_THAT(both.status().message(), HasSubstr("//\\x1b[2J'"));
 }
 
-/// Each says the file, and what was expected.
+/// Each message names the file and what was expected.
 TEST(TracePage, RefusesWhatIsNoTrace) {
   const std::string good = traceOf(test::printed(test::kGather, 2), 1000, 1);
   auto with = [&](const std::string &from, const std::string &to) {

@@ -115,10 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates so many sets that an operand has left the cache when it is used again, as in a run,
-/// where much other data passes through the cache in between. A set contains the operands of
-/// concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random, because zeros need
-/// less power and multiply faster.
+/// Creates enough sets of operands that a set has left the cache when it is used again. This models
+/// a run, where other data passes through the cache between two GEMMs. A set contains the operands
+/// of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random, because zeros
+/// need less power and multiply faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));

@@ -1,4 +1,4 @@
-//===- tests/backends/nccl/nccl_messages_test.cpp - what is asked of NCCL, and if it fails ----===//
+//===- tests/backends/nccl/nccl_messages_test.cpp - calls into NCCL and their failures --------===//
 
 #include "backends/nccl/nccl_messages.h"
 #include "ir/failure.h"
@@ -21,7 +21,7 @@ using namespace nccl;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// One rank, told what the others say: the same as this one, or an id.
+/// The control plane of one rank. The other ranks' contributions equal this one's or are an id.
 class FakeControl final : public ControlPlane {
 public:
   FakeControl(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
@@ -60,7 +60,7 @@ protected:
     standIn_ = reinterpret_cast<FindStandIn>(dlsym(handle, "braidStandIn"))();
   }
 
-  /// Nothing but a test of the limit itself comes near it, on a busy machine either.
+  /// The default limit is so long that it is not reached even on a busy machine.
   std::unique_ptr<NcclMessages> make(int64_t rank = 0, std::chrono::milliseconds limit = kLong) {
     return std::make_unique<NcclMessages>([this] { return &library_; }, rank, Patience{limit});
   }
@@ -127,7 +127,7 @@ CollectiveArgs argsOf(CollectiveKind kind, llvm::ArrayRef<int64_t> team, char *d
           isWholeSource ? all : block};
 }
 
-/// Ranks are positions in the team.
+/// NCCL gets positions in the team, not ranks.
 TEST_F(NcclMessagesTest, EveryCollective) {
   auto messages = make(2);
   const Team team = {2, 0};
@@ -179,7 +179,8 @@ TEST_F(NcclMessagesTest, SaysWhatTheLibraryFindsInTheBackground) {
   EXPECT_THAT(messages->error().message(), HasSubstr("the stand-in was told so"));
 }
 
-/// Each error at each call, at once and later: it is named, no group stays open, nothing is left.
+/// Injects each error at each call, immediately or later: it must be reported, with no group left
+/// open and no object left alive.
 TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   const Team team = {0, 1};
   const auto useAll = [&](NcclMessages &messages) {
@@ -227,7 +228,7 @@ TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   EXPECT_GT(tried, 150);
 }
 
-/// Not even to ask for errors.
+/// The watchdog must not enter the library either, not even to ask for errors.
 TEST_F(NcclMessagesTest, TwoThreadsAreNeverInTheLibraryAtOnce) {
   auto messages = make();
   ASSERT_TRUE(openAll(*messages, 0, 2).isOk());
@@ -256,7 +257,7 @@ TEST_F(NcclMessagesTest, WhatDoesNotCloseIsAborted) {
 
 // -- The library. --
 
-/// A rank that has one does not wait for one that has none.
+/// A rank with a library must not wait for a rank without one.
 TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   FakeControl control(1, 2);
   control.othersLibrary = "NCCL: expected a library";
@@ -272,8 +273,7 @@ TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   EXPECT_EQ(without.openTeams({}, control).message(), "none here");
 }
 
-/// The library reads the environment when it starts. A user who asks for multicast is told why it
-/// is not used.
+/// The library reads the environment when it starts. A message says why multicast is not used.
 TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   setenv("BRAID_NCCL_LIBRARY", BRAID_STAND_IN, 1);
   unsetenv("NCCL_NVLS_ENABLE");

@@ -1,4 +1,4 @@
-//===- tests/backends/nccl/stand_in.cpp - a library that only records -------------------------===//
+//===- tests/backends/nccl/stand_in.cpp - a fake NCCL that records calls ----------------------===//
 
 #include "tests/backends/nccl/stand_in.h"
 
@@ -13,7 +13,7 @@ namespace braid::nccl {
 /// The object that a handle points to.
 struct Comm {
   int number = 0, members = 0, position = 0;
-  Code state = Code::Success; ///< once it is no more in progress
+  Code state = Code::Success; ///< result, once the operation has ended
   int polls = 0;
 };
 
@@ -57,7 +57,7 @@ const char *name(nccl::Operator op) {
   return kNames[static_cast<int>(op)];
 }
 
-/// Tells when two threads are in the library at once.
+/// Counts the threads inside the library and notes when there are two at once.
 class Inside {
 public:
   Inside() {
@@ -68,14 +68,14 @@ public:
   ~Inside() { --standIn().inside; }
 };
 
-/// Records a call, and returns what it is to return.
+/// Records a call and returns the code that the test injected for it, or success.
 Code called(const std::string &function, const std::string &text, Comm *comm) {
   const Inside inside;
   standIn().calls.push_back(text.empty() ? function : function + " " + text);
   const int call = counts()[function]++;
   if (comm) {
     last = comm;
-    if (comm->state == Code::Success) // else it stays broken
+    if (comm->state == Code::Success) // an error is permanent
       comm->polls = standIn().pollsInProgress;
   }
   for (const StandIn::Injected &each : standIn().injected)

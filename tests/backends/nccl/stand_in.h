@@ -1,6 +1,6 @@
-//===- tests/backends/nccl/stand_in.h - a library that only records ---------------------------===//
+//===- tests/backends/nccl/stand_in.h - a fake NCCL that records calls ------------------------===//
 //
-// Has the entry points of NCCL, and does what it is told to.
+// Has the entry points of NCCL. Tests set its results and read its calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,11 +13,11 @@
 
 namespace braid::test {
 
-/// The state of the library, one for the process. Only the counters are thread-safe.
+/// The state of the library, shared by the process. Only the counters are thread-safe.
 struct StandIn {
   int version = 22809;
   std::vector<std::string> calls; ///< "ncclSend 4 f32 to 1 comm 0 stream 7"
-  /// The n-th call, from 0 on, of this function returns `code`, at once or by and by.
+  /// The n-th call of this function, from 0, returns `code`, immediately or after some polls.
   struct Injected {
     std::string function;
     int call = 0;
@@ -29,9 +29,10 @@ struct StandIn {
   int liveCommunicators = 0;
   bool isSlow = false; ///< lets other threads go on in each call
   int openGroups = 0;
-  nccl::Code background = nccl::Code::Success; ///< found by the library itself
-  std::atomic<int> inside{0};                  ///< threads that are in a call, but for aborts
-  std::atomic<int> together{0};                ///< times that two calls were
+  /// An error that the library finds in the background.
+  nccl::Code background = nccl::Code::Success;
+  std::atomic<int> inside{0};   ///< threads inside a call, aborts excluded
+  std::atomic<int> together{0}; ///< number of calls that overlapped another one
 };
 
 /// Type of `braidStandIn`, which returns the state of the library.

@@ -1,5 +1,5 @@
-"""same_digests.py BRAID FLAGS...: runs a fusion under --reproducible in every way that can be had, in
-threads and in processes, and says how many digests there were. Fails unless there was one."""
+"""same_digests.py BRAID FLAGS...: runs a fusion with --reproducible in every possible way, with
+threads and with processes, and prints the number of digests. Fails unless there is exactly one."""
 import re
 import subprocess
 import sys
