@@ -58,6 +58,7 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
                                    .isReproducible = options.reproducible}));
     controls_.emplace_back(group_, rank);
   }
+  group_.setWake([this] { wakeWorkers(); });
   if (picker)
     startScheduler(std::move(picker));
 }
@@ -74,6 +75,12 @@ CpuCluster::~CpuCluster() {
   group_.abort(peerFailed("the cluster was destroyed"));
   for (std::unique_ptr<CpuDevice> &device : devices_)
     device->stop(HardwareQueue::kNoLimit);
+}
+
+void CpuCluster::wakeWorkers() {
+  for (std::unique_ptr<CpuDevice> &device : devices_)
+    for (HardwareQueue *queue : device->queues())
+      queue->wake();
 }
 
 // -- With a scheduler. --

@@ -26,6 +26,7 @@ private:
   Status start();
   void startScheduler(Picker picker);
   void showWaits();
+  void wakeWorkers();
 
   JobMemory memory_;
   InProcessGroup group_;

@@ -13,7 +13,10 @@ namespace braid {
 
 CpuDevice::CpuDevice(RankGroup &group, Options options)
     : group_(group), options_(options), memory_(options_.rank, options_.process),
-      link_(options_.rank, group.size()) {}
+      link_(options_.rank, group.size()) {
+  lists_.push_back(std::make_unique<QueueList>());
+  published_.store(lists_.back().get(), std::memory_order_release);
+}
 
 bool CpuDevice::stop(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -58,6 +61,11 @@ Status CpuDevice::addQueue() {
     BRAID_TRY(queue->start());
   options_.recorder.opened(number);
   queues_.push_back(std::move(queue));
+  auto list = std::make_unique<QueueList>();
+  for (std::unique_ptr<HardwareQueue> &each : queues_)
+    list->push_back(each.get());
+  published_.store(list.get(), std::memory_order_release);
+  lists_.push_back(std::move(list));
   return Status::ok();
 }
 

@@ -13,7 +13,7 @@
 
 namespace braid {
 
-using QueueList = std::vector<std::unique_ptr<HardwareQueue>>;
+using QueueList = std::vector<HardwareQueue *>;
 
 class CpuDevice final : public Device,
                         public Compute,
@@ -96,10 +96,10 @@ public:
   void startTrace() override { isTracing_ = true; }
   std::vector<Span> takeTrace() override;
 
-  // -- For the cluster. --
+  // -- For the cluster, from any thread. --
 
-  /// Returns all queues. Call it while the rank's host thread is blocked.
-  const QueueList &queues() const { return queues_; }
+  /// Returns all queues. The list grows while the rank prepares; a returned list remains valid.
+  const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
   /// Stops the workers. Requires an aborted group, or isDrained(). Returns false if some worker has
   /// not ended within `patience`. That worker continues to use this device, which must then never
   /// be destroyed.
@@ -111,6 +111,7 @@ public:
 private:
   using Kind = QueuedCommand::Kind;
   Status addQueue();
+  void publishQueues();
   HardwareQueue &queueOf(uint32_t stream) {
     const uint32_t queue = options_.queues == 0 ? stream : stream % options_.queues;
     assert(queue < queues_.size() && "streams are reserved before they are used");
@@ -167,10 +168,14 @@ private:
   uint32_t nextGraph_ = 0;
 
   /// by stream, unless their number is limited
-  QueueList queues_;
+  std::vector<std::unique_ptr<HardwareQueue>> queues_;
   /// The numbers that callerStream() has returned. They form one queue: each continues only after
   /// earlier commands of stream 0.
   std::set<uint32_t> callersStreams_;
+  /// All lists that were ever published, because watchers may still read an old one. Publishing by
+  /// pointer avoids a lock, and the ordering that a lock would add.
+  std::vector<std::unique_ptr<QueueList>> lists_;
+  std::atomic<const QueueList *> published_;
 };
 
 } // namespace braid

@@ -46,7 +46,14 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
                                        .hasWorkers = true,
                                        .recorder = recorder,
                                        .process = &group,
-                                       .isReproducible = options.reproducible}) {}
+                                       .isReproducible = options.reproducible}) {
+  group.setWake([this] { wakeWorkers(); });
+}
+
+void CpuRank::Parts::wakeWorkers() const {
+  for (HardwareQueue *queue : device.queues())
+    queue->wake();
+}
 
 Device &CpuRank::device([[maybe_unused]] int64_t rank) {
   assert(rank == firstHosted() && "the other ranks live elsewhere");

@@ -33,6 +33,7 @@ private:
   struct Parts {
     Parts(const ClusterOptions &options, std::unique_ptr<Client> client,
           const ObserverFactory &observe);
+    void wakeWorkers() const;
     ProcessGroup group;
     std::unique_ptr<CommandObserver> observer; ///< may be null
     JobRecorder recorder;

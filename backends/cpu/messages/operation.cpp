@@ -248,6 +248,10 @@ void Operation::sleep(std::chrono::milliseconds slice) {
     futexWait(&bell(), bellSeen_, slice, FutexScope::Processes);
 }
 
+const void *Operation::sleepsOn() const {
+  return isItsTurn() ? static_cast<const void *>(&bell()) : &link_.turn_;
+}
+
 /// Posts or copies a part. A send whose last part has been copied is over. The bell is relaxed: a
 /// sleeping worker only learns from it that it should check. It also checks periodically, in case
 /// it sees the bell before the state.

@@ -101,6 +101,8 @@ public:
   /// After an advance() without progress, sleeps until progress may be possible, for at most
   /// `slice`.
   void sleep(std::chrono::milliseconds slice);
+  /// Returns the futex on which it sleeps, of FutexScope::Processes.
+  const void *sleepsOn() const;
 
 private:
   bool isItsTurn() const { return link_.turn_.load(std::memory_order_relaxed) == number_; }

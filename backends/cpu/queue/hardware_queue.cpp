@@ -12,10 +12,9 @@ namespace braid {
 
 namespace {
 
-// Sleepers check again after one of these times, because a wake-up may be lost, and an abort wakes
-// nobody.
+// A lost wake-up only delays a sleeper, which checks again after one of these times.
 constexpr std::chrono::milliseconds kIdleSlice(100);
-constexpr std::chrono::milliseconds kWaitSlice(20);
+constexpr std::chrono::milliseconds kWaitSlice(50);
 
 /// Requires that the command will not run again.
 void release(const QueuedCommand &command) {
@@ -94,6 +93,13 @@ std::vector<Span> HardwareQueue::takeSpans() {
   std::vector<Span> spans;
   spans.swap(spans_);
   return spans;
+}
+
+// -- For everyone. --
+
+void HardwareQueue::wake() const {
+  if (const void *futex = blockedIn_.load(std::memory_order_relaxed))
+    futexWake(futex, scope_.load(std::memory_order_relaxed));
 }
 
 // -- Running. --
@@ -204,12 +210,22 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   const QueuedCommand::Flag &flag = command.args.flag;
   std::atomic_ref<uint32_t> counter = flagAt(flag.address);
   uint32_t seen = counter.load(std::memory_order_acquire);
+  if (hasReached(seen, flag.value))
+    return true;
+  block(flag.address, flag.scope);
+  // An abort wakes all sleepers, but may miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
     options_.recorder.waiting(options_.number, command, seen);
     futexWait(flag.address, seen, kWaitSlice, flag.scope);
     seen = counter.load(std::memory_order_acquire);
   }
+  unblock();
   return hasReached(seen, flag.value);
+}
+
+void HardwareQueue::block(const void *futex, FutexScope scope) {
+  scope_.store(scope, std::memory_order_relaxed);
+  blockedIn_.store(futex, std::memory_order_relaxed);
 }
 
 /// Moves the data that can be moved now. Returns false after an abort.
@@ -230,13 +246,17 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;
   while (!group_.isAborted() && advance(command)) {
-    if (lastAdvance_ == Advance::IsOver)
+    if (lastAdvance_ == Advance::IsOver) {
+      unblock();
       return true;
+    }
     if (lastAdvance_ == Advance::Moved)
       continue;
+    block(operation.sleepsOn(), FutexScope::Processes);
     options_.recorder.waiting(options_.number, command, 0);
     operation.sleep(kWaitSlice);
   }
+  unblock();
   return false;
 }
 

@@ -55,6 +55,11 @@ public:
   /// Returns the spans so far. Requires a drained queue.
   std::vector<Span> takeSpans();
 
+  // -- For everyone. --
+
+  /// Wakes a waiting worker, which then checks whether it must stop waiting.
+  void wake() const;
+
   // -- For the scheduler, without a worker. --
 
   const QueuedCommand *front() { return commands_.front(); }
@@ -71,6 +76,8 @@ private:
   bool await(const QueuedCommand &command);
   bool exchange(const QueuedCommand &command);
   bool advance(const QueuedCommand &command);
+  void block(const void *futex, FutexScope scope);
+  void unblock() { blockedIn_.store(nullptr, std::memory_order_relaxed); }
   void finishFront();
   void keepSpan(const QueuedCommand &command, int64_t begin, int64_t end);
 
@@ -88,6 +95,9 @@ private:
   alignas(64) std::atomic<uint32_t> completed_{0};
   std::atomic<bool> isHostWaiting_{false};
   std::atomic<uint32_t> hasEnded_{0}; ///< true once the worker has ended; a futex
+
+  std::atomic<const void *> blockedIn_{nullptr};       ///< futex on which the worker waits, or null
+  std::atomic<FutexScope> scope_{FutexScope::Process}; ///< scope of that futex
 };
 
 /// Returns true if `command` can run now.

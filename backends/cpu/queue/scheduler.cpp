@@ -27,7 +27,7 @@ std::vector<bool> Scheduler::drained() const {
   std::vector<bool> drained;
   for (CpuDevice *device : devices_) {
     bool isEmpty = true;
-    for (const std::unique_ptr<HardwareQueue> &queue : device->queues())
+    for (HardwareQueue *queue : device->queues())
       isEmpty &= queue->front() == nullptr;
     drained.push_back(isEmpty);
   }
