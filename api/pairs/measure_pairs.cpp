@@ -27,6 +27,9 @@ constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
 /// Processes take time to start, even if transfers are short.
 constexpr milliseconds kLeastToStart{10000};
 constexpr milliseconds kGrace{300};
+/// After a hang, the limit of a pair is this many times its longest step, but at least a second.
+constexpr int kPatience = 4;
+constexpr milliseconds kLeastPatience{1000};
 
 Verdict verdictOf(StatusCode failure) {
   return failure == StatusCode::TimedOut      ? Verdict::Hung
@@ -47,7 +50,7 @@ public:
   PairJobs(const MeasureOptions &options, SignalWatch &signals, PairReport &report, size_t one,
            size_t other)
       : options_(options), signals_(signals), report_(report), devices_{one, other},
-        startTimeout_(std::max(options.timeout, kLeastToStart)) {
+        timeout_(options.timeout) {
     for (Path path : options.paths)
       for (int64_t source : {0, 1})
         steps_.push_back({path, source});
@@ -74,10 +77,10 @@ private:
   PairReport &report_;
   const std::array<size_t, 2> devices_; ///< indices in the report, by rank
   std::vector<Step> steps_;             ///< not yet measured
-  const milliseconds startTimeout_;     ///< until the first record
+  milliseconds timeout_;
   // State of the current job.
   FileDescriptor pipe_;
-  Clock::duration silence_{0}; ///< since the last record
+  Clock::duration silence_{0}, longest_{0}; ///< since the last record; between any two
   Clock::time_point lastLook_;
   bool hasBegun_ = false;      ///< a rank has written a record
   std::optional<Record> last_; ///< the last Begin
@@ -88,7 +91,7 @@ Status PairJobs::listen() {
   const Clock::time_point now = Clock::now();
   silence_ += std::min(now - std::exchange(lastLook_, now), kMostBetweenLooks);
   read();
-  const milliseconds limit = hasBegun_ ? options_.timeout : startTimeout_;
+  const milliseconds limit = hasBegun_ ? timeout_ : std::max(timeout_, kLeastToStart);
   if (silence_ <= limit)
     return Status::ok();
   return timedOut("no progress for {} ms", limit.count());
@@ -98,7 +101,7 @@ Status PairJobs::listen() {
 void PairJobs::read() {
   Record record;
   while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
-    silence_ = Clock::duration(0);
+    longest_ = std::max(longest_, std::exchange(silence_, Clock::duration(0)));
     hasBegun_ = true;
     if (isValid(record))
       take(record);
@@ -146,7 +149,7 @@ Result<LaunchReport> PairJobs::runJob() {
   const FileDescriptor write(ends[1]);
   (void)fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
   (void)fcntl(write.get(), F_SETFD, 0);
-  silence_ = Clock::duration(0);
+  silence_ = longest_ = Clock::duration(0);
   lastLook_ = Clock::now();
   hasBegun_ = false;
   last_.reset();
@@ -155,7 +158,7 @@ Result<LaunchReport> PairJobs::runJob() {
   launching.arguments = options_.rankCommand(steps_, write.get());
   launching.environment = {
       {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
-  launching.timeout = startTimeout_;
+  launching.timeout = std::max(timeout_, kLeastToStart);
   launching.grace = kGrace;
   launching.discardOutput = true; // libraries may print anything
   launching.watch = [this] { return listen(); };
@@ -165,14 +168,17 @@ Result<LaunchReport> PairJobs::runJob() {
   return report;
 }
 
-/// Returns the first line of the failure; unless the path is unavailable, also the size, and the
-/// devices of the ranks that the line may name.
+/// Returns the failure in one line, with the devices instead of the ranks, and with the size.
 std::string PairJobs::explained(const Status &failure) const {
   std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
-  if (!last_ || failure.code() == StatusCode::Unsupported)
-    return text;
-  return fmt::format("{}, at {}; ranks 0 and 1 are devices {} and {}", text, sizeText(last_->bytes),
-                     deviceOf(0).number, deviceOf(1).number);
+  for (size_t rank : {0, 1}) {
+    const std::string name = fmt::format("rank {}", rank);
+    const std::string device = fmt::format("the process of device {}", deviceOf(rank).number);
+    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += device.size())
+      text.replace(at, name.size(), device);
+  }
+  const bool hasSize = last_ && failure.code() != StatusCode::Unsupported;
+  return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
 }
 
 /// Assigns the failure to the step that was begun last, or to all steps if none was. A path that
@@ -201,6 +207,9 @@ Status PairJobs::run(int &signal) {
     if (status.code() == StatusCode::BadInput)
       return status;
     takeFailure(status);
+    if (status.code() == StatusCode::TimedOut)
+      timeout_ = std::clamp(std::chrono::duration_cast<milliseconds>(kPatience * longest_),
+                            std::min(kLeastPatience, timeout_), timeout_);
   }
   return Status::ok();
 }

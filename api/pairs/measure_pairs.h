@@ -2,7 +2,8 @@
 //
 // Two processes measure two devices, over all paths and in both directions. If a process dies or a
 // transfer does not end, both processes are ended, the current step gets this as its verdict, and
-// two new processes measure the rest.
+// two new processes measure the rest. The first hang of a pair takes the whole time limit;
+// afterwards the pair's limit is a small multiple of its longest transfer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -54,7 +54,7 @@ CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const Obser
         group_, CpuDevice::Options{.rank = rank,
                                    .queues = options.queues,
                                    .hasWorkers = !picker,
-                                   .recorder = *recorders_.back(),
+                                   .observer = recorders_.back().get(),
                                    .isReproducible = options.reproducible}));
     controls_.emplace_back(group_, rank);
   }
@@ -74,7 +74,7 @@ CpuCluster::~CpuCluster() {
   // Workers access other ranks' memory, so all must end before any device is destroyed.
   group_.abort(peerFailed("the cluster was destroyed"));
   for (std::unique_ptr<CpuDevice> &device : devices_)
-    device->stop(HardwareQueue::kNoLimit);
+    device->stop();
 }
 
 void CpuCluster::wakeWorkers() {

@@ -18,13 +18,18 @@ CpuDevice::CpuDevice(RankGroup &group, Options options)
   published_.store(lists_.back().get(), std::memory_order_release);
 }
 
-bool CpuDevice::stop(std::chrono::milliseconds patience) {
+void CpuDevice::stop() {
+  for (std::unique_ptr<HardwareQueue> &queue : queues_)
+    queue->stop();
+}
+
+bool CpuDevice::stopWithin(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   bool haveEnded = true;
   for (std::unique_ptr<HardwareQueue> &queue : queues_) {
     auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
-    haveEnded &= queue->stop(left);
+    haveEnded &= queue->stopWithin(left);
   }
   return haveEnded;
 }
@@ -55,11 +60,12 @@ Status CpuDevice::setCallerStream(void *stream, Tag) {
 Status CpuDevice::addQueue() {
   const uint32_t number = static_cast<uint32_t>(queues_.size());
   auto queue = std::make_unique<HardwareQueue>(
-      group_, HardwareQueue::Options{options_.rank, number, options_.recorder,
+      group_, HardwareQueue::Options{options_.rank, number, options_.observer,
                                      options_.isReproducible ? GemmBy::Loops : GemmBy::Library});
   if (options_.hasWorkers)
     BRAID_TRY(queue->start());
-  options_.recorder.opened(number);
+  if (options_.observer)
+    options_.observer->opened(number);
   queues_.push_back(std::move(queue));
   auto list = std::make_unique<QueueList>();
   for (std::unique_ptr<HardwareQueue> &each : queues_)

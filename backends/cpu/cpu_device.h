@@ -24,11 +24,11 @@ class CpuDevice final : public Device,
 public:
   struct Options {
     int64_t rank;
-    uint32_t queues;                 ///< as ClusterOptions::queues
-    bool hasWorkers;                 ///< false if a scheduler runs the queues
-    JobRecorder &recorder;           ///< must outlive the device
-    ProcessGroup *process = nullptr; ///< the group, unless all ranks are threads
-    bool isReproducible = false;     ///< as ClusterOptions::reproducible
+    uint32_t queues;                     ///< as ClusterOptions::queues
+    bool hasWorkers;                     ///< false if a scheduler runs the queues
+    CommandObserver *observer = nullptr; ///< must outlive the device
+    ProcessGroup *process = nullptr;     ///< the group, unless all ranks are threads
+    bool isReproducible = false;         ///< as ClusterOptions::reproducible
   };
   CpuDevice(RankGroup &group, Options options);
 
@@ -75,7 +75,7 @@ public:
 
   /// Teams need no setup: each collective consists of messages between its members.
   Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control) override {
-    return link_.open(control, memory_);
+    return link_.open(control);
   }
   bool connectsLater() const override { return false; }
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
@@ -100,10 +100,11 @@ public:
 
   /// Returns all queues. The list grows while the rank prepares; a returned list remains valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
-  /// Stops the workers. Requires an aborted group, or isDrained(). Returns false if some worker has
-  /// not ended within `patience`. That worker continues to use this device, which must then never
-  /// be destroyed.
-  bool stop(std::chrono::milliseconds patience);
+  /// Stops the workers. Requires an aborted group, or isDrained().
+  void stop();
+  /// As stop(), but returns false if some worker has not ended within `patience`. That worker
+  /// continues to use this device, which must then never be destroyed.
+  bool stopWithin(std::chrono::milliseconds patience);
   /// Returns true if all issued commands are complete, or dropped after an abort. Call it on the
   /// rank's host thread.
   bool isDrained() const;

@@ -44,7 +44,7 @@ CpuRank::Parts::Parts(const ClusterOptions &options, std::unique_ptr<Client> cli
       device(group, CpuDevice::Options{.rank = group.rank(),
                                        .queues = options.queues,
                                        .hasWorkers = true,
-                                       .recorder = recorder,
+                                       .observer = &recorder,
                                        .process = &group,
                                        .isReproducible = options.reproducible}) {
   group.setWake([this] { wakeWorkers(); });
@@ -72,7 +72,7 @@ CpuRank::~CpuRank() {
   if (!parts_->device.isDrained())
     group.abort(peerFailed("rank {} left before its work was done", group.rank()));
   auto patience = isStuck() ? std::chrono::milliseconds(0) : ProcessGroup::kGrace;
-  if (!parts_->device.stop(patience)) {
+  if (!parts_->device.stopWithin(patience)) {
     group.leave();
     // A worker is in a command that does not end, and may still access all of this.
     [[maybe_unused]] Parts *kept = parts_.release();

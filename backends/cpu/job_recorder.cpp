@@ -19,10 +19,14 @@ uint64_t numberOf(const QueuedCommand &command) {
 
 } // namespace
 
+JobRecorder::JobRecorder(RankSlot &slot, CommandObserver *next) : slot_(slot), next_(next) {}
+
 void JobRecorder::opened(uint32_t queue) {
   if (queue < kQueueSlots)
     slot_.queue[queue].sinceNs.store(monotonicNs(), kRelaxed);
   slot_.queues.store(std::min(queue + 1, kQueueSlots), kRelaxed);
+  if (next_)
+    next_->opened(queue);
 }
 
 void JobRecorder::issued(uint32_t queue, const QueuedCommand &command) {
@@ -40,7 +44,7 @@ bool JobRecorder::begin(uint32_t queue, const QueuedCommand &command) {
   return next_ ? next_->begin(queue, command) : true;
 }
 
-void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
+void JobRecorder::block(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
   if (queue >= kQueueSlots)
     return;
   QueueSlot &slot = slot_.queue[queue];
@@ -50,11 +54,24 @@ void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t
   slot.isWaiting.store(1, kRelaxed);
 }
 
+void JobRecorder::waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) {
+  block(queue, command, seen);
+  if (next_)
+    next_->waiting(queue, command, seen);
+}
+
 void JobRecorder::showWait(uint32_t queue, const QueuedCommand &command) {
   if (queue < kQueueSlots)
     slot_.queue[queue].current.store(numberOf(command), kRelaxed);
   const bool isOfFlag = command.kind == QueuedCommand::Kind::Wait;
-  waiting(queue, command, isOfFlag ? flagAt(command.args.flag.address).load(kRelaxed) : 0);
+  block(queue, command, isOfFlag ? flagAt(command.args.flag.address).load(kRelaxed) : 0);
+}
+
+/// Reports progress within a command.
+void JobRecorder::moved(uint32_t queue, const QueuedCommand &command) {
+  slot_.arrivals.fetch_add(1, kRelaxed);
+  if (next_)
+    next_->moved(queue, command);
 }
 
 void JobRecorder::end(uint32_t queue, const QueuedCommand &command) {

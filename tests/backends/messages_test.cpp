@@ -120,7 +120,7 @@ TEST_P(MessagesTest, SidesThatDoNotFitAreNamed) {
     texts[static_cast<size_t>(rank)] = message(device(rank).synchronize());
   });
   for (const std::string &text : texts) {
-    EXPECT_THAT(text, HasSubstr("a message from rank 0 to rank 1"));
+    EXPECT_THAT(text, HasSubstr("message 0 from rank 0 to rank 1"));
     EXPECT_THAT(text, HasSubstr("8 sent in "));
     EXPECT_THAT(text, HasSubstr("12 received in "));
     EXPECT_THAT(text, HasSubstr("run 4"));

@@ -110,8 +110,7 @@ class Command(unittest.TestCase):
                              (5, {(0, 1, "get-engine"): "crashed"}))
             values = self.paths()[0, 1, "get-engine"]
             self.assertRegex(values["reason"],
-                             re.escape(f"rank 1 {how}") +
-                             ".*, at 1 MiB; ranks 0 and 1 are devices 0 and 1$")
+                             re.escape(f"the process of device 1 {how}") + ".*, at 1 MiB$")
             self.assertEqual([point[0] for point in values["points"]], [SMALL])
 
     def test_hung(self):

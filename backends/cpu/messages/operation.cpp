@@ -99,12 +99,34 @@ void reduce(const Reduction &reduction, const char *scratch) {
   });
 }
 
-//===- The parts of a message -----------------------------------------------------------------===//
+//===- The state of a mailbox -----------------------------------------------------------------===//
 
-/// An empty message has one part, which is empty.
-uint32_t partsOf(int64_t bytes) {
-  const int64_t part = Mailbox::kPartBytes;
-  return static_cast<uint32_t>(std::max<int64_t>(1, (bytes + part - 1) / part));
+enum class Phase : uint32_t {
+  Free,   ///< the sender may post the first part of the message
+  Posted, ///< the receiver may copy the part
+  Wanted, ///< the sender may post the next part
+};
+
+/// Numbers wrap around after 30 bits, like the count of messages.
+uint32_t stateOf(uint32_t number, Phase phase) {
+  return number << 2 | static_cast<uint32_t>(phase);
+}
+
+uint32_t arrivedState(const Transfer &transfer) {
+  return stateOf(transfer.number + 1, Phase::Free);
+}
+
+/// Returns true if the transfer can continue in this state of the mailbox.
+bool isTurnOf(const Transfer &transfer, uint32_t state) {
+  if (!transfer.sends())
+    return state == stateOf(transfer.number, Phase::Posted);
+  if (transfer.state == Transfer::State::Waits)
+    return state == stateOf(transfer.number, Phase::Free);
+  return state == stateOf(transfer.number, Phase::Wanted) || state == arrivedState(transfer);
+}
+
+size_t bytesOfPart(const Transfer &transfer) {
+  return std::min(Mailbox::kPartBytes, static_cast<size_t>(transfer.bytes - transfer.moved));
 }
 
 /// Copies a part in words of 8 bytes, of which the last may be shorter.
@@ -136,38 +158,21 @@ void copyOut(const Mailbox &box, char *to, size_t bytes) {
 
 //===- A rank's messages ----------------------------------------------------------------------===//
 
-Status MessageLink::open(ControlPlane &control, HostMemory &memory) {
-  if (isOpen())
-    return Status::ok();
-  void *boxes = nullptr;
-  std::string handle;
-  if (rank_ == 0) {
-    const auto bytes = static_cast<int64_t>(sizeof(Mailbox)) * ranks() * ranks();
-    boxes = BRAID_TRY(memory.allocate(ArenaKind::Symmetric, bytes));
-    handle = BRAID_TRY(memory.exportMemory(boxes));
-  }
-  const std::vector<std::string> handles = BRAID_TRY(control.allGather(handle));
-  if (rank_ != 0)
-    boxes = BRAID_TRY(memory.open(0, handles.front()));
-  boxes_ = static_cast<Mailbox *>(boxes);
+Status MessageLink::open(ControlPlane &control) {
+  if (!isOpen())
+    mailboxes_ = BRAID_TRY(Mailboxes::share(control));
   return Status::ok();
 }
 
 std::unique_ptr<Operation> MessageLink::issue(Tag tag, Work work) {
-  for (Transfer &transfer : work.transfers) {
-    uint32_t &count = (transfer.sends() ? sends_ : receives_)[static_cast<size_t>(transfer.peer)];
-    transfer.parts = partsOf(transfer.bytes);
-    transfer.part = count;
-    count += transfer.parts;
-  }
+  for (Transfer &transfer : work.transfers)
+    transfer.number = (transfer.sends() ? sends_ : receives_)[static_cast<size_t>(transfer.peer)]++;
   return std::make_unique<Operation>(*this, operations_++, tag, std::move(work));
 }
 
-bool Transfer::isFirstPart() const { return parts == partsOf(bytes); }
-
 Mailbox &Operation::boxOf(const Transfer &transfer) const {
-  return transfer.sends() ? link_.between(link_.rank_, transfer.peer)
-                          : link_.between(transfer.peer, link_.rank_);
+  return transfer.sends() ? link_.mailboxes_->between(link_.rank_, transfer.peer)
+                          : link_.mailboxes_->between(transfer.peer, link_.rank_);
 }
 
 /// Visits the transfers that can continue. Messages to one peer are sequential: posting a message
@@ -176,14 +181,14 @@ template <class Visit> void Operation::forEachNext(Visit visit) {
   llvm::SmallBitVector busy(static_cast<unsigned>(2 * link_.sends_.size()));
   for (Transfer &transfer : work_.transfers) {
     const auto way = static_cast<unsigned>(2 * transfer.peer + (transfer.sends() ? 1 : 0));
-    if (transfer.isOver || busy.test(way))
+    if (transfer.isOver() || busy.test(way))
       continue;
     busy.set(way);
     // A rank must synchronize only with actions of its peer for this message. The mailbox became
     // free through an earlier one.
-    const bool isRelaxed = transfer.sends() && transfer.isFirstPart();
-    const auto order = isRelaxed ? std::memory_order_relaxed : std::memory_order_acquire;
-    if (boxOf(transfer).state.load(order) == 2 * transfer.part + (transfer.sends() ? 0 : 1))
+    const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
+    const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
+    if (isTurnOf(transfer, boxOf(transfer).state.load(order)))
       visit(transfer);
   }
 }
@@ -205,7 +210,7 @@ Result<Advance> Operation::advance() {
   });
   if (!status.isOk())
     return status;
-  if (!llvm::all_of(work_.transfers, [](const Transfer &each) { return each.isOver; }))
+  if (!llvm::all_of(work_.transfers, [](const Transfer &each) { return each.isOver(); }))
     return hasMoved ? Advance::Moved : Advance::Waits;
   finish();
   return Advance::IsOver;
@@ -252,32 +257,22 @@ const void *Operation::sleepsOn() const {
   return isItsTurn() ? static_cast<const void *>(&bell()) : &link_.turn_;
 }
 
-/// Posts or copies a part. A send whose last part has been copied is over. The bell is relaxed: a
-/// sleeping worker only learns from it that it should check. It also checks periodically, in case
-/// it sees the bell before the state.
 Status Operation::move(Transfer &transfer) {
-  if (transfer.parts == 0) {
-    transfer.isOver = true;
+  const bool isFirstPart = transfer.state == Transfer::State::Waits;
+  transfer.state = Transfer::State::Moves;
+  if (!transfer.sends()) {
+    if (isFirstPart)
+      BRAID_TRY(check(transfer));
+    take(transfer);
     return Status::ok();
   }
-  if (transfer.isFirstPart() && transfer.sends())
+  if (boxOf(transfer).state.load(std::memory_order_relaxed) == arrivedState(transfer)) {
+    transfer.state = Transfer::State::IsOver;
+    return Status::ok();
+  }
+  if (isFirstPart)
     announce(transfer);
-  else if (transfer.isFirstPart())
-    BRAID_TRY(check(transfer));
-  Mailbox &box = boxOf(transfer);
-  char *data = transfer.data + transfer.moved;
-  const size_t bytes = std::min(Mailbox::kPartBytes, size_t(transfer.bytes - transfer.moved));
-  if (transfer.sends())
-    copyIn(box, data, bytes);
-  else
-    copyOut(box, data, bytes);
-  transfer.moved += static_cast<int64_t>(bytes);
-  --transfer.parts;
-  transfer.isOver = !transfer.sends() && transfer.parts == 0;
-  box.state.store(2 * transfer.part++ + (transfer.sends() ? 1 : 2), std::memory_order_release);
-  std::atomic<uint32_t> &bell = link_.bell(transfer.peer);
-  bell.fetch_add(1, std::memory_order_relaxed);
-  futexWake(&bell, FutexScope::Processes);
+  post(transfer);
   return Status::ok();
 }
 
@@ -294,10 +289,37 @@ Status Operation::check(const Transfer &transfer) const {
   const int64_t sent = box.bytes.load(std::memory_order_relaxed);
   if (sent == transfer.bytes)
     return Status::ok();
-  return badInput("a message from rank {} to rank {}: expected as many bytes to be sent as "
+  return badInput("message {} from rank {} to rank {}: expected as many bytes to be sent as "
                   "received, got {} sent in command {}, run {} and {} received in {}",
-                  transfer.peer, link_.rank_, sent, box.command.load(std::memory_order_relaxed),
+                  transfer.number, transfer.peer, link_.rank_, sent,
+                  box.command.load(std::memory_order_relaxed),
                   box.run.load(std::memory_order_relaxed), transfer.bytes, describe(tag_));
+}
+
+void Operation::post(Transfer &transfer) {
+  const size_t bytes = bytesOfPart(transfer);
+  copyIn(boxOf(transfer), transfer.data + transfer.moved, bytes);
+  transfer.moved += static_cast<int64_t>(bytes);
+  change(transfer, stateOf(transfer.number, Phase::Posted));
+}
+
+void Operation::take(Transfer &transfer) {
+  const size_t bytes = bytesOfPart(transfer);
+  copyOut(boxOf(transfer), transfer.data + transfer.moved, bytes);
+  transfer.moved += static_cast<int64_t>(bytes);
+  if (transfer.moved == transfer.bytes)
+    transfer.state = Transfer::State::IsOver;
+  change(transfer,
+         transfer.isOver() ? arrivedState(transfer) : stateOf(transfer.number, Phase::Wanted));
+}
+
+/// The bell is relaxed: a sleeping worker only learns from it that it should check. It also checks
+/// periodically, in case it sees the bell before the state.
+void Operation::change(const Transfer &transfer, uint32_t state) {
+  boxOf(transfer).state.store(state, std::memory_order_release);
+  std::atomic<uint32_t> &bell = link_.mailboxes_->bell(transfer.peer);
+  bell.fetch_add(1, std::memory_order_relaxed);
+  futexWake(&bell, FutexScope::Processes);
 }
 
 } // namespace braid

@@ -7,9 +7,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "backends/cpu/messages/mailbox.h"
+#include "backends/cpu/messages/mailboxes.h"
 #include "runtime/execute/messages.h"
-#include "runtime/job/host_memory.h"
 
 #include <chrono>
 #include <optional>
@@ -19,18 +18,22 @@ namespace braid {
 
 /// One side of a message. A rank's n-th send to a peer matches the peer's n-th receive from it.
 struct Transfer {
+  enum class State : uint8_t {
+    Waits,  ///< waits for the other side
+    Moves,  ///< the other side is ready
+    IsOver, ///< complete; a send's source may be overwritten
+  };
   Direction direction;
   int64_t peer;
   char *data; ///< set when the operation begins, if it is scratch
   int64_t bytes;
   int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if not in scratch
-  uint32_t part = 0;      ///< the next part, counted over all messages to or from the peer
-  uint32_t parts = 0;     ///< the number of parts that are left
-  int64_t moved = 0;      ///< bytes moved so far
-  bool isOver = false;    ///< the receiver has all data; a send's source may be overwritten
+  uint32_t number = 0;    ///< n, counted per peer and direction
+  State state = State::Waits;
+  int64_t moved = 0; ///< bytes moved so far
 
   bool sends() const { return direction == Direction::Send; }
-  bool isFirstPart() const;
+  bool isOver() const { return state == State::IsOver; }
 };
 
 /// dst = the parts of all members, combined in team order, in f32 (f64 for f64), and rounded once.
@@ -67,20 +70,16 @@ public:
       : rank_(rank), sends_(static_cast<size_t>(ranks)), receives_(static_cast<size_t>(ranks)) {}
 
   /// Implements Messages::openTeams.
-  Status open(ControlPlane &control, HostMemory &memory);
-  bool isOpen() const { return boxes_ != nullptr; }
+  Status open(ControlPlane &control);
+  bool isOpen() const { return mailboxes_ != nullptr; }
   /// Numbers the operation and its messages. For the host thread only.
   std::unique_ptr<Operation> issue(Tag tag, Work work);
 
 private:
   friend class Operation;
-  int64_t ranks() const { return static_cast<int64_t>(sends_.size()); }
-  Mailbox &between(int64_t from, int64_t to) const { return boxes_[to * ranks() + from]; }
-  std::atomic<uint32_t> &bell(int64_t rank) const { return between(rank, rank).bell; }
-
   const int64_t rank_;
-  Mailbox *boxes_ = nullptr;               ///< by receiver and sender; null until opened
-  std::vector<uint32_t> sends_, receives_; ///< number of parts so far, by peer
+  std::unique_ptr<Mailboxes> mailboxes_;   ///< null until opened
+  std::vector<uint32_t> sends_, receives_; ///< number of messages so far, by peer
   uint32_t operations_ = 0;                ///< number of operations so far
   std::atomic<uint32_t> turn_{0};          ///< number of the operation that may proceed
 };
@@ -106,13 +105,16 @@ public:
 
 private:
   bool isItsTurn() const { return link_.turn_.load(std::memory_order_relaxed) == number_; }
-  const std::atomic<uint32_t> &bell() const { return link_.bell(link_.rank_); }
+  const std::atomic<uint32_t> &bell() const { return link_.mailboxes_->bell(link_.rank_); }
   Mailbox &boxOf(const Transfer &transfer) const;
   template <class Visit> void forEachNext(Visit visit);
   void begin();
   Status move(Transfer &transfer);
   void announce(const Transfer &transfer);
   Status check(const Transfer &transfer) const;
+  void post(Transfer &transfer);
+  void take(Transfer &transfer);
+  void change(const Transfer &transfer, uint32_t state);
   void finish();
 
   MessageLink &link_;

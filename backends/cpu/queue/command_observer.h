@@ -15,12 +15,19 @@ struct QueuedCommand;
 class CommandObserver {
 public:
   virtual ~CommandObserver() = default;
+  /// Called on the host thread when queue `queue` exists, before any other call for it.
+  virtual void opened(uint32_t /*queue*/) {}
   /// Called on the host thread before the command is appended.
   virtual void issued(uint32_t /*queue*/, const QueuedCommand &) {}
   /// Called before the command runs. If it returns false, the command is skipped. An exception
   /// aborts the run, as if the command had thrown it. If the run is aborted during the call, the
   /// command is dropped.
   virtual bool begin(uint32_t /*queue*/, const QueuedCommand &) { return true; }
+  /// Called, repeatedly, while a wait is blocked with `seen` in its flag, or a group or a
+  /// collective is blocked by other ranks.
+  virtual void waiting(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*seen*/) {}
+  /// Called when a group or a collective has moved data, but is not complete.
+  virtual void moved(uint32_t /*queue*/, const QueuedCommand &) {}
   /// Called when the command is complete, or was skipped.
   virtual void end(uint32_t /*queue*/, const QueuedCommand &) {}
 };

@@ -36,7 +36,7 @@ bool isRunnable(const QueuedCommand &command) {
 }
 
 HardwareQueue::~HardwareQueue() {
-  stop(kNoLimit);
+  stop();
   while (commands_.front()) // dropped commands
     finishFront();
 }
@@ -45,7 +45,12 @@ Status HardwareQueue::start() {
   return startThread(worker_, "a stream", [this] { work(); });
 }
 
-bool HardwareQueue::stop(std::chrono::milliseconds patience) {
+void HardwareQueue::stop() {
+  constexpr std::chrono::hours kNoLimit(24 * 365 * 100);
+  stopWithin(kNoLimit);
+}
+
+bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
   if (!worker_.joinable())
     return true;
   QueuedCommand command{};
@@ -69,7 +74,8 @@ bool HardwareQueue::stop(std::chrono::milliseconds patience) {
 void HardwareQueue::issue(const QueuedCommand &command) {
   if (group_.isAborted())
     return release(command);
-  options_.recorder.issued(options_.number, command);
+  if (options_.observer)
+    options_.observer->issued(options_.number, command);
   if (commands_.push(command))
     return;
   release(command);
@@ -117,7 +123,7 @@ void HardwareQueue::work() {
       break;
     int64_t begin = command->isTraced ? nowNs() : 0;
     if (!group_.isAborted())
-      guard(*command, [&] { runRecorded(*command); });
+      runGuarded(*command);
     if (command->isTraced)
       keepSpan(*command, begin, nowNs());
     finishFront();
@@ -134,7 +140,7 @@ void HardwareQueue::step(int64_t &clock) {
     guard(*command, [&] { isWhole = advance(*command) && lastAdvance_ == Advance::IsOver; });
   if (!isWhole)
     return;
-  guard(*command, [&] { runRecorded(*command); });
+  runGuarded(*command);
   if (command->isTraced) {
     clock = std::max(nowNs(), begin + 1);
     keepSpan(*command, begin, clock);
@@ -157,6 +163,15 @@ void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_
   }
 }
 
+void HardwareQueue::runGuarded(const QueuedCommand &command) {
+  guard(command, [&] {
+    if (options_.observer)
+      runObserved(command);
+    else
+      run(command);
+  });
+}
+
 void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void()> body) {
   try {
     body();
@@ -168,12 +183,12 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
   }
 }
 
-void HardwareQueue::runRecorded(const QueuedCommand &command) {
-  const bool isWanted = options_.recorder.begin(options_.number, command);
-  // An observer may have taken long, and an aborted run must not signal peers.
+void HardwareQueue::runObserved(const QueuedCommand &command) {
+  const bool isWanted = options_.observer->begin(options_.number, command);
+  // The observer may have taken long, and an aborted run must not signal peers.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
-  options_.recorder.end(options_.number, command);
+  options_.observer->end(options_.number, command);
 }
 
 /// Returns false for a wait that an abort ended.
@@ -215,7 +230,8 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   block(flag.address, flag.scope);
   // An abort wakes all sleepers, but may miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
-    options_.recorder.waiting(options_.number, command, seen);
+    if (options_.observer)
+      options_.observer->waiting(options_.number, command, seen);
     futexWait(flag.address, seen, kWaitSlice, flag.scope);
     seen = counter.load(std::memory_order_acquire);
   }
@@ -236,8 +252,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
     return false;
   }
   lastAdvance_ = *advance;
-  if (lastAdvance_ == Advance::Moved)
-    options_.recorder.moved();
+  if (lastAdvance_ == Advance::Moved && options_.observer)
+    options_.observer->moved(options_.number, command);
   return true;
 }
 
@@ -253,7 +269,8 @@ bool HardwareQueue::exchange(const QueuedCommand &command) {
     if (lastAdvance_ == Advance::Moved)
       continue;
     block(operation.sleepsOn(), FutexScope::Processes);
-    options_.recorder.waiting(options_.number, command, 0);
+    if (options_.observer)
+      options_.observer->waiting(options_.number, command, 0);
     operation.sleep(kWaitSlice);
   }
   unblock();

@@ -5,7 +5,7 @@
 //
 //   published count   host -> worker, release/acquire: a command happens after its issue
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
-//   watched state     relaxed, also in recorders: a watcher that acquired a worker's past could
+//   watched state     relaxed, also in observers: a watcher that acquired a worker's past could
 //                     pass it on to its own worker, and two ranks without a signal between them
 //                     would appear ordered
 //
@@ -13,8 +13,8 @@
 #pragma once
 
 #include "backends/cpu/gemm.h"
-#include "backends/cpu/job_recorder.h"
 #include "backends/cpu/messages/operation.h"
+#include "backends/cpu/queue/command_observer.h"
 #include "backends/cpu/queue/command_queue.h"
 #include "runtime/job/rank_group.h"
 
@@ -28,20 +28,21 @@ public:
   struct Options {
     int64_t rank;
     uint32_t number;
-    JobRecorder &recorder;
+    CommandObserver *observer; ///< may be null
     GemmBy gemms;
   };
-  /// `group` and the recorder must outlive the queue.
+  /// `group` and the observer must outlive the queue.
   HardwareQueue(RankGroup &group, Options options) : group_(group), options_(options) {}
   ~HardwareQueue();
 
   /// Starts the worker.
   Status start();
-  static constexpr std::chrono::hours kNoLimit{24 * 365 * 100};
-  /// Ends the worker, if there is one, after its current command; requires an aborted group.
-  /// Returns false if the command does not end in time. The worker then continues to use this
-  /// object, which must never be destroyed.
-  bool stop(std::chrono::milliseconds patience);
+  /// Ends the worker after its current command; requires an aborted group. Does nothing without a
+  /// worker.
+  void stop();
+  /// As stop(), but returns false if the current command does not end in time. The worker then
+  /// continues to use this object, which must never be destroyed.
+  bool stopWithin(std::chrono::milliseconds patience);
 
   // -- For the rank's host thread. --
 
@@ -71,7 +72,8 @@ public:
 private:
   void work();
   void guard(const QueuedCommand &command, llvm::function_ref<void()> body);
-  void runRecorded(const QueuedCommand &command);
+  void runGuarded(const QueuedCommand &command);
+  void runObserved(const QueuedCommand &command);
   bool run(const QueuedCommand &command);
   bool await(const QueuedCommand &command);
   bool exchange(const QueuedCommand &command);

@@ -16,10 +16,26 @@ void Scheduler::findCandidates() {
   }
 }
 
+/// Updates the head at `index`, which has run. No other head can continue because of that.
+void Scheduler::replaceCandidate(size_t index) {
+  RunnableHead &candidate = candidates_[index];
+  candidate.command = devices_[candidate.rank]->queues()[candidate.queue]->front();
+  if (!candidate.command || !isRunnable(*candidate.command))
+    candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(index));
+}
+
 void Scheduler::drain(const RankGroup &group) {
-  for (findCandidates(); !group.isAborted() && !candidates_.empty(); findCandidates()) {
-    const RunnableHead next = candidates_[picker_(candidates_)];
+  findCandidates();
+  while (!group.isAborted() && !candidates_.empty()) {
+    const size_t chosen = picker_(candidates_);
+    const RunnableHead next = candidates_[chosen];
+    const QueuedCommand::Kind kind = next.command->kind;
     devices_[next.rank]->queues()[next.queue]->step(clock_);
+    // A store lets waits continue, and an exchange lets exchanges of its peers continue.
+    if (kind == QueuedCommand::Kind::Store || kind == QueuedCommand::Kind::Exchange)
+      findCandidates();
+    else
+      replaceCandidate(chosen);
   }
 }
 

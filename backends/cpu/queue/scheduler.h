@@ -23,6 +23,7 @@ public:
 
 private:
   void findCandidates();
+  void replaceCandidate(size_t index);
 
   std::vector<CpuDevice *> devices_;
   Picker picker_;
