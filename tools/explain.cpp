@@ -10,6 +10,7 @@
 namespace braid::tools {
 namespace {
 
+constexpr size_t kMostRecordBytes = 256 << 20;
 constexpr const char *kExplainFooter = R"(
 Prints why a job failed: the first cause, what each rank was doing, and which ranks had done least.
 
@@ -17,7 +18,7 @@ Prints why a job failed: the first cause, what each rank was doing, and which ra
   braid view --records records/host0.json    the same as a page)";
 
 Result<int> explainCommand(const std::string &file) {
-  const std::string text = BRAID_TRY(readFile(file, size_t(1) << 30));
+  const std::string text = BRAID_TRY(readFile(file, kMostRecordBytes));
   llvm::outs() << explainRecords(BRAID_TRY(FlightRecords::decode(text, file)));
   return 0;
 }

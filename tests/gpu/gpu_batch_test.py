@@ -43,7 +43,7 @@ def run_all(program, runs, ranks, start=()):
 
 
 def check_batches(program, batches):
-    assert len(batches) > 10 and sum(map(len, batches)) > 200, [len(cases) for cases in batches]
+    assert len(batches) > 10 and sum(map(len, batches)) > 150, [len(cases) for cases in batches]
     for cases in batches:
         runs = [run for run in map(on_cpus, cases) if run]
         done = run_all(program, runs, cases[0].ranks, cases[0].batch.start)

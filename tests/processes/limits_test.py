@@ -178,7 +178,7 @@ def on_full_disk(job, arguments, seconds=SECONDS):
 def test_full_disk_leaves_nothing(job):
     trace = ["--iterations", "5", "--trace", "DISK/t.json"]  # a trace has 30 kB
     rows = ["--iterations", "3000", "--row-ms", "0", "--json", "DISK/old"]
-    shapes = ",".join(f"8x8x{k}" for k in range(1, 100))  # more than fit
+    shapes = ",".join(f"8x8x{k}" for k in range(1, 300))  # more than fit
     calibrate = ["calibrate", "DISK/m.json", "--shapes", shapes]
     for arguments in (COMMANDS["threads"] + trace, COMMANDS["processes"] + trace, BENCH + rows,
                       calibrate):
