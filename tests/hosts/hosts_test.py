@@ -183,20 +183,9 @@ def run_faults(seeds):
     return hosts
 
 
-def why_not():
-    reason = name_spaces.why_not()
-    if reason:
-        return reason
-    with Hosts(2) as hosts:
-        command = write_case({"file": "examples/ag_matmul.braid", "flags": []}, hosts.folder, 2, 1)
-        texts = [text for _, text in finish(by_hand(hosts, 1, command, **PIPES), 60)]
-    lacks = [text for text in texts if "several hosts are not supported" in text]
-    return f"this Braid has no ranks on several hosts: {lacks[0].strip()}" if lacks else None
-
-
 def main():
     name_spaces.enter()
-    reason = why_not()
+    reason = name_spaces.why_not()
     if reason:
         print(f"skipped: {reason}")
         sys.exit(77)
