@@ -33,7 +33,7 @@ public:
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  /// True at this word or punctuation; no other token has such a text.
+  /// Returns true if the current token is `word`, which may also be punctuation.
   bool atWord(llvm::StringRef word) const { return peek().text == word; }
   /// True at a word that only the top level of a file can contain, at the start of a line.
   bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }

@@ -17,7 +17,8 @@
 
 namespace braid::simulator {
 
-/// Resources that flows share evenly. Each rank has one of each; a host has the last two.
+/// Resources that the flows using them share evenly. HostOut and HostIn exist once per host, the
+/// others once per rank.
 enum class Resource : uint8_t {
   LinkOut,
   LinkIn,

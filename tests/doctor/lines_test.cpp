@@ -311,7 +311,7 @@ TEST_P(DoctorLine, IsPrinted) {
   for (const char *words : GetParam().seen)
     EXPECT_THAT(found->seen, HasSubstr(words));
   EXPECT_EQ(found->advice.empty(), found->severity == Severity::Ok);
-  // This machine has no other problem.
+  // Only the checks in `others` may report further problems.
   Ids expected = GetParam().others;
   if (found->severity != Severity::Ok)
     expected.insert(idOf(*found));
