@@ -69,7 +69,7 @@ class Job(_library.Unique):
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
         self._used: List[Any] = []  # arrays that runs on the CPU may still access
-        # Arrays of GPU runs that may still be in progress, with a mark that is recorded after the run.
+        # Arrays of GPU runs that may still be in progress, with a mark that follows the run.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
         self._lost: List[Any] = []  # arrays of failed runs on GPUs; freed after the handle
 
