@@ -175,22 +175,11 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
   return model;
 }
 
-/// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
-Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
-                                 llvm::ArrayRef<PlanMatmul> gemms) {
-  options.transferModes = {TransferMode()};
-  if (llvm::is_contained(options.transports, Transport::PeerMemory))
-    options.transferModes = allTransferModes(*timer.device().peerMemory());
-  BRAID_TRY(openMessages(timer, options.transports, options.warn, "messages are left out"));
-  CostModel model = BRAID_TRY(calibrate(timer, options));
-  BRAID_TRY(measureGemms(model, gemms, timer, options));
-  return CostModel::decode(BRAID_TRY(timer.fromRankZero(model.encode())));
-}
-
-Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
-                    const std::function<void(const std::string &)> &warn,
-                    const std::string &consequence) {
-  if (transports.size() == 1)
+/// Opens messages on all ranks if `options.transports` contains anything else. Erases messages if
+/// some rank cannot send them. If that rank should be able to, rank 0 warns. Collective; equal on
+/// all ranks.
+static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
+  if (options.transports.size() == 1)
     return Status::ok();
   Messages *messages = timer.device().messages();
   const Status mine = messages ? messages->openTeams({}, timer.control())
@@ -201,10 +190,22 @@ Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
   if (failure == all.end())
     return Status::ok();
   const bool isMissing = mine.code() == StatusCode::Unsupported; // needs no warning
-  if (timer.rank() == 0 && warn && !isMissing)
-    warn(consequence + ": " + *failure);
-  llvm::erase_value(transports, Transport::Messages);
+  if (timer.rank() == 0 && options.warn && !isMissing)
+    options.warn("messages are left out: " + *failure);
+  llvm::erase_value(options.transports, Transport::Messages);
   return Status::ok();
+}
+
+/// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
+Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
+                                 llvm::ArrayRef<PlanMatmul> gemms) {
+  options.transferModes = {TransferMode()};
+  if (llvm::is_contained(options.transports, Transport::PeerMemory))
+    options.transferModes = allTransferModes(*timer.device().peerMemory());
+  BRAID_TRY(openMessages(timer, options));
+  CostModel model = BRAID_TRY(calibrate(timer, options));
+  BRAID_TRY(measureGemms(model, gemms, timer, options));
+  return CostModel::decode(BRAID_TRY(timer.fromRankZero(model.encode())));
 }
 
 } // namespace braid

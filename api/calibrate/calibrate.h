@@ -57,11 +57,4 @@ Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, P
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);
 
-/// Opens messages on all ranks if `transports` contains anything else. Erases messages from
-/// `transports` if some rank cannot send them. If that rank should be able to, rank 0 passes
-/// `consequence` and the reason to `warn`, which may be null. Collective; equal on all ranks.
-Status openMessages(PlanTimer &timer, std::vector<Transport> &transports,
-                    const std::function<void(const std::string &)> &warn,
-                    const std::string &consequence);
-
 } // namespace braid
