@@ -133,8 +133,8 @@ Result<Options> sized(const char *name, const Options *given, Options defaults) 
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof defaults; i < size; ++i)
     if (bytes[i] != 0)
-      return badInput("{}: expected 0 in what braid {} does not have, from byte {} on, got {} at "
-                      "byte {}",
+      return badInput("{}: expected 0 in fields that braid {} does not know, from byte {} on, got "
+                      "{} at byte {}",
                       name, BRAID_VERSION, sizeof defaults, bytes[i], i);
   std::memcpy(&defaults, given, std::min(size, sizeof defaults));
   return defaults;
@@ -205,9 +205,10 @@ Result<std::span<const RankTensors>> fromC(const braid_session &session,
   BRAID_TRY(expectArray("tensors", tensors, count));
   const size_t each = session.inputs + session.outputs;
   if (each == 0 || count % each != 0)
-    return badInput("expected {} tensors for each rank that is here ({} inputs, {} outputs), got "
-                    "{} in all",
-                    each, session.inputs, session.outputs, count);
+    return badInput(
+        "expected {} tensors for each rank of this process ({} inputs, {} outputs), got "
+        "{} in all",
+        each, session.inputs, session.outputs, count);
   ranks.resize(count / each);
   for (RankTensors &rank : ranks) {
     rank.inputs.clear();
@@ -286,7 +287,8 @@ braid_error *braid_program_tensor(const braid_program *program, size_t index, co
   return toC({{"program", program}, {"name", name}, {"tensor", tensor}}, [&]() -> Status {
     const auto inputs = program->program.inputs(), outputs = program->program.outputs();
     if (index >= inputs.size() + outputs.size())
-      return badInput("expected a tensor below {}, got {}", inputs.size() + outputs.size(), index);
+      return badInput("expected the index of a tensor below {}, got {}",
+                      inputs.size() + outputs.size(), index);
     const TensorSpec &spec = index < inputs.size() ? inputs[index] : outputs[index - inputs.size()];
     *name = spec.name.c_str();
     *tensor = {nullptr, spec.shape.data(), static_cast<int32_t>(spec.shape.size()),
@@ -359,7 +361,7 @@ braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message) {
   return toC({{"job", job}, {"message", message}}, [&]() -> Status {
     const std::optional<StatusCode> failure = failureOfCode(code);
     return failure ? job->job->fail({*failure, message})
-                   : badInput("expected the code of a failure, got {}", code);
+                   : badInput("expected an error code, got {}", code);
   });
 }
 void braid_job_abort(braid_job *job, int32_t code, const char *message) {

@@ -47,8 +47,8 @@ Result<Place> findOwnPlace(const JobOptions &options) {
     return toPlace(*options.place);
   std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
   if (!place)
-    return badInput("expected to be started as a rank, by torchrun, mpirun or srun, or with "
-                    "BRAID_RANK and BRAID_RANKS set");
+    return badInput("expected a process that torchrun, mpirun or srun started as a rank, or "
+                    "BRAID_RANK and BRAID_RANKS in its environment");
   if (options.ranks != 0 && options.ranks != place->ranks)
     return badInput("expected {} ranks, but {} says that there are {}", options.ranks,
                     place->source, place->ranks);
@@ -113,7 +113,7 @@ Result<CompiledProgram> Job::compileFile(const std::string &path, const Lowering
 Result<void *> Job::stream(uint32_t number) {
   BRAID_TRY(state_->expectOpen());
   if (number >= kMaxStreams)
-    return badInput("expected a stream below {}, got {}", kMaxStreams, number);
+    return badInput("expected a stream number below {}, got {}", kMaxStreams, number);
   Result<void *> stream = nullptr;
   for (int64_t i = 0; i < hosted(); ++i) {
     stream = state_->cluster->device(firstRank() + i).callerStream(number);
@@ -145,7 +145,7 @@ Status Job::close() {
   const std::vector<std::string> held = BRAID_TRY(state_->askWhatIsHeld());
   for (size_t number = 0; number < held.size(); ++number)
     if (!held[number].empty())
-      return badInput("rank {}: {}, and close again", number, held[number]);
+      return badInput("cannot close the job: rank {} {}", number, held[number]);
   BRAID_TRY(state_->cluster->commit());
   // The watchdog looks at them as long as there is one.
   const Sessions ended = std::exchange(state_->ended, {});

@@ -55,7 +55,7 @@ Result<CompiledProgram> compileText(const std::string &name, const std::string &
                                     const LoweringOptions &options) {
   const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
   if (lowering.isAuto)
-    return badInput("schedule auto: expected Job::compileText(), whose ranks measure");
+    return badInput("schedule auto: call Job::compileText() instead, whose ranks can measure");
   return CompiledProgram(BRAID_TRY(ProgramState::make(parseSource(name, text), lowering)));
 }
 

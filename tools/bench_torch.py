@@ -173,7 +173,7 @@ class Problem:
     def symmetric(self):
         """Returns PyTorch's module for symmetric memory. Importing it registers the operators."""
         if not self.ranks.is_gpu:
-            raise Refused("symmetric memory is there on GPUs only")
+            raise Refused("symmetric memory exists only on GPUs")
         import torch.distributed._symmetric_memory as symmetric
         return symmetric
 
@@ -469,14 +469,18 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--rows", metavar="LIST", help="only these, such as braid,torch/fused")
+    parser.add_argument("--rows", metavar="LIST",
+                        help="time only these rows, such as braid,torch/fused")
     parser.add_argument("--graph", choices=["no", "yes", "both"],
-                        help="as CUDA graphs (default both; no on CPU ranks)")
-    parser.add_argument("--graph-runs", type=int, default=1, help="runs in a graph (default 1)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each row (default 5)")
-    parser.add_argument("--bursts", type=int, default=21, help="over all rounds (default 21)")
+                        help="time rows as CUDA graphs (default both; no on CPU ranks)")
+    parser.add_argument("--graph-runs", type=int, default=1,
+                        help="number of runs in a graph (default 1)")
+    parser.add_argument("--rounds", type=int, default=5,
+                        help="number of times to measure each row, in alternation (default 5)")
+    parser.add_argument("--bursts", type=int, default=21,
+                        help="number of bursts of a row over all rounds (default 21)")
     parser.add_argument("--row-ms", type=int, default=200,
-                        help="fewer bursts, but 3 or more, so that a turn takes about this")
+                        help="time limit of a row in each round: fewer bursts, but at least 3")
     parser.add_argument("--json", metavar="OUT.json", help="write the rows with all samples")
     args = parser.parse_args()
     args.graph = args.graph or ("both" if args.device == "cuda" else "no")

@@ -169,7 +169,7 @@ Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &sourc
 
 Command addCheck(CLI::App &app) {
   auto flags = std::make_shared<CheckFlags>();
-  CLI::App *command = app.add_subcommand("check", "Prove a program safe across all ranks");
+  CLI::App *command = app.add_subcommand("check", "Prove that a program is safe across all ranks");
   addFlags(*command, *flags);
   return {command, [flags] {
             return runCommand([&](auto &source) { return checkCommand(*flags, source); });

@@ -122,7 +122,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
   std::vector<int64_t> devices = flags.devices;
   llvm::sort(devices);
   if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
-    return badInput("expected --devices to name each GPU once");
+    return badInput("expected --devices without duplicates");
   if (flags.json == "-" && flags.html == "-")
     return badInput("expected one of --json and --html to be -, got both");
   for (const std::string &file : {flags.json, flags.html})

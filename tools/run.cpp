@@ -101,10 +101,10 @@ void addFlags(CLI::App &app, RunFlags &flags) {
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
-    return unsupported(
-        "--trace: expected a run without --graph; the commands of a replayed graph leave no times");
+    return unsupported("--trace: cannot be combined with --graph, because commands of a replayed "
+                       "graph leave no times");
   if (!backend.computes && !flags.trace.empty())
-    return badInput("--trace: expected a backend that computes, got '{}'", backend.name);
+    return badInput("--trace: requires a backend that computes, got '{}'", backend.name);
   return Status::ok();
 }
 
@@ -135,19 +135,21 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: requires --processes");
   if (setup.kind == RankSetup::Threads && leavesRecords(flags))
-    return badInput("--flight-records: expected ranks that are processes, got threads of one");
+    return badInput(
+        "--flight-records: requires ranks that are processes, got threads of one process");
   if (setup.kind == RankSetup::Threads)
     return Status::ok();
   if (flags.run.cluster.scheduleSeed)
     return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
   if (!backend.join)
-    return unsupported("--backend {}: its ranks cannot be processes, only threads of one",
-                       backend.name);
+    return unsupported(
+        "--backend {}: cannot be combined with --processes or a launcher; its ranks are threads",
+        backend.name);
   if (setup.place && flags.source.ranks && *flags.source.ranks != setup.place->ranks)
-    return badInput(
-        "--ranks is {}, but {} says that there are {}; leave out --ranks{}, or unset {}",
-        *flags.source.ranks, setup.place->source, setup.place->ranks,
-        setup.place->ranks == 1 ? ", add --processes" : "", variablesOfPlace(processEnvironment()));
+    return badInput("--ranks is {}, but {} sets {}; leave out --ranks{}, or unset {}",
+                    *flags.source.ranks, setup.place->source, setup.place->ranks,
+                    setup.place->ranks == 1 ? ", add --processes" : "",
+                    variablesOfPlace(processEnvironment()));
   return Status::ok();
 }
 

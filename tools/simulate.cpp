@@ -77,9 +77,8 @@ void print(const MachinePrediction &best, const CostModel &model) {
       strOfBytes(static_cast<double>(best.memoryBytes)), best.simulated, best.ranks,
       best.simulated < best.ranks ? "; the others do the same" : "");
   if (best.ranks > model.ranks)
-    llvm::outs() << fmt::format(
-        "  measured   with {} ranks: for {} the machine's figures are taken as they are\n",
-        model.ranks, best.ranks);
+    llvm::outs() << fmt::format("  measured   with {} ranks; the same figures are used for {}\n",
+                                model.ranks, best.ranks);
 }
 
 void printTable(llvm::ArrayRef<PredictedSchedule> rows) {

@@ -36,7 +36,7 @@ Result<Compiled> CandidateSearch::compile(Source &source, const CompileOptions &
   Result<Compiled> compiled = braid::compile(source, options);
   if (compiled && !compiled->isLowered)
     return badInput(
-        "schedule is for a fusion, but @{} in '{}' is a program, which is lowered already",
+        "schedule applies to a fusion, but @{} in '{}' is a program, which is already lowered",
         compiled->program->name(), name_);
   return compiled ? compiled : withLocated(compiled.status(), source);
 }

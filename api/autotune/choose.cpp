@@ -142,7 +142,7 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept)
   if (!choice || !search_.canLower(choice->schedule))
     return std::optional<ScheduleChoice>();
   ScheduleChoice found = choiceOf(choice->schedule,
-                                  measures() ? "as chosen before on this machine"
+                                  measures() ? "chosen earlier on this machine"
                                              : "measured here for the nearest sizes",
                                   "from " + model_.path());
   found.origin = "known";
@@ -183,7 +183,7 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   auto chosen = llvm::find_if(
       candidates, [&](const JudgedCandidate &each) { return each.schedule.str() == best; });
   if (chosen == candidates.end())
-    return internalError("rank 0 chose what is no candidate here: {}", best);
+    return internalError("rank 0 chose a schedule that is not a candidate on this rank: {}", best);
   std::rotate(candidates.begin(), chosen, chosen + 1);
   choices.take(stage, candidates.front().candidate);
   return trials;

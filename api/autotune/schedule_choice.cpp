@@ -35,10 +35,10 @@ std::string tableOf(const ScheduleChoice &choice, const StageTrials &trials, siz
   const llvm::ArrayRef<JudgedCandidate> all = trials.candidates;
   const size_t shown = std::min(all.size() - trials.timed(), next) + trials.timed();
   const std::string stage = trials.stage.empty() ? "" : ", stage of %" + trials.stage + ",";
-  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds "
-                                 "of a run where runs follow one another\n"
-                                 "   predicted    measured    error  candidate\n",
-                                 all.size(), choice.fusion, stage, choice.ranks);
+  std::string text = fmt::format(
+      "braid: auto: {} candidates for @{}{} on {} ranks; microseconds per run, back to back\n"
+      "   predicted    measured    error  candidate\n",
+      all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))
     text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");
   if (shown < all.size())
@@ -57,7 +57,7 @@ size_t StageTrials::timed() const {
 
 std::string StageTrials::reason() const {
   if (candidates.size() == 1)
-    return "the only one that the flags leave";
+    return "the only candidate that the flags allow";
   return timed() > 1 ? fmt::format("the fastest of the {} that were timed", timed())
                      : "predicted to be the fastest";
 }

@@ -14,14 +14,14 @@ namespace braid {
 namespace {
 
 constexpr RowType kOfFusion[] = {
-    {"gemms", RowKind::Gemms, "the GEMMs alone, uncut, without transfers"},
-    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, cut into the chunks of the schedule"},
+    {"gemms", RowKind::Gemms, "the GEMMs alone, not split, without transfers"},
+    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, split into the chunks of the schedule"},
     {"transfers", RowKind::Transfers,
      "the transfers alone, with the sums of received partial results"},
     {"uncoupled", RowKind::Uncoupled,
      "GEMMs and transfers at the same time, neither waiting for the other"},
     {"sequential", RowKind::Sequential, "all transfers, then all GEMMs, or the reverse"},
-    {"given", RowKind::Overlapped, "the schedule that the flags choose"},
+    {"given", RowKind::Overlapped, "the schedule chosen by the flags"},
     {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses"},
 };
 constexpr RowType kOfProgram[] = {

@@ -29,17 +29,17 @@ Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
 Result<ChosenRow> RowTimer::decide(const TimedRow &row) {
   if (!row.isAuto)
     return ChosenRow{row, ""};
-  return chooser_ ? chooser_(row) : unsupported("{}: nothing here chooses", row.name);
+  return chooser_ ? chooser_(row) : unsupported("this run cannot choose a schedule");
 }
 
 Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
   ChosenRow chosen = BRAID_TRY(decide(asked));
   const TimedRow &row = chosen.row;
   if (!timer_.device().peerMemory()->offers(row.transferMode))
-    return unsupported("{}: no such memory, or way to copy or signal, here", row.name);
+    return unsupported("this backend does not support the chosen copies, signals or memory");
   if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
-    return unsupported("{}: this backend sends no messages", row.name);
+    return unsupported("this backend cannot send messages");
   std::unique_ptr<Source> source = parseSource(row.file, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)
@@ -53,7 +53,7 @@ Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
     flops = std::max(flops, flopsOf(plan));
     plan = partOf(std::move(plan), row.kind);
     if (plan.streams.size() > kMaxPlanStreams)
-      return unsupported("{}: expected at most {} streams", row.name, kMaxPlanStreams);
+      return unsupported("expected at most {} streams", kMaxPlanStreams);
   }
   return Lowered{std::move(chosen), row.kind == RowKind::Transfers ? 0 : flops, std::move(plans)};
 }

@@ -183,7 +183,7 @@ static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
     return Status::ok();
   Messages *messages = timer.device().messages();
   const Status mine = messages ? messages->openTeams({}, timer.control())
-                               : unsupported("this device sends no messages");
+                               : unsupported("this device cannot send messages");
   const std::vector<std::string> all =
       BRAID_TRY(timer.control().allGather(mine.isOk() ? "" : mine.message()));
   const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
@@ -191,7 +191,7 @@ static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
     return Status::ok();
   const bool isMissing = mine.code() == StatusCode::Unsupported; // needs no warning
   if (timer.rank() == 0 && options.warn && !isMissing)
-    options.warn("messages are left out: " + *failure);
+    options.warn("messages are not measured: " + *failure);
   llvm::erase_value(options.transports, Transport::Messages);
   return Status::ok();
 }

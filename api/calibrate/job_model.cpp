@@ -49,7 +49,7 @@ Result<bool> JobModel::isKept() {
   if (known)
     model_ = std::move(*known);
   else if (!text.empty() && timer_.rank() == 0 && options_.warn)
-    options_.warn("the kept cost model is measured again: " + known.status().message());
+    options_.warn("measuring the stored cost model again: " + known.status().message());
   return known && isComplete();
 }
 

@@ -93,8 +93,9 @@ auto afterPassOf(const CompileOptions &options) {
 
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
   if (const std::string option = loweringOption(options); !option.empty())
-    return badInput("{} is for a fusion, but @{} in '{}' is a program, which is lowered already{}",
-                    option, program.name(), source.diags.fileName(), otherEntry(source, program));
+    return badInput(
+        "{} applies to a fusion, but @{} in '{}' is a program, which is already lowered{}", option,
+        program.name(), source.diags.fileName(), otherEntry(source, program));
   if (!verify(source.module, source.diags) || !checkRanks(source, program, options))
     return located();
   return Compiled{&source, &program, source.module.findFusion(program.implements()), false,
@@ -127,14 +128,16 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
     if (size.isOk() && size.value == *options.ranks)
       return true;
     return diags.error(fusion.meshLocation())
-           << "expected ranks=" << fusion.mesh()->str() << ", to which the mesh is fixed, got "
-           << *options.ranks << "; to choose it, let the mesh end at a parameter: mesh [0 .. D)";
+           << "expected ranks=" << fusion.mesh()->str() << ", because the mesh has this size, got "
+           << *options.ranks
+           << "; to choose the number, make the size of the mesh a parameter: mesh [0 .. D)";
   }
   for (const auto &[name, value] : options.parameters)
     if (name == parameter->name && value != *options.ranks)
       return diags.error(fusion.meshLocation())
              << "expected " << name << "=" << *options.ranks
-             << ", because it sizes the mesh and ranks=" << *options.ranks << ", got " << value;
+             << ", because it is the size of the mesh and ranks=" << *options.ranks << ", got "
+             << value;
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
@@ -181,8 +184,7 @@ Status checkTransport(const CompileOptions &options) {
     return Status::ok();
   auto check = [](const Configuration &configuration) {
     const std::optional<Knob> knob = knobOfPeerMemoryIn(configuration);
-    return knob ? badInput("--{}: expected none, because ranks send messages: there is no memory "
-                           "that peers reach",
+    return knob ? badInput("--{}: requires --transport peer-memory, but these ranks send messages",
                            rowOf(*knob).name)
                 : Status::ok();
   };

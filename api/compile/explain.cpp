@@ -60,19 +60,19 @@ struct StageOverlap {
   MovingStage stage;
   Transfers transfers = {};
 
-  /// Returns "%C is not overlapped: no GEMM runs beside its 3 transfers, because ...".
+  /// Returns "%C is not overlapped: no GEMM can run during its 3 transfers, because ...".
   std::string str() const {
     const std::string count = counted(transfers.all, "transfer");
     if (transfers.besideGemms != 0)
-      return fmt::format("GEMMs may run beside {} of {} of %{}", transfers.besideGemms, count,
+      return fmt::format("GEMMs can overlap {} of {} of %{}", transfers.besideGemms, count,
                          stage.result);
     const std::string why =
         !stage.whyWhole.empty() ? ", because " + stage.whyWhole
         : transfers.areBetweenGemms
-            ? ", because they alternate with GEMMs on one stream; more streams would do"
+            ? ", because they alternate with GEMMs on one stream; use more streams"
             : "";
-    return fmt::format("%{} is not overlapped: no GEMM runs beside its {}{}", stage.result, count,
-                       why);
+    return fmt::format("%{} is not overlapped: no GEMM can run during its {}{}", stage.result,
+                       count, why);
   }
 };
 
@@ -121,7 +121,8 @@ std::string explainOverlap(const Compiled &compiled, const Configurations &used)
   return explainLine(
       "overlap",
       fmt::format("{} of {}", hidden, counted(static_cast<int64_t>(overlaps->size()), "stage")),
-      exposed.empty() ? "all that move something" : fmt::format("{}", fmt::join(exposed, "; ")));
+      exposed.empty() ? "every stage that communicates"
+                      : fmt::format("{}", fmt::join(exposed, "; ")));
 }
 
 /// Counts the hidden transfers of a program that was read, which has no stages.
@@ -133,7 +134,7 @@ std::string explainTransfers(const Compiled &compiled) {
     return explainLine("overlap", "unknown", status.message());
   return explainLine(
       "overlap", fmt::format("{} of {}", transfers.besideGemms, counted(transfers.all, "transfer")),
-      fmt::format("GEMMs may run beside them on rank {}", transfers.rank));
+      fmt::format("GEMMs can overlap them on rank {}", transfers.rank));
 }
 
 } // namespace
@@ -148,8 +149,8 @@ std::string ProgramState::explain() const {
                                                       "read from the file, not lowered");
   if (compiled.isReproducible)
     text += explainLine("same bits", "yes",
-                        "as asked: GEMMs do not depend on M, partial results are added in the "
-                        "order of ranks");
+                        "--reproducible: GEMMs do not depend on M, partial results are added in "
+                        "the order of ranks");
   return text +
          (compiled.isLowered ? explainOverlap(compiled, schedule) : explainTransfers(compiled));
 }

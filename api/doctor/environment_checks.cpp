@@ -19,7 +19,7 @@ void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
     return value.empty() ? std::nullopt : std::optional(value);
   });
   if (!status.isOk())
-    lines.problem("wrong", "{0}", "programs refuse to run: set it right, or unset it",
+    lines.problem("wrong", "{0}", "programs refuse to run until it is corrected or unset",
                   status.message());
 }
 
@@ -27,12 +27,12 @@ void checkRanks(const Facts &facts, Lines &lines) {
   const int64_t seen = facts.cudaDevices();
   if (facts.variable("BRAID_SHARE_GPUS") == "on")
     lines.note("shared", "BRAID_SHARE_GPUS is on: ranks may share GPUs",
-               "for results and not for speed; unset it to measure");
+               "times are meaningless; unset it to measure");
   else if (seen > 0 && facts.ranks > seen)
-    lines.problem("few", "{0} ranks need a GPU each, but programs see {1}",
-                  "start fewer ranks; BRAID_SHARE_GPUS=on lets them share, for results and not "
-                  "for speed",
-                  facts.ranks, seen);
+    lines.problem(
+        "few", "{0} ranks need a GPU each, but programs see {1}",
+        "start fewer ranks; with BRAID_SHARE_GPUS=on ranks share GPUs, but times are meaningless",
+        facts.ranks, seen);
 }
 
 void checkBlocking(const Facts &facts, Lines &lines) {
@@ -60,7 +60,7 @@ void checkNcclVariables(const Facts &facts, Lines &lines) {
         name != "NCCL_MULTI_RANK_GPU_ENABLE")
       set.push_back(name + "=" + shown(value));
   if (!set.empty())
-    lines.note("set", "{0}", "NCCL behaves differently; unset what is not meant",
+    lines.note("set", "{0}", "these change how NCCL behaves; unset those that you did not intend",
                llvm::join(set, ", "));
 }
 

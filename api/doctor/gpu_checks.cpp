@@ -27,7 +27,7 @@ std::string versionText(int64_t version) {
 
 void findGpus(const Facts &facts, Lines &lines) {
   if (!facts.hasGpu())
-    return lines.ok("none", "no GPU of NVIDIA's here; ranks run on cpu and null");
+    return lines.ok("none", "no NVIDIA GPU; ranks run on the cpu and null backends");
   std::vector<std::string> names, hidden;
   for (const Gpu &gpu : facts.gpus)
     if (gpu.isHidden)
@@ -52,12 +52,11 @@ void checkDriver(const Facts &facts, Lines &lines) {
                          "install NVIDIA's driver, or start the container with the GPUs (docker "
                          "run --gpus all)",
                          addressesOf(facts));
-  if (llvm::StringRef(facts.nvml.error).contains("not of the version of the driver"))
-    return lines.problem("mismatch",
-                         "the driver's libraries are not of the version that is loaded ({0})",
-                         "restart the machine after updating the driver; in a container, restart "
-                         "that",
-                         facts.kernelDriver);
+  if (llvm::StringRef(facts.nvml.error).contains("does not match the loaded driver"))
+    return lines.problem(
+        "mismatch", "the driver's libraries do not match the loaded driver ({0})",
+        "restart the machine after a driver update; in a container, restart the container",
+        facts.kernelDriver);
   if (facts.deviceFiles == 0 && !hasNvml)
     return lines.problem("no-devices", "the driver is loaded ({0}), but there is no /dev/nvidia0",
                          "start the container with the GPUs (docker run --gpus all), or run "
@@ -81,7 +80,7 @@ void checkNvml(const Facts &facts, Lines &lines) {
                   facts.nvml.error);
   else
     lines.note("missing", "{0}",
-               "power, clocks, links and errors are unknown; let BRAID_NVML_LIBRARY name "
+               "power, clocks, links and errors are unknown; set BRAID_NVML_LIBRARY to "
                "libnvidia-ml.so.1, or unset it",
                facts.nvml.error);
 }
@@ -94,20 +93,21 @@ void checkVisible(const Facts &facts, Lines &lines) {
   const auto existing = static_cast<int64_t>(facts.gpus.size());
   if (llvm::StringRef(value).trim().empty())
     lines.problem("hidden", "CUDA_VISIBLE_DEVICES is '{0}', which hides every GPU",
-                  "unset CUDA_VISIBLE_DEVICES, or name GPUs", value);
+                  "unset CUDA_VISIBLE_DEVICES, or list GPUs in it", value);
   else if (facts.cudaDevices() == 0)
-    lines.problem("unknown", "CUDA_VISIBLE_DEVICES is '{0}', of which CUDA knows no GPU",
+    lines.problem("unknown", "CUDA_VISIBLE_DEVICES is '{0}', but CUDA finds no such GPU",
                   "name GPUs that nvidia-smi -L lists", value);
   else if (facts.cudaDevices() < existing)
     lines.note("fewer", "CUDA_VISIBLE_DEVICES is '{0}': programs see {1} of {2} GPUs",
-               "unset it if all are meant; entries after one that is no GPU do not count", value,
+               "unset it to use all; CUDA ignores the entries after an invalid one", value,
                facts.cudaDevices(), existing);
 }
 
 void checkCuda(const Facts &facts, Lines &lines) {
   if (!facts.hasCuda)
-    return lines.note("not-built", "this build of braid has no cuda backend",
-                      "build it with CUDA's compiler, or install the package that has it");
+    return lines.note(
+        "not-built", "this build of braid has no cuda backend",
+        "build braid with the CUDA compiler, or install a package that includes this backend");
   if (facts.cuda.isLate)
     return lines.problem("hung", "{0}",
                          "look for Xid in dmesg; reset the GPU or restart the machine",
@@ -117,9 +117,10 @@ void checkCuda(const Facts &facts, Lines &lines) {
     lines.ok("found", "CUDA {0} sees {1} of them",
              versionText(facts.cudaNumber("runtime").value_or(0)), facts.cudaDevices());
   else if (lines.isEmpty())
-    lines.problem("none", "CUDA sees no GPU: {0}",
-                  "run nvidia-smi; if it sees one, look at limits and devices of this container",
-                  facts.cudaText("why none"));
+    lines.problem(
+        "none", "CUDA sees no GPU: {0}",
+        "run nvidia-smi; if it lists a GPU, check the limits and devices of this container",
+        facts.cudaText("why none"));
 }
 
 void checkCublasLt(const Facts &facts, Lines &lines) {
@@ -136,12 +137,12 @@ void checkNccl(const Facts &facts, Lines &lines) {
     return;
   BackendFacts nccl = *facts.nccl.value;
   if (!nccl["error"].empty() && !facts.variable("BRAID_NCCL_LIBRARY").empty())
-    return lines.problem("wrong", "{0}", "unset BRAID_NCCL_LIBRARY, or name libnccl.so.2",
+    return lines.problem("wrong", "{0}", "unset BRAID_NCCL_LIBRARY, or set it to libnccl.so.2",
                          nccl["error"]);
   if (!nccl["error"].empty())
     return lines.note("missing", "{0}",
                       "only --backend nccl and --transport messages need it: install NCCL, or "
-                      "nvidia-nccl of PyPI",
+                      "nvidia-nccl from PyPI",
                       nccl["error"]);
   lines.ok("found", "NCCL {0} ({1})", nccl["version"], nccl["file"]);
 }
@@ -159,16 +160,17 @@ void checkMode(const Facts &facts, Lines &lines) {
                     "{0} admits one process, but BRAID_SHARE_GPUS=on lets several use it",
                     "nvidia-smi -c DEFAULT, as root, or unset BRAID_SHARE_GPUS", gpu.name);
     else if (mode != ComputeMode::Shared)
-      lines.note("exclusive", "{0} admits one process: its compute mode is exclusive",
-                 "nothing else may use it meanwhile; nvidia-smi -c DEFAULT, as root, lifts that",
-                 gpu.name);
+      lines.note(
+          "exclusive", "{0} admits one process: its compute mode is exclusive",
+          "no other process can use it meanwhile; nvidia-smi -c DEFAULT (as root) lifts this",
+          gpu.name);
   }
 }
 
 void checkMig(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.mig.value_or(false))
-      lines.note("on", "{0} is divided (MIG); its parts cannot reach each other's memory",
+      lines.note("on", "{0} is partitioned (MIG); its instances cannot access each other's memory",
                  "for several ranks: nvidia-smi -mig 0, as root", gpu.name);
 }
 
@@ -178,14 +180,14 @@ void checkSharing(const Facts &facts, Lines &lines) {
       return facts.cudaNumber(fmt::format("{}.{}", device, what)) == 0;
     };
     if (isDenied("ipc"))
-      lines.problem("no-ipc", "CUDA's device {0} exports no memory by CUDA IPC",
-                    "--backend cuda needs that; use --backend nccl", device);
+      lines.problem("no-ipc", "CUDA device {0} cannot share memory through CUDA IPC",
+                    "--backend cuda needs this; use --backend nccl", device);
     if (isDenied("vmm") || isDenied("fd"))
-      lines.note("no-descriptors", "CUDA's device {0} exports no memory as file descriptors",
-                 "use memory of CUDA IPC", device);
+      lines.note("no-descriptors", "CUDA device {0} cannot share memory as file descriptors",
+                 "use --memory ipc", device);
   }
   if (facts.cudaDevices() > 0 && lines.isEmpty())
-    lines.ok("fine", "{0} GPUs export memory by CUDA IPC and as file descriptors",
+    lines.ok("fine", "{0} GPUs share memory through CUDA IPC and as file descriptors",
              facts.cudaDevices());
 }
 
@@ -193,18 +195,18 @@ void checkPower(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.powerLimit && gpu.nvml.defaultPowerLimit &&
         *gpu.nvml.powerLimit < *gpu.nvml.defaultPowerLimit)
-      lines.note("capped", "{0} may draw {1:.0f} W of {2:.0f} W by default",
-                 "GEMMs get slower: nvidia-smi -pl {2:.0f}, as root, lifts that", gpu.name,
-                 *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
+      lines.note("capped", "{0} is limited to {1:.0f} W; the default is {2:.0f} W",
+                 "GEMMs are slower; nvidia-smi -pl {2:.0f} (as root) restores the default",
+                 gpu.name, *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
 }
 
 constexpr std::pair<ClockReason, const char *> kThrottles[] = {
     {ClockReason::PowerCap, "the power cap"},
     {ClockReason::Heat, "heat (software)"},
     {ClockReason::HardwareHeat, "heat (hardware)"},
-    {ClockReason::PowerBrake, "the power supply's brake"},
-    {ClockReason::Hardware, "a slowdown by hardware"},
-    {ClockReason::SyncBoost, "another GPU, by sync boost"},
+    {ClockReason::PowerBrake, "a power brake"},
+    {ClockReason::Hardware, "a hardware slowdown"},
+    {ClockReason::SyncBoost, "sync boost with another GPU"},
 };
 
 void checkClocks(const Facts &facts, Lines &lines) {
@@ -219,26 +221,27 @@ void checkClocks(const Facts &facts, Lines &lines) {
         reasons.push_back(text);
     if (!reasons.empty())
       lines.note("throttled", "{0} runs slower because of {1}: {2} MHz of {3} MHz",
-                 "look at power and cooling; times that are measured now say little", gpu.name,
+                 "check power and cooling; times measured now mean little", gpu.name,
                  llvm::join(reasons, ", "), clock, most);
     if (hasReason(ClockReason::Setting))
-      lines.note("set", "somebody has set the clocks of {0}: {1} MHz of {2} MHz",
-                 "nvidia-smi -rgc and -rac, as root, undo that", gpu.name, clock, most);
+      lines.note("set", "the clocks of {0} are set to {1} MHz of {2} MHz",
+                 "nvidia-smi -rgc and -rac (as root) reset them", gpu.name, clock, most);
   }
 }
 
 void checkEcc(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus()) {
     if (gpu.nvml.ecc == false)
-      lines.note("off", "{0} runs without ECC", "results may be wrong and nobody sees it",
-                 gpu.name);
+      lines.note("off", "{0} runs without ECC",
+                 "memory errors go unnoticed, and results may be wrong", gpu.name);
     if (gpu.nvml.uncorrected.value_or(0) > 0)
       lines.problem("errors", "{0} had {1} uncorrectable memory errors since it started",
-                    "stop what uses it and nvidia-smi -r, as root; if they come again, replace it",
+                    "stop the processes that use it and run nvidia-smi -r as root; if errors "
+                    "recur, replace it",
                     gpu.name, *gpu.nvml.uncorrected);
     else if (gpu.nvml.uncorrectedEver.value_or(0) > 0)
-      lines.note("errors-before", "{0} has had {1} uncorrectable memory errors in its life",
-                 "watch whether there are more: nvidia-smi -q -d ECC,ROW_REMAPPER", gpu.name,
+      lines.note("errors-before", "{0} has had {1} uncorrectable memory errors in its lifetime",
+                 "check whether the number grows: nvidia-smi -q -d ECC,ROW_REMAPPER", gpu.name,
                  *gpu.nvml.uncorrectedEver);
   }
 }
@@ -249,13 +252,13 @@ void checkNvLink(const Facts &facts, Lines &lines) {
         llvm::count_if(gpu.nvml.links, [](const NvmlLink &link) { return !link.isUp; });
     const auto all = static_cast<int64_t>(gpu.nvml.links.size());
     if (down > 0 && down < all)
-      lines.note("down", "{1} of {2} NvLinks of {0} are down",
-                 "nvidia-smi nvlink -s; the fabric manager has to run where there are switches",
+      lines.note("down", "{1} of {2} NVLinks of {0} are down",
+                 "see nvidia-smi nvlink -s; machines with NVSwitch need the fabric manager",
                  gpu.name, down, all);
     for (const NvmlLink &link : gpu.nvml.links)
       if (link.errors > 0)
-        lines.note("errors", "NvLink {1} of {0} had {2} errors: replays, recoveries or checksums",
-                   "if they go on, it is slow or fails: nvidia-smi nvlink -e", gpu.name,
+        lines.note("errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
+                   "if the number grows, the link is slow or fails: nvidia-smi nvlink -e", gpu.name,
                    link.number, link.errors);
   }
 }
@@ -265,7 +268,7 @@ void checkPcie(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth &&
         *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
-      lines.note("narrow", "{0} is connected by PCIe x{1}, though it has x{2}",
+      lines.note("narrow", "{0} runs at PCIe x{1}, although it supports x{2}",
                  "reseat it, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
                  *gpu.nvml.mostPcieWidth);
 }
@@ -308,13 +311,14 @@ void checkAccess(const Facts &facts, Lines &lines) {
     const bool isDivided = a.nvml.mig.value_or(false) || b.nvml.mig.value_or(false);
     const std::string why = refusalOf(facts, a, b);
     lines.problem(
-        "none", "{0} and {1} do not reach each other's memory: {2}",
-        "use --backend nccl, or leave one of them out by CUDA_VISIBLE_DEVICES", a.name, b.name,
-        !why.empty() ? why
-                     : (isDivided ? "MIG divides one of them" : "the driver does not say why"));
+        "none", "{0} and {1} cannot access each other's memory: {2}",
+        "use --backend nccl, or exclude one of them with CUDA_VISIBLE_DEVICES", a.name, b.name,
+        !why.empty()
+            ? why
+            : (isDivided ? "one of them is partitioned (MIG)" : "the driver reports no reason"));
   });
   if (lines.isEmpty() && reachable > 0)
-    lines.ok("all", "the GPUs of {0} pairs reach each other's memory", reachable);
+    lines.ok("all", "the GPUs of {0} pairs can access each other's memory", reachable);
 }
 
 /// Ignores type "identity", which is harmless.
@@ -324,9 +328,9 @@ void checkIommu(const Facts &facts, Lines &lines) {
     if (gpu.iommu.starts_with("DMA"))
       translated.push_back(gpu.pci);
   if (facts.visibleGpus().size() > 1 && !translated.empty())
-    lines.note("translates", "an IOMMU translates what GPUs send: {0}",
-               "on machines that are not virtual, start Linux with iommu=pt: data between GPUs "
-               "may be slow or wrong",
+    lines.note("translates", "an IOMMU translates the addresses of transfers between GPUs: {0}",
+               "data between GPUs may be slow or wrong; outside of virtual machines, boot Linux "
+               "with iommu=pt",
                llvm::join(translated, ", "));
 }
 

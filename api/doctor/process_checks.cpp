@@ -40,17 +40,18 @@ void checkAddresses(const Facts &facts, Lines &lines) {
   const std::string limit = bytesText(*facts.limits.addressBytes);
   const uint64_t needed = neededAddresses(facts);
   if (*facts.limits.addressBytes >= needed)
-    lines.note("limited", "a process may have {0} of addresses (ulimit -v)",
-               "ulimit -v unlimited, unless that is meant", limit);
+    lines.note("limited", "the address space of a process is limited to {0} (ulimit -v)",
+               "ulimit -v unlimited, unless the limit is intended", limit);
   else if (facts.hasGpu())
     lines.problem("little-for-gpus",
-                  "a process may have {0} of addresses (ulimit -v), but CUDA reserves as many as "
-                  "its GPUs have memory, {1} or more",
+                  "the address space of a process is limited to {0} (ulimit -v), but CUDA reserves "
+                  "as much as its GPUs have memory, {1} or more",
                   "ulimit -v unlimited, or a higher limit where the job is started", limit,
                   bytesText(needed));
   else
     lines.problem("little",
-                  "a process may have {0} of addresses (ulimit -v), but needs {1} or more for {2}",
+                  "the address space of a process is limited to {0} (ulimit -v), but it needs {1} "
+                  "or more for {2}",
                   "ulimit -v unlimited; or --processes, so that each rank has its own", limit,
                   bytesText(needed), counted(ranksOf(facts), "rank"));
 }
@@ -60,14 +61,14 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
   const int64_t ranks = ranksOf(facts);
   const int64_t needed = std::max(openFilesFor(ranks), facts.hasGpu() ? kOfCuda : 0);
   if (!facts.limits.openFiles)
-    lines.ok("fine", "a process may have any number of files open");
+    lines.ok("fine", "the number of open files is unlimited");
   else if (*facts.limits.openFiles < static_cast<uint64_t>(needed))
-    lines.problem("few", "a process may have {0} files open (ulimit -Hn), but {2} ranks need {1}",
+    lines.problem("few", "a process may open {0} files (ulimit -Hn), but {2} ranks need {1}",
                   "raise the hard limit where the job is started: ulimit -Hn {1}, or "
                   "--ulimit nofile={1} of docker run",
                   *facts.limits.openFiles, needed, ranks);
   else
-    lines.ok("fine", "a process may have {0} files open", *facts.limits.openFiles);
+    lines.ok("fine", "a process may open {0} files", *facts.limits.openFiles);
 }
 
 /// NCCL needs some MiB there for each pair of ranks whose GPUs cannot access each other.
@@ -78,26 +79,25 @@ void checkSharedMemory(const Facts &facts, Lines &lines) {
   const std::string size = bytesText(facts.sharedMemory->size);
   const std::string available = bytesText(facts.sharedMemory->available);
   if (facts.sharedMemory->available < 32 * kMiB)
-    lines.problem("full", "/dev/shm has {0}, of which {1} are free",
-                  "NCCL needs more between ranks: docker run --shm-size=1g, or remove what is "
-                  "left there",
-                  size, available);
+    lines.problem("full", "/dev/shm has {0}, {1} free",
+                  "NCCL needs more: docker run --shm-size=1g, or remove leftover files", size,
+                  available);
   else if (facts.sharedMemory->size < kGiB)
     lines.note("small", "/dev/shm has {0}",
-               "NCCL needs more of it with many ranks: docker run --shm-size=1g", size);
+               "NCCL needs more with many ranks: docker run --shm-size=1g", size);
   else
-    lines.ok("fine", "/dev/shm has {0}, of which {1} are free", size, available);
+    lines.ok("fine", "/dev/shm has {0}, {1} free", size, available);
 }
 
 void checkNamespace(const std::optional<bool> &isOwn, const char *kind, const char *flag,
                     Lines &lines) {
   if (isOwn.value_or(false))
-    lines.note("own", "processes are in their own {0} name space",
-               "fine if all ranks are in this one; CUDA IPC fails between several: docker run "
-               "--{1}=host; or choose --memory vmm",
+    lines.note("own", "this process is in a separate {0} namespace",
+               "fine if all ranks share it; CUDA IPC fails across namespaces: docker run "
+               "--{1}=host, or use --memory vmm",
                kind, flag);
   else if (isOwn)
-    lines.ok("first", "processes are in the machine's own {0} name space", kind);
+    lines.ok("first", "this process is in the machine's own {0} namespace", kind);
 }
 
 void checkPids(const Facts &facts, Lines &lines) {
@@ -111,7 +111,7 @@ void checkIpc(const Facts &facts, Lines &lines) {
 void checkProcessors(const Facts &facts, Lines &lines) {
   if (facts.ranks > facts.processors)
     lines.note("few", "{0} ranks share {1} processors",
-               "each rank's host thread needs one, or signals are late", facts.ranks,
+               "each rank's host thread needs one; otherwise signals are late", facts.ranks,
                facts.processors);
   else
     lines.ok("fine", "{0} processors", facts.processors);

@@ -28,7 +28,7 @@ namespace braid {
 
 std::string str(const Ending &ending) {
   if (ending.notBegun != 0)
-    return fmt::format("could not begin ({})", std::strerror(ending.notBegun));
+    return fmt::format("could not start ({})", std::strerror(ending.notBegun));
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
   return fmt::format("ended with exit status {}", ending.number);
@@ -59,7 +59,7 @@ bool isStopped(pid_t pid) {
 }
 
 Status cannotStart(int error) {
-  return unsupported("expected a further process, got '{}'", std::strerror(error));
+  return unsupported("cannot start another process: {}", std::strerror(error));
 }
 
 namespace {

@@ -50,9 +50,9 @@ Status makeRoomForDescriptors(int64_t ranks) {
   if (limit.rlim_cur >= needed)
     return Status::ok();
   if (limit.rlim_max < needed)
-    return unsupported(
-        "{} ranks as processes take {} open files, but this process may have {} (ulimit -Hn)",
-        ranks, needed, limit.rlim_max);
+    return unsupported("{} ranks as processes need {} open files, but the limit of this process is "
+                       "{} (ulimit -Hn)",
+                       ranks, needed, limit.rlim_max);
   limit.rlim_cur = needed;
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
 }
@@ -69,10 +69,9 @@ Result<FileDescriptor> fileOf(const std::string &text) {
 Status expectProc() {
   if (access("/proc/self/exe", X_OK) == 0)
     return Status::ok();
-  return unsupported(
-      "expected /proc to be mounted (mount -t proc proc /proc), for ranks as processes "
-      "execute /proc/self/exe; got '{}'",
-      std::strerror(errno));
+  return unsupported("expected /proc to be mounted (mount -t proc proc /proc), because ranks as "
+                     "processes execute /proc/self/exe; got '{}'",
+                     std::strerror(errno));
 }
 
 std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", rank); }

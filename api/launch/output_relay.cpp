@@ -27,7 +27,7 @@ Result<OutputRelay::Pipes> OutputRelay::add(int64_t number) {
   for (auto [end, target] : {std::pair{&pipes.output, 1}, std::pair{&pipes.error, 2}}) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-      return unsupported("expected a pipe for what rank {} writes, got '{}'", number,
+      return unsupported("cannot create a pipe for the output of rank {}: {}", number,
                          std::strerror(errno));
     sources_.push_back({fmt::format("[{}] ", number), FileDescriptor(ends[0]), target, {}});
     *end = FileDescriptor(ends[1]);
@@ -43,8 +43,9 @@ Status OutputRelay::start() {
 Status OutputRelay::finish() {
   if (thread_.joinable())
     thread_.join();
-  return error_ == 0 ? Status::ok()
-                     : unsupported("cannot write what ranks print: {}", std::strerror(error_));
+  return error_ == 0
+             ? Status::ok()
+             : unsupported("cannot write the output of the ranks: {}", std::strerror(error_));
 }
 
 void OutputRelay::relay() {

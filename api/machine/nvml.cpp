@@ -95,11 +95,11 @@ private:
 std::string explain(int code) {
   switch (code) {
   case 4:
-    return "this user may not ask the driver";
+    return "this user has no permission to query the driver";
   case 9:
     return "the driver is not loaded";
   case 18:
-    return "it is not of the version of the driver that is loaded";
+    return "its version does not match the loaded driver";
   default:
     return fmt::format("error {}", code);
   }
@@ -167,14 +167,13 @@ NvmlDevice readDevice(const Library &nvml, Handle device) {
 }
 
 /// Reasons for refused access, indexed by nvmlGpuP2PStatus_t. Empty for "OK" and "unknown".
-constexpr const char *kRefusals[] = {
-    "",
-    "the chipset does not support it",
-    "the GPUs do not support it",
-    "they are below root complexes between which it is not supported",
-    "it is switched off by a key of the driver's registry",
-    "the driver does not support it between them",
-    ""};
+constexpr const char *kRefusals[] = {"",
+                                     "the chipset does not support it",
+                                     "the GPUs do not support it",
+                                     "it is not supported between their PCIe root complexes",
+                                     "a registry key of the driver disables it",
+                                     "the driver does not support it between them",
+                                     ""};
 
 NvmlPair readPair(const Library &nvml, Handle from, Handle to) {
   constexpr int kRead = 0, kWrite = 1, kNvLink = 2;
@@ -218,7 +217,7 @@ Result<NvmlReport> read(const Environment &environment) {
   NvmlReport report;
   report.library = fileOf(nvml.find("nvmlInit_v2"), file);
   if (const int code = nvml.call("nvmlInit_v2"); code != 0)
-    return unsupported("NVML: {} does not start: {}", printable(report.library), explain(code));
+    return unsupported("NVML: cannot initialize {}: {}", printable(report.library), explain(code));
   readReport(nvml, report);
   (void)nvml.call("nvmlShutdown");
   return report;

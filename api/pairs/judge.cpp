@@ -81,7 +81,7 @@ void judge(PairReport &report) {
     for (Path path : kAllPaths)
       if (const PathPoint *point = judgedPoint(row.on(path))) {
         const double usual = median(figures[likeOf(row, path, point->bytes)]);
-        expect(row.on(path), limits.ofMedian * usual, usual, "the median of its like");
+        expect(row.on(path), limits.ofMedian * usual, usual, "the median of similar pairs");
       }
     const std::optional<Path> fastest = row.fastest();
     const double nominal = row.link.nominalGBps, least = limits.ofNominal * nominal;

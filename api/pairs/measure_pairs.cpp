@@ -143,7 +143,7 @@ void PairJobs::take(const Record &record) {
 Result<LaunchReport> PairJobs::runJob() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
-    return unsupported("cannot make a pipe: {}", std::strerror(errno));
+    return unsupported("cannot create a pipe: {}", std::strerror(errno));
   // This process reads without blocking; the ranks inherit the write end.
   pipe_ = FileDescriptor(ends[0]);
   const FileDescriptor write(ends[1]);

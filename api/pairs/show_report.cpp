@@ -39,7 +39,7 @@ std::string matrixText(const PairReport &report, bool isLatency) {
   }
   if (bytes == 0)
     return "";
-  return fmt::format("\n{} at {}, by the fastest path of each pair; rows send\n{}\n",
+  return fmt::format("\n{} at {}, by the fastest path of each pair; rows are senders\n{}\n",
                      isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
 }
 
@@ -160,7 +160,7 @@ std::string reportHtml(const PairReport &report) {
     }
   }
   return view::htmlPage("Pairs of devices",
-                        fmt::format("{}\n<p>GB/s by the fastest path; rows send.</p>\n"
+                        fmt::format("{}\n<p>GB/s by the fastest path; rows are senders.</p>\n"
                                     "<table>{}</tr></table>\n<pre>{}</pre>\n",
                                     kStyle, table, markupText(reportText(report))));
 }

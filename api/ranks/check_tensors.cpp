@@ -107,8 +107,9 @@ Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tens
     return Status::ok();
   const std::string whose =
       other->rank == output->rank ? "" : fmt::format(" of rank {}", other->rank);
-  return atRank(output->rank, badInput("{}: expected memory of its own, got some of {}{}",
-                                       output->what(), other->what(), whose));
+  return atRank(output->rank,
+                badInput("{}: expected memory that no other tensor uses, got memory of {}{}",
+                         output->what(), other->what(), whose));
 }
 
 } // namespace braid

@@ -53,7 +53,7 @@ JobState::~JobState() {
 }
 
 Status JobState::expectOwnProcess() const {
-  return isForked() ? badInput("expected the process that joined; a fork cannot use its job")
+  return isForked() ? badInput("only the process that joined a job can use it, not a fork of it")
                     : Status::ok();
 }
 
@@ -91,7 +91,7 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
     return badInput("@{} is for {} ranks, but the job has {}", program.name(), program.ranks(),
                     cluster->ranks());
   if (compiled.isReproducible && !options.reproducible)
-    return badInput("@{} was compiled for reproducible results: expected JobOptions::reproducible",
+    return badInput("@{} was compiled for reproducible results: set JobOptions::reproducible",
                     program.name());
   return checkModes(run, backend);
 }
@@ -114,7 +114,7 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
   if (options.queues != 0)
     how.cacheKey += fmt::format(", {} queues", options.queues);
   if (options.scheduleSeed)
-    how.cacheKey += ", in a drawn order";
+    how.cacheKey += ", in a random order";
   how.usesKnown = true;
   auto choice = braid::choose(*cluster, text.fileName(), text.text(), how, trials, barrier());
   if (llvm::any_of(trials, [](const TimedPlans &plans) { return !plans.empty(); }))
@@ -145,8 +145,8 @@ Status JobState::checkBound(int64_t bytes, const std::string &program) const {
   const int64_t most = usage().most;
   if (mostBytes == 0 || most + bytes <= mostBytes)
     return Status::ok();
-  return unsupported("@{} takes {} bytes on a rank, where sessions hold {} already: expected "
-                     "{} at most, as JobOptions::mostBytes says",
+  return unsupported("@{} needs {} bytes on a rank, and open sessions hold {}: "
+                     "JobOptions::mostBytes allows {} in all",
                      program, bytes, most, mostBytes);
 }
 
@@ -279,12 +279,12 @@ JobUsage JobState::usage() const {
 /// Returns why the job cannot close: NCCL would wait forever, and replays use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
-    return fmt::format("{} of the job's sessions live: end them", sessions.size());
+    return fmt::format("has {} open sessions of it; close them first", sessions.size());
   Graphs *graphs = cluster->device(number).graphs();
   const int64_t held = graphs ? graphs->callersGraphs() : 0;
   return held == 0 ? ""
-                   : fmt::format("{} {} that runs of this job were captured into are alive: "
-                                 "destroy them (cudaGraphExecDestroy, cudaGraphDestroy)",
+                   : fmt::format("has {} {} with captured runs of it; destroy them first "
+                                 "(cudaGraphExecDestroy, cudaGraphDestroy)",
                                  held, held == 1 ? "graph" : "graphs");
 }
 

@@ -77,13 +77,13 @@ Result<std::vector<uint64_t>> mergeDigests(const std::vector<OutputOfRanks> &out
   std::vector<uint64_t> merged(outputs.size(), 0);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank].digests.size() != outputs.size())
-      return badInput("a rank has another number of outputs");
+      return badInput("expected all ranks to have the same number of outputs");
     for (size_t i = 0; i < outputs.size(); ++i) {
       const uint64_t own = ranks[rank].digests[i], first = ranks.front().digests[i];
       if (outputs[i].isWhole && own != first)
         return Status(StatusCode::WrongResult,
-                      fmt::format("%{}: every rank has it whole, but its bits on rank {} (digest "
-                                  "{:016x}) are not those on rank 0 ({:016x})",
+                      fmt::format("%{}: expected the same bits on every rank, but rank {} (digest "
+                                  "{:016x}) differs from rank 0 ({:016x})",
                                   outputs[i].name, rank, own, first));
       merged[i] = digestOf(merged[i], {reinterpret_cast<const char *>(&own), sizeof own});
     }

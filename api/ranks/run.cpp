@@ -224,9 +224,9 @@ Status Runner::finishRank(int64_t rank, RankSummary mine) {
   std::string summary = mine.encode();
   constexpr size_t kMostOfAllRanks = size_t(128) << 20;
   if (summary.size() > std::min(kMaxPart, kMostOfAllRanks / static_cast<size_t>(cluster_.ranks())))
-    return unsupported("the trace of rank {} has {} spans, too many to be merged: expected fewer "
-                       "iterations with --trace",
-                       rank, mine.spans.size());
+    return unsupported(
+        "the trace of rank {} has {} spans, too many to merge: use fewer iterations with --trace",
+        rank, mine.spans.size());
   ControlPlane &control = cluster_.control(rank);
   std::vector<std::string> summaries = BRAID_TRY(control.allGather(std::move(summary)));
   if (rank == cluster_.firstHosted())
@@ -308,12 +308,11 @@ Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOp
   if (!options.verify)
     return Status::ok();
   if (!compiled.fusion)
-    return badInput("{}: @{} implements no fusion, so nothing says what its result should be: it "
-                    "can be run, but not verified",
+    return badInput("{}: cannot verify @{}, which implements no fusion that defines its result",
                     compiled.source->diags.place(compiled.program->location()),
                     compiled.program->name());
   if (!backend.computes)
-    return badInput("backend '{}' computes nothing that could be verified", backend.name);
+    return badInput("backend '{}' computes no results to verify", backend.name);
   return Status::ok();
 }
 

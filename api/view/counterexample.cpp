@@ -132,7 +132,7 @@ Page counterexamplePage(const PrintedProgram &program, const CheckReport &report
   else
     page.findings.push_back(asSentence(str(report)));
   page.subtitle =
-      fmt::format("checked on {} ranks, {} runs; an order in which commands can run, one step each",
+      fmt::format("checked on {} ranks, {} runs; one possible order of the commands, one per step",
                   report.ranks, report.runs);
   const bool isStuck = report.violation && report.violation->rule == CheckRule::Deadlock;
   page.timings.push_back(stepsOf(page, isStuck ? report.queues : 0));

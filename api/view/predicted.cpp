@@ -36,7 +36,7 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
       whatLimits(timing, page.unit)));
   if (ranks > model.ranks)
     page.findings.push_back(
-        fmt::format("The machine's figures are for {} ranks: for {} they are taken as they are.",
+        fmt::format("The machine was measured with {} ranks; the same figures are used for {}.",
                     model.ranks, ranks));
   page.timings.push_back(std::move(timing));
   return page;

@@ -53,8 +53,8 @@ Status CpuDevice::setCallerStream(void *stream, Tag) {
   const auto number = reinterpret_cast<uintptr_t>(stream);
   if (number == 0 || (number < kMaxStreams && callersStreams_.count(uint32_t(number)) != 0))
     return Status::ok();
-  return badInput("expected one of the {} streams that the job has given out, got {}",
-                  callersStreams_.size(), number);
+  return badInput("expected one of the {} streams of the job, got {}", callersStreams_.size(),
+                  number);
 }
 
 Status CpuDevice::addQueue() {

@@ -13,8 +13,8 @@ Status check(const ClusterOptions &options, const Client &client) {
   if (options.ranks != client.ranks())
     return badInput("expected the job's {} ranks, got {}", client.ranks(), options.ranks);
   if (options.scheduleSeed)
-    return unsupported("expected all ranks in one process to draw the order of their commands, got "
-                       "ranks that are processes");
+    return unsupported("a random order of commands requires all ranks in one process, got ranks "
+                       "that are processes");
   return Status::ok();
 }
 
@@ -56,12 +56,12 @@ void CpuRank::Parts::wakeWorkers() const {
 }
 
 Device &CpuRank::device([[maybe_unused]] int64_t rank) {
-  assert(rank == firstHosted() && "the other ranks live elsewhere");
+  assert(rank == firstHosted() && "the other ranks are in other processes");
   return parts_->device;
 }
 
 ControlPlane &CpuRank::control([[maybe_unused]] int64_t rank) {
-  assert(rank == firstHosted() && "the other ranks live elsewhere");
+  assert(rank == firstHosted() && "the other ranks are in other processes");
   return parts_->group;
 }
 

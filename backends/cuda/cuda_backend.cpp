@@ -15,7 +15,7 @@ namespace braid {
 namespace {
 
 constexpr const char *kHowToShare =
-    "; with BRAID_SHARE_GPUS=on ranks may share GPUs, for results and not for speed";
+    "; with BRAID_SHARE_GPUS=on ranks share GPUs, but times are meaningless";
 
 class CudaCluster final : public Cluster {
 public:
@@ -71,7 +71,7 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   const auto first = std::find(ofRanks.begin(), mine, *mine);
   if (first == mine || options.mayShare)
     return Status::ok();
-  return unsupported("rank {} needs a GPU of its own, but has that of rank {}{}", group_.rank(),
+  return unsupported("rank {} needs its own GPU, but uses that of rank {}{}", group_.rank(),
                      first - ofRanks.begin(), kHowToShare);
 }
 
@@ -125,7 +125,7 @@ Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool
   if (device >= count && mayShare)
     device %= count;
   if (device >= count)
-    return unsupported("rank {} needs a GPU of its own, but {} are here{}", localRank, count,
+    return unsupported("rank {} needs its own GPU, but this process sees {}{}", localRank, count,
                        kHowToShare);
   return static_cast<int>(device);
 }
@@ -144,7 +144,8 @@ Status checkOptions(const ClusterOptions &options) {
   if (options.scheduleSeed)
     return unsupported("the seeded scheduler needs all ranks in one process, on the cpu backend");
   if (options.queues != 0)
-    return unsupported("--queues: a GPU's streams get their hardware queues from the driver");
+    return unsupported(
+        "--queues: not available on GPUs, where the driver assigns streams to hardware queues");
   return checkEnvironment();
 }
 

@@ -156,7 +156,7 @@ Status CudaGraphs::setCallerStream(void *stream) {
   if (capture.status == cudaStreamCaptureStatusActive)
     return enterCapture(next, capture.id);
   if (capture.status == cudaStreamCaptureStatusInvalidated)
-    return badInput("the capture of the stream is invalid: an earlier call spoilt it");
+    return badInput("the capture of the stream is invalid: an earlier call invalidated it");
   if (next == streams_.first())
     return Status::ok();
   BRAID_TRY(expectNoCapture());

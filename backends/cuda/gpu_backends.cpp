@@ -61,8 +61,8 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
   if (options.reproducible)
-    return client->fail(unsupported("--reproducible: NCCL chooses the order of additions; "
-                                    "--backend cuda adds in the order of the ranks"));
+    return client->fail(unsupported("--reproducible: not available with NCCL, which chooses the "
+                                    "order of additions; use --backend cuda"));
   if (const auto library = nccl::Library::load(); !library)
     return client->fail(library.status());
   askForLargeSends();
@@ -87,7 +87,7 @@ void registerGpuBackends(BackendRegistry &registry) {
   askForQueues();
   registry.add(backendOf("cuda", "ranks as processes, one GPU each, connected by CUDA IPC",
                          Transport::PeerMemory, joinGpus, cudaFacts));
-  registry.add(backendOf("nccl", "ranks as processes, one GPU each, which send messages by NCCL",
+  registry.add(backendOf("nccl", "ranks as processes, one GPU each, connected by NCCL",
                          Transport::Messages, joinNccl, ncclFacts));
 }
 

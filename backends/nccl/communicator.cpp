@@ -41,7 +41,7 @@ Status Communicator::finish(Code code, const char *call) const {
   constexpr std::chrono::milliseconds kBusy{10};
   while (code == Code::InProgress) {
     if (patience_.isAborted())
-      return peerFailed("NCCL: {} was given up, because the job has failed", call);
+      return peerFailed("NCCL: {} was abandoned, because the job has failed", call);
     const Clock::duration gone = Clock::now() - begin;
     if (gone > patience_.timeout)
       return Status(StatusCode::TimedOut, fmt::format("NCCL: {} is still in progress after {} ms",

@@ -49,7 +49,8 @@ Result<Opened> find() {
   for (llvm::StringRef folder : list)
     if (Result<Opened> opened = openFile(folder.str() + "/nvidia/nccl/lib/" + kName))
       return opened;
-  return unsupported("NCCL: expected {}, got '{}'; {} may name the file", kName, reason, kVariable);
+  return unsupported("NCCL: expected {}, got '{}'; set {} to the file of another one", kName,
+                     reason, kVariable);
 }
 
 Result<Library> read(const Opened &opened) {
@@ -62,16 +63,16 @@ Result<Library> read(const Opened &opened) {
   if (library.call.GetVersion) {
     library.file = fileOf(reinterpret_cast<const void *>(library.call.GetVersion), opened.name);
     if (const Code code = library.call.GetVersion(&library.version); code != Code::Success)
-      return unsupported("NCCL: {} does not say its version: error {} from ncclGetVersion",
+      return unsupported("NCCL: cannot get the version of {}: ncclGetVersion returned error {}",
                          library.file, static_cast<int>(code));
     if (library.version < kLeast)
-      return unsupported("NCCL: expected version {} or later, got {} from {}; {} may name the file",
-                         versionText(kLeast), versionText(library.version), library.file,
-                         kVariable);
+      return unsupported(
+          "NCCL: expected version {} or later, got {} from {}; set {} to the file of another one",
+          versionText(kLeast), versionText(library.version), library.file, kVariable);
   }
   if (found.missing())
-    return unsupported("NCCL: {} lacks {}; {} may name the file", library.file, found.missing(),
-                       kVariable);
+    return unsupported("NCCL: {} lacks {}; set {} to the file of another one", library.file,
+                       found.missing(), kVariable);
   return library;
 }
 
@@ -81,9 +82,10 @@ Result<Library> read(const Opened &opened) {
 Status keepMulticastOff() {
   constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
   if (const std::string asked = valueOf(kMulticast); !asked.empty() && asked != "0")
-    return unsupported("NCCL: expected {}=0, got '{}': NVLink multicast is not used, for a process "
-                       "that ends while it has some may put GPUs out of service",
-                       kMulticast, asked);
+    return unsupported(
+        "NCCL: expected {}=0, got '{}': Braid does not use NVLink multicast, because a process "
+        "that ends while it holds multicast memory can make GPUs unusable",
+        kMulticast, asked);
   setenv(kMulticast, "0", /*overwrite=*/1);
   return Status::ok();
 }

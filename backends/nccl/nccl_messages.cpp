@@ -276,12 +276,11 @@ Status NcclMessages::close(std::chrono::milliseconds atMost) {
   const auto deadline = std::chrono::steady_clock::now() + atMost;
   while (!shared_->isAbortDone && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return shared_->isAbortDone
-             ? Status::ok()
-             : Status(StatusCode::TimedOut,
-                      fmt::format("NCCL: an abort is not over after {} ms; what it uses is "
-                                  "left to the end of the process",
-                                  atMost.count()));
+  return shared_->isAbortDone ? Status::ok()
+                              : Status(StatusCode::TimedOut,
+                                       fmt::format("NCCL: an abort did not finish within {} ms; "
+                                                   "its resources are freed when the process ends",
+                                                   atMost.count()));
 }
 
 } // namespace braid::nccl

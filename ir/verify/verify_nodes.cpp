@@ -178,7 +178,7 @@ void NodeVerifier::visitDeallocate(const DeallocateOp &op) {
   }
   if (context_.allocated.lookup(op.buffer) != context_.frames.back().block)
     error(op).note(allocate->location(), "allocated here")
-        << "'deallocate' expects a buffer of its own block, got " << ref(op.buffer)
+        << "'deallocate' expects a buffer of the same block, got " << ref(op.buffer)
         << ", which is allocated outside of it";
 }
 

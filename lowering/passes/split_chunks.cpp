@@ -58,13 +58,13 @@ bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_
   message << "cannot " << what << " %" << stage.name() << " by " << times
           << ": a step's block has ";
   if (stage.rows == 0)
-    message << "no rows to cut";
+    message << "no rows to split";
   else
     message << "only " << stage.rows << (stage.rows == 1 ? " row" : " rows");
   if (ranges > 1)
     message << ", in " << ranges << " chunks already";
-  return message << (most == 1 ? "; only 1" : "; 1 up to " + std::to_string(most))
-                 << " would be accepted";
+  return message << (most == 1 ? "; only 1" : "; 1 to " + std::to_string(most))
+                 << (most == 1 ? " is possible" : " are possible");
 }
 
 /// Moves the steps of a stage into an inner loop over row ranges.
@@ -205,7 +205,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
   const bool isTail = config.chunks() == 1;
   return diags.error(location) << "cannot " << (isTail ? "split the tail of " : "chunk ") << what
                                << " by " << (isTail ? config.tailSplit() : config.chunks())
-                               << ": no result has a Stream axis; only 1 would be accepted";
+                               << ": no result has a Stream axis; only 1 is possible";
 }
 
 /// Reports settings of a stage that have no effect. Returns true if there are none.
@@ -214,7 +214,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
     return diags.error(stage.location())
            << "cannot chunk %" << stage.result().name << " by " << chunks
-           << ": one GEMM makes all partial results; only 1 would be accepted";
+           << ": one GEMM computes all partial results; only 1 is possible";
   if (!stage.loop)
     return !stage.isNamed || !asksForCuts(stage.config) ||
            refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);
@@ -233,7 +233,7 @@ bool checkTail(const LoweringState &state, const Stage &stage) {
   return state.diags.error(stage.location())
          << "cannot split the tail of %" << stage.result().name << " by "
          << stage.config.tailSplit()
-         << ": one GEMM makes all partial results; only 1 would be accepted";
+         << ": one GEMM computes all partial results; only 1 is possible";
 }
 
 /// Reports options that have no effect. Returns true if there are none.

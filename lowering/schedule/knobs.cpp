@@ -41,10 +41,9 @@ struct Refused {
   Knob knob;
   const char *word, *reason;
 };
-constexpr Refused kRefused[] = {
-    {Knob::Memory, "multicast",
-     "NVLink multicast is not used, for a process that ends while it has some may put GPUs out of "
-     "service"}};
+constexpr Refused kRefused[] = {{Knob::Memory, "multicast",
+                                 "Braid does not use NVLink multicast, because a process that ends "
+                                 "while it holds multicast memory can make GPUs unusable"}};
 
 std::string whyNot(Knob knob, llvm::StringRef word, const std::vector<std::string> &words) {
   for (const Refused &refused : kRefused)

@@ -133,12 +133,12 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// Returns "placement=ring takes order=ring, got shift", or an empty string if no rule is broken.
+/// Returns "placement=ring requires order=ring, got shift", or an empty string if no rule is broken.
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
       const KnobRow &knob = rowOf(rule.knob), &other = rowOf(rule.other);
-      return knob.name + "=" + knob.str(rule.value) + " takes " + other.name + "=" +
+      return knob.name + "=" + knob.str(rule.value) + " requires " + other.name + "=" +
              wordsOf(other, rule.allowed) + ", got " + other.str(config.valueOf(rule.other));
     }
   return "";
@@ -150,59 +150,54 @@ std::string conflictOfRing(const Configuration &config) {
   if (config.order() != Order::Ring || config.partials() != Partials::Peer ||
       config.sums() == Sums::Gemm)
     return "";
-  return "around a ring partials=peer takes sums=gemm, got kernel";
+  return "order=ring with partials=peer requires sums=gemm, got kernel";
 }
 
 /// Returns why an all-reduce cannot use a configuration that other reductions can.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.sums() != Sums::Gemm)
-    return "around a ring every rank gets the sum of its own rows alone; order=ring takes "
+    return "order=ring gives each rank only the sum of its own rows; it requires "
            "reduction=two-shot with sums=gemm";
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
-    return "around a ring every rank gets the sum of its own rows alone; order=ring takes "
+    return "order=ring gives each rank only the sum of its own rows; it requires "
            "reduction=two-shot, got one-shot";
   if (config.order() == Order::Hierarchical && config.reduction() != schedule::Reduction::TwoShot)
-    return "in one shot every part of a rank crosses the network to all ranks; order=hierarchical "
-           "takes reduction=two-shot, got one-shot";
+    return "reduction=one-shot sends every partial result over the network to all ranks; "
+           "order=hierarchical requires reduction=two-shot";
   if (config.reduction() == schedule::Reduction::TwoShot && stage.rows == 0)
-    return "reduction=two-shot shares rows, and it has none; only one-shot would be accepted";
+    return "reduction=two-shot divides rows among the ranks, but the result has none; use one-shot";
   if (config.partials() == Partials::Peer && !stage.isTwoShot())
-    return "in one shot a rank adds its partial result, too, so it is stored here; only "
-           "partials=local would be accepted";
+    return "a one-shot reduction also adds the rank's own partial result, which is stored locally; "
+           "use partials=local";
   return "";
 }
 
 /// Returns why the rows of a collective reduction cannot be split into these chunks.
 std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
   if (config.tailSplit() > 1)
-    return "a collective's chunks are of one size; only tail-split=1 would be accepted";
+    return "the chunks of a collective have equal sizes; use tail-split=1";
   const int64_t rows = stage.rows, chunks = config.chunks();
   if (chunks == 1 || (rows > 0 && rows % chunks == 0))
     return "";
-  return "a collective's chunks are of one size; of " + std::to_string(rows) +
-         (rows == 1 ? " row, only " : " rows, only ") +
-         (rows > 1 ? "a divisor of " + std::to_string(rows) : "1") +
-         " would be accepted, got chunks=" + std::to_string(chunks);
+  return "the chunks of a collective have equal sizes: expected chunks=1 or another divisor of " +
+         std::to_string(rows) + " rows, got chunks=" + std::to_string(chunks);
 }
 
 /// Returns why the stage cannot use collectives, or cannot do without them.
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
   if (stage.gathersSlices && config.transfers() != Transfers::Collective)
-    return "each step takes a slice of all devices' blocks; only transfers=collective would be "
-           "accepted";
+    return "each step takes a slice of every device's block; use transfers=collective";
   if (config.transfers() == Transfers::Pairs)
     return "";
   if (stage.uneven)
-    return "some ranks have fewer rows, and a collective is of as many for each; only "
-           "transfers=pairs would be accepted";
+    return "some ranks have fewer rows, but a collective needs the same number on each; use "
+           "transfers=pairs";
   if (stage.isReduction())
     return conflictOfChunks(stage, config);
   if (stage.gathersSlices && config.granularity() != Granularity::Chunk)
-    return "each step takes a slice of all devices' blocks; only granularity=chunk would be "
-           "accepted";
+    return "each step takes a slice of every device's block; use granularity=chunk";
   if (config.chunks() * config.tailSplit() > 1)
-    return "what all ranks take part in is not cut; only chunks=1 and tail-split=1 would be "
-           "accepted";
+    return "a gather by a collective is not split; use chunks=1 and tail-split=1";
   return "";
 }
 
@@ -213,25 +208,25 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
                             config.order() == Order::Hierarchical;
   const std::string hierarchical = config.sums() == Sums::Gemm ? "" : " or order=hierarchical";
   if (config.partials() == Partials::Peer && !staysInHosts)
-    return "partials=peer stores in the memory of peers, and some are on other hosts; only "
-           "partials=local, with protocol=get," +
-           hierarchical + " would be accepted";
+    return "partials=peer stores in the memory of peers, but some are on other hosts; use "
+           "partials=local with protocol=get" +
+           hierarchical;
   if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
-    return "under protocol=put parts are awaited apart from those that are sent, and messages "
-           "between hosts meet in pairs; only protocol=get" +
-           hierarchical + " would be accepted";
+    return "protocol=put waits for received partial results separately, but messages between "
+           "hosts are exchanged in pairs; use protocol=get" +
+           hierarchical;
   if (config.secondShot() == SecondShot::Put && !staysInHosts)
-    return "second-shot=put pushes sums to peers, and some are on other hosts; only "
-           "second-shot=same would be accepted";
+    return "second-shot=put stores sums in the memory of peers, but some are on other hosts; use "
+           "second-shot=same";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
   if (stage.hosts() == 1)
-    return "order=hierarchical takes a mesh of several hosts, like mesh [0 .. " +
+    return "order=hierarchical requires a mesh of several hosts, such as mesh [0 .. " +
            std::to_string(2 * stage.ranksPerHost) + ") of " + std::to_string(stage.ranksPerHost) +
            ", got one host";
   if (stage.ranksPerHost == 1)
-    return "order=hierarchical takes hosts of several ranks, which pass on to one another what "
-           "came, got one rank per host";
+    return "order=hierarchical requires several ranks per host, which forward blocks to one "
+           "another; got one";
   return "";
 }
 
@@ -242,7 +237,7 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     if (isReproducible)
       conflict = brokenRule(kReproducibleRules, config);
     if (!conflict.empty())
-      return "to be reproducible, partial results are added in the order of ranks: " + conflict;
+      return "--reproducible adds partial results in the order of ranks: " + conflict;
     conflict = brokenRule(kReductionRules, config);
   }
   if (conflict.empty())
@@ -315,7 +310,8 @@ std::string adviceFor(const LoweringState &state, const Stage &stage, const Conf
     if (fits)
       others += (others.empty() ? "" : ", ") + preset.name.str();
   }
-  return others.empty() ? "" : " (schedule " + typed.str() + "; these would do: " + others + ")";
+  return others.empty() ? ""
+                        : " (schedule " + typed.str() + "; these are possible: " + others + ")";
 }
 
 } // namespace
@@ -346,13 +342,12 @@ std::string whyNoGemmAdds(const Stage &stage) {
   const FusionNode &node = *stage.gemms.front().node;
   const DType partial = partialType(node), result = resultOf(node)->type.dtype;
   if (partial != result)
-    return "a GEMM adds what has the type of its result, " + name(result).str() +
-           ", and partial results are of " + name(partial).str() +
-           "; only sums=kernel would be accepted";
+    return "a GEMM adds values of the type of its result, " + name(result).str() +
+           ", but partial results are " + name(partial).str() + "; use sums=kernel";
   if (!stage.pointwise.empty())
-    return "functions take the sum before it is rounded; only sums=kernel would be accepted";
+    return "functions take the sum before it is rounded; use sums=kernel";
   if (operandsOf(node).size() == 3)
-    return "a GEMM adds a bias or what has arrived; only sums=kernel would be accepted";
+    return "a GEMM adds either a bias or a received partial result; use sums=kernel";
   return "";
 }
 
@@ -428,8 +423,8 @@ bool checkOfSome(const LoweringState &state, const Stage &stage) {
       continue;
     const KnobRow &row = rowOf(knob);
     return state.diags.error(stage.location())
-           << "cannot " << actionOf(stage) << ": " << row.name << "=" << row.str(value) << " takes "
-           << expected << "; only " << row.str(row.fallback) << " would be accepted";
+           << "cannot " << actionOf(stage) << ": " << row.name << "=" << row.str(value)
+           << " requires " << expected << "; use " << row.str(row.fallback);
   }
   return true;
 }

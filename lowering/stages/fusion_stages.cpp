@@ -53,8 +53,8 @@ static std::string whyWhole(const Stage &stage) {
   if (stage.multipliesWhole())
     return value(Knob::Granularity);
   if (stage.isReduction() && !stage.isScattered() && config.chunks() == 1)
-    return "one GEMM makes all partial results before any travels (" + value(Knob::Reduction) +
-           ", " + value(Knob::Chunks) + ")" + (stage.rows > 1 ? "; chunks=2 would do" : "");
+    return "one GEMM computes all partial results before any is sent (" + value(Knob::Reduction) +
+           ", " + value(Knob::Chunks) + ")" + (stage.rows > 1 ? "; use chunks=2" : "");
   return "";
 }
 

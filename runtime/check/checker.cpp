@@ -43,7 +43,7 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     }
     violation.events.push_back(std::move(event));
   }
-  violation.summary = fmt::format("with {} a rank, nobody goes on",
+  violation.summary = fmt::format("with {} per rank, no rank can continue",
                                   queues == 0 ? "any number of hardware queues"
                                               : counted(queues, "hardware queue"));
   return violation;
@@ -126,7 +126,7 @@ Result<CheckReport> Check::run() {
   if (!ofAlike || ofAlike->isSafe())
     return ofAlike;
   Result<CheckReport> ofAll = follow(each, report);
-  return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and to say why");
+  return ofAll ? ofAll : ofAll.status().annotated("not proved safe; to find the reason");
 }
 
 Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
@@ -159,9 +159,9 @@ Result<double> Check::expectRoom(int64_t period) const {
     bytes += memoryToCheckAlike(plan, options_.runs);
   constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
   if (commands > kMostCommands)
-    return unsupported("{} commands of {} in {} runs are more than the checker follows; check "
-                       "fewer runs or ranks",
-                       commands, counted(period, "rank"), options_.runs);
+    return unsupported(
+        "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
+        commands, counted(period, "rank"), options_.runs);
   BRAID_TRY(expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs));
   return bytes;
 }
@@ -182,8 +182,8 @@ Execution Check::execute(const History &history, CheckReport &report,
     report.violation = deadlock(history, execution, queues);
   if (report.violation && share)
     report.violation->notes.push_back(
-        fmt::format("{} streams share {} hardware queues here, in a way that nobody knows", streams,
-                    options_.ownQueues));
+        fmt::format("{} streams share {} hardware queues on this backend, in an unknown way",
+                    streams, options_.ownQueues));
   return execution;
 }
 
@@ -267,7 +267,7 @@ std::string str(const Violation &violation) {
   for (const CheckedEvent &event : events.take_front(shown))
     text += str(event);
   if (shown < events.size())
-    text += fmt::format("  and {} more alike\n", events.size() - shown);
+    text += fmt::format("  and {} similar ones\n", events.size() - shown);
   return text;
 }
 

@@ -83,7 +83,7 @@ struct Violation {
   std::vector<std::string> notes; ///< one line each
   /// For an unordered pair of events 1 and 2: the index of the event that must not run first,
   /// according to the issue order of the rank; the consequence if it does, for example "2 reads
-  /// what was there before 1 writes: stale data"; and the consequence of the other order.
+  /// the data from before 1 writes: stale data"; and the consequence of the other order.
   size_t staleIfFirst = 0;
   std::string stale = {}, otherwise = {};
 

@@ -26,14 +26,14 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
     for (size_t group = 0; group < mine.size(); ++group) {
       auto [entry, isNew] = seen.try_emplace(mine[group].number, group);
       if (!isNew)
-        return Violation{CheckRule::Transfers,
-                         fmt::format("two groups of rank {} belong to one whole of groups that "
-                                     "exchange messages, of which none is over before all have "
-                                     "started",
-                                     plan.rank),
-                         {describeNode(plan, plan.groups[entry->second].front().origin),
-                          describeNode(plan, plan.groups[group].front().origin)},
-                         {}};
+        return Violation{
+            CheckRule::Transfers,
+            fmt::format("two groups of rank {} belong to one set of groups that exchange messages, "
+                        "and none of a set ends before all have started",
+                        plan.rank),
+            {describeNode(plan, plan.groups[entry->second].front().origin),
+             describeNode(plan, plan.groups[group].front().origin)},
+            {}};
     }
   }
   return std::nullopt;
@@ -53,8 +53,8 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
     if (before.memory == place.memory && place.begin < before.end)
       return Violation{
           CheckRule::Race,
-          fmt::format("two messages of a group come to the same bytes [{} .. {}) of "
-                      "%{} of rank {}, in any order",
+          fmt::format("two messages of a group arrive in the same bytes [{} .. {}) of %{} of rank "
+                      "{}, in either order",
                       second->range.offset,
                       second->range.offset + std::min(before.end, place.end) - place.begin,
                       plan.buffers[second->range.buffer].name, plan.rank),
@@ -148,7 +148,7 @@ std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered
       if (c.reduction && (ordered || (isDefined && !isSum)))
         return Violation{CheckRule::Result,
                          isSum ? "a collective chooses the order of its additions"
-                               : "no definition has the result of this collective",
+                               : "the definition does not contain the result of this collective",
                          {describeNode(plan, command.origin)},
                          {}};
     }

@@ -67,8 +67,7 @@ public:
       const std::optional<Place> written = writtenBy(history_, event, *unwritten_);
       if (event.kind == EventKind::Command && written && written->buffer == unwritten_->buffer) {
         violation_->notes.push_back(fmt::format(
-            "{} writes there only after that: from run 2 on, the read gets what the run "
-            "before has left, stale data",
+            "{} writes it only later: from run 2 on, the read gets stale data of the previous run",
             history_.describe(id).text));
         return;
       }
@@ -129,7 +128,7 @@ private:
     for (const Piece &piece : pieces) {
       if (piece.term == kUndefined) {
         unwritten_ = Place{place.memory, place.buffer, begin, begin + piece.bytes};
-        return fail("reads what nothing has written", event, {str(history_, place)});
+        return fail("reads data that nothing has written", event, {str(history_, place)});
       }
       begin += piece.bytes;
     }
@@ -226,7 +225,7 @@ private:
       for (const Piece &piece : contentsOf(place.memory).read(0, place.end)) {
         place.end = place.begin + piece.bytes;
         if (piece.term == kUndefined && piece.bytes != 0)
-          return failAt(place, "the caller reads what nothing has written", event, {});
+          return failAt(place, "the caller reads data that nothing has written", event, {});
         place.begin = place.end;
       }
     }

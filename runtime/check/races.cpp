@@ -139,11 +139,11 @@ bool RaceFinder::visit(RankCells &cells, const Actor &actor, const Access &acces
   const Place &place = access.place;
   if (const EventId end = cells.endOf(place.buffer, history_.event(actor.id).run); end != kNone) {
     const PlanBuffer &buffer = history_.plans()[place.memory.rank].buffers[place.buffer];
-    wrongUses_.try_emplace(actor.id,
-                           Violation{CheckRule::Lifetime,
-                                     fmt::format("%{} is used after its end", buffer.name),
-                                     {history_.describe(end), history_.describe(actor.id)},
-                                     {str(history_, place)}});
+    wrongUses_.try_emplace(
+        actor.id, Violation{CheckRule::Lifetime,
+                            fmt::format("%{} is used after it was deallocated", buffer.name),
+                            {history_.describe(end), history_.describe(actor.id)},
+                            {str(history_, place)}});
     return false;
   }
   cells.access(actor, access, [&](const Actor &earlier) {
@@ -179,31 +179,28 @@ void sayOrders(Violation &race, int reader, int first) {
   const int second = 3 - first;
   race.staleIfFirst = static_cast<size_t>(second) - 1;
   if (reader == 0) {
-    race.stale = fmt::format("what {} writes stays, and what {} has written is lost: stale data "
-                             "in its place",
-                             first, second);
-    race.otherwise =
-        fmt::format("what {} writes stays, and what {} has written is lost", second, first);
+    race.stale =
+        fmt::format("the data of {} remains and that of {} is lost: stale data", first, second);
+    race.otherwise = fmt::format("the data of {} remains and that of {} is lost", second, first);
     return;
   }
   const int writer = 3 - reader;
   const bool isRunBefore = race.events[0].run != race.events[1].run;
-  const std::string before =
-      fmt::format("{} reads what was there before {} writes", reader, writer);
-  const std::string after = fmt::format("{} reads what {} has written", reader, writer);
+  const std::string before = fmt::format("{} reads the data from before {} writes", reader, writer);
+  const std::string after = fmt::format("{} reads the data that {} has written", reader, writer);
   race.stale = reader == second ? before + ": stale data"
                                 : after + (isRunBefore ? ": data of a later run"
-                                                       : ", and not what was there before");
+                                                       : ", instead of the earlier data");
   race.otherwise = reader == second ? after : before;
 }
 
 /// `end` is the event, 1 or 2, that ends the lifetime of the buffer.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
-  use.summary = "nothing orders a use of memory and the end of a buffer there";
+  use.summary = "a use of memory and the deallocation of a buffer there are not ordered";
   use.staleIfFirst = static_cast<size_t>(end) - 1;
-  use.stale = fmt::format("{} uses memory that may be another buffer's", 3 - end);
-  use.otherwise = fmt::format("{} uses its buffer before that ends", 3 - end);
+  use.stale = fmt::format("{} uses memory that may belong to another buffer", 3 - end);
+  use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);
 }
 
 /// If no signal shows the intended order, returns the event of the earlier run, the writer, or the
@@ -221,7 +218,7 @@ Violation describe(const History &history, const Conflict &conflict, EventId a, 
                      : reader == 2 ? "a write and a read"
                                    : "a read and a write";
   Violation race{CheckRule::Race,
-                 fmt::format("{} that nothing orders", what),
+                 fmt::format("{} that are not ordered", what),
                  {history.describe(a), history.describe(b)},
                  {"both touch " + str(history, conflict.bytes)}};
   const auto missing = findMissingOrder(history, a, b, conflict.bytes.memory.rank);
@@ -254,7 +251,7 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
   return Violation{CheckRule::Transfers,
                    "a transfer is signalled again before it was awaited",
                    {history.describe(await), history.describe(id)},
-                   {"nothing orders the signal of a run after the await of the run before"}};
+                   {"the signal of a run is not ordered after the await of the previous run"}};
 }
 
 /// `before` must have advanced to `id`.

@@ -129,7 +129,7 @@ private:
     const bool isSend = e.direction == Direction::Send;
     const char *mine = isSend ? "send" : "receive", *others = isSend ? "receive" : "send";
     Violation found =
-        violation(fmt::format("no {} on rank {} meets this {}", others, peer.rank, mine),
+        violation(fmt::format("no {} on rank {} matches this {}", others, peer.rank, mine),
                   {describe(plan, e)});
     size_t sameHandles = 0;
     for (const Endpoint &each : peer.endpoints) {
@@ -190,10 +190,11 @@ private:
               {describe(plan, e)});
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         if (isPassive && e.range.buffer == kPeerBuffer)
-          return violation("a peer is to reach what is stored at it", {describe(plan, e)});
+          return violation("a peer cannot access data that is stored on that peer",
+                           {describe(plan, e)});
         if (isPassive && plan.buffers[e.range.buffer].kind != BufferKind::Symmetric)
           return violation(
-              fmt::format("%{} is out of the peer's reach", plan.buffers[e.range.buffer].name),
+              fmt::format("%{} is not accessible to the peer", plan.buffers[e.range.buffer].name),
               {describe(plan, e)});
       }
     return std::nullopt;

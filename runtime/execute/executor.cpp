@@ -112,7 +112,7 @@ Status Binder::allocate() {
 Status Binder::share() {
   for (const Endpoint &endpoint : plan_.endpoints)
     if (endpoint.channel >= plan_.channels)
-      return badInput("{} on rank {} goes through handles that are never shared",
+      return badInput("{} on rank {} uses handles that are never shared",
                       describeOrigin(plan_, endpoint.origin), plan_.rank);
   Hello mine = hello();
   if (!sendsMessages()) {
@@ -388,17 +388,15 @@ static Status checkCapabilities(const Plan &plan, Device &device, TransferMode m
   const std::pair<bool, std::string> refusals[] = {
       {sends && !device.messages(), "expected a backend that sends messages"},
       {sends && mode != TransferMode(),
-       "expected no choice of who copies, who signals and which memory peers reach: messages are "
-       "sent"},
-      {!sends && !peers, "expected a backend with memory that peers reach"},
+       "--copies, --signals and --memory cannot be combined with messages"},
+      {!sends && !peers, "expected a backend whose ranks access the memory of peers"},
       {between.has_value(),
        between ? fmt::format("{}: ranks {} and {} are on different hosts: expected a backend that "
                              "sends messages",
                              place(plan, between->first), plan.rank, between->second)
                : ""},
       {!sends && peers && !peers->offers(mode),
-       "this backend has one way to copy, one to signal and memory of one kind, and no choice of "
-       "others"},
+       "this backend offers no choice of copies, signals or memory"},
   };
   for (const auto &[isRefused, why] : refusals)
     if (isRefused)

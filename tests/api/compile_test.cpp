@@ -81,8 +81,9 @@ TEST(Compile, SaysWhichEntriesThereAre) {
 TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
             "t.braid:1:1: error: @gather has no parameter 'ROW' (did you mean 'ROWS'?)");
-  EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-            "t.braid:2:3: error: expected D=2, because it sizes the mesh and ranks=2, got 4");
+  EXPECT_EQ(
+      failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
+      "t.braid:2:3: error: expected D=2, because it is the size of the mesh and ranks=2, got 4");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
             "t.braid:1:1: error: expected one value of 'ROWS' for @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
@@ -94,8 +95,8 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
   std::string text = kFusion;
   text.replace(text.find("0 .. D"), 6, "0 .. 4");
   EXPECT_EQ(failure(text, {.ranks = 8}),
-            "t.braid:2:3: error: expected ranks=4, to which the mesh is fixed, got 8; to choose "
-            "it, let the mesh end at a parameter: mesh [0 .. D)");
+            "t.braid:2:3: error: expected ranks=4, because the mesh has this size, got 8; to "
+            "choose the number, make the size of the mesh a parameter: mesh [0 .. D)");
   EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
   EXPECT_EQ(failure(kProgram, {.ranks = 3}),
             "t.braid:1:1: error: expected ranks=2, as the program's mesh has, got 3");
@@ -103,7 +104,8 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
 
 TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   auto message = [](const std::string &flag) {
-    return flag + " is for a fusion, but @p in 't.braid' is a program, which is lowered already";
+    return flag +
+           " applies to a fusion, but @p in 't.braid' is a program, which is already lowered";
   };
   EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("parameter M"));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("schedule"));

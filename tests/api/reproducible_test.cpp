@@ -152,7 +152,7 @@ TEST(Reproducible, WhatEveryRankHasHasToBeTheSame) {
   EXPECT_TRUE(merge(true, {{1}, {1}}).isOk());
   Status status = merge(true, {{1}, {2}}).status();
   EXPECT_EQ(status.code(), StatusCode::WrongResult);
-  EXPECT_NE(status.message().find("%C: every rank has it whole, but its bits on rank 1"),
+  EXPECT_NE(status.message().find("%C: expected the same bits on every rank, but rank 1"),
             std::string::npos)
       << status.message();
   EXPECT_EQ(merge(true, {{1}, {}}).status().code(), StatusCode::BadInput);

@@ -335,7 +335,7 @@ const Mistake kMistakes[] = {
     {"too many", [](RankTensors &t) { t.outputs.push_back(t.outputs[0]); },
      "expected 1 output, got 2"},
     {"overlap", [](RankTensors &t) { t.outputs[0].data = moved(t.inputs[0].data, 8); },
-     "output 0 (%C): expected memory of its own, got some of input 0 (%A)"},
+     "output 0 (%C): expected memory that no other tensor uses, got memory of input 0 (%A)"},
 };
 
 TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
@@ -376,8 +376,9 @@ TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
   for (const auto &[writer, other, at, what] : kMeetings) {
     std::vector<RankTensors> tensors = arguments.tensors();
     at(tensors[other]).data = tensors[writer].outputs[0].data;
-    const std::string wanted = "rank " + std::to_string(writer) +
-                               ": output 0 (%C): expected memory of its own, got some of " + what;
+    const std::string wanted =
+        "rank " + std::to_string(writer) +
+        ": output 0 (%C): expected memory that no other tensor uses, got memory of " + what;
     EXPECT_EQ(session->run(tensors).message(), wanted);
     EXPECT_EQ(session->capture(tensors).message(), wanted);
   }
@@ -412,8 +413,9 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
 TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   const std::shared_ptr<Job> job = makeJob();
   auto session = prepare(job);
-  EXPECT_THAT(job->close().message(),
-              HasSubstr("rank 0: 1 of the job's sessions live: end them, and close again"));
+  EXPECT_THAT(
+      job->close().message(),
+      HasSubstr("cannot close the job: rank 0 1has  open sessions of it; close them first"));
   Arguments arguments(session->program(), kKinds[0], 1);
   ASSERT_TRUE(session->run(arguments.tensors()).isOk()) << "it goes on";
   session.reset(); // with a run in flight
@@ -639,7 +641,7 @@ TEST_F(ChoiceTest, AutoMeasuresAndIsKnownAfterwards) {
     ASSERT_TRUE(again.isOk()) << again.status().message();
     arguments.expectRight();
     late.expectRight();
-    EXPECT_THAT(again->choice(), HasSubstr(": as chosen before on this machine"));
+    EXPECT_THAT(again->choice(), HasSubstr(": chosen earlier on this machine"));
     EXPECT_EQ(again->str(), program->str());
     EXPECT_TRUE(job->commit().isOk());
   }
@@ -737,7 +739,7 @@ int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
                              Session::prepare(job, program).status()};
   int wrong = 0;
   for (const Status &status : statuses)
-    wrong += status.message() != "expected the process that joined; a fork cannot use its job";
+    wrong += status.message() != "only the process that joined a job can use it, not a fork of it";
   job->abort({StatusCode::PeerFailed, "mine"});
   session.reset();
   job.reset();

@@ -32,7 +32,7 @@ const std::vector<Case> &cases() {
   using M = DoctorsMachine;
   static const std::vector<Case> all = {
       // -- Driver and libraries. --
-      {"gpu.none", [](M &ill) { ill.removeGpus(); }, {"no GPU"}},
+      {"gpu.none", [](M &ill) { ill.removeGpus(); }, {"no NVIDIA GPU"}},
       {"gpu.found", [](M &) {}, {"GPU 0 (0000:18:00.0): NVIDIA H100", "GPU 1 (0000:2a:00.0)"}},
       {"gpu.hidden",
        [](M &ill) {
@@ -82,7 +82,7 @@ const std::vector<Case> &cases() {
          ill.variables["CUDA_VISIBLE_DEVICES"] = "GPU-9999-0000";
          ill.cuda = {{"driver", "13000"}, {"runtime", "13000"}, {"devices", "0"}};
        },
-       {"'GPU-9999-0000', of which CUDA knows no GPU"}},
+       {"'GPU-9999-0000', but CUDA finds no such GPU"}},
       {"cuda.fewer",
        [](M &ill) {
          ill.variables["CUDA_VISIBLE_DEVICES"] = "1";
@@ -133,7 +133,7 @@ const std::vector<Case> &cases() {
       {"sharing.fine", [](M &) {}, {"2 GPUs"}},
       {"power.capped",
        [](M &ill) { ill.ofDevice[0]["enforced_power_limit"] = "400000"; },
-       {"GPU 0 ", "400 W of 700 W"}},
+       {"GPU 0 ", "limited to 400 W; the default is 700 W"}},
       {"clocks.throttled",
        [](M &ill) {
          ill.ofDevice[1]["clock_reasons"] = "0x44";
@@ -150,13 +150,13 @@ const std::vector<Case> &cases() {
        {"GPU 1 ", "4 uncorrectable"}},
       {"nvlink.down",
        [](M &ill) { ill.ofDevice[0]["link2.up"] = "0"; },
-       {"1 of 4 NvLinks of GPU 0 "}},
+       {"1 of 4 NVLinks of GPU 0 "}},
       {"nvlink.errors",
        [](M &ill) {
          ill.ofDevice[1]["link3.replay"] = "5";
          ill.ofDevice[1]["link3.crc_data"] = "7";
        },
-       {"NvLink 3 of GPU 1 ", "had 12 errors"}},
+       {"NVLink 3 of GPU 1 ", "had 12 errors"}},
       {"pcie.narrow", [](M &ill) { ill.ofDevice[0]["pcie_width"] = "8"; }, {"GPU 0 ", "x8", "x16"}},
       // -- Pairs. --
       {"peer-access.none",
@@ -174,27 +174,27 @@ const std::vector<Case> &cases() {
       // -- The process. --
       {"address-space.little-for-gpus",
        [](M &ill) { ill.limits.addressBytes = 160 * kGiB - 1; },
-       {"may have 160 GiB of addresses", "160 GiB or more"}},
+       {"is limited to 160 GiB", "160 GiB or more"}},
       {"address-space.little",
        [](M &ill) {
          ill.removeGpus();
          ill.ranks = 1;
          ill.limits.addressBytes = 575 * kMiB;
        },
-       {"may have 575 MiB", "needs 576 MiB or more for 1 rank"}},
+       {"is limited to 575 MiB", "needs 576 MiB or more for 1 rank"}},
       {"address-space.limited",
        [](M &ill) { ill.limits.addressBytes = 1000 * kGiB; },
        {"1000 GiB"}},
       {"open-files.few",
        [](M &ill) { ill.limits.openFiles = 100; },
-       {"may have 100 files", "2 ranks need 256"}},
+       {"may open 100 files", "2 ranks need 256"}},
       {"open-files.fine", [](M &) {}, {"65536"}},
       {"shared-memory.missing", [](M &ill) { ill.sharedMemory.reset(); }, {"/dev/shm"}},
       {"shared-memory.full",
        [](M &ill) {
          ill.sharedMemory = doctor::Space{64 * kMiB, kMiB};
        },
-       {"64 MiB, of which 1 MiB"}},
+       {"64 MiB, 1 MiB free"}},
       {"shared-memory.small",
        [](M &ill) {
          ill.sharedMemory = doctor::Space{64 * kMiB, 64 * kMiB};

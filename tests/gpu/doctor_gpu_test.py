@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """doctor_gpu_test.py BRAID [--only WORD]: broken settings on a machine with GPUs.
 
-Each case breaks one thing through the environment, limits or name spaces, never by changing the
+Each case breaks one thing through the environment, limits or namespaces, never by changing the
 device, and `braid doctor --json` has to name it. Needs only the built command. A case is skipped if
 the kernel does not allow the change or the machine is already broken in that way. Ends with
 `N passed, N failed, N skipped`; exits with 77 if there is no GPU.
@@ -152,8 +152,8 @@ def cases(folder):
         broken("one hardware queue", "hardware-queues.few",
                Setting({"CUDA_DEVICE_MAX_CONNECTIONS": "1"})),
         broken("NCCL without peers", "nccl-variables.set", Setting({"NCCL_P2P_DISABLE": "1"})),
-        broken("a PID name space", "pid-namespace.own", new_pids),
-        broken("an IPC name space", "ipc-namespace.own", new_ipc),
+        broken("a PID namespace", "pid-namespace.own", new_pids),
+        broken("an IPC namespace", "ipc-namespace.own", new_ipc),
         broken("a small /dev/shm", "shared-memory.full",
                Setting(inside=["unshare", "--mount", "sh", "-c", small_shm, "-"])),
         broken("no GPU for each rank", "job-gpus.few",

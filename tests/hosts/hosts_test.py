@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""hosts_test.py BRAID PART [FIRST-LAST]: jobs on several hosts that are network name spaces.
+"""hosts_test.py BRAID PART [FIRST-LAST]: jobs on several hosts that are network namespaces.
 
 PART is
   drawn      random fusions with seeds FIRST to LAST
   started    an example, started by torchrun, mpirun and by hand
   faults     random faults with seeds FIRST to LAST, on 3 hosts with 2 ranks each
 
-Skipped with status 77 if name spaces cannot be created, or this Braid does not support hosts.
+Skipped with status 77 if namespaces cannot be created, or this Braid does not support hosts.
 """
 import os
 import re
@@ -16,8 +16,8 @@ import sys
 import time
 
 import cases
-import name_spaces
-from name_spaces import Hosts, left_behind
+import namespaces
+from namespaces import Hosts, left_behind
 from starters import PORT, STARTERS, Unavailable, by_hand
 from tcp_proxy import TcpProxy
 
@@ -184,8 +184,8 @@ def run_faults(seeds):
 
 
 def main():
-    name_spaces.enter()
-    reason = name_spaces.why_not()
+    namespaces.enter()
+    reason = namespaces.why_not()
     if reason:
         print(f"skipped: {reason}")
         sys.exit(77)

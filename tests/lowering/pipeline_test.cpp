@@ -492,13 +492,13 @@ TEST(Reductions, HaveTwoShotsBesideAGather) {
   EXPECT_EQ(lowerText(text, "reduction=two-shot").text,
             lowerText(text, "Y=pairwise;reduction=two-shot").text);
   EXPECT_THAT(lowerText(text, "H=pairwise;reduction=two-shot").messages,
-              testing::HasSubstr("cannot gather %X: reduction=two-shot takes an all-reduce"));
+              testing::HasSubstr("cannot gather %X: reduction=two-shot requires an all-reduce"));
   const std::string atPeers = std::string(kAtPeers[1]) + ";reduction=two-shot";
   checkLowered(text, atPeers);
   EXPECT_THAT(lowerText(text, atPeers).text, testing::HasSubstr("p2p send matmul %block"));
-  EXPECT_THAT(lowerText(text, "H=pairwise;protocol=put;partials=peer").messages,
-              testing::HasSubstr("cannot gather %X: partials=peer takes a reduction; only local "
-                                 "would be accepted"));
+  EXPECT_THAT(
+      lowerText(text, "H=pairwise;protocol=put;partials=peer").messages,
+      testing::HasSubstr("cannot gather %X: partials=peer requires a reduction; use local"));
 }
 
 // The stages of a layer may have separate schedules.

@@ -117,7 +117,7 @@ TEST(Nvml, LinksAndPairsHaveTheirs) {
   EXPECT_FALSE(down.isUp);
   EXPECT_EQ(down.number, 5);
   const NvmlPair &pair = report->pairs[0][1];
-  EXPECT_EQ(pair.refusal, "they are below root complexes between which it is not supported");
+  EXPECT_EQ(pair.refusal, "it is not supported between their PCIe root complexes");
   EXPECT_EQ(pair.mayUseNvLink, false);
   EXPECT_EQ(pair.ancestor, CommonAncestor::System);
   EXPECT_EQ(report->pairs[0][0].mayUseNvLink, std::nullopt);
@@ -180,9 +180,9 @@ TEST(Nvml, WhatDoesNotOpenSaysWhy) {
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 9\n"),
               HasSubstr(" does not start: the driver is not loaded"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 18\n"),
-              HasSubstr(" does not start: it is not of the version of the driver that is loaded"));
+              HasSubstr(" does not start: its version does not match the loaded driver"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 4\n"),
-              HasSubstr(" does not start: this user may not ask the driver"));
+              HasSubstr(" does not start: this user has no permission to query the driver"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 999\n"), HasSubstr(" does not start: error 999"));
 }
 

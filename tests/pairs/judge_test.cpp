@@ -46,7 +46,7 @@ TEST(Judge, NamesWhatIsSlowBesideItsLike) {
   judge(report);
   EXPECT_EQ(slowPairs(report), (Pairs{{1, 2}}));
   EXPECT_EQ(report.row(1, 2)->on(Path::PutEngine).reason,
-            "78.0 GB/s at 256 MiB, expected about 390, the median of its like");
+            "78.0 GB/s at 256 MiB, expected about 390, the median of similar pairs");
 }
 
 TEST(Judge, ComparesTheDirectionsOfASinglePair) {
@@ -123,13 +123,13 @@ TEST(Report, IsShownAsText) {
   11 NVIDIA H200 GPU-1
   12 NVIDIA H200 GPU-1
 
-bandwidth in GB/s at 256 MiB, by the fastest path of each pair; rows send
+bandwidth in GB/s at 256 MiB, by the fastest path of each pair; rows are senders
               10      11      12
       10       -     390     390
       11     390       -     390
       12     390     390       -
 
-latency in us at 4 B, by the fastest path of each pair; rows send
+latency in us at 4 B, by the fastest path of each pair; rows are senders
               10      11      12
       10       -    6.50    6.50
       11    6.50       -    6.50

@@ -92,7 +92,7 @@ class Command(unittest.TestCase):
         self.assertEqual(self.run_it(3, fault("slow", 0, 2, "put", 16)),
                          (0, {(0, 2, "put-engine"): "slow"}))
         self.assertRegex(self.out, r"0 -> 2 +slow +put-engine +[0-9.]+ GB/s at 1 MiB, expected "
-                                   r"about [0-9.]+, the median of its like")
+                                   r"about [0-9.]+, the median of similar pairs")
 
     def test_wrong(self):
         for size, count, offset in ((SMALL, 1, SMALL - 1), (LARGE, 0, 777)):

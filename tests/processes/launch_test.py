@@ -349,7 +349,7 @@ def test_two_jobs_choose_at_once(job):
         result = finish(process).expect_exact()
         check(without_progress(result.err) == "", f"expected no warning, got {result.err}")
     job.run(*SMALL, "--ranks", 2, "--processes", variables=variables).expect(
-        0, "as chosen before on this machine", stream="out")
+        0, "chosen earlier on this machine", stream="out")
     shutil.rmtree(folder)
 
 
@@ -454,7 +454,7 @@ def test_no_proc(job):
     hide = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
             'mount -t tmpfs none /proc && exec "$@"', "sh")
     if subprocess.run(hide + ("true",), stderr=subprocess.DEVNULL).returncode != 0:
-        raise Skipped("expected a name space to hide /proc in")
+        raise Skipped("expected a namespace to hide /proc in")
     job.run("examples/matmul_local.braid", "--processes", command=hide + (BRAID, "run")).expect(
         4, r"^braid: error: expected /proc to be mounted \(mount -t proc proc /proc\), ")
 
@@ -473,7 +473,7 @@ def test_prefixed_output_that_is_lost(job):
              "--prefix-output"], env=job.environment, text=True, stdin=subprocess.DEVNULL,
             stdout=full, stderr=subprocess.PIPE)
         job.started.append(process)
-        finish(process).expect(4, r"cannot write what ranks print: No space left on device$")
+        finish(process).expect(4, r"cannot write the output of the ranks: No space left on device$")
 
 
 # -- Ranks started by hand. --

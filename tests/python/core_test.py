@@ -161,11 +161,11 @@ class Compiler(unittest.TestCase):
                 (gather(3), {"ranks": 4, "M": 10, "K": 4}, "error: ranks=4, M=10, K=4: "),
                 (gather(3), {"Q": 3}, "@gather has no parameter 'Q'"),
                 (gather(3), {"ranks": 4, "D": 2}, "expected D=4, because it .* ranks=4, got 2"),
-                (fixed, {"ranks": 4}, "expected ranks=3, to which the mesh is fixed, got 4"),
+                (fixed, {"ranks": 4}, "expected ranks=3, because the mesh has this size, got 4"),
                 (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "one of them as the ent"),
                 (program, {"ranks": 4}, "expected ranks=3, as the program's"),
-                (program, {"M": 4}, "parameter M is for a fusion"),
-                (program, {"schedule": "ring"}, "schedule is for a fusion"),
+                (program, {"M": 4}, "parameter M applies to a fusion"),
+                (program, {"schedule": "ring"}, "schedule applies to a fusion"),
                 (reduction, {"schedule": "ring", "reproducible": True}, "to be reproducible, ")]:
             with self.assertRaisesRegex(braid.InputError, words) as caught:
                 braid.compile(source, **options)

@@ -193,7 +193,7 @@ TEST(CheckerSums, OtherRows) {
 TEST(CheckerSums, WrongSlot) {
   const std::string text = edited(scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]",
                                                       "%slot = select %parts[(rank - 1) mod 3]"}});
-  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads what nothing has written\n"));
+  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads data that nothing has written\n"));
   const std::string filled =
       edited(text, {{"  %own_block =", "  for %j in 0 .. 3 {\n    %each = select %parts[%j]\n"
                                        "    %mine = select %A[rank]\n"
@@ -208,7 +208,7 @@ TEST(CheckerSums, OneHasNotArrivedInTheFirstRun) {
                                                {"  for %i in 1 .. 3 {\n    %slot",
                                                 "  %c = select %C[0]\n  sum %c, %parts\n"
                                                 "  for %i in 1 .. 3 {\n    %slot"}});
-  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads what nothing has written\n"));
+  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads data that nothing has written\n"));
 }
 
 TEST(CheckerSums, RoundedToAnotherTypeOnTheWay) {
@@ -340,7 +340,7 @@ TEST(CheckerSums, OverwrittenWhileItIsAdded) {
       edited(text, {{"  for %j in 0 .. 3 {\n    set_current_stream stream(%j)\n",
                      "  for %j in 1 .. 3 {\n    set_current_stream stream(%j)\n"}});
   EXPECT_THAT(verdict(unknown),
-              AllOf(HasSubstr("unsafe (race): a read and a write that nothing orders\n"),
+              AllOf(HasSubstr("unsafe (race): a read and a write that are not ordered\n"),
                     HasSubstr("sum of \"sum %c_rows, %parts[%k .. 1 + 2 * %k]\" (trip 0)"),
                     HasSubstr("copy of \"%s = p2p send %part_rows")));
 }

@@ -83,7 +83,7 @@ TEST(Checker, ProgramWithoutDefinition) {
   text = edited(text.substr(text.find("program")), {{" implements @f", ""}});
   EXPECT_THAT(verdict(text), HasSubstr("result     not checked: the program implements no fusion"));
   EXPECT_EQ(verdict(edited(text, {{"  set %mine, %own\n", ""}})),
-            "unsafe (result): reads what nothing has written\n"
+            "unsafe (result): reads data that nothing has written\n"
             "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:14:3\n"
             "  %all of rank 0, bytes [0 .. 64)\n");
@@ -171,7 +171,7 @@ TEST(CheckerTransfers, SidesOfOtherHandles) {
                        {"from 1 - rank via %h", "from 1 - rank via %other"}});
   EXPECT_EQ(
       verdict(text),
-      "unsafe (transfers): no receive on rank 1 meets this send\n"
+      "unsafe (transfers): no receive on rank 1 matches this send\n"
       "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:23:3\n"
       "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %other\" at t.braid:24:3\n"
       "  rank 1 has a receive for it, through other handles; both sides have to name the same "
@@ -182,7 +182,7 @@ TEST(CheckerTransfers, ReceiveThatNobodySends) {
   EXPECT_EQ(verdict(edited(kGather, {{"  %r = ", "  if rank == 1 {\n"
                                                  "    %t = p2p recv %theirs from 0 via %h\n"
                                                  "    wait %t\n  }\n  %r = "}})),
-            "unsafe (transfers): no send on rank 0 meets this receive\n"
+            "unsafe (transfers): no send on rank 0 matches this receive\n"
             "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:26:3\n"
             "  through these handles rank 0 has 1 send for rank 1, and this is receive number 2\n");
 }
@@ -247,7 +247,7 @@ TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
   EXPECT_EQ(made.report->violation->events.size(), 64u) << "for tools";
   const std::string told = str(*made.report);
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 11) << told;
-  EXPECT_THAT(told, HasSubstr("\n  and 61 more alike\n"));
+  EXPECT_THAT(told, HasSubstr("\n  and 61 similar ones\n"));
   EXPECT_THAT(verdict(edited(kGather, {{"  %r = p2p recv %theirs from 1 - rank via %h\n", ""},
                                        {"  %s = p2p", "  %r = p2p recv %theirs from 1 - rank via "
                                                       "%h\n  %s = p2p"}})),
@@ -256,15 +256,16 @@ TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
 
 TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
   std::string send = "  %s = p2p send %mine to 1 - rank via %h\n";
-  EXPECT_EQ(verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
-            "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n" +
-                circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
-                       "stream(0), run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" "
-                       "at t.braid:22:3"));
+  EXPECT_EQ(
+      verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
+      "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n" +
+          circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
+                 "stream(0), run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" "
+                 "at t.braid:22:3"));
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
   EXPECT_EQ(
       verdict(edited(put(), {{receive, ""}, {"  matmul %C_own", receive + "  matmul %C_own"}})),
-      "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n" +
+      "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n" +
           circle("\"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3",
                  "stream(0), run 1: signal of \"%r = p2p recv %theirs from 1 - rank via %h\" "
                  "at t.braid:22:3"));
@@ -291,8 +292,8 @@ TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
   EXPECT_TRUE(isSafe(text, {.ownQueues = 2}));
   EXPECT_TRUE(isSafe(text, {.queues = 2, .ownQueues = 1}));
   EXPECT_THAT(verdict(text, {.ownQueues = 1}),
-              AllOf(HasSubstr("with 1 hardware queue a rank, nobody goes on\n"),
-                    HasSubstr("  2 streams share 1 hardware queues here")));
+              AllOf(HasSubstr("with 1 hardware queue per rank, no rank can continue\n"),
+                    HasSubstr("  2 streams share 1 hardware queues on this backend")));
 }
 
 /// Stream k uses queue k mod 2, so main and stream(1), the third stream, share a queue.
@@ -318,24 +319,24 @@ TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
   };
   const Violation writeFirst = violationOf(edited(kGather, {{"  synchronize %main\n", ""}}));
   EXPECT_EQ(writeFirst.staleIfFirst, 1u);
-  EXPECT_EQ(writeFirst.stale, "2 reads what was there before 1 writes: stale data");
-  EXPECT_EQ(writeFirst.otherwise, "2 reads what 1 has written");
+  EXPECT_EQ(writeFirst.stale, "2 reads the data from before 1 writes: stale data");
+  EXPECT_EQ(writeFirst.otherwise, "2 reads the data that 1 has written");
   const Violation readFirst =
       violationOf(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}}));
   EXPECT_EQ(readFirst.staleIfFirst, 0u);
-  EXPECT_EQ(readFirst.stale, "1 reads what was there before 2 writes: stale data");
-  EXPECT_EQ(readFirst.otherwise, "1 reads what 2 has written");
+  EXPECT_EQ(readFirst.stale, "1 reads the data from before 2 writes: stale data");
+  EXPECT_EQ(readFirst.otherwise, "1 reads the data that 2 has written");
 }
 
 TEST(CheckerRace, JoinWithoutSynchronize) {
   EXPECT_EQ(verdict(edited(kGather, {{"  synchronize stream(0)\n", ""}})),
-            "unsafe (race): a write and a read that nothing orders\n"
+            "unsafe (race): a write and a read that are not ordered\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  both touch %C of rank 0, bytes [0 .. 64)\n"
             "  missing: on rank 0, main has to synchronize with stream(0) after matmul of \"matmul "
             "%C_own, %mine, %B\" at t.braid:23:3 and before the caller reads the outputs\n"
-            "  if the second comes before the first, the second reads what was there before the "
+            "  if the second comes before the first, the second reads the data from before the "
             "first writes: stale data\n");
 }
 
@@ -343,14 +344,14 @@ TEST(CheckerRace, WaitBehindTheUse) {
   EXPECT_TRUE(isSafe(put()));
   EXPECT_EQ(
       verdict(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}})),
-      "unsafe (race): a read and a write that nothing orders\n"
+      "unsafe (race): a read and a write that are not ordered\n"
       "  rank 1, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:24:3\n"
       "  rank 0, stream(0), run 1: copy of \"%s = p2p send %mine to 1 - rank via %h\" at "
       "t.braid:22:3\n"
       "  both touch %all of rank 1, bytes [0 .. 64)\n"
       "  missing: on rank 1, \"wait %r\" at t.braid:25:3 has to come before matmul of \"matmul "
       "%C_peer, %theirs, %B\" at t.braid:24:3\n"
-      "  if the first comes before the second, the first reads what was there before the second "
+      "  if the first comes before the second, the first reads the data from before the second "
       "writes: stale data\n");
 }
 
@@ -392,16 +393,17 @@ constexpr const char *kScratch = R"(program @scratch mesh [0 .. 1) (%A: f32[4]) 
 
 TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
   EXPECT_TRUE(isSafe(kScratch));
-  EXPECT_EQ(verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
-                                       "  deallocate %t\n  synchronize stream(0)\n"}})),
-            "unsafe (lifetime): nothing orders a use of memory and the end of a buffer there\n"
-            "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
-            "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
-            "  both touch %t of rank 0, bytes [0 .. 16)\n"
-            "  missing: on rank 0, main has to synchronize with stream(0) after copy of \"set %C, "
-            "%t\" at t.braid:7:3 and before end of %t in \"deallocate %t\" at t.braid:9:3\n"
-            "  if the second comes before the first, the first uses memory that may be another "
-            "buffer's\n");
+  EXPECT_EQ(
+      verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
+                                 "  deallocate %t\n  synchronize stream(0)\n"}})),
+      "unsafe (lifetime): a use of memory and the deallocation of a buffer there are not ordered\n"
+      "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
+      "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
+      "  both touch %t of rank 0, bytes [0 .. 16)\n"
+      "  missing: on rank 0, main has to synchronize with stream(0) after copy of \"set %C, "
+      "%t\" at t.braid:7:3 and before end of %t in \"deallocate %t\" at t.braid:9:3\n"
+      "  if the second comes before the first, the first uses memory that may belong to another "
+      "buffer\n");
 }
 
 /// On streams that are ordered after the deallocate, the next run may use the buffer again.
@@ -423,7 +425,7 @@ TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
                                               "  set %u, %A\n  set %C, %u\n"}});
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   EXPECT_EQ(verdict(edited(text, {{"  set %u, %A\n", ""}})),
-            "unsafe (result): reads what nothing has written\n"
+            "unsafe (result): reads data that nothing has written\n"
             "  rank 0, main, run 1: copy of \"set %C, %u\" at t.braid:12:3\n"
             "  %u of rank 0, bytes [0 .. 16)\n");
 }
@@ -470,13 +472,13 @@ TEST(CheckerResult, StaleBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
                                      {"  wait %r\n", ""},
                                      {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
-            "unsafe (result): reads what nothing has written\n"
+            "unsafe (result): reads data that nothing has written\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
             "t.braid:23:3\n"
             "  %all of rank 0, bytes [64 .. 128)\n"
             "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via %h\" "
-            "at t.braid:24:3 writes there only after that: from run 2 on, the read gets what the "
-            "run before has left, stale data\n");
+            "at t.braid:24:3 writes it only later: from run 2 on, the read gets stale data of the "
+            "previous run\n");
 }
 
 TEST(CheckerResult, ComputedTwice) {
@@ -624,7 +626,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
   EXPECT_THAT(verdict(text),
               HasSubstr("not checked: %C moves an axis of its second operand, %B\n"));
   EXPECT_EQ(verdict(edited(text, {{"%j in 0 .. 2", "%j in 1 .. 2"}})),
-            "unsafe (result): the caller reads what nothing has written\n"
+            "unsafe (result): the caller reads data that nothing has written\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  no command writes %C of rank 0, bytes [0 .. 20)\n");
 }
@@ -662,7 +664,7 @@ TEST(CheckerPlans, LostSignal) {
   Plans p;
   p.drop(1, CommandKind::Signal);
   EXPECT_EQ(p.verdict(),
-            "unsafe (deadlock): with any number of hardware queues a rank, nobody goes on\n"
+            "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n"
             "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:22:3\n"
             "  nothing ever signals it\n");
@@ -671,7 +673,7 @@ TEST(CheckerPlans, LostSignal) {
 TEST(CheckerPlans, MissingAwait) {
   Plans p;
   p.drop(1, CommandKind::Await);
-  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race): a write and a read that nothing orders\n"
+  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race): a write and a read that are not ordered\n"
                                      "  rank 0, main, run 1: copy of \"set %mine, %own\""));
 }
 
@@ -745,7 +747,7 @@ TEST(CheckerPlans, OutOfReach) {
   for (PlanBuffer &buffer : p.plans[1].buffers)
     if (buffer.kind == BufferKind::Symmetric)
       buffer.kind = BufferKind::Device;
-  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (transfers): %all is out of the peer's reach\n"));
+  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (transfers): %all is not accessible to the peer\n"));
 }
 
 } // namespace

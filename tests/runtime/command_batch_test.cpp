@@ -284,9 +284,9 @@ TEST(Prepare, AllocatesTheChosenMemory) {
 TEST(Prepare, RefusesChoicesThatMessagesWouldIgnore) {
   for (TransferMode mode :
        {TransferMode{.copies = CopyBy::Kernel}, TransferMode{.memory = MemoryFrom::Vmm}})
-    EXPECT_THAT(preparing(Transport::Messages, mode),
-                testing::ElementsAre("expected no choice of who copies, who signals and which "
-                                     "memory peers reach: messages are sent"));
+    EXPECT_THAT(
+        preparing(Transport::Messages, mode),
+        testing::ElementsAre("--copies, --signals and --memory cannot be combined with messages"));
 }
 
 } // namespace

@@ -35,10 +35,10 @@ size_t Mailboxes::bytes(int64_t ranks) {
 Result<std::unique_ptr<Mailboxes>> Mailboxes::make(int64_t ranks) {
   FileDescriptor descriptor(memfd_create("braid-messages", MFD_CLOEXEC));
   if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(bytes(ranks))) != 0)
-    return unsupported("cannot make memory for messages between {} ranks", ranks);
+    return unsupported("cannot allocate memory for messages between {} ranks", ranks);
   auto made = BRAID_TRY(map(std::move(descriptor), ranks));
   if (getrandom(&made->header_->number, sizeof(uint64_t), 0) != sizeof(uint64_t))
-    return unsupported("cannot draw a random number");
+    return unsupported("cannot get a random number");
   return made;
 }
 
@@ -71,10 +71,10 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
     if (std::to_string(shared->header_->number) == number)
       return shared;
   }
-  return unsupported("rank {} cannot open memory of rank 0 through /proc: ranks of the CPU backend "
-                     "are threads or processes of one machine and one PID name space; use "
-                     "--backend nccl between machines",
-                     control.rank());
+  return unsupported(
+      "rank {} cannot open memory of rank 0 through /proc: CPU ranks must be threads or processes "
+      "of one machine in one PID namespace; use --backend nccl across machines",
+      control.rank());
 }
 
 Mailboxes::~Mailboxes() { munmap(header_, bytes(ranks_)); }

@@ -53,9 +53,9 @@ std::string nameOfKind(const GemmShape &kind) {
 
 Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
                                          const GemmShape &kind) {
-  const Status none = unsupported("--reproducible: expected an algorithm of cuBLASLt for {} that "
-                                  "takes every M and does not split K, got none",
-                                  nameOfKind(kind));
+  const Status none = unsupported(
+      "--reproducible: cuBLASLt has no algorithm for {} that takes every M and does not split K",
+      nameOfKind(kind));
   const std::unique_ptr<LtGemm> ofList = BRAID_TRY(LtGemm::create(library, handle, kind));
   const TriedGemms tried = BRAID_TRY(describeTried(library, handle, kind));
   Result<std::vector<LtGemm::Algorithm>> list =

@@ -77,7 +77,7 @@ def _reason(path: Path, is_forwards: bool) -> str:
     if _REASON in collective.meta:
         return str(collective.meta[_REASON])
     if collective.target is _c10d.all_reduce.default:
-        return "an all-reduce: braid.torch.matmul_all_reduce() has to be called for it"
+        return "an all-reduce: call braid.torch.matmul_all_reduce() for it"
     if _GEMMS[gemm.target]:
         return _GEMMS[gemm.target]
     if any(node.target in _CASTS for node in between):

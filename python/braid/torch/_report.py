@@ -47,7 +47,7 @@ class Report(NamedTuple):
         lines = _table(("operator", "group", "type MxNxK", "schedule", "calls", "copies"),
                        self.calls)
         if self.apart:
-            lines += ["", "collectives beside a GEMM that were compiled as they stood:"]
+            lines += ["", "collectives next to a GEMM that were not replaced:"]
             lines += _table(("collective", "group", "operand", "GEMM", "reason"), self.apart)
         if self.passed:
             lines += ["", "calls that were left to PyTorch:"]

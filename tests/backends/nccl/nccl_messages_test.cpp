@@ -282,9 +282,9 @@ TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   setenv("NCCL_NVLS_ENABLE", "2", 1);
   const Status status = keepMulticastOff();
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
-  EXPECT_EQ(status.message(), "NCCL: expected NCCL_NVLS_ENABLE=0, got '2': NVLink multicast is not "
-                              "used, for a process that ends while it has some may put GPUs out of "
-                              "service");
+  EXPECT_EQ(status.message(),
+            "NCCL: expected NCCL_NVLS_ENABLE=0, got '2': Braid does not use NVLink multicast, "
+            "because a process that ends while it holds multicast memory can make GPUs unusable");
   EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "2");
 }
 

@@ -1,13 +1,13 @@
-"""Hosts for tests: network name spaces connected by a bridge.
+"""Hosts for tests: network namespaces connected by a bridge.
 
     with Hosts(3) as hosts:
         rank = hosts[1].start(["command", ...], {"BRAID_RANK": "2"})
         hosts[1].pull_cable()
 
-A host has an address, a host name (in its UTS name space), and a folder for TMPDIR. The bridge
+A host has an address, a host name (in its UTS namespace), and a folder for TMPDIR. The bridge
 connects the hosts and this process, at `hosts.here`, where a proxy may listen. When the block ends,
 everything that was started is killed and everything that was created is removed. Requires Linux,
-and root or permission for users to create name spaces; `why_not()` returns what is missing.
+and root or permission for users to create namespaces; `why_not()` returns what is missing.
 """
 import os
 import shutil
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-PREFIX = "brd"  # prefix of all link and name space names; link names have at most 15 letters
+PREFIX = "brd"  # prefix of all link and namespace names; link names have at most 15 letters
 
 
 def ip(*arguments):
@@ -28,7 +28,7 @@ def ip(*arguments):
 
 
 def enter():
-    """Restarts this script with permission to create name spaces, if needed and possible."""
+    """Restarts this script with permission to create namespaces, if needed and possible."""
     if os.geteuid() == 0 or "BRAID_TEST_ENTERED" in os.environ or not shutil.which("unshare"):
         return
     probe = ["unshare", "-Urnm", "true"]
@@ -53,7 +53,7 @@ def why_not():
 class Host:
     def __init__(self, hosts, number):
         self.number = number
-        self.name = f"{PREFIX}{hosts.mark}h{number}"  # name of the name space and of the host
+        self.name = f"{PREFIX}{hosts.mark}h{number}"  # name of the namespace and of the host
         self.cable = f"{PREFIX}{hosts.mark}c{number}"
         self.address = f"{hosts.network}.{number + 1}"
         self.folder = os.path.join(hosts.folder, f"host{number}")
@@ -100,7 +100,7 @@ class Host:
         self.signal(signal.SIGCONT)
 
     def kill(self):
-        """Kills processes until none is left, since starting ones may yet enter the name space."""
+        """Kills processes until none is left, since starting ones may yet enter the namespace."""
         deadline = time.monotonic() + 30
         while (children := [child for child in self.children if child.poll() is None
                             ]) or self.processes():
@@ -133,7 +133,7 @@ class Host:
                 for name in folders + names]
 
     def remove(self):
-        # The kernel would remove it with the name space, but later.
+        # The kernel would remove it with the namespace, but later.
         ip("link", "del", self.cable)
         ip("netns", "del", self.name)
 
