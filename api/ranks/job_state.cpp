@@ -279,11 +279,11 @@ JobUsage JobState::usage() const {
 /// Returns why the job cannot close: NCCL would wait forever, and replays use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
-    return fmt::format("has {} open sessions of it; close them first", sessions.size());
+    return fmt::format("still has {} of its sessions; close them first", sessions.size());
   Graphs *graphs = cluster->device(number).graphs();
   const int64_t held = graphs ? graphs->callersGraphs() : 0;
   return held == 0 ? ""
-                   : fmt::format("has {} {} with captured runs of it; destroy them first "
+                   : fmt::format("still has {} {} with captured runs; destroy them first "
                                  "(cudaGraphExecDestroy, cudaGraphDestroy)",
                                  held, held == 1 ? "graph" : "graphs");
 }

@@ -415,7 +415,7 @@ TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   auto session = prepare(job);
   EXPECT_THAT(
       job->close().message(),
-      HasSubstr("cannot close the job: rank 0 1has  open sessions of it; close them first"));
+      HasSubstr("cannot close the job: rank 0 still has 1 of its sessions; close them first"));
   Arguments arguments(session->program(), kKinds[0], 1);
   ASSERT_TRUE(session->run(arguments.tensors()).isOk()) << "it goes on";
   session.reset(); // with a run in flight

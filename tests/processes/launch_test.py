@@ -268,7 +268,7 @@ def test_container_with_variables_of_one_rank(job):
     job.run("examples/ag_matmul.braid", "--ranks", 4, "--processes", "--verify",
             variables=alone).expect_exact()
     job.run("examples/ag_matmul.braid", "--ranks", 4, variables=alone).expect(
-        2, r"--ranks is 4, but torchrun says that there are 1; leave out --ranks, add --processes, "
+        2, r"--ranks is 4, but torchrun sets 1; leave out --ranks, add --processes, "
            r"or unset RANK, WORLD_SIZE$")
 
 
@@ -381,7 +381,7 @@ def test_no_room_for_processes(job):
     result = finish(job.start("examples/matmul_local.braid", "--ranks", 32, "--processes",
                               command=(braid, "run"), preexec_fn=limit))
     os.unlink(braid)
-    result.expect(4, r"^braid: error: starting rank \d+: expected a further process, got ")
+    result.expect(4, r"^braid: error: starting rank \d+: cannot start another process: ")
 
 
 def test_no_room_for_arguments(job):
@@ -396,7 +396,7 @@ def test_no_room_for_arguments(job):
             break
         except OSError as error:
             check(error.errno == errno.E2BIG, f"expected variables that do not fit, got {error}")
-    finish(process).expect(4, r"^braid: error: starting rank [01]: expected a further process, got "
+    finish(process).expect(4, r"^braid: error: starting rank [01]: cannot start another process: "
                               r"'Argument list too long'$")
 
 
@@ -537,7 +537,7 @@ def test_mistake_of_one_rank_ends_all(job):
 
 def test_number_of_ranks_is_the_launchers(job):
     job.run("examples/ag_matmul.braid", "--ranks", 4, variables=by_hand(0)).expect(
-        2, r"^rank 0: braid: error: --ranks is 4, but BRAID_\* says that there are 2; leave out "
+        2, r"^rank 0: braid: error: --ranks is 4, but BRAID_\* sets 2; leave out "
            r"--ranks, or unset BRAID_RANK, BRAID_RANKS$")
 
 
