@@ -203,7 +203,10 @@ class Problem:
         parts = self.a.chunk(size)
         pairs = [(parts[peer], peers.get_buffer(peer, tuple(block.shape), self.dtype))
                  for peer in ((rank + step) % size for step in range(1, size))]
-        return lambda: [target.copy_(source) for target, source in pairs]
+        def run(_held=block):  # peers read it
+            for target, source in pairs:
+                target.copy_(source)
+        return run
 
     def reduce_by(self, operator, with_gemm):
         """Returns an all-reduce that uses an operator of symmetric memory, with or without the

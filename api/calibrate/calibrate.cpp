@@ -60,12 +60,12 @@ private:
 
 Status Calibration::measure(const std::string &name, const std::string &text, Transport transport,
                             bool hasCopies) {
-  const std::vector<RunTime> times =
-      BRAID_TRY(calibration::timeProgram(timer_, "calibrating by " + name, text,
-                                         {.launchModes = options_.launchModes,
-                                          .transferMode = transferMode_,
-                                          .transport = transport,
-                                          .hasCopies = hasCopies}));
+  const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
+      timer_, "calibrating by " + name, text,
+      {.launchModes = options_.launchModes,
+       .transferMode = transport == Transport::Messages ? TransferMode() : transferMode_,
+       .transport = transport,
+       .hasCopies = hasCopies}));
   std::vector<RunTime> &best = times_.try_emplace(name, times).first->second;
   for (size_t mode = 0; mode < best.size(); ++mode)
     best[mode] = {std::min(best[mode].us, times[mode].us),

@@ -137,7 +137,7 @@ class Fault:
         if not job.wait_for(are_all_there):
             self.wrong.append(f"{len(pids)} ranks came")
         # The command prints its progress every two seconds.
-        if self.is_late and not job.wait_for(lambda: job.first("braid: iteration ")):
+        if self.is_late and not job.wait_for(lambda: job.first("braid: run: running")):
             self.wrong.append("no progress")
         job.wait_for(lambda: False, self.delay)
         if self.victim in pids:

@@ -79,7 +79,7 @@ import os, signal, subprocess, sys
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
 processes = [subprocess.Popen(["sleep", "100"], env=dict(os.environ, BRAID_RANK=str(rank)))
              for rank in range(ranks)]
-print("braid: iteration 1 of many", flush=True)
+print("braid: run: running, 1 of 100 iterations", flush=True)
 pid, _ = os.waitpid(-1, os.WUNTRACED)
 rank = [process.pid for process in processes].index(pid)
 print(f"braid: error: rank {{7 if '--graph' in sys.argv else rank}} is gone", flush=True)
@@ -394,7 +394,7 @@ def test_faults():
         check((case["outcome"] == "failed") == is_wrong, f"expected otherwise: {case}")
         if is_wrong:
             check(case["detail"].splitlines()[1:] == [
-                "braid: iteration 1 of many", "braid: error: rank 7 is gone"]
+                "braid: run: running, 1 of 100 iterations", "braid: error: rank 7 is gone"]
                 and ": wrong: the victim is not named" in case["detail"], f"expected why: {case}")
     outcomes = [case["outcome"] for case in cases.values()]
     check({"passed", "failed"} == set(outcomes), f"expected both kinds, got {outcomes}")
