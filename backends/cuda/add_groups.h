@@ -133,30 +133,17 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// A place that does not observe what is read.
-struct Unobserved {
-  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
-  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
-  __device__ void loaded(bool, bool) {}
-  template <class Bits> __device__ void stored(int64_t, const Bits &) {}
-};
-
 /// A place in a kernel with kThreads threads per block that only adds: nothing writes its operands
-/// concurrently.
-template <int kThreads> struct AloneInKernel : Unobserved {
+/// concurrently, and nothing observes what is read.
+template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
     return __ldg(partOf<Bits>(sum, part) + at);
   }
-};
-
-/// A place in a kernel that has waited for the parts. Peers wrote them while the kernel was
-/// running, so loads must use neither the read-only path nor a multiprocessor's cache.
-struct BehindArrivals : Unobserved {
-  static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
-  template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
-    return __ldcg(partOf<Bits>(sum, part) + at);
-  }
+  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
+  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
+  __device__ void loaded(bool, bool) {}
+  template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
 /// The groups that a thread adds at a time. `Place` is a class like those above. keep() receives
