@@ -114,7 +114,7 @@ bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies
 /// are multiples of 16 bytes, the bulk copy unit executes them if there is one (compute capability
-/// 9 or later); otherwise threads do (granules.h).
+/// 9 or later); otherwise threads do, in shorter words if necessary.
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 

@@ -293,7 +293,7 @@ public:
 
 private:
   static int64_t sourceOf(int64_t pair) { return pair % kAlignments; }
-  /// Leaves a granule before the destination that must not change.
+  /// Leaves 16 bytes before the destination that must not change.
   static int64_t targetOf(int64_t pair) { return kAlignments + pair / kAlignments; }
   size_t index(int64_t pair, int64_t at) const { return static_cast<size_t>(pair * room_ + at); }
 
