@@ -100,34 +100,14 @@ template <class T, int kWide> struct Group {
 struct SumWalk {
   int64_t groups;     ///< number of groups of dst
   int64_t biasGroups; ///< at least 1
-  int64_t biasStep;   ///< `apart` modulo biasGroups
   int64_t apart;
 };
 
 /// Returns the walk for groups of `wide` elements.
 inline SumWalk sumWalkFor(const Sum &sum, int64_t wide, int64_t apart) {
   const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
-  return {sum.elements / wide, biasGroups, apart % biasGroups, apart};
+  return {sum.elements / wide, biasGroups, apart};
 }
-
-/// Iterates over the bias groups of a thread's groups, without a division for each.
-class BiasWalk {
-public:
-  __device__ BiasWalk(const SumWalk &walk, int64_t first)
-      : walk_(walk), at_(first < walk.biasGroups ? first : first % walk.biasGroups) {}
-
-  __device__ int64_t next() {
-    const int64_t at = at_;
-    at_ += walk_.biasStep;
-    if (at_ >= walk_.biasGroups)
-      at_ -= walk_.biasGroups;
-    return at;
-  }
-
-private:
-  const SumWalk &walk_;
-  int64_t at_;
-};
 
 template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
@@ -217,12 +197,11 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
   using Bias = typename Group<typename Types::T, kWide>::Bits;
   for (int64_t begin = first; place.hasRound(walk, begin); begin += step) {
     GroupBatch<Place, Types, kWide, kParts, kGroups> batch{sum, walk, begin};
-    BiasWalk biasWalk(walk, begin);
     Bias bias[kGroups] = {};
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
-      if (const int64_t at = biasWalk.next(); sum.bias)
-        bias[g] = static_cast<const Bias *>(sum.bias)[at];
+      if (sum.bias)
+        bias[g] = static_cast<const Bias *>(sum.bias)[batch.at(g) % walk.biasGroups];
     int64_t done = 0;
     do
       batch.addParts(done);
