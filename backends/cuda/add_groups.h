@@ -100,63 +100,30 @@ template <class T, int kWide> struct Group {
 struct SumWalk {
   int64_t groups;     ///< number of groups of dst
   int64_t biasGroups; ///< at least 1
-  int64_t biasStep;   ///< `apart` modulo biasGroups
   int64_t apart;
 };
 
 /// Returns the walk for groups of `wide` elements.
 inline SumWalk sumWalkFor(const Sum &sum, int64_t wide, int64_t apart) {
   const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
-  return {sum.elements / wide, biasGroups, apart % biasGroups, apart};
+  return {sum.elements / wide, biasGroups, apart};
 }
-
-/// Iterates over the bias groups of a thread's groups, without a division for each.
-class BiasWalk {
-public:
-  __device__ BiasWalk(const SumWalk &walk, int64_t first)
-      : walk_(walk), at_(first < walk.biasGroups ? first : first % walk.biasGroups) {}
-
-  __device__ int64_t next() {
-    const int64_t at = at_;
-    at_ += walk_.biasStep;
-    if (at_ >= walk_.biasGroups)
-      at_ -= walk_.biasGroups;
-    return at;
-  }
-
-private:
-  const SumWalk &walk_;
-  int64_t at_;
-};
 
 template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part) {
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// A place that does not observe what is read.
-struct Unobserved {
-  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
-  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
-  __device__ void loaded(bool, bool) {}
-  template <class Bits> __device__ void stored(int64_t, const Bits &) {}
-};
-
 /// A place in a kernel with kThreads threads per block that only adds: nothing writes its operands
-/// concurrently.
-template <int kThreads> struct AloneInKernel : Unobserved {
+/// concurrently, and nothing observes what is read.
+template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
     return __ldg(partOf<Bits>(sum, part) + at);
   }
-};
-
-/// A place in a kernel that has waited for the parts. Peers wrote them while the kernel was
-/// running, so loads must use neither the read-only path nor a multiprocessor's cache.
-struct BehindArrivals : Unobserved {
-  static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
-  template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
-    return __ldcg(partOf<Bits>(sum, part) + at);
-  }
+  template <class Bits> static __device__ void keep(const Sum &, int64_t, int64_t, const Bits &) {}
+  __device__ bool hasRound(const SumWalk &walk, int64_t begin) const { return begin < walk.groups; }
+  __device__ void loaded(bool, bool) {}
+  template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
 /// The groups that a thread adds at a time. `Place` is a class like those above. keep() receives
@@ -230,12 +197,11 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
   using Bias = typename Group<typename Types::T, kWide>::Bits;
   for (int64_t begin = first; place.hasRound(walk, begin); begin += step) {
     GroupBatch<Place, Types, kWide, kParts, kGroups> batch{sum, walk, begin};
-    BiasWalk biasWalk(walk, begin);
     Bias bias[kGroups] = {};
 #pragma unroll
     for (int g = 0; g < kGroups; ++g)
-      if (const int64_t at = biasWalk.next(); sum.bias)
-        bias[g] = static_cast<const Bias *>(sum.bias)[at];
+      if (sum.bias)
+        bias[g] = static_cast<const Bias *>(sum.bias)[batch.at(g) % walk.biasGroups];
     int64_t done = 0;
     do
       batch.addParts(done);

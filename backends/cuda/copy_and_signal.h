@@ -6,21 +6,19 @@
 //   ready signals   signals that peers may write, or read, this rank's memory
 //   awaits          waits for the ready signals of peers
 //   copies          with the signals that they are complete
-//   arrivals        waits for the signals of peers' copies
-//   a sum           of the arrived data
+//   a sum           of the data that the copies transfer
 //   a second shot   which sends that sum to peers, and receives theirs
+//   arrivals        waits for the signals of peers' copies
 //
 // Each part may be empty. The first block makes the signals and resets the flags; the other blocks,
 // the workers, copy and add. The parts take effect as if issued one after the other: no copy begins
-// before all awaits have passed, no signal is sent before everything that precedes it is complete
-// and visible to all, and the sum begins after that. The copies overlap one another, and their
-// signals are sent together.
+// before all awaits have passed, and no signal is sent before everything that precedes it is
+// complete and visible to all. The copies overlap one another, and their signals are sent together.
 //
-// A sum of data that the copies themselves transfer may precede the arrivals. A worker then adds
-// the data that it has copied, and waits for no other worker: the sum costs no extra step. A second
-// shot may follow: each worker stores its sums at peers, independently of other workers, and copies
-// the sums that peers have stored here once their signals have arrived. Without a second shot, a
-// single block computes a sum that is small enough for it to load at once.
+// A worker adds the data that it has copied, and waits for no other worker: the sum costs no extra
+// step. In a second shot, each worker stores its sums at peers, independently of other workers, and
+// copies the sums that peers have stored here once their signals have arrived. Without a second
+// shot, a single block computes a sum that is small enough for it to load at once.
 //
 // Blocks that wait for a peer occupy shared memory, and leave no room for a GEMM on their
 // multiprocessor. So they must never occupy every multiprocessor: the peer may be waiting for that
@@ -56,7 +54,7 @@ struct CopyAndSignalFlag {
 struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< entries of each list
 
-  /// The steps after a sum along the copies: awaits, the sum to `placeCount` places, the signals
+  /// The steps after a sum: awaits, the sum to `placeCount` places, the signals
   /// for these, the arrivals, and copies. Empty without places.
   struct SecondShot {
     uint32_t awaitCount = 0, placeCount = 0, signalCount = 0, copyCount = 0;
@@ -74,8 +72,7 @@ struct CopyAndSignal {
   /// this GPU's memory, because peers read that through the same cache. Both are true if flags are
   /// in host memory.
   bool fencesReadySignals = false, fencesMoves = false;
-  Sum sum = {};           ///< no sum if it has no elements
-  bool addsAlong = false; ///< the sum precedes the arrivals; see canAddAlong()
+  Sum sum = {}; ///< no sum if it has no elements; otherwise see canAddAlong()
   SecondShot second;
   uint32_t *step = nullptr; ///< the stream's step word, which the host reads
   /// A word in host memory; once it is not 0, no flag is awaited any more. Null if flags are in
@@ -88,12 +85,9 @@ struct CopyAndSignal {
   /// (run_guard.h).
   RunGuard guard = {};
   bool beginsRun = false, endsRun = false;
-  static constexpr uint32_t kCounters = kMost + 3; ///< one for each copy, and three for the launch
+  static constexpr uint32_t kCounters = kMost + 1; ///< one for each copy, and one for the launch
 };
 
-/// A worker that adds after the arrivals reads at most this many bytes, so that each of its threads
-/// can load its whole share at once.
-constexpr int64_t kMostBytesOfAdder = 64 << 10;
 constexpr int kThreadsOfAdder = 512; ///< threads of a worker that adds
 
 /// The maximum number of workers that may wait for peers concurrently.
@@ -105,16 +99,12 @@ struct CopyAndSignalBlocks {
 /// Returns true if the addresses and sizes of all copies are multiples of `bytes`.
 bool isAligned(const CopyAndSignal &batch, size_t bytes);
 
-/// Returns true if the sum is so small that the workers can add it in one step. A separate kernel
-/// on all multiprocessors computes a larger sum faster.
-bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most);
-
 /// Returns true if every copy of `batch` is a whole part of `sum`, and both consist of aligned
 /// groups of 16 bytes. The sum then reads each part from the copy's source instead of its
 /// destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
-/// Returns true if the sum along the copies of `batch` can also be stored to `copy.dst`: the copy
+/// Returns true if the sum of `batch` can also be stored to `copy.dst`: the copy
 /// must have the whole sum as its source, and a destination that nothing else in the launch reads.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
@@ -124,7 +114,7 @@ bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies
 /// are multiples of 16 bytes, the bulk copy unit executes them if there is one (compute capability
-/// 9 or later); otherwise threads do (granules.h).
+/// 9 or later); otherwise threads do, in shorter words if necessary.
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 

@@ -209,7 +209,7 @@ void CudaTransfers::issueCopyAndSignal(uint32_t stream, Tag tag,
     batch.fencesReadySignals = batch.fencesMoves = batch.released == nullptr;
     batch.counters = (streams_.isCapturing() ? plan.ofGraphs.counters : counters_) +
                      stream * cuda::CopyAndSignal::kCounters;
-    const size_t taken = addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, mode, limits);
+    const size_t taken = addToCopyAndSignal(batch, stream, tag, steps, areDisjoint, limits);
     if (graphs_.isCountedBySteps(plan)) {
       batch.guard = plan.ofGraphs.guard;
       batch.beginsRun = graphs_.takeRunToBegin();
@@ -225,19 +225,16 @@ void CudaTransfers::issueCopyAndSignal(uint32_t stream, Tag tag,
 
 size_t CudaTransfers::addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                                          llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
-                                         TransferMode mode, const LaunchLimits &limits) {
+                                         const LaunchLimits &limits) {
   const auto numberOf = [&](const BatchedCommand &step) {
     return progress_.number(stream, tagOf(tag, step));
   };
-  cuda::LaunchFiller filler(batch,
-                            {.haveCopies = areDisjoint,
-                             .waitAndWork = !limits.waitsApart,
-                             .add = mode.copies == CopyBy::Kernel,
-                             .give = hasPeerAtomics_,
-                             .blocks = limits.blocks},
-                            numberOf);
+  cuda::LaunchFiller filler(
+      batch,
+      {.haveCopies = areDisjoint, .waitAndWork = !limits.waitsApart, .give = hasPeerAtomics_},
+      numberOf);
   size_t taken = 0;
-  while (taken < steps.size() && !filler.isFull() && filler.take(steps[taken]))
+  while (taken < steps.size() && filler.take(steps[taken]))
     ++taken;
   return taken;
 }

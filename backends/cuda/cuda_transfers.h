@@ -72,7 +72,7 @@ private:
                           bool areDisjoint, TransferMode mode);
   size_t addToCopyAndSignal(cuda::CopyAndSignal &batch, uint32_t stream, Tag tag,
                             llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
-                            TransferMode mode, const LaunchLimits &limits);
+                            const LaunchLimits &limits);
 
   const Gpu &gpu_;
   CudaMemory &memory_;

@@ -8,37 +8,14 @@
 #include <utility>
 
 namespace braid::cuda {
-namespace {
 
-template <class T> bool append(T (&list)[CopyAndSignal::kMost], uint32_t &count, const T &item) {
+template <class T>
+static bool append(T (&list)[CopyAndSignal::kMost], uint32_t &count, const T &item) {
   if (count == CopyAndSignal::kMost)
     return false;
   list[count++] = item;
   return true;
 }
-
-CopyAndSignalCopy copyOf(const BatchedCommand &step) {
-  return {static_cast<char *>(step.dst), static_cast<const char *>(step.src), step.bytes};
-}
-
-/// Returns the phase in which a kernel that has reached `part` executes `step`; empty if it cannot.
-std::optional<LaunchPart> partAfter(LaunchPart part, LaunchStep step) {
-  using enum LaunchPart;
-  constexpr std::optional<LaunchPart> kNo;
-  // Indexed by step and part. Nothing follows Full.
-  constexpr std::optional<LaunchPart> kNext[][static_cast<size_t>(Full)] = {
-      /*Signal*/ {ReadySignals, Moves, Moves, kNo, Giving, kNo},
-      /*Await*/ {Awaits, Awaits, Arrivals, Arrivals, LastCopies, LastCopies},
-      /*Copy*/ {Moves, Moves, Moves, kNo, kNo, kNo},
-      /*SumAlong*/ {kNo, kNo, Arrivals, kNo, kNo, kNo},
-      /*SumAtEnd*/ {Full, Full, Full, Full, kNo, kNo},
-      /*Gift*/ {kNo, kNo, kNo, Giving, Giving, kNo},
-      /*CopyBehind*/ {kNo, kNo, kNo, kNo, LastCopies, LastCopies},
-  };
-  return part == Full ? kNo : kNext[static_cast<size_t>(step)][static_cast<size_t>(part)];
-}
-
-} // namespace
 
 Sum sumOf(const SumArgs &args) {
   return {elementOf(args.dtype),
@@ -55,60 +32,27 @@ Sum sumOf(const SumArgs &args) {
 }
 
 bool LaunchFiller::take(const BatchedCommand &step) {
-  const LaunchStep kind = toStep(step);
-  const std::optional<LaunchPart> next = partAfter(part_, kind);
-  if (!next || !mayGoOn(*next) || !put(step, kind, *next))
-    return false;
-  part_ = *next;
-  return true;
-}
-
-/// Returns true if the launch may continue with `next`. Waiting before or after copies occupies the
-/// multiprocessors of the copying blocks, so it needs waitAndWork.
-bool LaunchFiller::mayGoOn(LaunchPart next) const {
-  const bool hasWaited = part_ == LaunchPart::Awaits && next > LaunchPart::Awaits;
-  const bool waitsBehind = part_ == LaunchPart::Moves && next > LaunchPart::Moves;
-  return may_.waitAndWork || !(hasWaited || waitsBehind);
-}
-
-/// A copy within this rank makes no second shot, whose signals define when it is complete.
-LaunchStep LaunchFiller::toStep(const BatchedCommand &step) const {
   switch (step.kind) {
-  case CommandKind::Sum:
-    return part_ == LaunchPart::Moves && canAddAlong(launch_, sumOf(*step.sum))
-               ? LaunchStep::SumAlong
-               : LaunchStep::SumAtEnd;
   case CommandKind::Await:
-    return LaunchStep::Await;
+    return takeAwait(step);
   case CommandKind::Copy:
-    if (part_ <= LaunchPart::Moves)
-      return LaunchStep::Copy;
-    return part_ <= LaunchPart::Giving && may_.give && step.published == Published::Peers &&
-                   canGive(launch_, copyOf(step))
-               ? LaunchStep::Gift
-               : LaunchStep::CopyBehind;
+    return takeCopy(step);
+  case CommandKind::Sum:
+    return takeSum(sumOf(*step.sum));
   default:
-    return LaunchStep::Signal;
+    return takeSignal(step);
   }
 }
 
-bool LaunchFiller::put(const BatchedCommand &step, LaunchStep kind, LaunchPart next) {
-  switch (kind) {
-  case LaunchStep::Signal:
-    return putSignal(step, next);
-  case LaunchStep::Await:
-    return putAwait(step, next);
-  case LaunchStep::Copy:
-    return putCopy(step);
-  case LaunchStep::SumAlong:
-  case LaunchStep::SumAtEnd:
-    return putSum(sumOf(*step.sum), kind);
-  case LaunchStep::Gift:
-    return putGift(step);
-  case LaunchStep::CopyBehind:
-    return putCopyBehind(step);
-  }
-  return false;
+/// Returns false if the launch may not continue with `next`. Waiting before or after copies
+/// occupies the multiprocessors of the copying blocks, so it needs waitAndWork.
+bool LaunchFiller::enter(Phase next) {
+  const bool hasWaited = phase_ == Phase::Awaits && next > Phase::Awaits;
+  const bool waitsAfterwards = phase_ == Phase::Moves && next > Phase::Moves;
+  if (!may_.waitAndWork && (hasWaited || waitsAfterwards))
+    return false;
+  phase_ = next;
+  return true;
 }
 
 bool LaunchFiller::appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count,
@@ -117,62 +61,73 @@ bool LaunchFiller::appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count,
          append(list, count, {static_cast<uint32_t *>(step.flag), numberOf_(step)});
 }
 
-bool LaunchFiller::putSum(const Sum &sum, LaunchStep kind) {
-  const bool isAlong = kind == LaunchStep::SumAlong;
-  if (!may_.add || !may_.waitAndWork || launch_.sum.elements != 0 ||
-      (!isAlong && !isForWorkers(sum, may_.blocks)))
-    return false;
-  launch_.sum = sum;
-  launch_.addsAlong = isAlong;
-  return true;
-}
-
-bool LaunchFiller::putAwait(const BatchedCommand &step, LaunchPart next) {
-  return next == LaunchPart::Awaits ? appendFlag(launch_.awaits, launch_.awaitCount, step)
-                                    : appendFlag(launch_.arrivals, launch_.arrivalCount, step);
-}
-
-bool LaunchFiller::putSignal(const BatchedCommand &step, LaunchPart next) {
-  if (next == LaunchPart::Giving)
-    return appendFlag(launch_.second.signals, launch_.second.signalCount, step);
-  if (next == LaunchPart::ReadySignals) {
-    if (!appendFlag(launch_.readySignals, launch_.readySignalCount, step))
-      return false;
+bool LaunchFiller::takeSignal(const BatchedCommand &step) {
+  switch (phase_) {
+  case Phase::ReadySignals:
     launch_.fencesReadySignals |= step.published == Published::Peers;
-    return true;
-  }
-  if (!appendFlag(launch_.signals, launch_.signalCount, step))
+    return appendFlag(launch_.readySignals, launch_.readySignalCount, step);
+  case Phase::Awaits:
+  case Phase::Moves:
+    if (!enter(Phase::Moves))
+      return false;
+    launch_.fencesMoves |= step.published != Published::Nothing;
+    return appendFlag(launch_.signals, launch_.signalCount, step);
+  case Phase::Giving:
+    return appendFlag(launch_.second.signals, launch_.second.signalCount, step);
+  default:
     return false;
-  launch_.fencesMoves |= step.published != Published::Nothing;
-  return true;
+  }
 }
 
-bool LaunchFiller::putCopy(const BatchedCommand &step) {
+bool LaunchFiller::takeAwait(const BatchedCommand &step) {
+  if (phase_ <= Phase::Awaits)
+    return enter(Phase::Awaits) && appendFlag(launch_.awaits, launch_.awaitCount, step);
+  return enter(phase_ <= Phase::Arrivals ? Phase::Arrivals : Phase::LastCopies) &&
+         appendFlag(launch_.arrivals, launch_.arrivalCount, step);
+}
+
+/// A copy within this rank makes no second shot, whose signals define when it is complete.
+bool LaunchFiller::takeCopy(const BatchedCommand &step) {
+  const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
+                                  static_cast<const char *>(step.src), step.bytes};
+  if (phase_ > Phase::Moves) {
+    const bool isGift = phase_ <= Phase::Giving && may_.give &&
+                        step.published == Published::Peers && canGive(launch_, copy);
+    return isGift ? takeGift(step.dst) : takeLastCopy(copy);
+  }
+  if (!enter(Phase::Moves))
+    return false;
   if (step.bytes == 0)
     return true;
-  if ((launch_.copyCount == 1 && !may_.haveCopies) ||
-      !append(launch_.copies, launch_.copyCount, copyOf(step)))
-    return false;
   launch_.fencesMoves |= step.published == Published::Peers;
+  return (launch_.copyCount != 1 || may_.haveCopies) &&
+         append(launch_.copies, launch_.copyCount, copy);
+}
+
+bool LaunchFiller::takeSum(const Sum &sum) {
+  if (phase_ != Phase::Moves || !canAddAlong(launch_, sum) || !enter(Phase::Arrivals))
+    return false;
+  launch_.sum = sum;
   return true;
 }
 
 /// Makes awaits after the sum awaits of the second shot, which precede its copies.
-bool LaunchFiller::putGift(const BatchedCommand &step) {
+bool LaunchFiller::takeGift(void *place) {
   CopyAndSignal::SecondShot &second = launch_.second;
   if (!may_.haveCopies)
     return false;
-  if (part_ == LaunchPart::Arrivals) {
+  if (phase_ == Phase::Arrivals) {
     std::copy_n(launch_.arrivals, launch_.arrivalCount, second.awaits);
     second.awaitCount = std::exchange(launch_.arrivalCount, 0);
   }
-  return append(second.places, second.placeCount, static_cast<char *>(step.dst));
+  return enter(Phase::Giving) &&
+         append(second.places, second.placeCount, static_cast<char *>(place));
 }
 
-bool LaunchFiller::putCopyBehind(const BatchedCommand &step) {
+bool LaunchFiller::takeLastCopy(const CopyAndSignalCopy &copy) {
   CopyAndSignal::SecondShot &second = launch_.second;
-  const CopyAndSignalCopy copy = copyOf(step);
-  return may_.haveCopies && canCopyLast(launch_, copy) &&
+  return phase_ >= Phase::Giving && may_.haveCopies && canCopyLast(launch_, copy) &&
+         enter(Phase::LastCopies) &&
          (copy.bytes == 0 || append(second.copies, second.copyCount, copy));
 }
 

@@ -8,40 +8,16 @@
 
 namespace braid::cuda {
 
-/// The phases of a copy-and-signal kernel, in order. Each is optional.
-enum class LaunchPart : uint8_t {
-  ReadySignals, ///< before anything else
-  Awaits,
-  Moves,    ///< copies and their signals, and a sum along the copies
-  Arrivals, ///< awaits
-  Giving,   ///< copies of the sum to peers, and their signals
-  LastCopies,
-  Full, ///< nothing follows
-};
-
-/// The role of a command in a kernel.
-enum class LaunchStep : uint8_t {
-  Signal,
-  Await,
-  Copy,
-  SumAlong,   ///< a sum of parts that the copies transfer
-  SumAtEnd,   ///< a small sum of data that has arrived
-  Gift,       ///< a copy of the sum to a peer
-  CopyBehind, ///< a copy after those of the sum to peers
-};
-
 Sum sumOf(const SumArgs &args);
 
-/// Fills a launch with the first steps of a batch, as long as they follow the order of LaunchPart.
+/// Fills a launch with the first steps of a batch, as far as one kernel can execute them in order.
 class LaunchFiller {
 public:
   using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
   struct May {
     bool haveCopies;  ///< several copies in one launch
     bool waitAndWork; ///< the blocks that copy or add may wait for peers
-    bool add;         ///< add the data that they copy, because kernels copy here
     bool give;        ///< send the sum in a second shot, because GPUs can add to peers' flags
-    CopyAndSignalBlocks blocks;
   };
 
   /// Fills an empty launch. Calls `numberOf` once for each added flag, in order; it must outlive
@@ -51,27 +27,32 @@ public:
 
   /// Adds a step. Returns false if it, and therefore all later steps, need another launch.
   bool take(const BatchedCommand &step);
-  /// True if no step can follow.
-  bool isFull() const { return part_ == LaunchPart::Full; }
 
 private:
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
+  /// The phases of the kernel, in order. Each is optional.
+  enum class Phase : uint8_t {
+    ReadySignals, ///< before anything else
+    Awaits,
+    Moves,    ///< copies and their signals, and a sum of what they copy
+    Arrivals, ///< awaits
+    Giving,   ///< copies of the sum to peers, and their signals
+    LastCopies,
+  };
 
-  LaunchStep toStep(const BatchedCommand &step) const;
-  bool mayGoOn(LaunchPart next) const;
-  bool put(const BatchedCommand &step, LaunchStep kind, LaunchPart next);
-  bool putSum(const Sum &sum, LaunchStep kind);
-  bool putAwait(const BatchedCommand &step, LaunchPart next);
-  bool putSignal(const BatchedCommand &step, LaunchPart next);
-  bool putCopy(const BatchedCommand &step);
-  bool putGift(const BatchedCommand &step);
-  bool putCopyBehind(const BatchedCommand &step);
+  bool enter(Phase next);
+  bool takeSignal(const BatchedCommand &step);
+  bool takeAwait(const BatchedCommand &step);
+  bool takeCopy(const BatchedCommand &step);
+  bool takeSum(const Sum &sum);
+  bool takeGift(void *place);
+  bool takeLastCopy(const CopyAndSignalCopy &copy);
   bool appendFlag(CopyAndSignalFlag (&list)[kMost], uint32_t &count, const BatchedCommand &step);
 
   CopyAndSignal &launch_;
   const May may_;
   const NumberOf numberOf_;
-  LaunchPart part_ = LaunchPart::ReadySignals;
+  Phase phase_ = Phase::ReadySignals;
 };
 
 } // namespace braid::cuda

@@ -89,7 +89,7 @@ Filled fill(const std::vector<BatchedCommand> &steps, LaunchFiller::May may) {
     };
     LaunchFiller filler(launch, may, numberOf);
     size_t count = 0;
-    while (begin + count < steps.size() && !filler.isFull() && filler.take(steps[begin + count]))
+    while (begin + count < steps.size() && filler.take(steps[begin + count]))
       ++count;
     filled.steps.push_back(std::max<size_t>(count, 1));
     filled.launches.push_back(launch);
@@ -98,8 +98,7 @@ Filled fill(const std::vector<BatchedCommand> &steps, LaunchFiller::May may) {
   return filled;
 }
 
-constexpr LaunchFiller::May kAll = {
-    .haveCopies = true, .waitAndWork = true, .add = true, .give = true, .blocks = {}};
+constexpr LaunchFiller::May kAll = {.haveCopies = true, .waitAndWork = true, .give = true};
 
 TEST(LaunchFiller, MakesOneKernelOfBothShots) {
   for (int64_t ranks : {3, 4, 8}) {
@@ -108,7 +107,7 @@ TEST(LaunchFiller, MakesOneKernelOfBothShots) {
     ASSERT_THAT(filled.steps, ElementsAre(shots.steps.size())) << ranks;
     const CopyAndSignal &launch = filled.launches[0];
     const auto peers = static_cast<uint32_t>(ranks - 1);
-    EXPECT_TRUE(launch.addsAlong);
+    EXPECT_EQ(launch.sum.elements, kPart / 2);
     EXPECT_EQ(launch.readySignalCount, 2 * peers);
     EXPECT_EQ(launch.awaitCount, peers);
     EXPECT_EQ(launch.copyCount, peers + 1);
@@ -152,11 +151,8 @@ TEST(LaunchFiller, KeepsShotsApartWhereItMust) {
   LaunchFiller::May may = kAll;
   may.give = false; // for GPUs that cannot add to flags of their peers
   EXPECT_EQ(firstLaunch(TwoShots(4), may), first + 3) << "with the awaits behind the sum";
-  may = kAll;
-  may.add = false;
-  EXPECT_EQ(firstLaunch(TwoShots(4), may), first - 1);
-  EXPECT_EQ(firstLaunch(TwoShots(4, /*offset=*/2), kAll), first - 1 + 1)
-      << "what nobody adds along is a small sum behind the copies";
+  EXPECT_EQ(firstLaunch(TwoShots(4, /*offset=*/2), kAll), first - 1)
+      << "a sum of other groups than the copies have is a kernel of its own";
 
   TwoShots local(4); // a copy to this rank's memory is no second shot
   for (BatchedCommand &step : local.steps)
@@ -176,7 +172,7 @@ TEST(LaunchFiller, EndsALaunchThatIsFull) {
   const TwoShots shots(20);
   const Filled filled = fill(shots.steps, kAll);
   EXPECT_GT(filled.steps.size(), 3u);
-  size_t flags = 0, copies = 0, sums = 0;
+  size_t flags = 0, copies = 0;
   for (const CopyAndSignal &launch : filled.launches) {
     const CopyAndSignal::SecondShot &second = launch.second;
     for (uint32_t count : {launch.readySignalCount, launch.awaitCount, launch.signalCount,
@@ -184,7 +180,7 @@ TEST(LaunchFiller, EndsALaunchThatIsFull) {
       flags += count;
     for (uint32_t count : {launch.copyCount, second.placeCount, second.copyCount})
       copies += count;
-    sums += launch.sum.elements != 0;
+    EXPECT_EQ(launch.sum.elements, 0) << "no kernel copies as many parts";
   }
   const auto countOf = [&](CommandKind kind) {
     return static_cast<size_t>(
@@ -192,7 +188,6 @@ TEST(LaunchFiller, EndsALaunchThatIsFull) {
   };
   EXPECT_EQ(flags, countOf(CommandKind::Signal) + countOf(CommandKind::Await));
   EXPECT_EQ(copies, countOf(CommandKind::Copy));
-  EXPECT_EQ(sums, countOf(CommandKind::Sum));
 }
 
 } // namespace

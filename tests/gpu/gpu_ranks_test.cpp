@@ -293,7 +293,7 @@ public:
 
 private:
   static int64_t sourceOf(int64_t pair) { return pair % kAlignments; }
-  /// Leaves a granule before the destination that must not change.
+  /// Leaves 16 bytes before the destination that must not change.
   static int64_t targetOf(int64_t pair) { return kAlignments + pair / kAlignments; }
   size_t index(int64_t pair, int64_t at) const { return static_cast<size_t>(pair * room_ + at); }
 
@@ -333,10 +333,10 @@ Status copiesAnyBytes(RankTest &test) {
   return Status::ok();
 }
 
-// -- Sums by the kernel that waits for its operands. --
+// -- Sums by the kernel that copies what it adds. --
 
-/// Computes a sum on this rank's GPU with a separate kernel, with a kernel that waits first, and,
-/// if possible, with one that also copies parts. If `shift` is not 0, no address is aligned.
+/// Computes a sum on this rank's GPU with a separate kernel and, if possible, with one that also
+/// waits and copies parts. If `shift` is not 0, no address is aligned.
 class SumPlaces {
 public:
   static constexpr int64_t kMostBytes = 4 << 20; ///< limit for the parts, and for the bias
@@ -347,7 +347,7 @@ public:
     std::vector<uint16_t> halves(kMostBytes / 2); // small finite numbers in every type
     for (uint16_t &half : halves)
       half = static_cast<uint16_t>(0x3800 + dice() % 0x700 + (dice() % 2 << 15));
-    for (char **memory : {&parts_, &copied_, &bias_, &alone_, &behind_, &given_, &taken_})
+    for (char **memory : {&parts_, &copied_, &bias_, &alone_, &along_, &given_, &taken_})
       cudaMalloc(memory, kMostBytes);
     for (char *memory : {parts_, bias_})
       cudaMemcpy(memory, halves.data(), kMostBytes, cudaMemcpyDefault);
@@ -355,7 +355,7 @@ public:
     cudaMemset(words_, 0, kWords * sizeof(uint32_t));
   }
   ~SumPlaces() {
-    for (char *memory : {parts_, copied_, bias_, alone_, behind_, given_, taken_})
+    for (char *memory : {parts_, copied_, bias_, alone_, along_, given_, taken_})
       cudaFree(memory);
     cudaFree(words_);
   }
@@ -366,13 +366,11 @@ public:
     bytes_ = static_cast<size_t>(shift + sum.elements * cuda::sizeOf(sum.result) + kBehind);
     sum.parts = parts_ + shift;
     sum.bias = hasBias ? bias_ + shift : nullptr;
-    for (char *result : {alone_, behind_})
+    for (char *result : {alone_, along_})
       cudaMemset(result, 0x5a, bytes_);
     sum.dst = alone_ + shift;
     cuda::launchSum(nullptr, sum);
-    sum.dst = behind_ + shift;
-    launchBehind(sum, most);
-    BRAID_TRY(compare("behind an await"));
+    sum.dst = along_ + shift;
     for (bool keepsParts : {true, false}) {
       sum.keepsParts = keepsParts;
       if (!launchAlong(sum, most, /*hasSecondShot=*/false))
@@ -398,7 +396,7 @@ private:
     std::vector<char> wanted(bytes_), got(bytes_);
     std::vector<uint32_t> words(kWords);
     cudaMemcpy(wanted.data(), alone_, bytes_, cudaMemcpyDefault);
-    cudaMemcpy(got.data(), behind_, bytes_, cudaMemcpyDefault);
+    cudaMemcpy(got.data(), along_, bytes_, cudaMemcpyDefault);
     cudaMemcpy(words.data(), words_, kWords * sizeof(uint32_t), cudaMemcpyDefault);
     if (cudaError_t code = cudaGetLastError(); code != cudaSuccess)
       return wrong(cudaGetErrorString(code));
@@ -439,10 +437,6 @@ private:
     return batch;
   }
 
-  void launchBehind(const cuda::Sum &sum, cuda::CopyAndSignalBlocks most) {
-    cuda::launchCopyAndSignal(nullptr, waiting(sum), most, true);
-  }
-
   /// Adds while every second part is copied; the other parts are already in place. Returns false if
   /// the kernel cannot do that for this sum.
   bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most, bool hasSecondShot) {
@@ -458,13 +452,13 @@ private:
       cudaMemset(to + at, 0x5a, bytes);
       batch.copies[batch.copyCount++] = {to + at, from + at, bytes};
     }
-    batch.addsAlong = cuda::canAddAlong(batch, batch.sum);
+    if (!cuda::canAddAlong(batch, batch.sum))
+      return false;
     if (hasSecondShot)
       addSecondShot(batch);
-    cudaMemset(behind_, 0x5a, bytes_);
-    if (batch.addsAlong)
-      cuda::launchCopyAndSignal(nullptr, batch, most, true);
-    return batch.addsAlong;
+    cudaMemset(along_, 0x5a, bytes_);
+    cuda::launchCopyAndSignal(nullptr, batch, most, true);
+    return true;
   }
 
   /// Adds a second shot in which the kernel is its own peer.
@@ -481,12 +475,12 @@ private:
   size_t bytes_ = 0; ///< size of the current result and the guard bytes around it
   int64_t alongCount_ = 0;
   char *parts_ = nullptr, *copied_ = nullptr, *bias_ = nullptr, *alone_ = nullptr,
-       *behind_ = nullptr, *given_ = nullptr, *taken_ = nullptr;
+       *along_ = nullptr, *given_ = nullptr, *taken_ = nullptr;
   uint32_t *words_ = nullptr;
 };
 
-/// All kernels give the same bits for any type, address and number of workers.
-Status addsBehindAwaits(RankTest &test) {
+/// Both kernels give the same bits for any type, address and number of workers.
+Status addsAlongCopies(RankTest &test) {
   using cuda::Element;
   SumPlaces places;
   int64_t sums = 0;
@@ -523,7 +517,7 @@ struct Case {
 constexpr Case kCases[] = {
     // This is the first case because it measures in a fresh process.
     {"runs without allocating", runsWithoutAllocating}, {"copies any bytes", copiesAnyBytes},
-    {"adds behind awaits", addsBehindAwaits},           {"runs every way", runsEveryWay},
+    {"adds along copies", addsAlongCopies},             {"runs every way", runsEveryWay},
     {"mixes runs and replays", mixesRunsAndReplays},
 };
 

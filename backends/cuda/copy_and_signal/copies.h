@@ -10,6 +10,7 @@
 
 namespace braid::cuda {
 
+constexpr uint32_t kTeam = 128;                 ///< threads for a tile
 constexpr int kStages = 4;                      ///< tiles in flight per block: 64 KiB
 constexpr int kWorkerThreads = kTeam * kStages; ///< threads of a block that copies or adds
 static_assert(kWorkerThreads == kThreadsOfAdder);
@@ -31,35 +32,36 @@ __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, u
       DeviceCounter(batch.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
-/// Returns the granule after this thread's: that of the next thread, or, for the last thread of a
-/// warp, the `later` granule of the first thread.
-__device__ inline Granule nextInWarp(const Granule &own, const Granule &later) {
-  const uint32_t lane = laneOfThread();
-  Granule next;
-  for (int i = 0; i < 4; ++i)
-    next.words[i] = __shfl_sync(~0u, lane == 0 ? later.words[i] : own.words[i], (lane + 1) % kWarp);
-  return next;
+/// Copies a tile as thread `thread` of a team. All loads of a round are issued before its first
+/// store. Words of 16 bytes take one round.
+template <class Word> __device__ void copyWords(const Tile &tile, uint32_t thread) {
+  constexpr uint32_t kEach = kTileBytes / int64_t(sizeof(uint4)) / kTeam; // words of a round
+  const uint32_t words = tile.bytes / sizeof(Word);
+  for (uint32_t first = thread; first < words; first += kEach * kTeam) {
+    Word read[kEach];
+#pragma unroll
+    for (uint32_t i = 0; i < kEach; ++i)
+      if (const uint32_t at = first + i * kTeam; at < words)
+        read[i] = reinterpret_cast<const Word *>(tile.src)[at];
+#pragma unroll
+    for (uint32_t i = 0; i < kEach; ++i)
+      if (const uint32_t at = first + i * kTeam; at < words)
+        reinterpret_cast<Word *>(tile.dst)[at] = read[i];
+  }
 }
 
-/// Copies a tile as thread `thread` of a team. All loads are issued before the first store.
+/// Uses the longest words to which source, destination and size are aligned.
 __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
-  const GranuleTile granules(tile);
-  const uint32_t edgeAt = granules.edgeAt(thread);
-  const char edge = thread < granules.edges ? tile.src[edgeAt] : 0;
-  Granule read[kGranulesEach + 1] = {};
-#pragma unroll
-  for (uint32_t i = 0; i <= kGranulesEach; ++i)
-    if (const uint32_t at = granuleOf(thread, i);
-        at < granules.reads && (i < kGranulesEach || thread % kWarp == 0))
-      read[i] = granules.src[at];
-#pragma unroll
-  for (uint32_t i = 0; i < kGranulesEach; ++i) {
-    const Granule next = nextInWarp(read[i], read[i + 1]);
-    if (const uint32_t at = granuleOf(thread, i); at < granules.writes)
-      granules.dst[at] = assemble(read[i], next, granules.shift);
-  }
-  if (thread < granules.edges)
-    tile.dst[edgeAt] = edge;
+  const auto bits = reinterpret_cast<uintptr_t>(tile.dst) | reinterpret_cast<uintptr_t>(tile.src) |
+                    uintptr_t(tile.bytes);
+  if (bits % sizeof(uint4) == 0)
+    copyWords<uint4>(tile, thread);
+  else if (bits % sizeof(uint32_t) == 0)
+    copyWords<uint32_t>(tile, thread);
+  else if (bits % sizeof(uint16_t) == 0)
+    copyWords<uint16_t>(tile, thread);
+  else
+    copyWords<uint8_t>(tile, thread);
 }
 
 /// The teams of the block take tiles in turns, which keeps as much data in flight as bulk copies

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "backends/cuda/copy_and_signal.h"
-#include "backends/cuda/granules.h"
 #include "backends/cuda/tell_runs.h"
 
 #include <cuda/atomic>
@@ -16,6 +15,7 @@ namespace braid::cuda {
 using SystemFlag = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
+constexpr uint32_t kWarp = 32; ///< threads
 __device__ inline uint32_t laneOfThread() { return threadIdx.x % kWarp; }
 
 __device__ inline uint32_t look(uint32_t *flag) {

@@ -15,12 +15,6 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes) {
   return true;
 }
 
-bool isForWorkers(const Sum &sum, const CopyAndSignalBlocks &most) {
-  constexpr int64_t kLoads = kMostBytesOfAdder / (16 * kThreadsOfAdder); // per thread
-  static_assert(kLoads == 8);
-  return sum.elements / widthFor(sum) * sum.count <= kLoads * kThreadsOfAdder * most.ofSeveral;
-}
-
 namespace {
 
 bool overlap(const void *a, int64_t bytesOfA, const void *b, int64_t bytesOfB) {
@@ -67,7 +61,8 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
 }
 
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy) {
-  return batch.addsAlong && copy.src == batch.sum.dst && copy.bytes == bytesOfResult(batch.sum) &&
+  return batch.sum.elements != 0 && copy.src == batch.sum.dst &&
+         copy.bytes == bytesOfResult(batch.sum) &&
          reinterpret_cast<uintptr_t>(copy.dst) % 16 == 0 && !writesOfSum(copy, batch.sum);
 }
 

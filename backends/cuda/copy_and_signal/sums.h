@@ -1,7 +1,6 @@
 //===- backends/cuda/copy_and_signal/sums.h - the sum of a kernel -----------------------------===//
 //
-// Device code of the copy-and-signal kernels. An adder implements the sum of a launch: there is
-// none, it follows the arrivals, or the workers add the data that they copy.
+// Device code of the copy-and-signal kernels whose workers add the data that they copy.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,26 +9,13 @@
 
 namespace braid::cuda {
 
-/// The division of work among the workers.
-struct Shares {
-  uint32_t copiers; ///< the first ones copy, at least a tile each; all add
-  bool isWide;      ///< the sum has groups of 16 bytes
-  SumWalk sum;
-};
-
-/// The adder of a launch without a sum.
-struct NoSum {
-  static constexpr bool kAdds = false, kIsAlong = false;
-  static __device__ void begin(const CopyAndSignal &) {}
-  static __device__ void add(const CopyAndSignal &, const Shares &) {}
-};
-
 /// Number of elements in 16 bytes of a part.
 template <class Types> constexpr int kGroupOf = 16 / sizeof(typename Types::Partial);
 
-/// Adds a thread's whole groups.
-template <class Types, int kWide, class Place>
+/// Adds a thread's groups.
+template <class Types, class Place>
 __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Place place) {
+  constexpr int kWide = kGroupOf<Types>;
   if (sum.count <= 2)
     addGroups<Place, Types, kWide, 2, 4>(sum, walk, thread, 4 * walk.apart, place);
   else if (sum.count <= 4)
@@ -37,63 +23,6 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
   else
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
-
-// -- After the arrivals. --
-
-/// The counter that is set once the arrivals have passed and the sum may begin.
-__device__ inline DeviceCounter sumGate(const CopyAndSignal &batch) {
-  return DeviceCounter(batch.counters[CopyAndSignal::kMost + 1]);
-}
-
-/// The number of workers that have passed the gate of the sum.
-__device__ inline DeviceCounter sumPassed(const CopyAndSignal &batch) {
-  return DeviceCounter(batch.counters[CopyAndSignal::kMost + 2]);
-}
-
-/// The adder of a launch whose sum follows the arrivals.
-template <class Types> struct SumBehind {
-  static constexpr bool kAdds = true, kIsAlong = false;
-
-  /// Called by the first block's warp. Each lane has seen its arrivals, and therefore the writes of
-  /// peers; the gate makes these visible to the workers.
-  static __device__ void begin(const CopyAndSignal &batch) {
-    __syncwarp();
-    if (threadIdx.x == 0)
-      sumGate(batch).store(1, ::cuda::memory_order_release);
-  }
-
-  static __device__ void add(const CopyAndSignal &batch, const Shares &shares) {
-    const uint32_t worker = blockIdx.x - 1, workers = gridDim.x - 1;
-    if (threadIdx.x == 0)
-      while (sumGate(batch).load(::cuda::memory_order_acquire) == 0)
-        ;
-    __syncthreads();
-    const int64_t thread = int64_t(worker) * kWorkerThreads + threadIdx.x;
-    if (shares.isWide)
-      addShare<kGroupOf<Types>>(batch.sum, shares.sum, thread);
-    else
-      addShare<1>(batch.sum, shares.sum, thread);
-    if (threadIdx.x == 0)
-      leave(batch, workers);
-  }
-
-private:
-  template <int kWide>
-  static __device__ void addShare(const Sum &sum, const SumWalk &walk, int64_t thread) {
-    addOwn<Types, kWide>(sum, walk, thread, BehindArrivals());
-    addRest<BehindArrivals, Types, kWide>(sum, walk, thread);
-  }
-
-  /// The last worker to pass the gate closes it, so the first block need not wait.
-  static __device__ void leave(const CopyAndSignal &batch, uint32_t workers) {
-    if (sumPassed(batch).fetch_add(1, ::cuda::memory_order_acq_rel) != workers - 1)
-      return;
-    sumPassed(batch).store(0, ::cuda::memory_order_relaxed);
-    sumGate(batch).store(0, ::cuda::memory_order_relaxed);
-  }
-};
-
-// -- Adding along copies. --
 
 /// Counts a block, and returns true for the last one. Only stores of kept parts need the counter's
 /// memory order, because the data that blocks read had arrived before.
@@ -196,28 +125,22 @@ struct AlongCopies : FromSources {
   }
 };
 
-/// The adder of a launch whose workers add the data that they copy. The last block to finish
-/// reading executes the remaining steps.
-template <class Types> struct SumAlong {
-  static constexpr bool kAdds = true, kIsAlong = true;
-
-  static __device__ void copyAndAdd(const CopyAndSignal &batch, const Shares &shares) {
-    FromSources::find(batch);
-    passAwaits(batch);
-    __syncthreads();
-    const int64_t thread = int64_t(blockIdx.x - 1) * kWorkerThreads + threadIdx.x;
-    AlongCopies::Block block;
-    addOwn<Types, kGroupOf<Types>>(batch.sum, shares.sum, thread, AlongCopies(batch, block));
-    if (hasSecondShot(batch)) {
-      if (!block.gives)
-        giveAll<typename Group<typename Types::Result, kGroupOf<Types>>::Bits>(batch, shares.sum,
-                                                                               thread);
-      finishSecondShot(batch);
-    } else if (threadIdx.x < kWarp) {
-      leaveReads(batch, block.isLast);
-    }
+/// Executed by a worker. The last block to finish reading executes the remaining steps.
+template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, const SumWalk &walk) {
+  FromSources::find(batch);
+  passAwaits(batch);
+  __syncthreads();
+  const int64_t thread = int64_t(blockIdx.x - 1) * kWorkerThreads + threadIdx.x;
+  AlongCopies::Block block;
+  addOwn<Types>(batch.sum, walk, thread, AlongCopies(batch, block));
+  if (hasSecondShot(batch)) {
+    if (!block.gives)
+      giveAll<typename Group<typename Types::Result, kGroupOf<Types>>::Bits>(batch, walk, thread);
+    finishSecondShot(batch);
+  } else if (threadIdx.x < kWarp) {
+    leaveReads(batch, block.isLast);
   }
-};
+}
 
 /// The only block of a launch. Its last warp waits and signals, and also adds. It resets the flags
 /// of the awaits while the parts are being loaded.
