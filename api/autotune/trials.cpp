@@ -23,6 +23,16 @@ constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
 /// The minimum numbers of runs of a trial and of a turn: warm-up runs, and a burst of two.
 constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
 
+/// Returns the family of a candidate. Predictions have the same error for all candidates of a
+/// family: equal schedule and placement, protocol and place of partial results, and transfer mode.
+std::string familyOf(const Candidate &candidate) {
+  std::string family = candidate.preset().str();
+  for (Knob knob :
+       {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot, Knob::Partials})
+    family += " " + rowOf(knob).str(candidate.valueOf(knob));
+  return family + " " + str(transferModeOf(candidate));
+}
+
 void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   llvm::stable_sort(timed, [](const JudgedCandidate &a, const JudgedCandidate &b) {
     return *a.burstUs < *b.burstUs;

@@ -2,7 +2,7 @@
 
 #include "api/bench/bench_row.h"
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "api/bench/uncoupled.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
