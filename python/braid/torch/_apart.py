@@ -181,13 +181,16 @@ _FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
 
 
 class FindApart(CustomGraphPass):
-    """A pass that runs after all of PyTorch's passes."""
+    """A pass that runs after all of PyTorch's passes, and after the pass of the user, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: Any = None) -> None:
+        self._first = first
         # The unique id disables the cache: this pass would not see a graph from another process.
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:
+        if self._first is not None:
+            self._first(graph)
         keep_strides(graph)
         for node in graph.nodes:
             if node.target in _COLLECTIVES:
@@ -198,21 +201,6 @@ class FindApart(CustomGraphPass):
         return self._uuid
 
 
-class _Both(FindApart):
-    """Runs the user's pass and then ours, for versions of PyTorch that support only one pass."""
-
-    def __init__(self, first: Any) -> None:
-        super().__init__()
-        self._first = first
-
-    def __call__(self, graph: torch.fx.Graph) -> None:
-        self._first(graph)
-        super().__call__(graph)
-
-
 def behind(first: Any) -> Any:
-    """Returns a pass that runs after the passes in Inductor's configuration."""
-    ours = FindApart()
-    if first is None:
-        return ours
-    return [*first, ours] if isinstance(first, (list, tuple)) else _Both(first)
+    """Returns a pass, or a list of them, that runs after the passes in Inductor's configuration."""
+    return [*first, FindApart()] if isinstance(first, (list, tuple)) else FindApart(first)

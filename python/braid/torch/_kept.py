@@ -1,8 +1,8 @@
-"""Stores the operators of each group, within a memory limit, and counts their calls."""
+"""Stores the operators of each group, within a memory limit."""
 from __future__ import annotations
 
 import warnings
-from typing import Dict, Iterator, NamedTuple, Tuple
+from typing import NamedTuple
 
 import torch
 
@@ -50,86 +50,33 @@ def memory() -> Memory:
                   _bound)
 
 
+def _exceeds_bound(job: GroupJob) -> bool:
+    usage = job.job.usage()
+    return 0 < _bound < usage.most_held - usage.in_graphs
+
+
 def _add_operation(job: GroupJob, prepared: Prepared) -> None:
-    """Adds a prepared operation, and releases others if the limit is exceeded. All ranks release
-    the same operations, because their calls are equal and usage() is equal on all ranks."""
+    """Adds a prepared operation. While the limit is exceeded, releases the least recently called
+    operators that no live graph contains. All ranks release the same operations, because their
+    calls are equal and usage() is equal on all ranks."""
     job.operations[prepared.layout] = prepared
     prepared.last_turn = next(job.turns)
-    has_given_back = False
-    while _bound:
-        usage = job.job.usage()
-        excess = usage.most_held - usage.in_graphs - _bound
-        if excess <= 0:
+    if not _exceeds_bound(job):
+        return
+    job.job.give_back()  # unused memory of trials or of released operators may suffice
+    for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn)[:-1]:
+        if not _exceeds_bound(job):
             return
-        if not has_given_back and usage.most_held - usage.most >= excess:
-            has_given_back = True  # unused memory of trials or released operators may suffice
-        elif not _let_go(job, prepared, excess):
-            return
-        job.job.give_back()
-
-
-def _let_go(job: GroupJob, newest: Prepared, size: int) -> bool:
-    """Releases the least recently called operators that together hold `size` bytes. Returns False
-    if only `newest` and operators in graphs remain."""
-    have_gone = False
-    for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn):
-        if size <= 0 or oldest is newest:
-            break
-        usage = oldest.operation.usage()
-        if not usage.is_in_graph:
+        if not oldest.operation.usage().is_in_graph:
             retire(job, oldest.layout)
-            size -= usage.most
-            have_gone = True
-    return have_gone
-
-
-def _count_preparation(job: GroupJob, layout: Layout) -> None:
-    job.preparations[layout] += 1
-    if job.preparations[layout] == MANY_PREPARATIONS:
-        warnings.warn(
-            f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
-            f"again, because operators hold more than {_bound} bytes: raise the bound with "
-            "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
+            job.job.give_back()
 
 
 def retire(job: GroupJob, key: Layout) -> None:
     """Releases the resources of an operator. Its calls stay in the report."""
     prepared = job.operations.pop(key)
-    for site in prepared.sites:
-        job.sites.pop(site, None)
-    _add(job.retired, prepared)
+    job.sites = {site: known for site, known in job.sites.items() if known[0] is not prepared}
     prepared.operation.close()
-
-
-class Calls(NamedTuple):
-    """The calls of one operator with tensors of one shape."""
-
-    operator: str
-    group: str
-    shape: str  # element type and M x N x K, where M is all rows, and N and K are this rank's
-    schedule: str
-    calls: int
-    copies: int  # operands that had to be copied to another layout
-
-
-Counts = Dict[Tuple[str, str, str], Tuple[int, int]]  # by operator, shape and schedule
-
-
-def _add(counts: Counts, each: Prepared) -> None:
-    key = (each.layout.operator, each.layout.shape, each.schedule)
-    calls, copies = counts.get(key, (0, 0))
-    counts[key] = (calls + each.calls, copies + each.copies)
-
-
-def all_calls() -> Iterator[Calls]:
-    """Yields the calls of all live groups."""
-    for job in all_jobs():
-        with job.lock:
-            counts = dict(job.retired)
-            for each in job.operations.values():
-                _add(counts, each)
-        for (operator, shape, schedule), numbers in counts.items():
-            yield Calls(operator, job.group, shape, schedule, *numbers)
 
 
 # -- The operator for a call. --
@@ -149,7 +96,12 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
                 f"{layout.operator} of {layout.shape} cannot be prepared in a capture: make a "
                 "call, or braid.torch.prepare(), with such tensors before the stream is captured")
         prepared = Prepared(job, layout)
-        _count_preparation(job, layout)
+        prepared.counts.preparations += 1
+        if prepared.counts.preparations == MANY_PREPARATIONS:
+            warnings.warn(
+                f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
+                f"again, because operators hold more than {_bound} bytes: raise the bound with "
+                "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
         _add_operation(job, prepared)
     return prepared
 

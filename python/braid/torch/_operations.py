@@ -94,7 +94,7 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     for index, tensor in enumerate(inputs):
         if not tensor.is_contiguous():
             inputs[index] = tensor.contiguous()
-            prepared.copies += 1
+            prepared.counts.copies += 1
     return inputs
 
 
@@ -114,8 +114,6 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
         call = describe()
         known = None if call.layout.is_empty else find(job, call.layout), call
         job.sites[site] = known
-        if known[0] is not None:
-            known[0].sites.append(site)
     prepared, call = known
     if prepared is None:  # the same on all ranks
         return [output.make(A)[0] for output in call.outputs]

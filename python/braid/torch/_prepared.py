@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import List, Sequence, Tuple
+from typing import Sequence, Tuple
 
 import torch
 
@@ -18,6 +18,14 @@ Tensor = torch.Tensor
 _run_at = _library.fast("session_run_at")
 
 
+class Counts:
+    """The calls of one operator with tensors of one shape."""
+
+    calls = 0
+    copies = 0  # operands that had to be copied to another layout
+    preparations = 0  # caused by calls
+
+
 class Prepared:
     """An operator for tensors of one layout in one group. The group's job stores it."""
 
@@ -28,9 +36,9 @@ class Prepared:
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
-        self.calls = self.copies = 0
+        self.counts: Counts = job.counts.setdefault(
+            (layout.operator, layout.shape, self.schedule), Counts())
         self.last_turn = 0  # the sequence number of its last call
-        self.sites: List[object] = []  # its keys in GroupJob.sites
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
         count += len(layout.weights) + layout.returns_gathered
@@ -40,7 +48,7 @@ class Prepared:
             outputs: Sequence[Tuple[Tensor, int]]) -> None:
         """Issues one run to the current stream. On CPUs, blocks until it is done. `outputs`
         contains the tensors and their addresses."""
-        self.calls += 1
+        self.counts.calls += 1
         self.last_turn = next(job.turns)
         addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
