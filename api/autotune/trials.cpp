@@ -111,7 +111,7 @@ public:
 
   Result<double> trial(const JudgedCandidate &candidate) override;
   Result<double> turn(const JudgedCandidate &candidate) override;
-  Result<double> seconds() override { return timer_.numberFromRankZero(secondsSince(start_)); }
+  Result<double> seconds() override { return timer_.largest(secondsSince(start_)); }
 
 private:
   struct Ready {

@@ -78,11 +78,6 @@ void PairMeter::write(const Record &record) const {
     (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
 }
 
-/// Returns the larger of both ranks' numbers. Both ranks have called it when it returns.
-Result<double> PairMeter::largest(double mine) {
-  return BRAID_TRY(maximaOverRanks(timer_.control(), {mine})).front();
-}
-
 /// Returns true if the rows fit: those that are sent and received, and as much again for other
 /// users of memory. The host needs two rows for each rank to compare them.
 bool PairMeter::fits(const BlockTransfers &transfers) const {
@@ -148,20 +143,20 @@ Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &tr
              .wrong = {transfers.bytes, (wrong - got.begin()) % transfers.bytes,
                        static_cast<uint8_t>(*right), static_cast<uint8_t>(*wrong)}});
   }
-  return BRAID_TRY(largest(isRight ? 0 : 1)) == 0;
+  return BRAID_TRY(timer_.largest(isRight ? 0 : 1)) == 0;
 }
 
 /// Returns the median of some bursts. If the host's cores copy, other work only adds to a time, so
 /// the shortest is used.
 Result<double> PairMeter::usualTime(TimedPlan &plan) {
   const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
-  const double first = BRAID_TRY(largest(mine));
+  const double first = BRAID_TRY(timer_.largest(mine));
   const double runs = std::clamp(effortOn(device()).burstUs / std::max(first, 1.0), 1.0, kMostRuns);
   std::vector<double> us;
   for (int i = 0; i < kBursts; ++i)
     us.push_back(BRAID_TRY(timer_.timeRuns(plan, static_cast<int64_t>(runs))));
-  return largest(device().sharesHostMemory() ? *std::min_element(us.begin(), us.end())
-                                             : median(us));
+  return timer_.largest(device().sharesHostMemory() ? *std::min_element(us.begin(), us.end())
+                                                    : median(us));
 }
 
 /// Makes two rounds, and times the second.
@@ -185,7 +180,7 @@ Status PairMeter::measure(const Step &step) {
   for (int64_t bytes : options_.sizes) {
     const int64_t count = std::clamp<int64_t>(effort.runBytes / bytes, 2, effort.most);
     const BlockTransfers oneWay = transfersOf(step, bytes, count, false);
-    if (BRAID_TRY(largest(fits(oneWay) ? 0 : 1)) != 0)
+    if (BRAID_TRY(timer_.largest(fits(oneWay) ? 0 : 1)) != 0)
       break;
     write({Record::Kind::Begin, step, bytes});
     const std::optional<double> us = BRAID_TRY(time(oneWay));

@@ -80,7 +80,6 @@ private:
   Status copy(void *to, const void *from, int64_t bytes);
   bool fits(const BlockTransfers &transfers) const;
   uint64_t seedOf(int64_t sender) const;
-  Result<double> largest(double mine);
   void write(const Record &record) const;
   Device &device() const { return timer_.device(); }
   int64_t rank() const { return timer_.rank(); }

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -40,14 +39,8 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   return std::move(all.front());
 }
 
-/// Sends the number's bytes; all ranks are on one host.
-Result<double> PlanTimer::numberFromRankZero(double mine) {
-  std::string text =
-      BRAID_TRY(fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine))));
-  if (text.size() != sizeof(mine))
-    return internalError("expected a number from rank 0");
-  std::memcpy(&mine, text.data(), sizeof(mine));
-  return mine;
+Result<double> PlanTimer::largest(double mine) {
+  return BRAID_TRY(maximaOverRanks(control(), {mine})).front();
 }
 
 // -- Runs. --
@@ -123,10 +116,7 @@ Result<double> PlanTimer::timeBursts(TimedPlan &plan, double us, const BurstEffo
 
 Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort) {
   BRAID_TRY(issueAs(plan, plan.launchMode));
-  auto runsFor = [&](double us) {
-    return std::max(effort.warmUp, runsToWarmUp(effort.warmUpUs, us));
-  };
-  return warmUp(control(), runsFor,
+  return warmUp(control(), effort.warmUp, effort.warmUpUs,
                 [&]() -> Result<double> { return BRAID_TRY(timeOnce(plan)).us; });
 }
 

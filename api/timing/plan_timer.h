@@ -124,8 +124,8 @@ public:
   Result<double> timeBursts(TimedPlan &plan, double us, const BurstEffort &effort);
   /// Returns rank 0's text on every rank.
   Result<std::string> fromRankZero(std::string mine);
-  /// Returns rank 0's number on every rank.
-  Result<double> numberFromRankZero(double mine);
+  /// Returns the largest of all ranks' numbers on every rank.
+  Result<double> largest(double mine);
 
 private:
   Status meet();

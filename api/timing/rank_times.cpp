@@ -46,19 +46,18 @@ int64_t runsToWarmUp(double warmUpUs, double us) {
   return static_cast<int64_t>(std::min(std::ceil(warmUpUs / std::max(us, 1e-3)), kMost));
 }
 
-Result<double> warmUp(ControlPlane &control, const RunsFor &runsFor,
+Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
                       const std::function<Result<double>()> &run) {
   double us = 0;
-  int64_t runs = runsFor(us);
+  int64_t runs = std::max(least, runsToWarmUp(warmUpUs, us));
   std::vector<double> times; // since the last decision
   for (int64_t done = 1; done <= runs; ++done) {
     times.push_back(BRAID_TRY(run()));
     if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
       continue;
     if (done > 1 || runs == 1) {
-      std::vector<double> longest = BRAID_TRY(maximaOverRanks(control, {lowerMedian(times)}));
-      us = longest.front();
-      runs = runsFor(us);
+      us = BRAID_TRY(maximaOverRanks(control, {lowerMedian(times)})).front();
+      runs = std::max(least, runsToWarmUp(warmUpUs, us));
     }
     times.clear();
   }
