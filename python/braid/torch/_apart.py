@@ -159,25 +159,15 @@ def _gate(fuse: Callable[[Any], None], reason_of: Callable[[Any], str],
     return fuse_what_braid_takes
 
 
-class Gates:
-    """Replaces PyTorch's functions that fuse a match."""
-
-    def __init__(self) -> None:
-        self._theirs = {name: getattr(theirs, name) for name, _, _ in _FUSIONS}
-        self._mine = {name: _gate(self._theirs[name], reason_of, collective)
-                      for name, reason_of, collective in _FUSIONS}
-        for name, mine in self._mine.items():
-            setattr(theirs, name, mine)
-
-    def undo(self) -> None:
-        for name, mine in self._mine.items():
-            if getattr(theirs, name) is mine:
-                setattr(theirs, name, self._theirs[name])
-
-
 _FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
     ("fuse_all_gather_matmul", _why_not_gather, "ag_node"),
     ("fuse_matmul_reduce_scatter", _why_not_scatter, "reduce_scatter_node")]
+
+
+def gates() -> Dict[str, Callable[[Any], None]]:
+    """Returns replacements for PyTorch's functions that fuse a match, by their names."""
+    return {name: _gate(getattr(theirs, name), reason_of, collective)
+            for name, reason_of, collective in _FUSIONS}
 
 
 class FindApart(CustomGraphPass):
