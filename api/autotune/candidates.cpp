@@ -166,15 +166,10 @@ template <class Mode> std::optional<int64_t> valueOf(Mode mode) {
 } // namespace
 
 CompileOptions applyTo(CompileOptions options, const Configurations &chosen) {
-  options = applyTo(std::move(options), chosen.all);
+  options.isAuto = false;
+  options.schedule.all = chosen.all.over(options.schedule.all);
   if (!chosen.stages.empty())
     options.schedule.stages = chosen.stages;
-  return options;
-}
-
-CompileOptions applyTo(CompileOptions options, const Configuration &config) {
-  options.isAuto = false;
-  options.schedule.all = config.over(options.schedule.all);
   return options;
 }
 

@@ -13,8 +13,6 @@ using Candidate = Configuration;
 
 /// Returns `options` with the knobs of `chosen`. The stages of `chosen` replace those of `options`.
 CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
-/// Returns `options` with the knobs of `config` for all stages that `options` does not name.
-CompileOptions applyTo(CompileOptions options, const Configuration &config);
 /// Returns the transfer mode and the launch mode of `config`.
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);

@@ -162,13 +162,8 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
     BRAID_TRY(runTrials(trials, limitsFor(options_.timed, search_.count(), seconds), timer_));
   // All ranks use rank 0's best candidate.
-  std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
-  auto chosen = llvm::find_if(
-      candidates, [&](const JudgedCandidate &each) { return each.schedule.str() == best; });
-  if (chosen == candidates.end())
-    return internalError("rank 0 chose a schedule that is not a candidate on this rank: {}", best);
-  std::rotate(candidates.begin(), chosen, chosen + 1);
-  search_.take(candidates.front().schedule);
+  const std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
+  search_.take(BRAID_TRY(Configurations::parse(best)));
   return trials;
 }
 
@@ -193,7 +188,7 @@ Result<ScheduleChoice> Chooser::choose() {
   const std::string key =
       choiceKey(str(search_.fusion()),
                 fmt::format("{} ranks, {}", timer_.ranks(), encodeChoices(questionOf(options_))));
-  if (options_.usesKnown && !options_.timed)
+  if (!options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(key)))
       return std::move(*known);
   // Predictions for several stages take less than a second if nothing must be measured for them.

@@ -113,7 +113,6 @@ Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, b
   Configuration &config = row.options.schedule.all;
   config = schedule->all.over(config);
   row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == LaunchMode::Graph : isGraphed;
-  row.transferMode = transferModeOf(config);
   return row;
 }
 

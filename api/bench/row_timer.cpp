@@ -33,12 +33,12 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
     const Configurations schedule = BRAID_TRY(chooser_(row));
     row.options = applyTo(row.options, schedule);
     row.isGraphed = launchModeOf(schedule.all) == LaunchMode::Graph;
-    row.transferMode = transferModeOf(schedule.all);
     choice = schedule.str();
   }
-  if (!timer_.device().peerMemory()->offers(row.transferMode))
+  const Configuration &config = row.options.schedule.all;
+  if (!timer_.device().peerMemory()->offers(transferModeOf(config)))
     return unsupported("this backend does not support the chosen copies, signals or memory");
-  if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
+  if (transportOf(config, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
     return unsupported("this backend cannot send messages");
   std::unique_ptr<Source> source = parseSource(row.file, row.text);
@@ -105,8 +105,8 @@ Status RowTimer::timeOnce(const TimedRow &row, const BenchTiming &timing, BenchR
   Lowered &lowered = lowered_.at(row.name);
   const LaunchMode mode = result.isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
   if (!lowered.ready)
-    lowered.ready =
-        BRAID_TRY(timer_.makeReady(std::move(lowered.plans), mode, lowered.row.transferMode));
+    lowered.ready = BRAID_TRY(timer_.makeReady(std::move(lowered.plans), mode,
+                                               transferModeOf(lowered.row.options.schedule.all)));
   BRAID_TRY(timer_.issueAs(*lowered.ready, mode));
   const double budgetUs = timing.rowUs > 0 ? timing.rowUs : std::numeric_limits<double>::max();
   const std::vector<RunTime> runs = BRAID_TRY(

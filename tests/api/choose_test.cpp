@@ -554,6 +554,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
+  options.timed = 1; // rather than the choice of an earlier job
   options.given.schedule = configured("sequential");
   Result<ScheduleChoice> first = std::move(chooseOnRanks(2, kFusion, options)[0]);
   ASSERT_TRUE(first.isOk()) << first.status().message();
@@ -591,7 +592,6 @@ TEST(Choose, TakesWhatIsKnown) {
   ChooseOptions options;
   options.cacheFolder = folder;
   options.seconds = 0.2;
-  options.usesKnown = true;
   auto isKnown = [&](const std::string &text) {
     const std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(2, text, options);
     for (const Result<ScheduleChoice> &choice : choices)
@@ -617,9 +617,6 @@ TEST(Choose, TakesWhatIsKnown) {
   EXPECT_FALSE(isKnown(kFusion)) << "there is more time than there was";
   options.timed = 1;
   EXPECT_FALSE(isKnown(kFusion)) << "it is asked to be timed";
-  options.timed.reset();
-  options.usesKnown = false;
-  EXPECT_FALSE(isKnown(kFusion));
   std::filesystem::remove_all(folder);
 }
 
@@ -630,7 +627,6 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
-  options.usesKnown = true;
   auto choiceFor = [&](const std::string &text, double seconds) {
     options.seconds = seconds;
     std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(2, text, options);
@@ -659,7 +655,6 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
     ChooseOptions options;
     options.cacheFolder = folder;
     options.seconds = 0.01;
-    options.usesKnown = true;
     ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
     for (const auto &file : std::filesystem::directory_iterator(folder)) {
       Result<MeasurementFile> kept = MeasurementFile::decode(*readFile(file.path(), 1 << 20));
