@@ -7,7 +7,7 @@ import torch
 
 from braid import _library as core
 from braid._errors import InputError
-from braid.torch import _gradients, _kept
+from braid.torch import _gradients, _prepared
 from braid.torch import _library as _library  # defines the operators
 from braid.torch._group import all_jobs, job_of, name_of
 from braid.torch._layout import Layout
@@ -177,7 +177,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     def measure(layout: Layout) -> None:
         if layout.is_empty:
             raise InputError(f"expected results with elements, got {layout.shape}")
-        schedules.append(_kept.measure(job, layout, seconds).schedule)
+        schedules.append(_prepared.measure(job, layout, seconds).schedule)
 
     with job.lock:
         job.instead_of_run = measure

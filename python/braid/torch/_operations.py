@@ -8,10 +8,9 @@ import torch
 
 from braid._errors import InputError
 from braid.torch._group import GroupJob, job_of, place_of
-from braid.torch._kept import find
 from braid.torch._layout import Layout, Rows, Weight, check
 from braid.torch._outputs import Output, outputs_of
-from braid.torch._prepared import Prepared
+from braid.torch._prepared import Prepared, find
 
 Tensor = torch.Tensor
 Biases = Sequence[Optional[Tensor]]
