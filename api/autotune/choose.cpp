@@ -39,14 +39,6 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
       {"transport", rowOf(Knob::DataPlane).str(static_cast<int64_t>(options.transports.front()))}};
 }
 
-/// Returns the limits for trials of `seconds` for a stage, or no time limit if the user set a
-/// number of candidates. Several stages share the memory that a job has for prepared programs.
-TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
-  if (timed)
-    return {.most = static_cast<size_t>(*timed)};
-  return {seconds, TimingLimits().most / stages};
-}
-
 /// Returns `options` without modes that contradict the given ones or the device.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
@@ -159,8 +151,12 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
-  if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
-    BRAID_TRY(runTrials(trials, limitsFor(options_.timed, search_.count(), seconds), timer_));
+  // Several stages share the memory that a job has for prepared programs.
+  TimingLimits limits{seconds, TimingLimits().most / search_.count()};
+  if (options_.timed)
+    limits = {.most = static_cast<size_t>(*options_.timed)};
+  if (candidates.size() > 1 && limits.most > 0)
+    BRAID_TRY(runTrials(trials, limits, timer_));
   // All ranks use rank 0's best candidate.
   const std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   search_.take(BRAID_TRY(Configurations::parse(best)));

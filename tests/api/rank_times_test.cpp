@@ -1,6 +1,6 @@
 //===- tests/api/rank_times_test.cpp - the number of warm-up runs before timing ---------------===//
 
-#include "api/timing/rank_times.h"
+#include "api/timing/plan_timer.h"
 
 #include <gtest/gtest.h>
 
