@@ -27,9 +27,7 @@ import json
 import math
 import os
 import re
-import socket
 import statistics
-import subprocess
 import sys
 import time
 import uuid
@@ -440,22 +438,11 @@ def run_rank(args):
 # -- The command. --
 
 def start_ranks(args):
-    """Starts the ranks. If a rank fails, ends the others. Returns the exit code."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {**DEFAULTS, **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-                   "WORLD_SIZE": str(args.ranks), "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, *sys.argv],
-                              env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-             for rank in range(args.ranks)]
-    try:
-        while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
-            time.sleep(0.05)
-        return next(filter(None, codes), 0)
-    finally:
-        for rank in ranks:
-            rank.kill()
+    """Becomes torchrun, which starts the ranks. If a rank fails, it ends the others."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+                str(args.ranks)]
+    os.execve(sys.executable, [*launcher, *sys.argv], {**DEFAULTS, "OMP_NUM_THREADS": "1",
+                                                       **os.environ})
 
 
 def shapes_of(text):
@@ -495,7 +482,7 @@ def main():
                          f"{getattr(args, flag)}")
     if "RANK" in os.environ:
         run_rank(args)
-    sys.exit(start_ranks(args))
+    start_ranks(args)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace braid::tools {
@@ -166,18 +167,16 @@ Result<NvmlReport> askDriver(milliseconds timeout) {
 /// Adds the links between the devices to the report.
 void addLinks(PairReport &report, const NvmlReport &nvml) {
   const std::vector<std::vector<Link>> links = linksOf(nvml);
-  const auto placeOf = [&](size_t device) {
-    const auto place = llvm::find_if(nvml.devices, [&](const NvmlDevice &each) {
-      return each.uuid == report.devices[device].uuid;
-    });
-    return static_cast<size_t>(place - nvml.devices.begin());
-  };
-  const size_t known = links.size();
+  std::map<std::string, size_t> places;
+  for (size_t device = 0; device < nvml.devices.size(); ++device)
+    places[nvml.devices[device].uuid] = device;
   for (size_t source = 0; source < report.devices.size(); ++source)
-    for (size_t other = 0; other < report.devices.size(); ++other)
-      if (PairRow *row = report.row(source, other))
-        if (placeOf(source) < known && placeOf(other) < known)
-          row->link = links[placeOf(source)][placeOf(other)];
+    for (size_t other = 0; other < report.devices.size(); ++other) {
+      const auto from = places.find(report.devices[source].uuid),
+                 to = places.find(report.devices[other].uuid);
+      if (source != other && from != places.end() && to != places.end())
+        report.row(source, other)->link = links[from->second][to->second];
+    }
 }
 
 /// Measures as one of two ranks.
@@ -192,27 +191,15 @@ Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) 
   return static_cast<int>(measureAsRank(*backend, options).code());
 }
 
-std::vector<std::string> rankCommand(const P2pFlags &flags, const std::string &backend,
-                                     const std::vector<Step> &steps, int results) {
-  std::vector<int64_t> numbers;
-  for (const Step &step : steps)
-    numbers.push_back(step.number());
-  return {"braid",           "p2p",
-          "--backend",       backend,
-          "--sizes",         fmt::format("{}", fmt::join(flags.sizes, ",")),
-          "--measure-steps", fmt::format("{}", fmt::join(numbers, ",")),
-          "--measure-to",    std::to_string(results)};
-}
-
 /// Prints the report and writes its files. Returns the exit code.
-Result<int> show(const P2pFlags &flags, const PairReport &report, int signal) {
+Result<int> show(const P2pFlags &flags, const PairReport &report) {
   const bool isAside = flags.json == "-" || flags.html == "-";
   llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();
   os << reportText(report);
   os.flush();
-  if (signal != 0) {
+  if (report.signal != 0) {
     llvm::errs() << "braid: interrupted: this is what had been measured; no file was written\n";
-    return 128 + signal; // as in a shell
+    return 128 + report.signal; // as in a shell
   }
   // If one file cannot be written, the other one still is.
   const Status json = flags.json.empty() ? Status::ok() : writeFile(flags.json, reportJson(report));
@@ -246,18 +233,17 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
     return unsupported("--backend cuda: no GPU here");
   BRAID_TRY(readSizes(flags, areGpus));
   options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
-  options.rankCommand = [&](const std::vector<Step> &steps, int results) {
-    return rankCommand(flags, options.backend, steps, results);
-  };
+  options.command = {"braid",         "p2p",     "--backend",
+                     options.backend, "--sizes", fmt::format("{}", fmt::join(flags.sizes, ","))};
   const size_t pairs = options.devices.size() * (options.devices.size() - 1) / 2;
   options.progress = [pairs](int64_t one, int64_t other, size_t number) {
     llvm::errs() << fmt::format("braid: {} of {}: devices {} and {}\n", number, pairs, one, other);
   };
-  MeasuredPairs measured = BRAID_TRY(measurePairs(options));
+  PairReport report = BRAID_TRY(measurePairs(options));
   if (areGpus)
-    addLinks(measured.report, nvml);
-  judge(measured.report);
-  return show(flags, measured.report, measured.signal);
+    addLinks(report, nvml);
+  judge(report);
+  return show(flags, report);
 }
 
 } // namespace

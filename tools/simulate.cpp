@@ -1,6 +1,6 @@
 //===- tools/simulate.cpp - `braid simulate` --------------------------------------------------===//
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
 #include "ir/failure.h"

@@ -1,6 +1,6 @@
 //===- tools/view.cpp - `braid view` ----------------------------------------------------------===//
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/simulate/machines.h"

@@ -14,20 +14,25 @@
 namespace braid {
 namespace {
 
-/// Two candidates have equal signatures if their commands, peers, ranges and modes are equal.
-uint64_t signatureOf(const Plan &plan, const Candidate &candidate) {
-  const std::string commands = str(plan);
-  return llvm::xxHash64(commands.substr(commands.find('\n')) + str(transferModeOf(candidate)) +
-                        name(launchModeOf(candidate)).str());
+/// Returns the knobs of the run, or those of one stage.
+Configuration only(bool areOfRun, Configuration config) {
+  for (const KnobRow &row : allKnobs())
+    if (row.isOfRun() != areOfRun)
+      config.set(row.knob, std::nullopt);
+  return config;
 }
 
-/// Returns a text that is equal for schedules with equal lowerings. Launch mode and transfer mode
-/// do not matter.
-std::string lowered(Configurations schedule) {
-  for (const KnobRow &row : allKnobs())
-    if (row.isOfRun() && row.knob != Knob::DataPlane)
-      schedule.all.set(row.knob, std::nullopt);
-  return schedule.str();
+Configuration givenFor(const FusionStage &stage, const Configurations &given) {
+  auto named = llvm::find_if(given.stages, [&](const Configurations::OfStage &each) {
+    return llvm::is_contained(stage.tensors, each.tensor);
+  });
+  return named == given.stages.end() ? given.all : named->config.over(given.all);
+}
+
+/// Two Plans have equal signatures if their commands, peers and ranges are equal.
+uint64_t signatureOf(const Plan &plan) {
+  const std::string commands = str(plan);
+  return llvm::xxHash64(llvm::StringRef(commands).substr(commands.find('\n')));
 }
 
 } // namespace
@@ -43,46 +48,65 @@ Result<Compiled> CandidateSearch::compile(Source &source, const CompileOptions &
 
 Status CandidateSearch::findFusion() {
   source_ = parseSource(name_, text_);
-  CompileOptions options = given_;
-  options.schedule.all = completed(given_.schedule.all);
+  const Configurations &schedule = options_.schedule;
+  CompileOptions options = options_;
+  options.schedule.all = completed(schedule.all);
   compiled_ = BRAID_TRY(compile(*source_, options));
-  choices_ = StageChoices(stagesOf(*compiled_.fusion, source_->diags), given_.schedule);
+  stages_ = stagesOf(*compiled_.fusion, source_->diags);
+  if (stages_.empty())
+    stages_.emplace_back();
+  for (const FusionStage &stage : stages_)
+    given_.push_back(givenFor(stage, schedule));
+  if (count() == 1) {
+    best_ = {given_[0].over(fieldsFor(given_[0])), schedule.stages};
+    return Status::ok();
+  }
+  for (size_t i = 0; i < count(); ++i)
+    best_.stages.push_back(
+        {stages_[i].tensors.front(), only(false, given_[i].over(fieldsFor(given_[i])))});
   return Status::ok();
 }
 
-bool CandidateSearch::canLower(const Configurations &schedule) const {
-  return bool(compile(*parseSource(name_, text_), applyTo(given_, schedule)));
+Configurations CandidateSearch::with(size_t stage, const Candidate &candidate) const {
+  if (count() == 1)
+    return {candidate, best_.stages};
+  Configurations whole{only(true, candidate), best_.stages};
+  whole.stages[stage].config = only(false, candidate);
+  return whole;
 }
 
-CandidateSearch::Plans CandidateSearch::plansOf(const Configurations &schedule) const {
+bool CandidateSearch::canLower(const Configurations &schedule) const {
+  return bool(compile(*parseSource(name_, text_), applyTo(options_, schedule)));
+}
+
+Result<std::vector<Plan>> CandidateSearch::plansOf(const Configurations &schedule) const {
   std::unique_ptr<Source> source = parseSource(name_, text_);
-  const Compiled compiled = BRAID_TRY(compile(*source, applyTo(given_, schedule)));
+  const Compiled compiled = BRAID_TRY(compile(*source, applyTo(options_, schedule)));
   Result<std::vector<Plan>> plans = makePlans_(compiled);
-  if (!plans)
-    return withLocated(plans.status(), *source);
-  return std::make_shared<const std::vector<Plan>>(std::move(*plans));
+  return plans ? std::move(plans) : withLocated(plans.status(), *source);
 }
 
 Result<std::vector<JudgedCandidate>> CandidateSearch::find(size_t stage, const RunModes &modes,
-                                                           bool mayDrift) {
-  const std::vector<Candidate> all =
-      candidatesFor({choices_.given(stage), modes, choices_.stage(stage), mayDrift});
-  std::map<std::string, Plans> plans;
+                                                           bool isSteady) {
+  const std::vector<Candidate> all = candidatesFor(given(stage), stages_[stage]);
   std::set<uint64_t> seen;
   std::vector<JudgedCandidate> found;
   Status refusal;
   ProgressStep step(progress_, "lowering schedules", "candidates", all.size());
   for (const Candidate &candidate : all) {
-    const Configurations schedule = choices_.with(stage, candidate);
-    auto entry = plans.find(lowered(schedule));
-    if (entry == plans.end())
-      entry = plans.emplace(lowered(schedule), plansOf(schedule)).first;
-    if (const Plans &made = entry->second; !made)
-      refusal = refusal.isOk() ? made.status() : refusal;
-    else if (seen.insert(signatureOf((*made)->front(), candidate)).second)
-      found.push_back({candidate, schedule, *made});
+    Result<std::vector<Plan>> plans = plansOf(with(stage, candidate));
     step.advance();
+    if (!plans)
+      refusal = refusal.isOk() ? plans.status() : refusal;
+    if (!plans || !seen.insert(signatureOf(plans->front())).second)
+      continue;
+    const auto shared = std::make_shared<const std::vector<Plan>>(std::move(*plans));
+    for (const Candidate &each : inAllModes(candidate, modes))
+      found.push_back({each, with(stage, each), shared});
   }
+  const auto drifts = [](const JudgedCandidate &each) { return mayDrift(each.candidate); };
+  if (isSteady && !llvm::all_of(found, drifts))
+    llvm::erase_if(found, drifts);
   if (found.empty())
     return refusal;
   return found;

@@ -19,7 +19,7 @@ using Values = std::vector<int64_t>;
 /// A knob, and the values to try for a candidate, which already has values of the preceding knobs.
 struct Variation {
   Knob knob;
-  Values (*values)(const Candidate &candidate, const CandidateSpace &space);
+  Values (*values)(const Candidate &candidate, const FusionStage &stage);
 };
 
 bool multipliesWhole(const Candidate &candidate) {
@@ -40,27 +40,24 @@ bool takesBlocksInTurn(const Candidate &candidate) {
 
 /// Returns false for a ring that adds in another order. With more than two ranks it also rounds at
 /// each rank, so the user must ask for it, unless GEMMs add the sums of a single peer.
-bool keepsSums(const Candidate &candidate, const CandidateSpace &space) {
-  const bool isAsked = space.given.get(Knob::Order) == int64_t(Order::Ring) ||
-                       space.given.get(Knob::Sums) == int64_t(Sums::Gemm);
-  return candidate.order() != Order::Ring || !space.stage.isReduction || isAsked ||
-         space.stage.gemmsMayAdd;
+bool keepsSums(const Candidate &candidate, const Configuration &given, const FusionStage &stage) {
+  const bool isAsked = given.get(Knob::Order) == int64_t(Order::Ring) ||
+                       given.get(Knob::Sums) == int64_t(Sums::Gemm);
+  return candidate.order() != Order::Ring || !stage.isReduction || isAsked || stage.gemmsMayAdd;
 }
 
-Values reductions(const Candidate &, const CandidateSpace &space) {
-  return space.stage.rowsInTwoShots
-             ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}
-             : Values{int64_t(Reduction::OneShot)};
+Values reductions(const Candidate &, const FusionStage &stage) {
+  return stage.rowsInTwoShots ? Values{int64_t(Reduction::OneShot), int64_t(Reduction::TwoShot)}
+                              : Values{int64_t(Reduction::OneShot)};
 }
 
 /// On two ranks a ring equals pairs, except for its sums.
-Values sums(const Candidate &candidate, const CandidateSpace &space) {
-  const bool isRing = candidate.order() == Order::Ring && space.stage.isReduction;
-  return isRing && space.stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)}
-                                           : Values{int64_t(Sums::Kernel)};
+Values sums(const Candidate &candidate, const FusionStage &stage) {
+  const bool isRing = candidate.order() == Order::Ring && stage.isReduction;
+  return isRing && stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)} : Values{int64_t(Sums::Kernel)};
 }
 
-Values placements(const Candidate &candidate, const CandidateSpace &) {
+Values placements(const Candidate &candidate, const FusionStage &) {
   return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
@@ -78,8 +75,8 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
 
 /// If some streams are for transfers only, tries one or two streams for GEMMs. The better number
 /// does not depend on the schedule, and if power limits the GPU, it matters most.
-Values streamCounts(const Candidate &candidate, const CandidateSpace &space) {
-  const int64_t others = streamsForTransfers(candidate, space.stage);
+Values streamCounts(const Candidate &candidate, const FusionStage &stage) {
+  const int64_t others = streamsForTransfers(candidate, stage);
   // Several streams let the chunks for the peer precede the local ones, which wait for sums. One
   // stream has all chunks in sequence, for when nothing is copied.
   if (candidate.sums() == Sums::Gemm)
@@ -87,12 +84,12 @@ Values streamCounts(const Candidate &candidate, const CandidateSpace &space) {
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
 }
 
-Values protocols(const Candidate &, const CandidateSpace &) {
+Values protocols(const Candidate &, const FusionStage &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
 /// If all transfers of a shot are posted at once, a kernel may store the sums at the peers.
-Values secondShots(const Candidate &candidate, const CandidateSpace &) {
+Values secondShots(const Candidate &candidate, const FusionStage &) {
   return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
              : Values{int64_t(SecondShot::Same)};
@@ -103,29 +100,28 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
 }
 
 /// If GEMMs add, storing at peers leaves only GEMMs, for any number of rows.
-Values partials(const Candidate &candidate, const CandidateSpace &space) {
+Values partials(const Candidate &candidate, const FusionStage &stage) {
   const bool isWorthIt =
-      candidate.sums() == Sums::Gemm || rowsOfStep(candidate, space.stage) <= kMostRowsAtPeers;
-  return space.stage.isReduction && isWorthIt
-             ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
-             : Values{int64_t(Partials::Local)};
+      candidate.sums() == Sums::Gemm || rowsOfStep(candidate, stage) <= kMostRowsAtPeers;
+  return stage.isReduction && isWorthIt ? Values{int64_t(Partials::Local), int64_t(Partials::Peer)}
+                                        : Values{int64_t(Partials::Local)};
 }
 
 /// Returns the numbers of chunks of a block for which GEMMs have enough rows.
-Values chunkCounts(const Candidate &candidate, const CandidateSpace &space) {
+Values chunkCounts(const Candidate &candidate, const FusionStage &stage) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
-    if (!multipliesWhole(candidate) && rowsOfStep(candidate, space.stage) / each >= kLeastRows)
+    if (!multipliesWhole(candidate) && rowsOfStep(candidate, stage) / each >= kLeastRows)
       counts.push_back(each);
   return counts;
 }
 
 /// Splits the tail of blocks that are transferred whole, as an alternative to chunks.
-Values tailSplits(const Candidate &candidate, const CandidateSpace &space) {
+Values tailSplits(const Candidate &candidate, const FusionStage &stage) {
   constexpr int64_t kSplit = 4;
   const bool isWorthIt = candidate.chunks() == 1 && !multipliesWhole(candidate) &&
                          candidate.transfers() == Transfers::Pairs &&
-                         rowsOfStep(candidate, space.stage) / kSplit >= kLeastRows;
+                         rowsOfStep(candidate, stage) / kSplit >= kLeastRows;
   return isWorthIt ? Values{1, kSplit} : Values{1};
 }
 
@@ -140,34 +136,51 @@ std::optional<int64_t> written(Knob knob, int64_t value) {
   return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
 }
 
-/// Replaces each candidate with one for each value of the knob, unless the knob is given.
-void vary(std::vector<Candidate> &all, const Variation &variation, const CandidateSpace &space) {
-  if (space.given.get(variation.knob))
-    return;
+/// Replaces each candidate with one for each value of the knob.
+void vary(std::vector<Candidate> &all, const Variation &variation, const FusionStage &stage) {
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
-    for (int64_t value : variation.values(candidate, space))
+    for (int64_t value : variation.values(candidate, stage))
       varied.push_back(candidate.set(variation.knob, written(variation.knob, value)));
   all = std::move(varied);
 }
 
-std::vector<Candidate> inAllModes(llvm::ArrayRef<Candidate> all, const RunModes &modes) {
-  std::vector<Candidate> varied;
-  for (const Candidate &candidate : all)
-    for (TransferMode transferMode : modes.transferModes)
-      for (LaunchMode mode : modes.launchModes)
-        varied.push_back(withTransferMode(candidate, transferMode)
-                             .set(Knob::Launch, written(Knob::Launch, int64_t(mode))));
-  return varied;
+// The runtime's values are in the order of the table, but transfer modes also have Default.
+static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
+static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
+static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
+static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
+static_assert(int(MemoryFrom::Ipc) == int(schedule::Memory::Ipc) + 1);
+static_assert(int(MemoryFrom::Vmm) == int(schedule::Memory::Vmm) + 1);
+static_assert(int(LaunchMode::Eager) == int(schedule::Launch::Eager));
+static_assert(int(LaunchMode::Graph) == int(schedule::Launch::Graph));
+
+template <class Mode> Mode modeOf(const Configuration &config, Knob knob) {
+  return static_cast<Mode>(config.get(knob).value_or(-1) + 1);
 }
 
-/// Returns true if copy engines copy the candidate's blocks on several streams.
-bool drifts(const Candidate &candidate) {
-  return takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
-         candidate.streams() != 1 && transferModeOf(candidate).copies != CopyBy::Kernel;
+template <class Mode> std::optional<int64_t> valueOf(Mode mode) {
+  return mode == Mode::Default ? std::nullopt : std::optional(static_cast<int64_t>(mode) - 1);
 }
 
 } // namespace
+
+CompileOptions applyTo(CompileOptions options, const Configurations &chosen) {
+  options.isAuto = false;
+  options.schedule.all = chosen.all.over(options.schedule.all);
+  if (!chosen.stages.empty())
+    options.schedule.stages = chosen.stages;
+  return options;
+}
+
+TransferMode transferModeOf(const Configuration &config) {
+  return {modeOf<CopyBy>(config, Knob::Copies), modeOf<SignalBy>(config, Knob::Signals),
+          modeOf<MemoryFrom>(config, Knob::Memory)};
+}
+
+LaunchMode launchModeOf(const Configuration &config) {
+  return static_cast<LaunchMode>(config.launch());
+}
 
 /// Tries the device's default, kernels for small problems, and modes that need no multiprocessor
 /// for large ones.
@@ -188,19 +201,35 @@ void narrowModes(const Configuration &given, RunModes &modes) {
     modes.transferModes = {transferModeOf(given)};
 }
 
-std::vector<Candidate> candidatesFor(const CandidateSpace &space) {
+std::vector<Candidate> candidatesFor(const Configuration &given, const FusionStage &stage) {
   std::vector<Candidate> all;
   for (const Preset &preset : presets()) {
-    const Candidate each = space.given.over(preset.fields);
-    if (!llvm::is_contained(all, each) && keepsSums(each, space))
+    const Candidate each = given.over(preset.fields);
+    if (!llvm::is_contained(all, each) && keepsSums(each, given, stage))
       all.push_back(each);
   }
   for (const Variation &variation : kVariations)
-    vary(all, variation, space);
-  all = inAllModes(all, space.modes);
-  if (space.mayDrift && !llvm::all_of(all, drifts))
-    llvm::erase_if(all, drifts);
+    if (!given.get(variation.knob))
+      vary(all, variation, stage);
   return all;
+}
+
+std::vector<Candidate> inAllModes(const Candidate &candidate, const RunModes &modes) {
+  std::vector<Candidate> varied;
+  for (TransferMode transferMode : modes.transferModes)
+    for (LaunchMode mode : modes.launchModes) {
+      Candidate &each = varied.emplace_back(candidate);
+      each.set(Knob::Copies, valueOf(transferMode.copies))
+          .set(Knob::Signals, valueOf(transferMode.signals))
+          .set(Knob::Memory, valueOf(transferMode.memory))
+          .set(Knob::Launch, written(Knob::Launch, int64_t(mode)));
+    }
+  return varied;
+}
+
+bool mayDrift(const Candidate &candidate) {
+  return takesBlocksInTurn(candidate) && candidate.placement() == Placement::Each &&
+         candidate.streams() != 1 && transferModeOf(candidate).copies != CopyBy::Kernel;
 }
 
 } // namespace braid

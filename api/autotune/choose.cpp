@@ -39,14 +39,6 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
       {"transport", rowOf(Knob::DataPlane).str(static_cast<int64_t>(options.transports.front()))}};
 }
 
-/// Returns the limits for trials of `seconds` for a stage, or no time limit if the user set a
-/// number of candidates. Several stages share the memory that a job has for prepared programs.
-TimingLimits limitsFor(std::optional<int64_t> timed, size_t stages, double seconds) {
-  if (timed)
-    return {.most = static_cast<size_t>(*timed)};
-  return {seconds, TimingLimits().most / stages};
-}
-
 /// Returns `options` without modes that contradict the given ones or the device.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
@@ -84,13 +76,12 @@ private:
            timer_.device().peerMemory()->offers({CopyBy::Engine, SignalBy::Default});
   }
   bool measures() const { return options_.timed || options_.seconds > 0; }
-  Status learn(llvm::ArrayRef<JudgedCandidate> candidates);
   Status meet();
-  Result<std::optional<ScheduleChoice>> findKept(const KeptChoices &kept);
+  Result<std::optional<ScheduleChoice>> findKept(const std::string &key);
   ScheduleChoice chooseDefault();
   Result<StageTrials> chooseStage(size_t stage, double seconds);
   Result<ScheduleChoice> chooseStages();
-  ScheduleChoice choiceOf(const Configurations &schedule, std::string reason,
+  ScheduleChoice choiceOf(std::string origin, const Configurations &schedule, std::string reason,
                           std::string source) const;
 
   const std::string &text_;
@@ -100,107 +91,89 @@ private:
   CandidateSearch search_;
 };
 
-/// Measures what the job's model lacks to predict the candidates.
-Status Chooser::learn(llvm::ArrayRef<JudgedCandidate> candidates) {
-  std::vector<PlanMatmul> shapes;
-  for (const JudgedCandidate &each : candidates)
-    llvm::append_range(shapes, each.plans->front().matmuls);
-  return model_.addGemms(shapes).status();
-}
-
 /// Compares the questions of all ranks, which must be equal.
 Status Chooser::meet() {
-  std::string parameters;
-  for (const auto &[parameter, value] : options_.given.parameters)
-    parameters += fmt::format("{}={} ", parameter, value);
-  std::vector<Choice> question = {{"fusion", text_}, {"parameters", parameters}};
+  std::vector<Choice> question = {{"fusion", str(search_.fusion())}};
   llvm::append_range(question, questionOf(options_));
-  question.push_back({"entry", options_.given.entry.value_or("none")});
   question.push_back({"auto-seconds", fmt::format("{}", options_.seconds)});
-  Result<std::vector<std::string>> all = timer_.control().allGather(encodeChoices(question));
-  return all ? compareChoices(*all) : all.status();
+  return compareChoices(BRAID_TRY(timer_.control().allGather(encodeChoices(question))));
 }
 
-ScheduleChoice Chooser::choiceOf(const Configurations &schedule, std::string reason,
-                                 std::string source) const {
+ScheduleChoice Chooser::choiceOf(std::string origin, const Configurations &schedule,
+                                 std::string reason, std::string source) const {
   return {.fusion = search_.fusion().name(),
           .ranks = timer_.ranks(),
           .schedule = schedule,
           .reason = std::move(reason),
-          .source = std::move(source)};
+          .source = std::move(source),
+          .origin = std::move(origin)};
 }
 
 /// Returns the choice that rank 0 has stored for this fusion, or for the nearest one if nothing may
 /// be measured. Equal on all ranks, because each of them lowers the same text.
-Result<std::optional<ScheduleChoice>> Chooser::findKept(const KeptChoices &kept) {
-  std::optional<KeptChoice> choice;
+Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) {
+  std::optional<KeptChoice> kept;
   if (const MeasurementCache *cache = model_.cache())
-    choice = measures() ? kept.find(*cache) : kept.findNearest(*cache);
-  const bool isEnough = choice && choice->seconds >= options_.seconds;
-  const std::string text = BRAID_TRY(timer_.fromRankZero(isEnough ? choice->encode() : ""));
-  choice = KeptChoice::decode(text);
-  if (!choice || !search_.canLower(choice->schedule))
+    kept =
+        measures() ? KeptChoice::decode(cache->find(key).value_or("")) : nearestChoice(*cache, key);
+  const bool isEnough = kept && kept->seconds >= options_.seconds;
+  kept = KeptChoice::decode(BRAID_TRY(timer_.fromRankZero(isEnough ? kept->encode() : "")));
+  if (!kept || !search_.canLower(kept->schedule))
     return std::optional<ScheduleChoice>();
-  ScheduleChoice found = choiceOf(choice->schedule,
-                                  measures() ? "chosen earlier on this machine"
-                                             : "measured here for the nearest sizes",
-                                  "from " + model_.path());
-  found.origin = "known";
-  return std::optional(std::move(found));
+  const char *reason =
+      measures() ? "chosen earlier on this machine" : "measured here for the nearest sizes";
+  return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 
 /// Chooses the first default schedule of each stage that can be lowered with the previous choices.
 ScheduleChoice Chooser::chooseDefault() {
-  StageChoices &choices = search_.choices();
-  for (size_t stage = 0; hasCopyEngines() && stage < choices.count(); ++stage)
-    for (const Configuration &schedule : defaultSchedules(search_.fusion(), choices.stage(stage))) {
-      const Candidate candidate = choices.given(stage).over(schedule);
-      if (!search_.canLower(choices.with(stage, candidate)))
+  for (size_t stage = 0; hasCopyEngines() && stage < search_.count(); ++stage)
+    for (const Configuration &each : defaultSchedules(search_.fusion(), search_.stage(stage))) {
+      const Configurations schedule = search_.with(stage, search_.given(stage).over(each));
+      if (!search_.canLower(schedule))
         continue;
-      choices.take(stage, candidate);
+      search_.take(schedule);
       break;
     }
-  ScheduleChoice choice = choiceOf(
-      choices.best(), "the default for these sizes, which were not measured", "not measured");
-  choice.origin = "default";
-  return choice;
+  return choiceOf("default", search_.best(), "the default for these sizes, which were not measured",
+                  "not measured");
 }
 
 /// Makes the best candidate the choice for the stage.
 Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
-  StageChoices &choices = search_.choices();
   StageTrials trials;
-  if (choices.areSeveral())
-    trials.stage = choices.stage(stage).tensors.front();
+  if (search_.count() > 1)
+    trials.stage = search_.stage(stage).tensors.front();
   std::vector<JudgedCandidate> &candidates = trials.candidates;
   candidates = BRAID_TRY(search_.find(stage, options_, hasCopyEngines() && timer_.ranks() > 2));
-  BRAID_TRY(learn(candidates));
+  std::vector<PlanMatmul> shapes;
+  for (const JudgedCandidate &each : candidates)
+    llvm::append_range(shapes, each.plans->front().matmuls);
+  BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
-  if (candidates.size() > 1 && options_.timed.value_or(1) > 0)
-    BRAID_TRY(runTrials(trials, limitsFor(options_.timed, choices.count(), seconds), timer_));
+  // Several stages share the memory that a job has for prepared programs.
+  TimingLimits limits{seconds, TimingLimits().most / search_.count()};
+  if (options_.timed)
+    limits = {.most = static_cast<size_t>(*options_.timed)};
+  if (candidates.size() > 1 && limits.most > 0)
+    BRAID_TRY(runTrials(trials, limits, timer_));
   // All ranks use rank 0's best candidate.
-  std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
-  auto chosen = llvm::find_if(
-      candidates, [&](const JudgedCandidate &each) { return each.schedule.str() == best; });
-  if (chosen == candidates.end())
-    return internalError("rank 0 chose a schedule that is not a candidate on this rank: {}", best);
-  std::rotate(candidates.begin(), chosen, chosen + 1);
-  choices.take(stage, candidates.front().candidate);
+  const std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
+  search_.take(BRAID_TRY(Configurations::parse(best)));
   return trials;
 }
 
 /// Chooses for the stages in sequence; they share the time.
 Result<ScheduleChoice> Chooser::chooseStages() {
   BRAID_TRY(model_.find());
-  const size_t count = search_.choices().count();
   double left = options_.seconds;
   std::vector<StageTrials> stages;
-  for (size_t stage = 0; stage < count; ++stage) {
-    stages.push_back(BRAID_TRY(chooseStage(stage, left / static_cast<double>(count - stage))));
+  for (size_t stage = 0; stage < search_.count(); ++stage) {
+    const auto others = static_cast<double>(search_.count() - stage);
+    stages.push_back(BRAID_TRY(chooseStage(stage, left / others)));
     left = std::max(0.0, left - stages.back().seconds);
   }
-  ScheduleChoice choice =
-      choiceOf(search_.choices().best(), stages.back().reason(), model_.source());
+  ScheduleChoice choice = choiceOf("", search_.best(), stages.back().reason(), model_.source());
   choice.stages = std::move(stages);
   return choice;
 }
@@ -208,17 +181,18 @@ Result<ScheduleChoice> Chooser::chooseStages() {
 Result<ScheduleChoice> Chooser::choose() {
   BRAID_TRY(search_.findFusion());
   BRAID_TRY(meet());
-  const KeptChoices kept(str(search_.fusion()), fmt::format("{} ranks, {}", timer_.ranks(),
-                                                            encodeChoices(questionOf(options_))));
-  if (options_.usesKnown && !options_.timed)
-    if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(kept)))
+  const std::string key =
+      choiceKey(str(search_.fusion()),
+                fmt::format("{} ranks, {}", timer_.ranks(), encodeChoices(questionOf(options_))));
+  if (!options_.timed)
+    if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(key)))
       return std::move(*known);
   // Predictions for several stages take less than a second if nothing must be measured for them.
-  if (!measures() && (!search_.choices().areSeveral() || !BRAID_TRY(model_.isKept())))
+  if (!measures() && (search_.count() == 1 || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());
   if (!options_.timed && measures())
-    model_.keep(kept.key(), KeptChoice{options_.seconds, choice.schedule}.encode());
+    model_.keep(key, KeptChoice{options_.seconds, choice.schedule}.encode());
   return choice;
 }
 

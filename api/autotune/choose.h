@@ -29,17 +29,16 @@ struct ChooseOptions : JobModelOptions {
   /// for several stages and a stored model, the prediction, or else the default of
   /// default_schedules.h.
   double seconds = 2;
-  /// Use the choice of an earlier job for the same question, if that job had at least as much time.
-  bool usesKnown = false;
 };
 
 /// Returns the options of a job on `backend`, including the place of its stored model.
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
                             CompileOptions given = {});
 
-/// Chooses a schedule for all ranks. Collective and blocking; all ranks get the same choice. `text`
-/// contains the fusion, and `name` is its file. Returns BadInput if `text` is a program; fails like
-/// compile() if no candidate can be lowered.
+/// Chooses a schedule for all ranks. Collective and blocking; all ranks get the same choice. Uses
+/// the choice of an earlier job for the same question if that job had at least as much time.
+/// `text` contains the fusion, and `name` is its file. Returns BadInput if `text` is a program;
+/// fails like compile() if no candidate can be lowered.
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
 

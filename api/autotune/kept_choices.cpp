@@ -6,7 +6,6 @@
 #include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +15,8 @@ namespace braid {
 namespace {
 
 /// Removes the numbers from a fusion's text, except in names: "bf16[DIDx{4}, 128]" becomes
-/// "bf16[DIDx{}, ]", and `numbers` gets 4 and 128.
-std::string withoutNumbers(llvm::StringRef text, std::vector<double> &numbers) {
+/// "bf16[DIDx{}, ]", and `numbers` becomes "4,128".
+std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
   std::string rest;
   while (!text.empty()) {
     const bool isInName = !rest.empty() && (llvm::isAlnum(rest.back()) || rest.back() == '_');
@@ -27,12 +26,24 @@ std::string withoutNumbers(llvm::StringRef text, std::vector<double> &numbers) {
       text = text.drop_front();
       continue;
     }
-    double number = 0;
-    (void)digits.getAsDouble(number);
-    numbers.push_back(std::max(number, 1.0));
+    numbers += (numbers.empty() ? "" : ",") + digits.str();
     text = text.drop_front(digits.size());
   }
   return rest;
+}
+
+/// Returns infinity unless both texts contain equally many numbers.
+double distance(llvm::StringRef sizes, llvm::StringRef others) {
+  double sum = 0;
+  while (!sizes.empty()) {
+    double size = 0, other = 0;
+    if (sizes.split(',').first.getAsDouble(size) || others.split(',').first.getAsDouble(other))
+      return std::numeric_limits<double>::infinity();
+    sum += std::abs(std::log(std::max(size, 1.0) / std::max(other, 1.0)));
+    sizes = sizes.split(',').second;
+    others = others.split(',').second;
+  }
+  return sum;
 }
 
 } // namespace
@@ -48,38 +59,23 @@ std::optional<KeptChoice> KeptChoice::decode(llvm::StringRef text) {
   return KeptChoice{number, std::move(*parsed)};
 }
 
-KeptChoices::KeptChoices(llvm::StringRef fusion, const std::string &question) {
+std::string choiceKey(llvm::StringRef fusion, const std::string &question) {
   const llvm::StringRef nameless = fusion.drop_front(std::min(fusion.find('('), fusion.find('{')));
-  const std::string text = withoutNumbers(nameless, numbers_);
-  family_ = fmt::format("choice for {:016x} of ", llvm::xxHash64(text + question));
-  key_ = family_ + fmt::format("{}", fmt::join(numbers_, ","));
+  std::string sizes;
+  const std::string text = withoutNumbers(nameless, sizes);
+  return fmt::format("choice for {:016x} of {}", llvm::xxHash64(text + question), sizes);
 }
 
-std::optional<KeptChoice> KeptChoices::find(const MeasurementCache &cache) const {
-  return KeptChoice::decode(cache.find(key_).value_or(""));
-}
-
-double KeptChoices::distanceTo(llvm::StringRef numbers) const {
-  double distance = 0;
-  for (double mine : numbers_) {
-    const auto [number, rest] = numbers.split(',');
-    double other = 0;
-    if (number.getAsDouble(other) || !(other >= 1))
-      return std::numeric_limits<double>::infinity();
-    distance += std::abs(std::log(mine / other));
-    numbers = rest;
-  }
-  return distance;
-}
-
-std::optional<KeptChoice> KeptChoices::findNearest(const MeasurementCache &cache) const {
+std::optional<KeptChoice> nearestChoice(const MeasurementCache &cache, llvm::StringRef key) {
+  const auto [family, sizes] =
+      std::pair(key.take_front(key.rfind(' ') + 1), key.rsplit(' ').second);
   std::optional<KeptChoice> nearest;
   double least = std::numeric_limits<double>::infinity();
-  for (const auto &[key, value] : cache.startingWith(family_)) {
-    const double distance = distanceTo(llvm::StringRef(key).drop_front(family_.size()));
+  for (const auto &[other, value] : cache.startingWith(family.str())) {
+    const double far = distance(sizes, llvm::StringRef(other).drop_front(family.size()));
     std::optional<KeptChoice> choice = KeptChoice::decode(value);
-    if (choice && distance < least)
-      least = distance, nearest = std::move(choice);
+    if (choice && far < least)
+      least = far, nearest = std::move(choice);
   }
   return nearest;
 }

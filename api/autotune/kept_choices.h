@@ -21,24 +21,11 @@ struct KeptChoice {
   static std::optional<KeptChoice> decode(llvm::StringRef text);
 };
 
-/// The stored choices for one question and the fusions of one family.
-class KeptChoices {
-public:
-  /// `fusion` is the printed fusion with the values of its parameters. `question` contains
-  /// everything else on which the choice depends.
-  KeptChoices(llvm::StringRef fusion, const std::string &question);
-
-  /// The key of the fusion's choice.
-  const std::string &key() const { return key_; }
-  std::optional<KeptChoice> find(const MeasurementCache &cache) const;
-  /// Finds the choice for the fusion of the family with the nearest sizes, by their ratios.
-  std::optional<KeptChoice> findNearest(const MeasurementCache &cache) const;
-
-private:
-  double distanceTo(llvm::StringRef numbers) const;
-
-  std::string family_, key_; ///< the key is the family followed by the numbers
-  std::vector<double> numbers_;
-};
+/// Returns the key of a fusion's choice: the family and the sizes. `fusion` is the printed fusion
+/// with the values of its parameters. `question` contains everything else on which the choice
+/// depends.
+std::string choiceKey(llvm::StringRef fusion, const std::string &question);
+/// Returns the choice for the fusion of the family with the nearest sizes, by their ratios.
+std::optional<KeptChoice> nearestChoice(const MeasurementCache &cache, llvm::StringRef key);
 
 } // namespace braid

@@ -1,7 +1,7 @@
 //===- api/autotune/schedule_choice.h - the chosen schedule, and the reason -------------------===//
 #pragma once
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "runtime/plan/plan.h"
 
 #include <memory>

@@ -23,73 +23,67 @@ constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
 /// The minimum numbers of runs of a trial and of a turn: warm-up runs, and a burst of two.
 constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
 
+/// Returns the family of a candidate. Predictions have the same error for all candidates of a
+/// family: equal schedule and placement, protocol and place of partial results, and transfer mode.
+std::string familyOf(const Candidate &candidate) {
+  std::string family = candidate.preset().str();
+  for (Knob knob :
+       {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot, Knob::Partials})
+    family += " " + rowOf(knob).str(candidate.valueOf(knob));
+  return family + " " + str(transferModeOf(candidate));
+}
+
 void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   llvm::stable_sort(timed, [](const JudgedCandidate &a, const JudgedCandidate &b) {
     return *a.burstUs < *b.burstUs;
   });
 }
 
-class Contest {
-public:
-  Contest(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer)
-      : trials_(trials), limits_(limits), timer_(timer) {}
-
-  Result<size_t> makeTrials();
-  Status playRounds(llvm::MutableArrayRef<JudgedCandidate> finalists);
-
-private:
-  /// Returns true if work of `us` ends within this part of the time.
-  Result<bool> hasTime(double part, double us) const {
-    return BRAID_TRY(timer_.seconds()) + 1e-6 * us < part * limits_.seconds;
-  }
-  /// Times each finalist once. Returns false if the time ends before.
-  Result<bool> playRound(llvm::MutableArrayRef<JudgedCandidate> finalists);
-
-  StageTrials &trials_;
-  const TimingLimits &limits_;
-  CandidateTimer &timer_;
-  std::map<const JudgedCandidate *, std::vector<double>> turns_; ///< microseconds
-};
+/// Returns true if work of `us` ends within this part of the time.
+Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double part, double us) {
+  return BRAID_TRY(timer.seconds()) + 1e-6 * us < part * limits.seconds;
+}
 
 /// Makes the first trials, and sorts the timed candidates. Returns their number.
-Result<size_t> Contest::makeTrials() {
-  std::vector<JudgedCandidate> &all = trials_.candidates;
+Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits &limits,
+                          CandidateTimer &timer) {
   const double hopelessUs = all.front().predictedUs * (1 + kPredictionsMiss);
   size_t timed = 0;
-  for (; timed < std::min(limits_.most, all.size()); ++timed) {
+  for (; timed < std::min(limits.most, all.size()); ++timed) {
     JudgedCandidate &next = all[timed];
-    const bool isExtra = std::isfinite(limits_.seconds) && timed >= kLeastTrials;
+    const bool isExtra = std::isfinite(limits.seconds) && timed >= kLeastTrials;
     if (isExtra && next.predictedUs > hopelessUs)
       break;
-    if (!BRAID_TRY(hasTime(isExtra ? kPartOfTrials : 1, kRunsOfTrial * next.predictedUs)))
+    const double part = isExtra ? kPartOfTrials : 1;
+    if (!BRAID_TRY(hasTime(limits, timer, part, kRunsOfTrial * next.predictedUs)))
       break;
-    next.burstUs = BRAID_TRY(timer_.trial(next));
+    next.burstUs = BRAID_TRY(timer.trial(next));
   }
   sortByTime(llvm::MutableArrayRef(all).take_front(timed));
   return timed;
 }
 
-/// Every other round has the reverse order, so that no candidate always follows the same one.
-Result<bool> Contest::playRound(llvm::MutableArrayRef<JudgedCandidate> finalists) {
-  for (size_t i = 0; i < finalists.size(); ++i) {
-    const bool isForwards = trials_.rounds % 2 == 0;
-    const JudgedCandidate &each = finalists[isForwards ? i : finalists.size() - 1 - i];
-    if (!BRAID_TRY(hasTime(1, kRunsOfTurn * *each.burstUs)))
-      return false;
-    turns_[&each].push_back(BRAID_TRY(timer_.turn(each)));
-  }
-  return true;
-}
-
-/// If the time ends in the first round, only the timed candidates are finalists.
-Status Contest::playRounds(llvm::MutableArrayRef<JudgedCandidate> finalists) {
-  const size_t rounds = std::isfinite(limits_.seconds) ? kMostRounds : kLeastRounds;
-  while (trials_.rounds < rounds && BRAID_TRY(playRound(finalists)))
-    ++trials_.rounds;
-  trials_.finalists = turns_.size();
-  for (JudgedCandidate &each : finalists.take_front(turns_.size()))
-    each.burstUs = median(turns_[&each]);
-  sortByTime(finalists.take_front(turns_.size()));
+/// Times the finalists in rounds until the time ends. Every other round has the reverse order, so
+/// that no candidate always follows the same one. If the time ends in the first round, only the
+/// timed candidates are finalists.
+Status playRounds(StageTrials &trials, llvm::MutableArrayRef<JudgedCandidate> finalists,
+                  const TimingLimits &limits, CandidateTimer &timer) {
+  const size_t rounds = std::isfinite(limits.seconds) ? kMostRounds : kLeastRounds;
+  std::map<const JudgedCandidate *, std::vector<double>> turns; // microseconds
+  bool isInTime = true;
+  for (; isInTime && trials.rounds < rounds; trials.rounds += isInTime ? 1 : 0)
+    for (size_t i = 0; isInTime && i < finalists.size(); ++i) {
+      const bool isForwards = trials.rounds % 2 == 0;
+      const JudgedCandidate &each = finalists[isForwards ? i : finalists.size() - 1 - i];
+      isInTime = BRAID_TRY(hasTime(limits, timer, 1, kRunsOfTurn * *each.burstUs));
+      if (isInTime)
+        turns[&each].push_back(BRAID_TRY(timer.turn(each)));
+    }
+  trials.finalists = turns.size();
+  finalists = finalists.take_front(turns.size());
+  for (JudgedCandidate &each : finalists)
+    each.burstUs = median(turns[&each]);
+  sortByTime(finalists);
   return Status::ok();
 }
 
@@ -101,7 +95,7 @@ public:
 
   Result<double> trial(const JudgedCandidate &candidate) override;
   Result<double> turn(const JudgedCandidate &candidate) override;
-  Result<double> seconds() override { return timer_.numberFromRankZero(secondsSince(start_)); }
+  Result<double> seconds() override { return timer_.largest(secondsSince(start_)); }
 
 private:
   struct Ready {
@@ -178,15 +172,14 @@ void sortForTrials(std::vector<JudgedCandidate> &candidates) {
 
 Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer) {
   sortForTrials(trials.candidates);
-  Contest contest(trials, limits, timer);
-  const size_t timed = BRAID_TRY(contest.makeTrials());
+  const size_t timed = BRAID_TRY(makeTrials(trials.candidates, limits, timer));
   const auto finalists = llvm::MutableArrayRef(trials.candidates)
                              .take_front(std::min(timed, kMostFinalists))
                              .take_while([&](const JudgedCandidate &each) {
                                return *each.burstUs <= 1.25 * *trials.candidates.front().burstUs;
                              });
   if (finalists.size() > 1)
-    BRAID_TRY(contest.playRounds(finalists));
+    BRAID_TRY(playRounds(trials, finalists, limits, timer));
   trials.seconds = BRAID_TRY(timer.seconds());
   return Status::ok();
 }

@@ -2,7 +2,7 @@
 
 #include "api/bench/bench_row.h"
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "api/bench/uncoupled.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
@@ -113,7 +113,6 @@ Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, b
   Configuration &config = row.options.schedule.all;
   config = schedule->all.over(config);
   row.isGraphed = config.get(Knob::Launch) ? launchModeOf(config) == LaunchMode::Graph : isGraphed;
-  row.transferMode = transferModeOf(config);
   return row;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/compile/compile.h"
-#include "runtime/execute/transfer_mode.h"
 #include "runtime/plan/plan.h"
 
 #include <string>
@@ -43,7 +42,6 @@ struct TimedRow {
   CompileOptions options;
   std::string file = {};
   bool isGraphed = false;
-  TransferMode transferMode = {};
   bool isAuto = false; ///< `auto`: knobs that are not given are chosen, including the launch mode
   RowKind kind = RowKind::Overlapped;
 };

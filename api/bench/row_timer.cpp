@@ -2,6 +2,7 @@
 
 #include "api/bench/row_timer.h"
 
+#include "api/autotune/candidates.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
@@ -26,18 +27,18 @@ Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
 
 } // namespace
 
-Result<ChosenRow> RowTimer::decide(const TimedRow &row) {
-  if (!row.isAuto)
-    return ChosenRow{row, ""};
-  return chooser_ ? chooser_(row) : unsupported("this run cannot choose a schedule");
-}
-
-Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
-  ChosenRow chosen = BRAID_TRY(decide(asked));
-  const TimedRow &row = chosen.row;
-  if (!timer_.device().peerMemory()->offers(row.transferMode))
+Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
+  std::string choice;
+  if (row.isAuto) {
+    const Configurations schedule = BRAID_TRY(chooser_(row));
+    row.options = applyTo(row.options, schedule);
+    row.isGraphed = launchModeOf(schedule.all) == LaunchMode::Graph;
+    choice = schedule.str();
+  }
+  const Configuration &config = row.options.schedule.all;
+  if (!timer_.device().peerMemory()->offers(transferModeOf(config)))
     return unsupported("this backend does not support the chosen copies, signals or memory");
-  if (transportOf(row.options.schedule.all, row.options.transport) == Transport::Messages &&
+  if (transportOf(config, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
     return unsupported("this backend cannot send messages");
   std::unique_ptr<Source> source = parseSource(row.file, row.text);
@@ -55,7 +56,9 @@ Result<RowTimer::Lowered> RowTimer::lower(const TimedRow &asked) {
     if (plan.streams.size() > kMaxPlanStreams)
       return unsupported("expected at most {} streams", kMaxPlanStreams);
   }
-  return Lowered{std::move(chosen), row.kind == RowKind::Transfers ? 0 : flops, std::move(plans)};
+  if (row.kind == RowKind::Transfers)
+    flops = 0;
+  return Lowered{std::move(row), std::move(choice), flops, std::move(plans)};
 }
 
 /// Lowers the row if necessary. Ranks do not communicate here, except to choose for `auto`.
@@ -73,8 +76,8 @@ BenchRow RowTimer::begin(const TimedRow &row) {
   }
   const Lowered &lowered = found->second;
   result.flops = lowered.flops;
-  result.choice = lowered.chosen.choice;
-  result.isGraphed = (row.isAuto ? lowered.chosen.row : row).isGraphed;
+  result.choice = lowered.choice;
+  result.isGraphed = (row.isAuto ? lowered.row : row).isGraphed;
   return result;
 }
 
@@ -102,8 +105,8 @@ Status RowTimer::timeOnce(const TimedRow &row, const BenchTiming &timing, BenchR
   Lowered &lowered = lowered_.at(row.name);
   const LaunchMode mode = result.isGraphed ? LaunchMode::Graph : LaunchMode::Eager;
   if (!lowered.ready)
-    lowered.ready = BRAID_TRY(
-        timer_.makeReady(std::move(lowered.plans), mode, lowered.chosen.row.transferMode));
+    lowered.ready = BRAID_TRY(timer_.makeReady(std::move(lowered.plans), mode,
+                                               transferModeOf(lowered.row.options.schedule.all)));
   BRAID_TRY(timer_.issueAs(*lowered.ready, mode));
   const double budgetUs = timing.rowUs > 0 ? timing.rowUs : std::numeric_limits<double>::max();
   const std::vector<RunTime> runs = BRAID_TRY(

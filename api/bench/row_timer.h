@@ -21,19 +21,13 @@ struct BenchTiming {
   double rowUs = 200e3; ///< time limit of a row, which reduces runs and bursts; 0 means no limit
 };
 
-/// The row that replaces a row `auto`, and the choice as a text for users.
-struct ChosenRow {
-  TimedRow row;
-  std::string choice;
-};
-/// Chooses for a row `auto`. Collective; equal on every rank.
-using RowChooser = std::function<Result<ChosenRow>(const TimedRow &row)>;
+/// Chooses the schedule of a row `auto`. Collective; equal on every rank.
+using RowChooser = std::function<Result<Configurations>(const TimedRow &row)>;
 
 class RowTimer {
 public:
-  /// `timer` must outlive this. Without a chooser, rows `auto` are refused.
-  explicit RowTimer(PlanTimer &timer, RowChooser chooser = nullptr)
-      : timer_(timer), chooser_(std::move(chooser)) {}
+  /// `timer` must outlive this.
+  RowTimer(PlanTimer &timer, RowChooser chooser) : timer_(timer), chooser_(std::move(chooser)) {}
 
   /// Times all rows in rounds. Every other round has the reverse order, so that a machine that
   /// slows down favours no row. A refused row reports that, and the others are timed. After any
@@ -42,14 +36,14 @@ public:
 
 private:
   struct Lowered {
-    ChosenRow chosen;
+    TimedRow row;            ///< if it is `auto`, with the schedule that was chosen
+    std::string choice;      ///< for users; empty if nothing was chosen
     double flops;            ///< floating-point operations of a rank in a run
     std::vector<Plan> plans; ///< empty after preparation
     std::optional<TimedPlan> ready = {};
   };
 
-  Result<ChosenRow> decide(const TimedRow &row);
-  Result<Lowered> lower(const TimedRow &row);
+  Result<Lowered> lower(TimedRow row);
   BenchRow begin(const TimedRow &row);
   Status timeOnce(const TimedRow &row, const BenchTiming &timing, BenchRow &result);
 

@@ -37,11 +37,11 @@ Verdict verdictOf(StatusCode failure) {
                                               : Verdict::Crashed;
 }
 
-/// Returns false for a record that no correct rank writes.
-bool isValid(const Record &record) {
-  return record.kind <= Record::Kind::Wrong &&
-         static_cast<size_t>(record.step.path) < kAllPaths.size() &&
-         (record.step.source == 0 || record.step.source == 1);
+std::string numbersOf(const std::vector<Step> &steps) {
+  std::string numbers;
+  for (const Step &step : steps)
+    numbers += (numbers.empty() ? "" : ",") + std::to_string(step.number());
+  return numbers;
 }
 
 /// Measures one pair.
@@ -56,8 +56,8 @@ public:
         steps_.push_back({path, source});
   }
 
-  /// Runs jobs until no step is left. Sets `signal` to the signal that interrupted it, or 0.
-  Status run(int &signal);
+  /// Runs jobs until no step is left, or a signal ends it.
+  Status run();
 
 private:
   Result<LaunchReport> runJob();
@@ -103,8 +103,7 @@ void PairJobs::read() {
   while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
     longest_ = std::max(longest_, std::exchange(silence_, Clock::duration(0)));
     hasBegun_ = true;
-    if (isValid(record))
-      take(record);
+    take(record);
   }
 }
 
@@ -155,7 +154,10 @@ Result<LaunchReport> PairJobs::runJob() {
   last_.reset();
   LaunchOptions launching;
   launching.ranks = 2;
-  launching.arguments = options_.rankCommand(steps_, write.get());
+  launching.arguments = options_.command;
+  llvm::append_range(launching.arguments,
+                     std::vector<std::string>{"--measure-steps", numbersOf(steps_), "--measure-to",
+                                              std::to_string(write.get())});
   launching.environment = {
       {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
   launching.timeout = std::max(timeout_, kLeastToStart);
@@ -197,12 +199,12 @@ void PairJobs::takeFailure(const Status &failure) {
   llvm::erase_if(steps_, isStruck);
 }
 
-Status PairJobs::run(int &signal) {
+Status PairJobs::run() {
   while (!steps_.empty()) {
     const Result<LaunchReport> report = runJob();
     const Status &status = report ? report->status : report.status();
-    signal = report ? report->signal : 0;
-    if (status.isOk() || signal != 0)
+    report_.signal = report ? report->signal : 0;
+    if (status.isOk() || report_.signal != 0)
       break;
     if (status.code() == StatusCode::BadInput)
       return status;
@@ -216,22 +218,22 @@ Status PairJobs::run(int &signal) {
 
 } // namespace
 
-Result<MeasuredPairs> measurePairs(const MeasureOptions &options) {
-  MeasuredPairs measured{PairReport(options.backend, options.devices)};
+Result<PairReport> measurePairs(const MeasureOptions &options) {
+  PairReport report(options.backend, options.devices);
   SignalWatch signals; // between jobs, too
   size_t number = 0;
   for (size_t one = 0; one < options.devices.size(); ++one)
-    for (size_t other = one + 1; other < options.devices.size() && measured.signal == 0; ++other) {
+    for (size_t other = one + 1; other < options.devices.size() && report.signal == 0; ++other) {
       options.progress(options.devices[one], options.devices[other], ++number);
-      BRAID_TRY(PairJobs(options, signals, measured.report, one, other).run(measured.signal));
-      if (measured.signal == 0)
-        measured.signal = signals.take();
+      BRAID_TRY(PairJobs(options, signals, report, one, other).run());
+      if (report.signal == 0)
+        report.signal = signals.take();
     }
-  for (PairRow &row : measured.report.rows)
+  for (PairRow &row : report.rows)
     for (PathReport &path : row.paths)
       if (!path.points.empty())
         path.worsen(Verdict::Ok, "");
-  return measured;
+  return report;
 }
 
 } // namespace braid

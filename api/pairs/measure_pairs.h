@@ -20,19 +20,15 @@ struct MeasureOptions {
   std::vector<int64_t> devices; ///< the backend's device numbers, distinct, at least two
   std::vector<Path> paths;      ///< distinct
   std::chrono::milliseconds timeout{20000}; ///< maximum time between two records
-  /// Returns the command line, including argv[0], of a process that calls measureAsRank().
-  std::function<std::vector<std::string>(const std::vector<Step> &steps, int results)> rankCommand;
+  /// The command line, including argv[0], of a process that calls measureAsRank(). The numbers of
+  /// its steps and the descriptor for its records are added: --measure-steps 0,1 --measure-to 5.
+  std::vector<std::string> command;
   /// Called before each pair of devices, with its number, starting at 1.
   std::function<void(int64_t one, int64_t other, size_t number)> progress;
 };
 
-struct MeasuredPairs {
-  PairReport report; ///< before judge(): no verdict is Slow
-  int signal = 0;    ///< the SIGINT, SIGTERM or SIGHUP that ended it early, or 0
-};
-
 /// Blocks until all pairs are measured. Must be called by the main thread, see launch(). Returns
-/// BadInput if the processes refuse to start.
-Result<MeasuredPairs> measurePairs(const MeasureOptions &options);
+/// BadInput if the processes refuse to start. No verdict is Slow before judge().
+Result<PairReport> measurePairs(const MeasureOptions &options);
 
 } // namespace braid

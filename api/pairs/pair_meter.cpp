@@ -66,34 +66,16 @@ std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
   return row;
 }
 
-Record recordOf(Record::Kind kind, const Step &step, const std::string &text = "") {
-  Record record;
-  record.kind = kind;
-  record.step = step;
-  std::strncpy(record.text, text.c_str(), sizeof record.text - 1);
-  return record;
-}
-
 } // namespace
 
 /// If the command has stopped reading, it also ends its ranks, so write errors are ignored.
 void PairMeter::write(const Record &record) const {
-  (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
-}
-
-/// Rank 0 writes the results, which both ranks know. Both write Begin, because a rank may fail in a
-/// step before the other rank starts it.
-void PairMeter::write(Record::Kind kind, const Step &step, int64_t bytes, double value) const {
-  Record record = recordOf(kind, step);
-  record.bytes = bytes;
-  record.value = value;
-  if (rank() == 0 || kind == Record::Kind::Begin)
-    write(record);
-}
-
-/// Returns the larger of both ranks' numbers. Both ranks have called it when it returns.
-Result<double> PairMeter::largest(double mine) {
-  return BRAID_TRY(maximaOverRanks(timer_.control(), {mine})).front();
+  // Both ranks know the results. Both write Begin, because a rank may fail in a step before the
+  // other rank starts it.
+  const bool isResult =
+      record.kind == Record::Kind::Bandwidth || record.kind == Record::Kind::Latency;
+  if (rank() == 0 || !isResult)
+    (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
 }
 
 /// Returns true if the rows fit: those that are sent and received, and as much again for other
@@ -155,28 +137,26 @@ Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &tr
     BRAID_TRY(copy(got.data(), run.received, bytes));
     const auto [right, wrong] = std::mismatch(expected.begin(), expected.end(), got.begin());
     isRight = wrong == got.end();
-    if (!isRight) {
-      Record record = recordOf(Record::Kind::Wrong, {transfers.path, peer});
-      record.wrong = {transfers.bytes, (wrong - got.begin()) % transfers.bytes,
-                      static_cast<uint8_t>(*right), static_cast<uint8_t>(*wrong)};
-      write(record);
-    }
+    if (!isRight)
+      write({.kind = Record::Kind::Wrong,
+             .step = {transfers.path, peer},
+             .wrong = {transfers.bytes, (wrong - got.begin()) % transfers.bytes,
+                       static_cast<uint8_t>(*right), static_cast<uint8_t>(*wrong)}});
   }
-  const double isWrong = BRAID_TRY(largest(isRight ? 0 : 1));
-  return isWrong == 0;
+  return BRAID_TRY(timer_.largest(isRight ? 0 : 1)) == 0;
 }
 
 /// Returns the median of some bursts. If the host's cores copy, other work only adds to a time, so
 /// the shortest is used.
 Result<double> PairMeter::usualTime(TimedPlan &plan) {
   const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
-  const double first = BRAID_TRY(largest(mine));
+  const double first = BRAID_TRY(timer_.largest(mine));
   const double runs = std::clamp(effortOn(device()).burstUs / std::max(first, 1.0), 1.0, kMostRuns);
   std::vector<double> us;
   for (int i = 0; i < kBursts; ++i)
     us.push_back(BRAID_TRY(timer_.timeRuns(plan, static_cast<int64_t>(runs))));
-  return largest(device().sharesHostMemory() ? *std::min_element(us.begin(), us.end())
-                                             : median(us));
+  return timer_.largest(device().sharesHostMemory() ? *std::min_element(us.begin(), us.end())
+                                                    : median(us));
 }
 
 /// Makes two rounds, and times the second.
@@ -184,13 +164,11 @@ Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
   BlockRun run = BRAID_TRY(prepareRun(transfers));
   BRAID_TRY(fillRows(run, transfers));
   BRAID_TRY(timer_.timeRuns(run.plan, 1));
-  const bool isRight = BRAID_TRY(compareRow(run, transfers));
-  if (!isRight)
+  if (!BRAID_TRY(compareRow(run, transfers)))
     return std::optional<double>();
   BRAID_TRY(fillRows(run, transfers));
   const double us = BRAID_TRY(usualTime(run.plan));
-  const bool isStillRight = BRAID_TRY(compareRow(run, transfers));
-  return isStillRight ? std::optional(us) : std::nullopt;
+  return BRAID_TRY(compareRow(run, transfers)) ? std::optional(us) : std::nullopt;
 }
 
 // -- All steps. --
@@ -202,30 +180,31 @@ Status PairMeter::measure(const Step &step) {
   for (int64_t bytes : options_.sizes) {
     const int64_t count = std::clamp<int64_t>(effort.runBytes / bytes, 2, effort.most);
     const BlockTransfers oneWay = transfersOf(step, bytes, count, false);
-    const double lacksMemory = BRAID_TRY(largest(fits(oneWay) ? 0 : 1));
-    if (lacksMemory != 0)
+    if (BRAID_TRY(timer_.largest(fits(oneWay) ? 0 : 1)) != 0)
       break;
-    write(Record::Kind::Begin, step, bytes, 0);
+    write({Record::Kind::Begin, step, bytes});
     const std::optional<double> us = BRAID_TRY(time(oneWay));
     if (!us)
       return Status::ok();
     const auto moved = static_cast<double>(bytes * count);
-    write(Record::Kind::Bandwidth, step, bytes, moved / std::max(*us, 1e-3) / 1e3);
+    write({Record::Kind::Bandwidth, step, bytes, moved / std::max(*us, 1e-3) / 1e3});
     if (!hasLatency || bytes > kMostForLatency)
       continue;
     const BlockTransfers turns = transfersOf(step, bytes, effort.turns, true);
     const std::optional<double> ofTurns = BRAID_TRY(time(turns));
     if (!ofTurns)
       return Status::ok();
-    write(Record::Kind::Latency, step, bytes, *ofTurns / static_cast<double>(2 * turns.count));
+    write({Record::Kind::Latency, step, bytes, *ofTurns / static_cast<double>(2 * turns.count)});
   }
   right_ = step;
   return Status::ok();
 }
 
 Status PairMeter::measure() {
-  write(recordOf(Record::Kind::Device, {Path::PutEngine, rank()},
-                 device().identity() + " " + device().description()));
+  Record record{.kind = Record::Kind::Device, .step = {Path::PutEngine, rank()}};
+  const std::string text = device().identity() + " " + device().description();
+  std::strncpy(record.text, text.c_str(), sizeof record.text - 1);
+  write(record);
   for (const Step &step : options_.steps)
     BRAID_TRY(measure(step));
   return Status::ok();

@@ -40,7 +40,7 @@ struct Record {
   Step step;
   int64_t bytes = 0;
   double value = 0;
-  WrongData wrong;
+  WrongData wrong = {};
   char text[400] = {}; ///< null-terminated
 };
 static_assert(sizeof(Record) <= PIPE_BUF);
@@ -80,8 +80,6 @@ private:
   Status copy(void *to, const void *from, int64_t bytes);
   bool fits(const BlockTransfers &transfers) const;
   uint64_t seedOf(int64_t sender) const;
-  Result<double> largest(double mine);
-  void write(Record::Kind kind, const Step &step, int64_t bytes, double value) const;
   void write(const Record &record) const;
   Device &device() const { return timer_.device(); }
   int64_t rank() const { return timer_.rank(); }

@@ -80,6 +80,7 @@ struct PairReport {
   std::string backend, hostname;
   std::vector<MeasuredDevice> devices;
   std::vector<PairRow> rows; ///< sorted by source, then destination
+  int signal = 0; ///< the SIGINT, SIGTERM or SIGHUP that ended the measurements early, or 0
 
   /// Starts without names and measurements of the devices.
   PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);

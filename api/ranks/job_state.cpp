@@ -115,7 +115,6 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
     how.cacheKey += fmt::format(", {} queues", options.queues);
   if (options.scheduleSeed)
     how.cacheKey += ", in a random order";
-  how.usesKnown = true;
   auto choice = braid::choose(*cluster, text.fileName(), text.text(), how, trials, barrier());
   if (llvm::any_of(trials, [](const TimedPlans &plans) { return !plans.empty(); }))
     showPlans();

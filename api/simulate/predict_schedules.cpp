@@ -36,10 +36,10 @@ Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
   CandidateSearch search(name, text, given, makePlans, progress);
   BRAID_TRY(search.findFusion());
   std::vector<JudgedCandidate> found;
-  for (size_t stage = 0; stage < search.choices().count(); ++stage) {
-    found = BRAID_TRY(search.find(stage, modesOf(model, given.schedule.all), /*mayDrift=*/false));
+  for (size_t stage = 0; stage < search.count(); ++stage) {
+    found = BRAID_TRY(search.find(stage, modesOf(model, given.schedule.all), /*isSteady=*/false));
     BRAID_TRY(search.sortByPrediction(found, model));
-    search.choices().take(stage, found.front().candidate);
+    search.take(found.front().schedule);
   }
   std::vector<PredictedSchedule> all;
   for (const JudgedCandidate &each : found)

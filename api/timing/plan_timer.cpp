@@ -6,8 +6,11 @@
 #include "lowering/schedule/gpu_facts.h"
 #include "runtime/tune/median.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -16,12 +19,64 @@ namespace braid {
 
 using Clock = std::chrono::steady_clock;
 
+/// For an even number of values, returns the smaller of the middle two.
+static double lowerMedian(std::vector<double> &values) {
+  const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 static double usSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
 double warmUpTimeUs(double operations) {
   return operations > kH200.manyOperations ? kH200.steadyUs : 0;
+}
+
+/// Returns the elementwise maxima over all ranks. Collective; blocks. Returns BadInput if the ranks
+/// pass different numbers of values.
+static Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
+                                                   const std::vector<double> &mine) {
+  const size_t bytes = mine.size() * sizeof(double);
+  std::vector<std::string> all =
+      BRAID_TRY(control.allGather(std::string(reinterpret_cast<const char *>(mine.data()), bytes)));
+  std::vector<double> maxima(mine.size(), 0), theirs(mine.size());
+  for (const std::string &each : all) {
+    if (each.size() != bytes)
+      return badInput("expected {} times of each rank, got {}", mine.size(),
+                      each.size() / sizeof(double));
+    std::memcpy(theirs.data(), each.data(), bytes);
+    for (size_t i = 0; i < maxima.size(); ++i)
+      maxima[i] = std::max(maxima[i], theirs[i]);
+  }
+  return maxima;
+}
+
+/// Returns the number of runs that take about `warmUpUs`, or a few to measure if `us` is 0.
+static int64_t runsToWarmUp(double warmUpUs, double us) {
+  constexpr double kMost = 1e5;
+  if (warmUpUs > 0 && us <= 0)
+    return 2;
+  return static_cast<int64_t>(std::min(std::ceil(warmUpUs / std::max(us, 1e-3)), kMost));
+}
+
+Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
+                      const std::function<Result<double>()> &run) {
+  double us = 0;
+  int64_t runs = std::max(least, runsToWarmUp(warmUpUs, us));
+  std::vector<double> times; // since the last decision
+  for (int64_t done = 1; done <= runs; ++done) {
+    times.push_back(BRAID_TRY(run()));
+    if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
+      continue;
+    if (done > 1 || runs == 1) {
+      us = BRAID_TRY(maximaOverRanks(control, {lowerMedian(times)})).front();
+      runs = std::max(least, runsToWarmUp(warmUpUs, us));
+    }
+    times.clear();
+  }
+  return us;
 }
 
 PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier)
@@ -40,14 +95,8 @@ Result<std::string> PlanTimer::fromRankZero(std::string mine) {
   return std::move(all.front());
 }
 
-/// Sends the number's bytes; all ranks are on one host.
-Result<double> PlanTimer::numberFromRankZero(double mine) {
-  std::string text =
-      BRAID_TRY(fromRankZero(std::string(reinterpret_cast<const char *>(&mine), sizeof(mine))));
-  if (text.size() != sizeof(mine))
-    return internalError("expected a number from rank 0");
-  std::memcpy(&mine, text.data(), sizeof(mine));
-  return mine;
+Result<double> PlanTimer::largest(double mine) {
+  return BRAID_TRY(maximaOverRanks(control(), {mine})).front();
 }
 
 // -- Runs. --
@@ -123,10 +172,7 @@ Result<double> PlanTimer::timeBursts(TimedPlan &plan, double us, const BurstEffo
 
 Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort) {
   BRAID_TRY(issueAs(plan, plan.launchMode));
-  auto runsFor = [&](double us) {
-    return std::max(effort.warmUp, runsToWarmUp(effort.warmUpUs, us));
-  };
-  return warmUp(control(), runsFor,
+  return warmUp(control(), effort.warmUp, effort.warmUpUs,
                 [&]() -> Result<double> { return BRAID_TRY(timeOnce(plan)).us; });
 }
 

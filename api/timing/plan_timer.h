@@ -6,12 +6,13 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/timing/rank_times.h"
 #include "api/timing/shared_tensors.h"
+#include "runtime/execute/backend.h"
 #include "runtime/execute/executor.h"
 #include "runtime/simulate/cost_model.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 
 namespace braid {
@@ -60,6 +61,14 @@ struct BurstEffort {
 /// are steady: large GEMMs draw more power than a GPU can sustain, and a rested GPU has reserves.
 /// Returns 0 for few operations.
 double warmUpTimeUs(double operations);
+
+/// Makes `least` untimed runs, or more that take about `warmUpUs`. Returns the last estimate of a
+/// run in microseconds, which is a maximum over ranks; 0 if there was no run. Collective; blocks.
+/// The first run may load what later runs find, so the number is decided after the second, unless
+/// there is only one. A disturbed run could cause many others, so it is decided again, from the
+/// later half, whenever the number of runs has doubled.
+Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
+                      const std::function<Result<double>()> &run);
 
 /// A Plan that is ready to run, and can be timed repeatedly. The cluster must outlive it.
 class TimedPlan {
@@ -124,8 +133,8 @@ public:
   Result<double> timeBursts(TimedPlan &plan, double us, const BurstEffort &effort);
   /// Returns rank 0's text on every rank.
   Result<std::string> fromRankZero(std::string mine);
-  /// Returns rank 0's number on every rank.
-  Result<double> numberFromRankZero(double mine);
+  /// Returns the largest of all ranks' numbers on every rank.
+  Result<double> largest(double mine);
 
 private:
   Status meet();

@@ -14,7 +14,7 @@ grammar.
 """
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 from braid._errors import InputError
 
@@ -31,39 +31,23 @@ class Axis:
         return self.text
 
 
+def _operation(symbol: str, is_swapped: bool = False) -> Callable[[Extent, Number], Extent]:
+    def join(self: Extent, other: Number) -> Extent:
+        a, b = (other, self) if is_swapped else (self, other)
+        return Extent(f"({a} {symbol} {b})")
+    return join
+
+
 class Extent(Axis):
     """A number, a parameter, or an expression of these. A quotient `/` must be exact."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"
 
-    def _join(self, operation: str, other: Number, swapped: bool = False) -> "Extent":
-        a, b = (other, self) if swapped else (self, other)
-        return Extent(f"({a} {operation} {b})")
-
-    def __add__(self, other: Number) -> "Extent":
-        return self._join("+", other)
-
-    def __radd__(self, other: Number) -> "Extent":
-        return self._join("+", other, True)
-
-    def __sub__(self, other: Number) -> "Extent":
-        return self._join("-", other)
-
-    def __rsub__(self, other: Number) -> "Extent":
-        return self._join("-", other, True)
-
-    def __mul__(self, other: Number) -> "Extent":
-        return self._join("*", other)
-
-    def __rmul__(self, other: Number) -> "Extent":
-        return self._join("*", other, True)
-
-    def __truediv__(self, other: Number) -> "Extent":
-        return self._join("/", other)
-
-    def __rtruediv__(self, other: Number) -> "Extent":
-        return self._join("/", other, True)
+    __add__, __radd__ = _operation("+"), _operation("+", True)
+    __sub__, __rsub__ = _operation("-"), _operation("-", True)
+    __mul__, __rmul__ = _operation("*"), _operation("*", True)
+    __truediv__, __rtruediv__ = _operation("/"), _operation("/", True)
 
 
 AxisLike = Union[int, Axis]

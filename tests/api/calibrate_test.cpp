@@ -213,7 +213,7 @@ TEST(PlanTimer, LetsPlansTakeTurns) {
       mine.push_back(time->us);
     }
     EXPECT_LT(mine[0], mine[1]);
-    Result<double> number = timer.numberFromRankZero(0.1 + double(timer.rank()));
+    Result<double> number = timer.largest(0.1 - double(timer.rank()));
     if (!number)
       return number.status();
     EXPECT_EQ(*number, 0.1);

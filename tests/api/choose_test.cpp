@@ -1,8 +1,7 @@
 //===- tests/api/choose_test.cpp - choosing a schedule with ranks that are threads ------------===//
 
-#include "api/autotune/candidates.h"
+#include "api/autotune/candidate_search.h"
 #include "api/autotune/choose.h"
-#include "api/autotune/stage_choices.h"
 #include "api/autotune/trials.h"
 #include "api/compile/plans.h"
 #include "backends/null/null_backend.h"
@@ -121,23 +120,33 @@ std::string reductionOf(const char *outer, int64_t rows) {
 std::string scatterOf(int64_t rows) { return reductionOf("DIDx{D}", rows); }
 std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
 
-/// Returns the initial candidates for a fusion of one stage, as far as lowering accepts them,
-/// launched eagerly in the device's transfer mode.
-std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {},
-                                std::vector<TransferMode> modes = {TransferMode()},
-                                bool mayDrift = false) {
+/// Returns the candidates for a fusion of one stage, as far as lowering accepts them.
+std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {}) {
   const std::unique_ptr<Source> source = parseSource("t.braid", text);
   const Result<Compiled> compiled = compile(*source, {});
   EXPECT_TRUE(compiled) << source->diags.str();
   const std::vector<FusionStage> stages = stagesOf(*compiled->fusion, source->diags);
   EXPECT_EQ(stages.size(), 1u);
-  const RunModes all{{LaunchMode::Eager}, std::move(modes)};
-  std::vector<Candidate> candidates = candidatesFor({given, all, stages.front(), mayDrift});
+  std::vector<Candidate> candidates = candidatesFor(given, stages.front());
   llvm::erase_if(candidates, [&](const Candidate &each) {
     return !compile(*parseSource("t.braid", text), {.schedule = {each}});
   });
   return candidates;
 }
+
+/// A search for the candidates of a fusion, after findFusion().
+struct Search {
+  Search(const std::string &fusion, const Configurations &schedule)
+      : text(fusion), options{.schedule = schedule} {
+    const Status status = search.findFusion();
+    EXPECT_TRUE(status.isOk()) << status.message();
+  }
+
+  const std::string name = "t.braid", text;
+  const CompileOptions options;
+  CandidateSearch search{name, text, options, [](const Compiled &each) { return makePlans(each); },
+                         nullptr};
+};
 
 /// If two of three streams are for transfers, the GEMMs run one after the other.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
@@ -157,11 +166,12 @@ TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
 }
 
 TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
-  const std::vector<TransferMode> modes = {{}, {CopyBy::Kernel, SignalBy::Default}};
-  std::set<std::string> texts;
-  const std::vector<Candidate> all = firstFor(gatherOf(1024), {}, modes);
-  for (const Candidate &each : all)
-    texts.insert(each.str());
+  const RunModes modes{.transferModes = {{}, {CopyBy::Kernel, SignalBy::Default}}};
+  std::vector<std::string> all;
+  for (const Candidate &each : firstFor(gatherOf(1024)))
+    for (const Candidate &inMode : inAllModes(each, modes))
+      all.push_back(inMode.str());
+  const std::set<std::string> texts(all.begin(), all.end());
   EXPECT_EQ(texts.size(), all.size());
   // Protocols, modes, with chunks or a tail split unless a GEMM has everything: pairwise, that with
   // shared streams, ring, batched, and coalesced. A collective has no protocol.
@@ -262,33 +272,40 @@ TEST(Candidate, OfAReductionOfFewRowsMayStoreAtPeers) {
     EXPECT_EQ(each.reduction(), schedule::Reduction::TwoShot) << each.str();
 }
 
-TEST(StageChoices, KeepTheBestOfEachStage) {
-  StageChoices choices({{{"G", "H"}, false, 64}, {{"Y"}, true, 64}}, configured("ring,H=chunks=2"));
-  EXPECT_EQ(choices.given(0).str(), "ring;chunks=2") << "by any tensor";
-  EXPECT_EQ(choices.given(1).str(), "ring");
-  EXPECT_EQ(choices.with(1, of("bulk;launch=graph")).str(), "launch=graph,G=ring;chunks=2,Y=bulk");
-  choices.take(1, of("bulk;launch=graph"));
-  EXPECT_EQ(choices.best().str(), "launch=graph,G=ring;chunks=2,Y=bulk");
-  choices.take(0, of("ring;chunks=2;launch=eager"));
-  EXPECT_EQ(choices.with(0, of("pairwise")).str(), "G=pairwise,Y=bulk");
+TEST(CandidateSearch, KeepsTheBestOfEachStage) {
+  Search two(kTwoStages, configured("ring,C=chunks=2"));
+  CandidateSearch &search = two.search;
+  EXPECT_EQ(search.given(0).str(), "ring;chunks=2") << "by any tensor";
+  EXPECT_EQ(search.given(1).str(), "ring");
+  const Configurations best = search.with(1, of("bulk;launch=graph"));
+  EXPECT_EQ(best.str(), "launch=graph,C=ring;chunks=2,Y=bulk");
+  search.take(best);
+  EXPECT_EQ(search.best().str(), best.str());
+  search.take(search.with(0, of("ring;chunks=2;launch=eager")));
+  EXPECT_EQ(search.with(0, of("pairwise")).str(), "C=pairwise,Y=bulk");
 }
 
 /// So that a name that the user gave still holds.
-TEST(StageChoices, OfOneStageNameNone) {
-  const StageChoices choices({{{"C"}, false, 64}}, configured("C=ring"));
-  EXPECT_EQ(choices.with(0, of("bulk;launch=graph")).str(), "bulk;launch=graph,C=ring");
-  EXPECT_EQ(StageChoices(std::vector<FusionStage>(), Configurations()).count(), 1u)
-      << "nothing to choose is one stage";
+TEST(CandidateSearch, NamesNoneOfOneStage) {
+  const Search one(kFusion, configured("C=ring"));
+  EXPECT_EQ(one.search.with(0, of("bulk;launch=graph")).str(), "bulk;launch=graph,C=ring");
+  const Search local("fusion @local(D = 2) {\n  mesh [0 .. D)\n  %A = input f32[4, 4]\n"
+                     "  %C = matmul %A, %A : f32[4, 4]\n  output %C\n}\n",
+                     {});
+  EXPECT_EQ(local.search.count(), 1u) << "nothing to choose is one stage";
 }
 
 /// Chunks of several streams that copy engines copy are there only if no others are.
 TEST(Candidate, KeepsItsPaceWhereCopiesDriftApart) {
-  auto textsFor = [&](const char *given, bool mayDrift) {
+  auto textsFor = [&](const char *given, bool isSteady) {
     RunModes modes{.transferModes = {{}, {CopyBy::Kernel, SignalBy::Default}}};
     narrowModes(of(given), modes);
     std::set<std::string> texts;
-    for (const Candidate &each : firstFor(gatherOf(1024), of(given), modes.transferModes, mayDrift))
-      texts.insert(each.str());
+    Search one(gatherOf(1024), configured(given));
+    const Result<std::vector<JudgedCandidate>> found = one.search.find(0, modes, isSteady);
+    EXPECT_TRUE(found) << found.status().message();
+    for (const JudgedCandidate &each : *found)
+      texts.insert(each.candidate.str());
     return texts;
   };
   const auto all = textsFor("", false), steady = textsFor("", true);
@@ -537,6 +554,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
+  options.timed = 1; // rather than the choice of an earlier job
   options.given.schedule = configured("sequential");
   Result<ScheduleChoice> first = std::move(chooseOnRanks(2, kFusion, options)[0]);
   ASSERT_TRUE(first.isOk()) << first.status().message();
@@ -574,7 +592,6 @@ TEST(Choose, TakesWhatIsKnown) {
   ChooseOptions options;
   options.cacheFolder = folder;
   options.seconds = 0.2;
-  options.usesKnown = true;
   auto isKnown = [&](const std::string &text) {
     const std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(2, text, options);
     for (const Result<ScheduleChoice> &choice : choices)
@@ -600,9 +617,6 @@ TEST(Choose, TakesWhatIsKnown) {
   EXPECT_FALSE(isKnown(kFusion)) << "there is more time than there was";
   options.timed = 1;
   EXPECT_FALSE(isKnown(kFusion)) << "it is asked to be timed";
-  options.timed.reset();
-  options.usesKnown = false;
-  EXPECT_FALSE(isKnown(kFusion));
   std::filesystem::remove_all(folder);
 }
 
@@ -613,7 +627,6 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
-  options.usesKnown = true;
   auto choiceFor = [&](const std::string &text, double seconds) {
     options.seconds = seconds;
     std::vector<Result<ScheduleChoice>> choices = chooseOnRanks(2, text, options);
@@ -642,7 +655,6 @@ TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
     ChooseOptions options;
     options.cacheFolder = folder;
     options.seconds = 0.01;
-    options.usesKnown = true;
     ASSERT_TRUE(chooseOnRanks(2, kFusion, options)[0]);
     for (const auto &file : std::filesystem::directory_iterator(folder)) {
       Result<MeasurementFile> kept = MeasurementFile::decode(*readFile(file.path(), 1 << 20));

@@ -107,21 +107,21 @@ TEST(KeptChoices, AreFoundByTheNearestSizes) {
   MeasurementCache cache("", "a machine", nullptr);
   auto keep = [&](int64_t rows, const std::string &schedule) {
     const KeptChoice choice{0.5, *Configurations::parse(schedule)};
-    cache.set(KeptChoices(fusionOf(kGather, 4, rows, 512), "question").key(), choice.encode());
+    cache.set(choiceKey(fusionOf(kGather, 4, rows, 512), "question"), choice.encode());
   };
   keep(1024, "ring");
   keep(8192, "bulk");
   auto nearest = [&](const std::string &fusion, const std::string &question) {
-    const std::optional<KeptChoice> found = KeptChoices(fusion, question).findNearest(cache);
+    const std::optional<KeptChoice> found = nearestChoice(cache, choiceKey(fusion, question));
     return found ? found->schedule.str() : "";
   };
   EXPECT_EQ(nearest(fusionOf(kGather, 4, 2048, 256), "question"), "ring");
   EXPECT_EQ(nearest(fusionOf(kGather, 4, 4096, 512), "question"), "bulk");
   EXPECT_EQ(nearest(fusionOf(kGather, 4, 2048, 256), "another question"), "");
   EXPECT_EQ(nearest(fusionOf(kScatter, 4, 2048, 256), "question"), "") << "another family";
-  const KeptChoices known(fusionOf(kGather, 4, 1024, 512), "question");
-  EXPECT_EQ(known.find(cache)->seconds, 0.5);
-  EXPECT_FALSE(KeptChoices(fusionOf(kGather, 4, 1028, 512), "question").find(cache));
+  const std::string known = choiceKey(fusionOf(kGather, 4, 1024, 512), "question");
+  EXPECT_EQ(nearestChoice(cache, known)->seconds, 0.5);
+  EXPECT_NE(choiceKey(fusionOf(kGather, 4, 1028, 512), "question"), known);
 }
 
 } // namespace

@@ -24,6 +24,10 @@ TEST(WarmUpTime, IsForWhatPowerLimits) {
   EXPECT_EQ(warmUpTimeUs(1e30), 100e3);
 }
 
+Result<Configurations> nothingChooses(const TimedRow &) {
+  return Status(StatusCode::Unsupported, "nothing here chooses");
+}
+
 /// A job of one rank.
 class RowTimerTest : public testing::Test {
 protected:
@@ -44,7 +48,7 @@ protected:
     return *made;
   }
   std::vector<BenchRow> time(const std::vector<std::string> &names, const BenchTiming &timing,
-                             RowChooser chooser = nullptr) {
+                             RowChooser chooser = nothingChooses) {
     std::vector<TimedRow> rows;
     for (const std::string &name : names)
       rows.push_back(row(name));
@@ -97,19 +101,17 @@ TEST_F(RowTimerTest, GoesOnAfterARowThatIsRefused) {
   EXPECT_THAT(rows[0].failure, HasSubstr("99"));
   EXPECT_EQ(rows[0].code, StatusCode::BadInput);
   EXPECT_THAT(rows[1].failure, HasSubstr("does not support the chosen copies"));
-  EXPECT_EQ(rows[2].failure, "this run cannot choose a schedule");
+  EXPECT_EQ(rows[2].failure, "nothing here chooses");
   EXPECT_TRUE(rows[3].isTimed());
 }
 
 TEST_F(RowTimerTest, AsksForWhatAutoIs) {
   int asked = 0;
-  const std::vector<BenchRow> rows = time(
-      {"auto"}, {.rounds = 2, .iterations = 1}, [&](const TimedRow &open) -> Result<ChosenRow> {
-        ++asked;
-        TimedRow chosen = open;
-        chosen.options.schedule = test::configured("sequential");
-        return ChosenRow{chosen, "sequential"};
-      });
+  const std::vector<BenchRow> rows = time({"auto"}, {.rounds = 2, .iterations = 1},
+                                          [&](const TimedRow &) -> Result<Configurations> {
+                                            ++asked;
+                                            return test::configured("sequential");
+                                          });
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(rows[0].choice, "sequential");
   EXPECT_TRUE(rows[0].isTimed());

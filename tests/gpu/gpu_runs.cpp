@@ -16,7 +16,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"

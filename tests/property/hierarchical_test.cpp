@@ -104,10 +104,8 @@ void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
   std::unique_ptr<Source> source = parseSource("hosts.braid", text);
   const std::vector<FusionStage> stages = stagesOf(*source->module.fusions.front(), source->diags);
   ASSERT_EQ(stages.size(), 1u) << source->diags.str();
-  const RunModes modes{{LaunchMode::Eager}, {TransferMode()}};
   size_t hierarchical = 0;
-  const CandidateSpace space{{}, modes, stages.front()};
-  for (const Candidate &candidate : candidatesFor(space)) {
+  for (const Candidate &candidate : candidatesFor({}, stages.front())) {
     const Status status = checkText(text, {.schedule = {candidate}});
     if (status.code() == StatusCode::BadInput)
       continue;

@@ -1,6 +1,6 @@
 //===- tests/runtime/command_batch_test.cpp - batches of commands that the executor issues ----===//
 
-#include "api/autotune/candidate.h"
+#include "api/autotune/candidates.h"
 #include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "runtime/execute/executor.h"

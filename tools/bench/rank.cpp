@@ -71,18 +71,13 @@ RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer
     options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
     options.warn = warnOnStderr;
-  return [options, &planTimer](const TimedRow &row) -> Result<ChosenRow> {
+  return [options, &planTimer](const TimedRow &row) -> Result<Configurations> {
     ChooseOptions how = options;
     how.given = row.options;
     const ScheduleChoice choice = BRAID_TRY(choose(row.name, row.text, how, planTimer));
     if (planTimer.rank() == 0)
       llvm::errs() << explain(choice);
-    TimedRow chosen = row;
-    chosen.options = applyTo(row.options, choice.schedule);
-    chosen.isGraphed = launchModeOf(choice.schedule.all) == LaunchMode::Graph;
-    chosen.transferMode = transferModeOf(choice.schedule.all);
-    chosen.isAuto = false;
-    return ChosenRow{std::move(chosen), choice.schedule.str()};
+    return choice.schedule;
   };
 }
 

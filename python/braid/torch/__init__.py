@@ -16,7 +16,7 @@ from braid._errors import (Error, InputError, InternalError, PeerError, Rejected
                            TimedOutError, UnsupportedError)
 from braid.torch._functions import (all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter,
                                     prepare, synchronize)
-from braid.torch._kept import Memory, memory, set_memory_bound
+from braid.torch._prepared import Memory, memory, set_memory_bound
 from braid.torch._report import Report, report
 from braid.torch._takeover import disable, enable
 

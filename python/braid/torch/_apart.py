@@ -159,35 +159,28 @@ def _gate(fuse: Callable[[Any], None], reason_of: Callable[[Any], str],
     return fuse_what_braid_takes
 
 
-class Gates:
-    """Replaces PyTorch's functions that fuse a match."""
-
-    def __init__(self) -> None:
-        self._theirs = {name: getattr(theirs, name) for name, _, _ in _FUSIONS}
-        self._mine = {name: _gate(self._theirs[name], reason_of, collective)
-                      for name, reason_of, collective in _FUSIONS}
-        for name, mine in self._mine.items():
-            setattr(theirs, name, mine)
-
-    def undo(self) -> None:
-        for name, mine in self._mine.items():
-            if getattr(theirs, name) is mine:
-                setattr(theirs, name, self._theirs[name])
-
-
 _FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
     ("fuse_all_gather_matmul", _why_not_gather, "ag_node"),
     ("fuse_matmul_reduce_scatter", _why_not_scatter, "reduce_scatter_node")]
 
 
-class FindApart(CustomGraphPass):
-    """A pass that runs after all of PyTorch's passes."""
+def gates() -> Dict[str, Callable[[Any], None]]:
+    """Returns replacements for PyTorch's functions that fuse a match, by their names."""
+    return {name: _gate(getattr(theirs, name), reason_of, collective)
+            for name, reason_of, collective in _FUSIONS}
 
-    def __init__(self) -> None:
+
+class FindApart(CustomGraphPass):
+    """A pass that runs after all of PyTorch's passes, and after the pass of the user, if any."""
+
+    def __init__(self, first: Any = None) -> None:
+        self._first = first
         # The unique id disables the cache: this pass would not see a graph from another process.
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:
+        if self._first is not None:
+            self._first(graph)
         keep_strides(graph)
         for node in graph.nodes:
             if node.target in _COLLECTIVES:
@@ -198,21 +191,6 @@ class FindApart(CustomGraphPass):
         return self._uuid
 
 
-class _Both(FindApart):
-    """Runs the user's pass and then ours, for versions of PyTorch that support only one pass."""
-
-    def __init__(self, first: Any) -> None:
-        super().__init__()
-        self._first = first
-
-    def __call__(self, graph: torch.fx.Graph) -> None:
-        self._first(graph)
-        super().__call__(graph)
-
-
 def behind(first: Any) -> Any:
-    """Returns a pass that runs after the passes in Inductor's configuration."""
-    ours = FindApart()
-    if first is None:
-        return ours
-    return [*first, ours] if isinstance(first, (list, tuple)) else _Both(first)
+    """Returns a pass, or a list of them, that runs after the passes in Inductor's configuration."""
+    return [*first, FindApart()] if isinstance(first, (list, tuple)) else FindApart(first)

@@ -7,10 +7,11 @@ import torch
 
 from braid import _library as core
 from braid._errors import InputError
-from braid.torch import _gradients, _kept
+from braid.torch import _gradients, _prepared
 from braid.torch import _library as _library  # defines the operators
 from braid.torch._group import all_jobs, job_of, name_of
 from braid.torch._layout import Layout
+from braid.torch._operations import check_reduction
 
 Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
@@ -98,9 +99,9 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     count = _count(rows)
     weights, given, biased = _lists(B, bias)
     _expect_tensors([A, *weights, *given], gather_dim)
-    outputs = _gradients.all_gather_matmul(A, weights, given, biased,
-                                           _text("activation", activation), gather_dim, count,
-                                           bool(return_A), name)
+    outputs = _gradients.call("all_gather_matmul", A, weights, given, biased,
+                              _text("activation", activation), gather_dim, count, bool(return_A),
+                              name)
     Ys = list(outputs[:len(weights)])
     result = Ys[0] if isinstance(B, Tensor) else Ys
     return (result, outputs[-1]) if return_A else result
@@ -126,8 +127,11 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     """
     name = name_of(group)
     _expect_tensors([A, B, bias], scatter_dim)
-    return _gradients.matmul_reduce_scatter(A, B, bias, _text("activation", activation),
-                                            _text("reduce_op", reduce_op), scatter_dim, name)
+    kind, function = _text("reduce_op", reduce_op), _text("activation", activation)
+    check_reduction(kind, function, bias)  # the fake kernel does not check
+    output: Tensor = _gradients.call("matmul_reduce_scatter", A, B, bias, function, kind,
+                                     scatter_dim, name)
+    return output
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
@@ -142,7 +146,9 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
     """
     name = name_of(group)
     _expect_tensors([A, B, bias])
-    return _gradients.matmul_all_reduce(A, B, bias, _text("activation", activation), name)
+    output: Tensor = _gradients.call("matmul_all_reduce", A, B, bias,
+                                     _text("activation", activation), name)
+    return output
 
 
 # -- Measuring. --
@@ -171,7 +177,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     def measure(layout: Layout) -> None:
         if layout.is_empty:
             raise InputError(f"expected results with elements, got {layout.shape}")
-        schedules.append(_kept.measure(job, layout, seconds).schedule)
+        schedules.append(_prepared.measure(job, layout, seconds).schedule)
 
     with job.lock:
         job.instead_of_run = measure

@@ -36,25 +36,33 @@ _FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
 
 # -- Calling a kernel or an operator. --
 
-def wants_gradients(tensors: Sequence[Optional[Tensor]]) -> bool:
-    return torch.is_grad_enabled() and any(each is not None and each.requires_grad
-                                           for each in tensors)
+def tensors_of(arguments: Sequence[Any]) -> List[Tensor]:
+    """Returns the tensors of an operator's call, which are in its first three arguments."""
+    tensors: List[Tensor] = []
+    for each in arguments[:3]:
+        if isinstance(each, (list, tuple)):
+            tensors += each
+        elif each is not None:
+            tensors.append(each)
+    return tensors
 
 
-def _is_plain(tensors: Sequence[Optional[Tensor]]) -> bool:
+def wants_gradients(tensors: Sequence[Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+
+
+def _is_plain(tensors: Sequence[Tensor]) -> bool:
     """Returns True if the kernel can be called directly, without PyTorch's dispatcher."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return False
     if forward_ad._current_level >= 0:
         _refuse_forward_mode(tensors)
-    first = tensors[0]
-    if first is not None and first.is_meta and all(each is None or each.is_meta
-                                                   for each in tensors):
+    if tensors[0].is_meta and all(each.is_meta for each in tensors):
         return False  # for the fake kernels
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
-        if each is not None and not _is_ordinary(each):
+        if not _is_ordinary(each):
             return False
     return not torch._C._is_any_autocast_enabled()
 
@@ -72,14 +80,14 @@ def expect_local(tensor: Tensor) -> None:
                          "to_local()")
 
 
-def _refuse_forward_mode(tensors: Sequence[Optional[Tensor]]) -> None:
+def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
     """Raises UnsupportedError if a tensor has a tangent, which would otherwise be lost silently."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
         raise UnsupportedError("operators of braid.torch have no forward-mode derivatives")
     unpack: Any = forward_ad.unpack_dual
     for each in tensors:
-        if each is not None and unpack(each).tangent is not None:
+        if unpack(each).tangent is not None:
             raise UnsupportedError("operators of braid.torch have no forward-mode "
                                    "derivatives, got a tensor with a tangent")
 
@@ -99,37 +107,16 @@ _PLACES: Dict[str, Tuple[int, ...]] = {
     "all_gather_matmul": (1,), "matmul_reduce_scatter": (0, 1), "matmul_all_reduce": ()}
 
 
-def _call(operator: str, tensors: Sequence[Optional[Tensor]], *arguments: Any) -> Any:
+def call(operator: str, *arguments: Any) -> Any:
     """Calls an operator with the arguments of its schema up to the name of the group."""
     places = _PLACES[operator]
+    tensors = tensors_of(arguments)
     if not _is_plain(tensors):
         return getattr(ops, operator)(*arguments, *[_place(arguments[-1])[i] for i in places])
     kernel = getattr(_operations, operator)
     if wants_gradients(tensors):
         return with_gradients(operator, kernel, *arguments, *[0] * len(places))
     return kernel(*arguments)
-
-
-def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor], biased: int,
-                      activation: str, gather_dim: int, rows: Any, return_A: bool,
-                      name: str) -> List[Tensor]:
-    outputs: List[Tensor] = _call("all_gather_matmul", (A, *Bs, *biases), A, Bs, biases, biased,
-                                  activation, gather_dim, rows, return_A, name)
-    return outputs
-
-
-def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
-                          reduce_op: str, scatter_dim: int, name: str) -> Tensor:
-    _operations.check_reduction(reduce_op, activation, bias)  # the fake kernel does not check
-    output: Tensor = _call("matmul_reduce_scatter", (A, B, bias), A, B, bias, activation,
-                           reduce_op, scatter_dim, name)
-    return output
-
-
-def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
-                      name: str) -> Tensor:
-    output: Tensor = _call("matmul_all_reduce", (A, B, bias), A, B, bias, activation, name)
-    return output
 
 
 # -- Calls with gradients. --
@@ -227,7 +214,7 @@ class _Gather(torch.autograd.Function):
         needs_A, *needs = ctx.needs_input_grad[8:]
         parts: List[Tensor] = []  # the terms of A's gradient
         if needs_A:
-            parts += [matmul_reduce_scatter(dY, B.t(), None, "", "sum", ctx.dim, ctx.name)
+            parts += [call("matmul_reduce_scatter", dY, B.t(), None, "", "sum", ctx.dim, ctx.name)
                       for dY, B in zip(dYs, Bs) if dY is not None]
             for dG in grads[ctx.count:]:
                 if dG is not None:
@@ -266,8 +253,8 @@ class _Scatter(torch.autograd.Function):
             dY = dY / (ctx.ranks or place_of(ctx.name)[1])
         dA = dB = dbias = whole = None
         if needs_A:
-            dA, *more = all_gather_matmul(dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
-                                          needs_B or needs_bias, ctx.name)
+            dA, *more = call("all_gather_matmul", dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
+                             needs_B or needs_bias, ctx.name)
             # The layout of a plain collective, which cuDNN's attention may rely on.
             dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:

@@ -6,7 +6,6 @@ permanently, but the user can create a new group.
 """
 from __future__ import annotations
 
-import collections
 import copy
 import itertools
 import socket
@@ -14,7 +13,7 @@ import threading
 import time
 import uuid
 import weakref
-from typing import Any, Callable, Counter, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -101,8 +100,7 @@ class GroupJob:
         self.operations: Dict[Any, Any] = {}
         self.turns = itertools.count()  # the sequence numbers of calls
         self.sites: Dict[Any, Any] = {}  # the operation of each known call, by its key
-        self.retired: Dict[Any, Any] = {}  # call counts of operations that were released
-        self.preparations: Counter[Any] = collections.Counter()  # caused by calls, for each layout
+        self.counts: Dict[Any, Any] = {}  # Counts by operator, shape and schedule
         # Set in prepare(): called with the layout of a call instead of running it.
         self.instead_of_run: Optional[Callable[[Any], None]] = None
 

@@ -11,7 +11,7 @@ import torch
 from torch.fx.node import has_side_effect
 
 from braid.torch import _operations
-from braid.torch._gradients import expect_local, ops, with_gradients
+from braid.torch._gradients import expect_local, ops, tensors_of, with_gradients
 
 Tensor = torch.Tensor
 
@@ -86,9 +86,8 @@ def _autograd(name: str) -> Any:
     operator = getattr(ops, name).default
 
     def kernel(keyset: Any, *arguments: Any) -> Any:
-        for each in arguments[:3]:  # these include all tensors
-            for tensor in each if isinstance(each, (list, tuple)) else [each]:
-                expect_local(tensor)
+        for tensor in tensors_of(arguments):
+            expect_local(tensor)
 
         def below(*arguments: Any) -> Any:
             with torch._C._AutoDispatchBelowAutograd():

@@ -8,10 +8,9 @@ import torch
 
 from braid._errors import InputError
 from braid.torch._group import GroupJob, job_of, place_of
-from braid.torch._kept import find
 from braid.torch._layout import Layout, Rows, Weight, check
 from braid.torch._outputs import Output, outputs_of
-from braid.torch._prepared import Prepared
+from braid.torch._prepared import Prepared, find
 
 Tensor = torch.Tensor
 Biases = Sequence[Optional[Tensor]]
@@ -94,7 +93,7 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     for index, tensor in enumerate(inputs):
         if not tensor.is_contiguous():
             inputs[index] = tensor.contiguous()
-            prepared.copies += 1
+            prepared.counts.copies += 1
     return inputs
 
 
@@ -114,8 +113,6 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
         call = describe()
         known = None if call.layout.is_empty else find(job, call.layout), call
         job.sites[site] = known
-        if known[0] is not None:
-            known[0].sites.append(site)
     prepared, call = known
     if prepared is None:  # the same on all ranks
         return [output.make(A)[0] for output in call.outputs]

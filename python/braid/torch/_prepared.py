@@ -1,21 +1,33 @@
-"""An operator that is prepared to run."""
+"""The prepared operators of each group, within a memory limit."""
 from __future__ import annotations
 
 import ctypes
-from typing import List, Sequence, Tuple
+import warnings
+from typing import NamedTuple, Sequence, Tuple
 
 import torch
 
 from braid import _library
 from braid._errors import Error, InputError, PeerError
 from braid._job import Operation, RunOnCpu
-from braid._program import Request
-from braid.torch._group import GroupJob
+from braid._program import Request, compile
+from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
 from braid.torch._layout import Layout
 
 Tensor = torch.Tensor
 
+MANY_PREPARATIONS = 3  # warns when calls prepare one layout this many times
+
 _run_at = _library.fast("session_run_at")
+_bound = DEFAULT_BYTES
+
+
+class Counts:
+    """The calls of one operator with tensors of one shape."""
+
+    calls = 0
+    copies = 0  # operands that had to be copied to another layout
+    preparations = 0  # caused by calls
 
 
 class Prepared:
@@ -28,9 +40,9 @@ class Prepared:
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
-        self.calls = self.copies = 0
+        self.counts: Counts = job.counts.setdefault(
+            (layout.operator, layout.shape, self.schedule), Counts())
         self.last_turn = 0  # the sequence number of its last call
-        self.sites: List[object] = []  # its keys in GroupJob.sites
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
         count += len(layout.weights) + layout.returns_gathered
@@ -40,7 +52,7 @@ class Prepared:
             outputs: Sequence[Tuple[Tensor, int]]) -> None:
         """Issues one run to the current stream. On CPUs, blocks until it is done. `outputs`
         contains the tensors and their addresses."""
-        self.calls += 1
+        self.counts.calls += 1
         self.last_turn = next(job.turns)
         addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
@@ -74,3 +86,121 @@ def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> O
             f"different shapes, types or strides: rank {job.rank} called {layout.operator} of "
             f"{layout.shape}; {error}")
         raise PeerError(str(job.error)) from None  # a raised error keeps tensors alive
+
+
+# -- Memory. --
+
+def set_memory_bound(size: int) -> None:
+    """Limits the memory in bytes of each group's operators on this rank, for each kind of device.
+    Operators in live CUDA graphs do not count. 0 means no limit; the default is 4 GiB. The limit
+    must be equal on all ranks.
+
+    If the limit is exceeded, the least recently called operators are released, but not the current
+    one. While the current operator is prepared, the old operators still exist. A released operator
+    is prepared again when it is called. If this happens repeatedly, a RuntimeWarning is issued.
+    """
+    global _bound
+    if not isinstance(size, int) or size < 0:
+        raise InputError(f"expected bytes, 0 or more, got {size!r}")
+    _bound = size
+
+
+class Memory(NamedTuple):
+    """The memory of operators on this rank."""
+
+    bytes: int  # allocated, including unused memory
+    operators: int
+    bound: int  # the limit in bytes for each group, without operators in CUDA graphs
+
+
+def memory() -> Memory:
+    """Returns the memory of all groups' operators on this rank, and its limit."""
+    usages = []
+    for job in all_jobs():
+        with job.lock:
+            usages.append(job.job.usage())
+    return Memory(sum(each.held for each in usages), sum(each.operations for each in usages),
+                  _bound)
+
+
+def _exceeds_bound(job: GroupJob) -> bool:
+    usage = job.job.usage()
+    return 0 < _bound < usage.most_held - usage.in_graphs
+
+
+def _add_operation(job: GroupJob, prepared: Prepared) -> None:
+    """Adds a prepared operation. While the limit is exceeded, releases the least recently called
+    operators that no live graph contains. All ranks release the same operations, because their
+    calls are equal and usage() is equal on all ranks."""
+    job.operations[prepared.layout] = prepared
+    prepared.last_turn = next(job.turns)
+    if not _exceeds_bound(job):
+        return
+    job.job.give_back()  # unused memory of trials or of released operators may suffice
+    for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn)[:-1]:
+        if not _exceeds_bound(job):
+            return
+        if not oldest.operation.usage().is_in_graph:
+            retire(job, oldest.layout)
+            job.job.give_back()
+
+
+def retire(job: GroupJob, key: Layout) -> None:
+    """Releases the resources of an operator. Its calls stay in the report."""
+    prepared = job.operations.pop(key)
+    job.sites = {site: known for site, known in job.sites.items() if known[0] is not prepared}
+    prepared.operation.close()
+
+
+# -- The operator for a call. --
+
+def _is_captured(job: GroupJob) -> bool:
+    return job.on_gpu and bool(torch.cuda.is_current_stream_capturing())
+
+
+def find(job: GroupJob, layout: Layout) -> Prepared:
+    """Returns the operator for tensors of `layout`. The first call with a layout is collective and
+    prepares the operator, which takes about 50 ms. Raises InputError instead if the stream is being
+    captured, because a capture cannot block."""
+    prepared = job.operations.get(layout)
+    if prepared is None:
+        if _is_captured(job):
+            raise InputError(
+                f"{layout.operator} of {layout.shape} cannot be prepared in a capture: make a "
+                "call, or braid.torch.prepare(), with such tensors before the stream is captured")
+        prepared = Prepared(job, layout)
+        prepared.counts.preparations += 1
+        if prepared.counts.preparations == MANY_PREPARATIONS:
+            warnings.warn(
+                f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
+                f"again, because operators hold more than {_bound} bytes: raise the bound with "
+                "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
+        _add_operation(job, prepared)
+    return prepared
+
+
+def _ask_for_graphs(job: GroupJob) -> None:
+    """Prepares an operation so that the ranks exchange which graphs are alive. Collective; blocks.
+    Afterwards, usages are equal on all ranks."""
+    text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
+            "  set %C, %A\n}\n")
+    job.job.prepare(compile(text, ranks=job.ranks), measures=False).close()
+
+
+def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
+    """Lets the ranks measure and choose a schedule, and stores the operator. Collective; blocks."""
+    before = job.operations.get(layout)
+    if _is_captured(job):
+        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "
+                         "call prepare() before the stream is captured")
+    if before is not None and job.on_gpu:
+        _ask_for_graphs(job)
+        if before.operation.usage().is_in_graph:
+            raise InputError(f"{layout.operator} of {layout.shape} cannot be measured again, for a "
+                             "live graph holds runs of it: call prepare() before the operator is "
+                             "captured into a graph, or destroy the graph")
+    prepared = Prepared(job, layout, seconds, measures=True)
+    if before is not None:
+        retire(job, layout)
+    _add_operation(job, prepared)
+    return prepared

@@ -3,7 +3,18 @@ from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-from braid.torch._kept import Calls, all_calls
+from braid.torch._group import all_jobs
+
+
+class Calls(NamedTuple):
+    """The calls of one operator with tensors of one shape."""
+
+    operator: str
+    group: str
+    shape: str  # element type and M x N x K, where M is all rows, and N and K are this rank's
+    schedule: str
+    calls: int
+    copies: int  # operands that had to be copied to another layout
 
 
 class Apart(NamedTuple):
@@ -67,4 +78,7 @@ def report() -> Report:
     copied operands. Also returns the collectives that enable() could not replace, with the
     reasons."""
     passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
-    return Report(list(all_calls()), list(apart), passed)
+    calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
+             for job in all_jobs()
+             for (operator, shape, schedule), counts in list(job.counts.items())]
+    return Report(calls, list(apart), passed)

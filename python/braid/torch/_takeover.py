@@ -119,31 +119,33 @@ class _Takeover:
 
     def __init__(self) -> None:
         from torch._inductor import config  # imported here, because the imports take seconds
-        from braid.torch._apart import Gates, behind
-        inductor: Any = config
-        self._inductor = inductor
+        from braid.torch import _apart
         self._library = torch_library.Library("symm_mem", "IMPL")
         for name, kernel in _KERNELS:
             for device in _DEVICES:
                 self._library.impl(name, functools.partial(kernel, False), device,
                                    allow_override=True)
+        inductor: Any = config
+        self.was_on = inductor._micro_pipeline_tp
         self.asked = symm_mem.is_symm_mem_enabled_for_group
-        symm_mem.is_symm_mem_enabled_for_group = _is_group
-        self._gates = Gates()
-        self.was_on, inductor._micro_pipeline_tp = inductor._micro_pipeline_tp, True
-        self._passes = inductor.post_grad_custom_post_pass
-        self._mine = inductor.post_grad_custom_post_pass = behind(self._passes)
+        self._changes: List[Tuple[Any, str, Any, Any]] = []
+        self._change(inductor, "_micro_pipeline_tp", True)
+        self._change(inductor, "post_grad_custom_post_pass",
+                     _apart.behind(inductor.post_grad_custom_post_pass))
+        self._change(symm_mem, "is_symm_mem_enabled_for_group", _is_group)
+        for name, gate in _apart.gates().items():
+            self._change(_apart.theirs, name, gate)
+
+    def _change(self, owner: Any, name: str, value: Any) -> None:
+        self._changes.append((owner, name, getattr(owner, name), value))
+        setattr(owner, name, value)
 
     def undo(self) -> None:
         """Undoes the changes, except for settings that the user has changed in the meantime."""
         self._library._destroy()
-        self._gates.undo()
-        if symm_mem.is_symm_mem_enabled_for_group is _is_group:
-            symm_mem.is_symm_mem_enabled_for_group = self.asked
-        inductor = self._inductor
-        inductor._micro_pipeline_tp = self.was_on and inductor._micro_pipeline_tp
-        if inductor.post_grad_custom_post_pass is self._mine:
-            inductor.post_grad_custom_post_pass = self._passes
+        for owner, name, before, value in self._changes:
+            if getattr(owner, name) is value:
+                setattr(owner, name, before)
 
 
 _takeover: Optional[_Takeover] = None
