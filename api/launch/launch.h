@@ -62,7 +62,7 @@ struct LaunchOptions {
   std::function<void(const Status &cause)> onFailure = {};
   /// The signal watch of a caller that launches several jobs. If null, launch() creates one.
   SignalWatch *signals = nullptr;
-  /// Called by the calling thread about fifty times a second while ranks run. The first failure
+  /// Called by the calling thread about a hundred times a second while ranks run. The first failure
   /// that it returns ends the job, unless the job's outcome is already decided.
   std::function<Status()> watch = {};
 };

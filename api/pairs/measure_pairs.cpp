@@ -225,7 +225,7 @@ Result<MeasuredPairs> measurePairs(const MeasureOptions &options) {
       options.progress(options.devices[one], options.devices[other], ++number);
       BRAID_TRY(PairJobs(options, signals, measured.report, one, other).run(measured.signal));
       if (measured.signal == 0)
-        measured.signal = signals.take();
+        measured.signal = signals.first();
     }
   for (PairRow &row : measured.report.rows)
     for (PathReport &path : row.paths)

@@ -269,10 +269,10 @@ int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   };
   while (isAnyoneBusy() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(milliseconds(10));
-    children.reapAll(/*mayBlock=*/false);
   }
   children.killAll(SIGKILL);
-  children.reapAll(/*mayBlock=*/true);
+  while (children.isAnyAlive())
+    std::this_thread::sleep_for(milliseconds(1));
   std::string endings;
   for (int64_t rank = 0; rank < spec.ranks; ++rank)
     endings += fmt::format("rank {}: {}\n", rank, braid::str(*children.ending(rank)));
