@@ -4,7 +4,6 @@
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"
 #include "api/ranks/backends.h"
-#include "api/timing/seconds_since.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -16,7 +15,6 @@
 #include "tools/step_progress.h"
 
 #include "llvm/ADT/Sequence.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -173,16 +171,12 @@ bool hasFailedRunning(const Status &status) {
 }
 
 /// Returns the folder for the flight records of all ranks, or "" if none are written.
-std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const std::string &job) {
+std::string recordsFolder(const RunFlags &flags, const JobMemory &memory) {
   if (flags.flightRecords == "none")
     return "";
   if (!flags.flightRecords.empty())
     return flags.flightRecords;
-  std::string name;
-  for (char c : llvm::StringRef(job).take_front(80))
-    name += llvm::isAlnum(c) || c == '.' || c == '_' ? c : '-';
-  return fmt::format("{}/braid-flight-{}-{}-{:016x}", temporaryFolder(), geteuid(), name,
-                     memory.number());
+  return fmt::format("{}/braid-flight-{}-{:016x}", temporaryFolder(), geteuid(), memory.number());
 }
 
 bool haveAllJoined(const JobMemory &memory) {
@@ -193,7 +187,7 @@ bool haveAllJoined(const JobMemory &memory) {
 /// Writes the flight records if there is a folder for them, and returns a message.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          const std::string &job) {
-  const std::string folder = recordsFolder(flags, memory, job);
+  const std::string folder = recordsFolder(flags, memory);
   if (folder.empty() || !haveAllJoined(memory))
     return "";
   const Result<std::string> file = writeFlightRecords(folder, memory, plans, job);
@@ -241,12 +235,10 @@ private:
   Backend backend_;
   RankSetup setup_;
   CompileOptions compileOptions_;
-  Status readFlags_;                      ///< the first mistake in the flags for lowering, if any
   std::string file_;                      ///< the name of the source
   std::shared_ptr<ProgramState> program_; ///< with a provisional schedule until ranks have chosen
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< set once a launcher's plans_ are those of the ranks' choice
-  double meetSeconds_ = 0;        ///< until all ranks had joined
   bool isKnown_ = false;          ///< the job knows this rank, and must be told its failure
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
@@ -264,7 +256,7 @@ Status Run::checkFlags() const {
 /// Determines the role of this process, and joins the job if it is a rank. Afterwards, a failure in
 /// this process ends all ranks.
 Status Run::begin() {
-  readFlags_ = flags_.source.toOptions(compileOptions_);
+  BRAID_TRY(flags_.source.toOptions(compileOptions_));
   const Configuration &config = compileOptions_.schedule.all;
   BRAID_TRY(checkFlags());
   backend_ =
@@ -304,8 +296,6 @@ Status Run::createOrJoin() {
 }
 
 Status Run::compile() {
-  if (!readFlags_.isOk())
-    return readFlags_;
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
   // Our launcher passes on the checked text, since the file may have changed, or be a pipe.
@@ -377,10 +367,8 @@ Result<RunReport> Run::runHere() {
   BRAID_TRY(expectRunMemory(plans_, backend_, options_, areThreads()));
   if (areThreads())
     BRAID_TRY(createOrJoin());
-  const auto start = std::chrono::steady_clock::now();
-  if (!areThreads())
+  else
     BRAID_TRY(compareOptions(*job_, program_->compiled, options_));
-  meetSeconds_ = secondsSince(start);
   if (options_.isAuto)
     BRAID_TRY(choose());
   StepProgress progress("run", std::chrono::seconds(2));
@@ -402,8 +390,7 @@ int Run::runRanks() {
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, *program_, *report);
   if (flags_.explain)
-    printChoices(os, flags_, setup_, *program_, *report,
-                 areThreads() ? 0 : job_->rank->joinSeconds() + meetSeconds_);
+    printChoices(os, flags_, setup_, *program_, *report);
   return 0;
 }
 

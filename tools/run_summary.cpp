@@ -21,24 +21,18 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-/// Prints what the ranks are and the reason for that.
-void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                const RunReport &report, double meetSeconds) {
-  if (setup.kind == RankSetup::Threads) {
-    os << explainLine("ranks", counted(report.ranks, "thread") + " of this process",
-                      "no launcher has started it, and without --processes");
-    return;
-  }
-  if (setup.isLaunched())
-    os << explainLine(
-        "ranks",
-        fmt::format("{} process{} of this command", report.ranks, report.ranks == 1 ? "" : "es"),
-        flags.processes ? "--processes" : "--backend " + flags.backend);
-  else
-    os << explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
-                      "from " + setup.place->source);
-  os << fmt::format("  {:<12}met in {}, prepared in {}\n", "start", timeText(meetSeconds),
-                    timeText(report.prepareSeconds));
+/// Returns what the ranks are, and the reason for that.
+std::string explainRanks(const RunFlags &flags, const RankSetup &setup, const RunReport &report) {
+  if (setup.kind == RankSetup::Threads)
+    return explainLine("ranks", counted(report.ranks, "thread") + " of this process",
+                       "no launcher has started it, and without --processes");
+  if (!setup.isLaunched())
+    return explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
+                       "from " + setup.place->source);
+  return explainLine(
+      "ranks",
+      fmt::format("{} process{} of this command", report.ranks, report.ranks == 1 ? "" : "es"),
+      flags.processes ? "--processes" : "--backend " + flags.backend);
 }
 
 } // namespace
@@ -75,14 +69,8 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramSta
 }
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const ProgramState &program, const RunReport &report, double meetSeconds) {
-  os << "choices\n" << program.explain();
-  os << explainLine(
-      "in flight", std::to_string(report.runsInFlight),
-      fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
-                  "and outputs",
-                  kMaxRunsInFlight));
-  printRanks(os, flags, setup, report, meetSeconds);
+                  const ProgramState &program, const RunReport &report) {
+  os << "choices\n" << program.explain() << explainRanks(flags, setup, report);
   // These lines are about the machine rather than the program.
   for (const std::string &line : {report.choices, report.messages})
     if (!line.empty())
