@@ -10,7 +10,6 @@
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "runtime/warn.h"
-#include "tools/process.h"
 #include "tools/run_command.h"
 #include "tools/step_progress.h"
 
@@ -423,7 +422,6 @@ int Run::launchRanks() {
       !status.isOk())
     return fail(status);
   Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
-                                        .arguments = commandLine("run"),
                                         .input = program_->source->diags.text(),
                                         .timeout = options_.cluster.timeout,
                                         .prefixOutput = flags_.prefixOutput,

@@ -72,6 +72,15 @@ std::vector<char *> pointersTo(std::vector<std::string> &texts) {
   return pointers;
 }
 
+/// Returns the command line of this process.
+std::vector<std::string> ownArguments() {
+  std::vector<std::string> arguments;
+  if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline"))
+    for (llvm::StringRef rest = (*text)->getBuffer(); !rest.empty(); rest = rest.split('\0').second)
+      arguments.push_back(rest.split('\0').first.str());
+  return arguments;
+}
+
 std::vector<std::string>
 environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   std::vector<std::string> texts;
@@ -142,7 +151,8 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   struct sigaction onEnd;
   if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
     std::signal(SIGCHLD, SIG_DFL);
-  std::vector<std::string> arguments = options.arguments;
+  std::vector<std::string> arguments =
+      options.arguments.empty() ? ownArguments() : options.arguments;
   std::vector<std::string> environment = environmentWith(options.environment);
   const std::vector<char *> argv = pointersTo(arguments), envp = pointersTo(environment);
   ChildSide side{argv.data(),

@@ -38,7 +38,7 @@ Status cannotStart(int error);
 
 /// Arguments, environment and standard streams of another copy of this program.
 struct ChildOptions {
-  std::vector<std::string> arguments; ///< including argv[0]
+  std::vector<std::string> arguments; ///< including argv[0]; those of this process if empty
   /// Variables added to the environment of this process. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
   int standardInput = -1;                      ///< a file descriptor; -1 if inherited

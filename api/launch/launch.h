@@ -36,8 +36,9 @@ int64_t openFilesFor(int64_t ranks);
 
 struct LaunchOptions {
   int64_t ranks = 1;
-  /// The command line of every rank, including argv[0], which does not select the program.
-  std::vector<std::string> arguments;
+  /// The command line of every rank, including argv[0], which does not select the program. If empty,
+  /// that of this process.
+  std::vector<std::string> arguments = {};
   /// Variables added to the environment of every rank. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
   /// The standard input of every rank. Each rank reads all of it.
