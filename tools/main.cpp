@@ -84,8 +84,6 @@ int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int 
       return usageError(app, unexpected(app, commands));
     llvm::outs() << kVersion << "\n";
     return 0;
-  } catch (const CLI::Success &) { // a flag has printed its information
-    return 0;
   } catch (const CLI::ExtrasError &) {
     return usageError(app, unexpected(app, commands));
   } catch (const CLI::ParseError &error) {
