@@ -40,8 +40,8 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   return text;
 }
 
-/// The transfers of a stage, or of a whole program that was read, in the Plan of the first rank that
-/// has any.
+/// The transfers of a stage, or of a whole program that was read, in the Plan of the first rank
+/// that has any.
 struct Overlap {
   std::string name; ///< "%C" or "@program"
   MovingStage stage = {};

@@ -76,16 +76,10 @@ std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", 
 
 /// The status code for a rank that ended before it joined, derived from its exit status.
 StatusCode codeOf(const Ending &ending) {
-  if (ending.isSignal)
-    return StatusCode::PeerFailed;
-  switch (static_cast<StatusCode>(ending.number)) {
-  case StatusCode::BadInput:
-  case StatusCode::Unsupported:
-  case StatusCode::TimedOut:
-    return static_cast<StatusCode>(ending.number);
-  default:
-    return StatusCode::PeerFailed;
-  }
+  for (StatusCode code : {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::TimedOut})
+    if (ending == Ending{false, static_cast<int>(code)})
+      return code;
+  return StatusCode::PeerFailed;
 }
 
 /// One job, from its launch until the last rank is reaped.
@@ -332,7 +326,7 @@ LaunchReport JobLauncher::report() {
 
 } // namespace
 
-/// Each rank takes its connection, its process, its memory, and two pipes for its output, which have
+/// Each rank takes its connection, its process, its memory, and two pipes for its output, each with
 /// two ends while it is started.
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 

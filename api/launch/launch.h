@@ -36,8 +36,8 @@ int64_t openFilesFor(int64_t ranks);
 
 struct LaunchOptions {
   int64_t ranks = 1;
-  /// The command line of every rank, including argv[0], which does not select the program. If empty,
-  /// that of this process.
+  /// The command line of every rank, including argv[0], which does not select the program. If it is
+  /// empty, that of this process.
   std::vector<std::string> arguments = {};
   /// Variables added to the environment of every rank. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};

@@ -82,7 +82,6 @@ private:
   }
   Status runRank(int64_t rank);
   Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankSummary &work);
-  Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   void fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
@@ -143,8 +142,11 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   }
   BRAID_TRY(cluster_.device(rank).synchronize());
   work.runSeconds += secondsSince(start);
-  BRAID_TRY(download(rank, slots, count));
-
+  if (!options_.verify && !compiled_.isReproducible)
+    return Status::ok();
+  for (int64_t i = 0; i < count; ++i)
+    slots[static_cast<size_t>(i)].download();
+  BRAID_TRY(cluster_.device(rank).synchronize());
   for (int64_t i = 0; i < count; ++i) {
     Arguments &slot = slots[static_cast<size_t>(i)];
     if (options_.verify)
@@ -154,15 +156,6 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
     cluster_.control(rank).tick();
   }
   return Status::ok();
-}
-
-Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t count) {
-  const bool isRead = options_.verify || compiled_.isReproducible;
-  if (!isRead || cluster_.device(rank).sharesHostMemory())
-    return Status::ok();
-  for (int64_t i = 0; i < count; ++i)
-    slots[static_cast<size_t>(i)].download();
-  return cluster_.device(rank).synchronize();
 }
 
 void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
