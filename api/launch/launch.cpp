@@ -205,8 +205,9 @@ void JobLauncher::interrupt(int signal) {
 }
 
 LaunchReport JobLauncher::supervise() {
-  while (children_.isAnyAlive()) {
+  for (bool isAnyAlive = true; isAnyAlive;) {
     poll(nullptr, 0, static_cast<int>(kSlice.count())); // a signal may interrupt it
+    isAnyAlive = children_.isAnyAlive();                // before their endings are looked at
     onSignals();
     onEnded();
     onWatch();
@@ -229,8 +230,8 @@ void JobLauncher::onSignals() {
 /// Reports ranks that ended without a connection, which the host cannot notice.
 void JobLauncher::onEnded() {
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
-    const RankState state = memory_.stateOf(rank);
     const std::optional<Ending> ending = children_.ending(rank);
+    const RankState state = memory_.stateOf(rank); // read after the ending
     if (!ending || state == RankState::Joined || state == RankState::Dead)
       continue;
     if (ending->notBegun() != 0)
