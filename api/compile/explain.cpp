@@ -111,8 +111,9 @@ std::string explainOverlap(const Compiled &compiled, const Configurations &used)
   return explainLine(
       "overlap",
       fmt::format("{} of {}", hidden, counted(count, compiled.isLowered ? "stage" : "program")),
-      exposed.empty() ? "every stage that communicates"
-                      : fmt::format("{}", fmt::join(exposed, "; ")));
+      !exposed.empty()     ? fmt::format("{}", fmt::join(exposed, "; "))
+      : compiled.isLowered ? "every stage that communicates"
+                           : "every transfer");
 }
 
 } // namespace
