@@ -295,20 +295,6 @@ void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, RunReport &report
       report.networkBytes += bytes;
 }
 
-Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
-             const RunOptions &options, RunReport &report) {
-  const Clock::time_point start = Clock::now();
-  const auto session = BRAID_TRY(job.prepare(std::move(plans), transferModeOf(options.knobs)));
-  Runner runner(compiled, options, *job.cluster, session->second);
-  runner.report().prepareSeconds = secondsSince(start);
-  if (job.isRank0Here())
-    describeRank0(job.cluster->device(0), session->second.plans, runner.report());
-  const Status status = runner.run();
-  job.end(session);
-  report = std::move(runner.report());
-  return status;
-}
-
 /// Returns BadInput if the results cannot be verified but the options ask for it.
 Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (!options.verify)
@@ -351,9 +337,17 @@ Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions 
 
 Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
                       const RunOptions &options) {
-  RunReport report;
-  Status status = runOn(job, compiled, std::move(plans), options, report);
-  return status.isOk() ? Result<RunReport>(std::move(report)) : job.cluster->fail(status);
+  const Clock::time_point start = Clock::now();
+  const auto session = job.prepare(std::move(plans), transferModeOf(options.knobs));
+  if (!session)
+    return job.cluster->fail(session.status());
+  Runner runner(compiled, options, *job.cluster, (*session)->second);
+  runner.report().prepareSeconds = secondsSince(start);
+  if (job.isRank0Here())
+    describeRank0(job.cluster->device(0), (*session)->second.plans, runner.report());
+  const Status status = runner.run();
+  job.end(*session);
+  return status.isOk() ? Result<RunReport>(std::move(runner.report())) : job.cluster->fail(status);
 }
 
 } // namespace braid
