@@ -54,10 +54,6 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramSta
                     timeText(report.runSeconds), timeText(report.prepareSeconds),
                     counted(report.commandsPerRun, "command"), counted(report.streams, "stream"),
                     flags.noCheck ? "not checked" : "proved safe");
-  if (report.hosts > 1)
-    os << fmt::format("  hosts     {} of {} each; {} between them a run\n", report.hosts,
-                      counted(report.ranks / report.hosts, "rank"),
-                      fmt::format("{:.3g} MB", static_cast<double>(report.networkBytes) * 1e-6));
   if (!program.choice.empty())
     os << "  schedule  " << program.choice << "\n";
   for (const auto &[output, digest] : report.digests)

@@ -10,7 +10,6 @@
 #include "runtime/execute/handshake.h"
 #include "runtime/job/rank_group.h"
 #include "runtime/reference/reference.h"
-#include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -61,7 +60,6 @@ public:
     runsInFlight_ = chooseRunsInFlight(options, plan(0));
     report_.commandsPerRun = static_cast<int64_t>(plan(0).commands.size());
     report_.streams = static_cast<int64_t>(plan(0).streams.size()) - 1;
-    report_.hosts = plan(0).hosts();
     for (int64_t rank = 0; options.verify && rank < cluster.ranks(); ++rank)
       report_.elementsCompared += reference_->elementsOf(rank) * options.iterations;
   }
@@ -73,6 +71,13 @@ public:
     return cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
+  /// Adds the choices of rank 0's device to the report.
+  void describeDevice() {
+    Device &device = cluster_.device(0);
+    report_.choices = device.compute().choices();
+    if (Messages *messages = device.messages(); messages && plan(0).hasMessages())
+      report_.messages = messages->describe();
+  }
   RunReport &report() { return report_; }
 
 private:
@@ -284,17 +289,6 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
   return choices;
 }
 
-/// Adds the choices of rank 0's device and the traffic between hosts.
-void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, RunReport &report) {
-  report.choices = device.compute().choices();
-  Messages *messages = device.messages();
-  if (messages && plans.front().hasMessages())
-    report.messages = messages->describe();
-  if (plans.front().hosts() > 1)
-    for (int64_t bytes : bytesSentByHosts(plans))
-      report.networkBytes += bytes;
-}
-
 /// Returns BadInput if the results cannot be verified but the options ask for it.
 Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (!options.verify)
@@ -344,7 +338,7 @@ Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan>
   Runner runner(compiled, options, *job.cluster, (*session)->second);
   runner.report().prepareSeconds = secondsSince(start);
   if (job.isRank0Here())
-    describeRank0(job.cluster->device(0), (*session)->second.plans, runner.report());
+    runner.describeDevice();
   const Status status = runner.run();
   job.end(*session);
   return status.isOk() ? Result<RunReport>(std::move(runner.report())) : job.cluster->fail(status);

@@ -37,8 +37,6 @@ struct RunReport {
   int64_t iterations = 0;
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, without the caller's stream
-  int64_t hosts = 1;            ///< the number of hosts of the ranks
-  int64_t networkBytes = 0;     ///< traffic between hosts in one run
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0 without `verify`
   double prepareSeconds = 0;    ///< allocation, handle exchange and other work before the first run
   double runSeconds = 0; ///< issuing and waiting on the slowest rank, without filling and comparing
