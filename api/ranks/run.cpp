@@ -55,8 +55,6 @@ public:
     if (compiled.fusion)
       reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed,
                                                compiled.source->diags.fileName());
-    report_.ranks = cluster.ranks();
-    report_.iterations = options.iterations;
     runsInFlight_ = chooseRunsInFlight(options, plan(0));
     report_.commandsPerRun = static_cast<int64_t>(plan(0).commands.size());
     report_.streams = static_cast<int64_t>(plan(0).streams.size()) - 1;

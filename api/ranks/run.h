@@ -33,8 +33,6 @@ struct RunOptions {
 /// The outcome of a run. It is equal in the processes of all ranks, except for the trace and the
 /// choices.
 struct RunReport {
-  int64_t ranks = 0;
-  int64_t iterations = 0;
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, without the caller's stream
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0 without `verify`
