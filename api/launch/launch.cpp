@@ -193,7 +193,7 @@ std::string JobLauncher::explainDeath(int64_t rank) {
     return "closed its connection to the job, but still runs";
   // A signal sent to the whole process group (Ctrl-C in a terminal) is not a failure of this rank.
   if (ending->isSignal && !isDecided())
-    if (signals_.hasReceived(ending->number, milliseconds(50)))
+    if (signals_.isFirstWithin(ending->number, milliseconds(50)))
       interrupt(ending->number);
   return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run was over";
 }

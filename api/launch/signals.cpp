@@ -12,7 +12,6 @@ namespace braid {
 namespace {
 
 // A handler touches only these variables.
-std::atomic<uint64_t> received{0}; ///< one bit for each signal
 std::atomic<int> firstSignal{0}, signalCount{0};
 
 /// Exits because the process still runs long after a signal, so something hangs. Ignores an alarm
@@ -23,7 +22,6 @@ void endAtOnce(int) {
 }
 
 void note(int signal) {
-  received.fetch_or(uint64_t(1) << signal);
   int none = 0;
   if (firstSignal.compare_exchange_strong(none, signal))
     alarm(SignalWatch::kLastResortSeconds);
@@ -33,7 +31,6 @@ void note(int signal) {
 } // namespace
 
 SignalWatch::SignalWatch() {
-  received = 0;
   firstSignal = signalCount = 0;
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     const int signal = kSignals[i];
@@ -56,16 +53,11 @@ SignalWatch::~SignalWatch() {
 int SignalWatch::first() const { return firstSignal; }
 int SignalWatch::count() const { return signalCount; }
 
-bool SignalWatch::hasReceived(int signal, std::chrono::milliseconds patience) const {
-  if (signal < 1 || signal > 63)
-    return false;
+bool SignalWatch::isFirstWithin(int signal, std::chrono::milliseconds patience) const {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  do {
-    if (received.load() >> signal & 1)
-      return true;
+  while (first() != signal && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  } while (std::chrono::steady_clock::now() < deadline);
-  return false;
+  return first() == signal;
 }
 
 } // namespace braid

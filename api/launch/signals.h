@@ -20,8 +20,8 @@ public:
   int first() const;
   /// Returns the number of received signals.
   int count() const;
-  /// Returns true if `signal` is received by now or within `patience`.
-  bool hasReceived(int signal, std::chrono::milliseconds patience) const;
+  /// Waits up to `patience` until first() is `signal`. Returns true if it is.
+  bool isFirstWithin(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;
 
