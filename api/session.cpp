@@ -25,18 +25,13 @@ struct Session::Impl {
     return cluster().device(cluster().firstHosted() + static_cast<int64_t>(i));
   }
   std::vector<std::unique_ptr<Prepared>> &prepared() const { return own->second.prepared; }
-  GivenTensors given(size_t i, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-    return {prepared()[i]->plan().rank, inputs, outputs, &device(i)};
-  }
-  llvm::SmallVector<GivenTensors, 8> given(std::span<const RankTensors> ranks);
   Status checkRanks(size_t count) const;
+  Status checkTensors(std::span<const RankTensors> ranks) const;
   Status enter(void *stream);
   /// Undoes enter() where no run follows. Returns `why`.
   Status refuse(Status why);
   Status failure() const;
   void noteRun();
-  Status run(llvm::ArrayRef<GivenTensors> ranks, void *stream);
-  Status capture(llvm::ArrayRef<GivenTensors> ranks);
   Status checkAddresses(std::span<void *const> addresses);
 };
 
@@ -52,6 +47,15 @@ llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
   return addresses;
 }
 
+/// The tensors of the only rank here, in a place that each thread keeps.
+std::span<const RankTensors> onlyRank(std::span<const Tensor> inputs,
+                                      std::span<const Tensor> outputs) {
+  thread_local RankTensors tensors;
+  tensors.inputs.assign(inputs.begin(), inputs.end());
+  tensors.outputs.assign(outputs.begin(), outputs.end());
+  return {&tensors, 1};
+}
+
 } // namespace
 
 Status Session::Impl::checkRanks(size_t count) const {
@@ -62,11 +66,9 @@ Status Session::Impl::checkRanks(size_t count) const {
                         prepared().size() == 1 ? "" : "s", count);
 }
 
-llvm::SmallVector<GivenTensors, 8> Session::Impl::given(std::span<const RankTensors> ranks) {
-  llvm::SmallVector<GivenTensors, 8> all;
-  for (size_t i = 0; i < ranks.size(); ++i)
-    all.push_back(given(i, ranks[i].inputs, ranks[i].outputs));
-  return all;
+Status Session::Impl::checkTensors(std::span<const RankTensors> ranks) const {
+  BRAID_TRY(checkRanks(ranks.size()));
+  return braid::checkTensors(program.inputs(), program.outputs(), ranks, cluster());
 }
 
 /// A failed job drops what is issued to it, so outputs would stay as they were.
@@ -96,31 +98,6 @@ void Session::Impl::noteRun() {
     return job->state_->note(JobCall::Run, prepared()[0]->plan().firstCommand);
   job->state_->captured.insert(own->first);
   cluster().control(cluster().firstHosted()).noteUnseenRuns();
-}
-
-Status Session::Impl::run(llvm::ArrayRef<GivenTensors> ranks, void *stream) {
-  thread_local std::vector<const void *> read;
-  thread_local std::vector<void *> written;
-  BRAID_TRY(checkTensors(program.inputs(), program.outputs(), ranks));
-  BRAID_TRY(enter(stream));
-  for (size_t i = 0; i < ranks.size(); ++i)
-    prepared()[i]->run(addressesOf(ranks[i].inputs, read), addressesOf(ranks[i].outputs, written));
-  noteRun();
-  return failure();
-}
-
-Status Session::Impl::capture(llvm::ArrayRef<GivenTensors> ranks) {
-  BRAID_TRY(checkTensors(program.inputs(), program.outputs(), ranks));
-  BRAID_TRY(failure());
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    std::vector<const void *> read;
-    std::vector<void *> written;
-    BRAID_TRY(prepared()[i]->capture(addressesOf(ranks[i].inputs, read),
-                                     addressesOf(ranks[i].outputs, written)));
-  }
-  BRAID_TRY(failure()); // else the recording lacks commands
-  hasGraph = true;
-  return Status::ok();
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -164,23 +141,37 @@ SessionUsage Session::usage() const {
 }
 
 Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, void *stream) {
-  BRAID_TRY(impl_->checkRanks(1));
-  return impl_->run(impl_->given(0, inputs, outputs), stream);
+  return run(onlyRank(inputs, outputs), stream);
 }
 
 Status Session::run(std::span<const RankTensors> ranks, void *stream) {
-  BRAID_TRY(impl_->checkRanks(ranks.size()));
-  return impl_->run(impl_->given(ranks), stream);
+  thread_local std::vector<const void *> read;
+  thread_local std::vector<void *> written;
+  BRAID_TRY(impl_->checkTensors(ranks));
+  BRAID_TRY(impl_->enter(stream));
+  for (size_t i = 0; i < ranks.size(); ++i)
+    impl_->prepared()[i]->run(addressesOf(ranks[i].inputs, read),
+                              addressesOf(ranks[i].outputs, written));
+  impl_->noteRun();
+  return impl_->failure();
 }
 
 Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  BRAID_TRY(impl_->checkRanks(1));
-  return impl_->capture(impl_->given(0, inputs, outputs));
+  return capture(onlyRank(inputs, outputs));
 }
 
 Status Session::capture(std::span<const RankTensors> ranks) {
-  BRAID_TRY(impl_->checkRanks(ranks.size()));
-  return impl_->capture(impl_->given(ranks));
+  BRAID_TRY(impl_->checkTensors(ranks));
+  BRAID_TRY(impl_->failure());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    std::vector<const void *> read;
+    std::vector<void *> written;
+    BRAID_TRY(impl_->prepared()[i]->capture(addressesOf(ranks[i].inputs, read),
+                                            addressesOf(ranks[i].outputs, written)));
+  }
+  BRAID_TRY(impl_->failure()); // else the recording lacks commands
+  impl_->hasGraph = true;
+  return Status::ok();
 }
 
 Status Session::Impl::checkAddresses(std::span<void *const> addresses) {

@@ -17,7 +17,6 @@
 #include "runtime/job/rank_group.h"
 #include "runtime/warn.h"
 #include "tools/command.h"
-#include "tools/process.h"
 #include "tools/step_progress.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -199,11 +198,8 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
   if (ranks == 0)
     return unsupported("--backend {}: no GPU here", flags.backend);
   BRAID_TRY(checkGroup("processes", ranks, flags.timeout()));
-  const LaunchReport report = BRAID_TRY(launch({.ranks = ranks,
-                                                .arguments = commandLine("calibrate"),
-                                                .input = "",
-                                                .timeout = flags.timeout(),
-                                                .onFailure = sayCause}));
+  const LaunchReport report = BRAID_TRY(
+      launch({.ranks = ranks, .input = "", .timeout = flags.timeout(), .onFailure = sayCause}));
   sayEndings(report, "the file is complete");
   return report.exitCode();
 }

@@ -50,8 +50,6 @@ struct SourceFlags {
 
   /// Adds the flags. FILE is optional if `isFileOptional`.
   void addTo(CLI::App &app, bool isFileOptional = false);
-  /// Returns the first given flag that controls the use of FILE, such as "--ranks", or "".
-  std::string firstGiven() const;
   /// Converts the values to `options`. BadInput names the flag and the expected and actual value.
   Status toOptions(CompileOptions &options) const;
 };

@@ -9,8 +9,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <fmt/format.h>
-
 namespace braid::tools {
 namespace {
 
@@ -32,16 +30,6 @@ prints it. Other commands read what --emit all prints.
 
 const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan", "dot", "json"};
 
-void printPasses() {
-  for (const Pass &pass : allPasses()) {
-    std::string options;
-    for (Knob knob : knobsOf(pass))
-      options += (options.empty() ? "" : " ") + rowOf(knob).name + "=...";
-    llvm::outs() << fmt::format("{:<18}{}{}\n", pass.name.str(), pass.summary.str(),
-                                options.empty() ? "" : "  {" + options + "}");
-  }
-}
-
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
   addText(app, "--emit", flags.emit, "WHAT",
@@ -50,14 +38,6 @@ void addFlags(CLI::App &app, CompileFlags &flags) {
           "print the program to stderr after PASS, or after every pass; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag_callback(
-         "--list-passes",
-         [] {
-           printPasses();
-           throw CLI::Success(); // caught in main; FILE is not needed
-         },
-         "print the passes in their order, and exit")
-      ->trigger_on_parse();
   app.footer(kCompileFooter);
 }
 
@@ -101,10 +81,10 @@ Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &s
   BRAID_TRY(checkPassNames(flags.printAfter));
   BRAID_TRY(flags.source.toOptions(options));
   if (!flags.printAfter.empty())
-    options.afterPass = [&](llvm::StringRef pass, const Program &program) {
+    options.afterPass = [&](const Pass &pass, const Program &program, bool) {
       if (llvm::is_contained(flags.printAfter, "all") ||
-          llvm::is_contained(flags.printAfter, pass.str()))
-        llvm::errs() << "// after " << pass << "\n" << str(program);
+          llvm::is_contained(flags.printAfter, pass.name.str()))
+        llvm::errs() << "// after " << pass.name << "\n" << str(program);
     };
   source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));

@@ -150,20 +150,6 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
   return Status::ok();
 }
 
-std::string SourceFlags::firstGiven() const {
-  for (auto [flag, isGiven] : {std::pair("--entry", entry.has_value()),
-                               {"--ranks", ranks.has_value()},
-                               {"--reproducible", reproducible},
-                               {"--set", !set.empty()},
-                               {"--schedule", schedule.has_value()}})
-    if (isGiven)
-      return flag;
-  for (const KnobRow &row : allKnobs())
-    if (knobs[static_cast<size_t>(row.knob)])
-      return "--" + row.name;
-  return "";
-}
-
 std::string messageOf(const Status &status, const std::string &file) {
   const llvm::StringRef message = status.message();
   const std::string place = Diagnostics(file, "").place({}) + ":";

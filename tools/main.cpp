@@ -74,17 +74,11 @@ bool hasUnknownCommand(const CLI::App &app) {
 int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int argc, char **argv) {
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp &) {
+  } catch (const CLI::Success &question) { // --help or --version
     if (hasUnknownCommand(app))
       return usageError(app, unexpected(app, commands));
-    llvm::outs() << app.help() << "\n"; // the help of the selected command, if there is one
-    return 0;
-  } catch (const CLI::CallForVersion &) {
-    if (hasUnknownCommand(app))
-      return usageError(app, unexpected(app, commands));
-    llvm::outs() << kVersion << "\n";
-    return 0;
-  } catch (const CLI::Success &) { // a flag has printed its information
+    // The help is that of the selected command, if there is one.
+    llvm::outs() << (question.get_name() == "CallForVersion" ? kVersion : app.help()) << "\n";
     return 0;
   } catch (const CLI::ExtrasError &) {
     return usageError(app, unexpected(app, commands));

@@ -4,10 +4,7 @@
 
 #include "api/status.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/ErrorHandling.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <atomic>
@@ -117,22 +114,6 @@ int exitCodeOf(const std::function<int()> &command) {
   code = codeOfOutput(code);
   (void)flushed(llvm::errs());
   return code;
-}
-
-std::vector<std::string> commandLine(llvm::StringRef command,
-                                     const std::vector<std::string> &extra) {
-  std::vector<std::string> arguments;
-  if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline")) {
-    llvm::SmallVector<llvm::StringRef> parts;
-    // Every argument is null-terminated.
-    (*text)->getBuffer().drop_back().split(parts, '\0');
-    for (llvm::StringRef part : parts)
-      arguments.push_back(part.str());
-  }
-  auto subcommand = llvm::find(arguments, command);
-  if (subcommand != arguments.end())
-    arguments.insert(subcommand + 1, extra.begin(), extra.end());
-  return arguments;
 }
 
 } // namespace braid::tools

@@ -1,11 +1,7 @@
 //===- tools/process.h - the streams, the memory and the exit code of a process ---------------===//
 #pragma once
 
-#include "llvm/ADT/StringRef.h"
-
 #include <functional>
-#include <string>
-#include <vector>
 
 namespace braid::tools {
 
@@ -18,9 +14,5 @@ void prepareProcess();
 /// written. A closed reader is not an error. Reports other problems in one line on stderr: lack of
 /// memory or threads and failed output are Unsupported; any other exception is Internal.
 int exitCodeOf(const std::function<int()> &command);
-
-/// Returns the command line of a rank: that of this process, with `extra` after `command`.
-std::vector<std::string> commandLine(llvm::StringRef command,
-                                     const std::vector<std::string> &extra = {});
 
 } // namespace braid::tools

@@ -4,19 +4,15 @@
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"
 #include "api/ranks/backends.h"
-#include "api/timing/seconds_since.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "runtime/files.h"
 #include "runtime/job/flight_record.h"
 #include "runtime/warn.h"
-#include "tools/process.h"
 #include "tools/run_command.h"
 #include "tools/step_progress.h"
 
-#include "llvm/ADT/Sequence.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -97,6 +93,21 @@ void addFlags(CLI::App &app, RunFlags &flags) {
   app.footer(kRunFooter);
 }
 
+Status checkFlags(const RunFlags &flags) {
+  if (flags.autoSeconds && !(*flags.autoSeconds >= 0))
+    return badInput("expected --auto-seconds to be at least 0, got {}", *flags.autoSeconds);
+  if (flags.timeBest && *flags.timeBest < 0)
+    return badInput("expected --time-best to be at least 0, got {}", *flags.timeBest);
+  if (flags.autoSeconds && flags.timeBest)
+    return badInput("expected --auto-seconds or --time-best, got both");
+  if (flags.noCheck && flags.source.reproducible)
+    return badInput("--reproducible: cannot be combined with --no-check: the check proves the "
+                    "order of additions");
+  if (flags.timeoutMs < 1)
+    return badInput("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs);
+  return Status::ok();
+}
+
 /// Refuses options that the backend does not support, rather than ignoring them.
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
@@ -172,30 +183,17 @@ bool hasFailedRunning(const Status &status) {
   return llvm::is_contained(kFailures, status.code());
 }
 
-/// Returns the folder for the flight records of all ranks, or "" if none are written.
-std::string recordsFolder(const RunFlags &flags, const JobMemory &memory, const std::string &job) {
-  if (flags.flightRecords == "none")
-    return "";
-  if (!flags.flightRecords.empty())
-    return flags.flightRecords;
-  std::string name;
-  for (char c : llvm::StringRef(job).take_front(80))
-    name += llvm::isAlnum(c) || c == '.' || c == '_' ? c : '-';
-  return fmt::format("{}/braid-flight-{}-{}-{:016x}", temporaryFolder(), geteuid(), name,
-                     memory.number());
-}
-
-bool haveAllJoined(const JobMemory &memory) {
-  return llvm::all_of(llvm::seq<int64_t>(0, memory.ranks()),
-                      [&](int64_t rank) { return memory.stateOf(rank) != RankState::Absent; });
-}
-
-/// Writes the flight records if there is a folder for them, and returns a message.
+/// Writes the flight records of all ranks, unless flags forbid it or a rank has not joined. Returns
+/// a message.
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          const std::string &job) {
-  const std::string folder = recordsFolder(flags, memory, job);
-  if (folder.empty() || !haveAllJoined(memory))
-    return "";
+  for (int64_t rank = 0; rank < memory.ranks(); ++rank)
+    if (flags.flightRecords == "none" || memory.stateOf(rank) == RankState::Absent)
+      return "";
+  std::string folder = flags.flightRecords;
+  if (folder.empty())
+    folder =
+        fmt::format("{}/braid-flight-{}-{:016x}", temporaryFolder(), geteuid(), memory.number());
   const Result<std::string> file = writeFlightRecords(folder, memory, plans, job);
   if (!file)
     return fmt::format("braid: warning: no flight records: {}\n", file.status().message());
@@ -218,7 +216,6 @@ public:
   }
 
 private:
-  Status checkFlags() const;
   Status begin();
   Status createOrJoin();
   Status compile();
@@ -241,41 +238,23 @@ private:
   Backend backend_;
   RankSetup setup_;
   CompileOptions compileOptions_;
-  Status readFlags_;                      ///< the first mistake in the flags for lowering, if any
   std::string file_;                      ///< the name of the source
   std::shared_ptr<ProgramState> program_; ///< with a provisional schedule until ranks have chosen
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< set once a launcher's plans_ are those of the ranks' choice
-  double meetSeconds_ = 0;        ///< until all ranks had joined
   bool isKnown_ = false;          ///< the job knows this rank, and must be told its failure
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
-Status Run::checkFlags() const {
-  if (flags_.autoSeconds && !(*flags_.autoSeconds >= 0))
-    return badInput("expected --auto-seconds to be at least 0, got {}", *flags_.autoSeconds);
-  if (flags_.timeBest && *flags_.timeBest < 0)
-    return badInput("expected --time-best to be at least 0, got {}", *flags_.timeBest);
-  if (flags_.autoSeconds && flags_.timeBest)
-    return badInput("expected --auto-seconds or --time-best, got both");
-  return Status::ok();
-}
-
 /// Determines the role of this process, and joins the job if it is a rank. Afterwards, a failure in
 /// this process ends all ranks.
 Status Run::begin() {
-  readFlags_ = flags_.source.toOptions(compileOptions_);
+  BRAID_TRY(flags_.source.toOptions(compileOptions_));
   const Configuration &config = compileOptions_.schedule.all;
-  BRAID_TRY(checkFlags());
+  BRAID_TRY(checkFlags(flags_));
   backend_ =
       BRAID_TRY(findBackend(builtinBackends(), flags_.backend, {"cpu", "cuda", "nccl", "null"}));
   BRAID_TRY(checkBackend(flags_, config, backend_));
-  if (flags_.noCheck && flags_.source.reproducible)
-    return badInput(
-        "--reproducible: cannot be combined with --no-check: the check proves the order "
-        "of additions");
-  if (flags_.timeoutMs < 1)
-    return badInput("expected --timeout-ms to be at least 1, got {}", flags_.timeoutMs);
   options_ = flags_.run;
   options_.cluster.timeout = std::chrono::milliseconds(flags_.timeoutMs);
   options_.cluster.reproducible = flags_.source.reproducible;
@@ -304,8 +283,6 @@ Status Run::createOrJoin() {
 }
 
 Status Run::compile() {
-  if (!readFlags_.isOk())
-    return readFlags_;
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
   // Our launcher passes on the checked text, since the file may have changed, or be a pipe.
@@ -377,10 +354,8 @@ Result<RunReport> Run::runHere() {
   BRAID_TRY(expectRunMemory(plans_, backend_, options_, areThreads()));
   if (areThreads())
     BRAID_TRY(createOrJoin());
-  const auto start = std::chrono::steady_clock::now();
-  if (!areThreads())
+  else
     BRAID_TRY(compareOptions(*job_, program_->compiled, options_));
-  meetSeconds_ = secondsSince(start);
   if (options_.isAuto)
     BRAID_TRY(choose());
   StepProgress progress("run", std::chrono::seconds(2));
@@ -402,8 +377,7 @@ int Run::runRanks() {
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, *program_, *report);
   if (flags_.explain)
-    printChoices(os, flags_, setup_, *program_, *report,
-                 areThreads() ? 0 : job_->rank->joinSeconds() + meetSeconds_);
+    printChoices(os, flags_, setup_, *program_, *report);
   return 0;
 }
 
@@ -436,7 +410,6 @@ int Run::launchRanks() {
       !status.isOk())
     return fail(status);
   Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
-                                        .arguments = commandLine("run"),
                                         .input = program_->source->diags.text(),
                                         .timeout = options_.cluster.timeout,
                                         .prefixOutput = flags_.prefixOutput,

@@ -38,9 +38,8 @@ struct RankSetup {
 /// Prints the program, its time and the result of the comparison.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
                   const RunReport &report);
-/// Prints each choice and its origin, and the device's choices on stderr. `meetSeconds` is the time
-/// until all ranks had joined.
+/// Prints each choice and its origin, and the device's choices on stderr.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const ProgramState &program, const RunReport &report, double meetSeconds);
+                  const ProgramState &program, const RunReport &report);
 
 } // namespace braid::tools

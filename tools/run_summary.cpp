@@ -21,24 +21,17 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-/// Prints what the ranks are and the reason for that.
-void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                const RunReport &report, double meetSeconds) {
-  if (setup.kind == RankSetup::Threads) {
-    os << explainLine("ranks", counted(report.ranks, "thread") + " of this process",
-                      "no launcher has started it, and without --processes");
-    return;
-  }
-  if (setup.isLaunched())
-    os << explainLine(
-        "ranks",
-        fmt::format("{} process{} of this command", report.ranks, report.ranks == 1 ? "" : "es"),
-        flags.processes ? "--processes" : "--backend " + flags.backend);
-  else
-    os << explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, report.ranks),
-                      "from " + setup.place->source);
-  os << fmt::format("  {:<12}met in {}, prepared in {}\n", "start", timeText(meetSeconds),
-                    timeText(report.prepareSeconds));
+/// Returns what the ranks are, and the reason for that.
+std::string explainRanks(const RunFlags &flags, const RankSetup &setup, int64_t ranks) {
+  if (setup.kind == RankSetup::Threads)
+    return explainLine("ranks", counted(ranks, "thread") + " of this process",
+                       "no launcher has started it, and without --processes");
+  if (!setup.isLaunched())
+    return explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, ranks),
+                       "from " + setup.place->source);
+  return explainLine("ranks",
+                     fmt::format("{} process{} of this command", ranks, ranks == 1 ? "" : "es"),
+                     flags.processes ? "--processes" : "--backend " + flags.backend);
 }
 
 } // namespace
@@ -46,6 +39,7 @@ void printRanks(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &s
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
                   const RunReport &report) {
   const Compiled &compiled = program.compiled;
+  const int64_t iterations = flags.run.iterations;
   std::string compared = "nothing (--verify compares every element with a reference)";
   if (flags.run.verify)
     compared = fmt::format("{} with the reference for @{}: all equal",
@@ -54,16 +48,12 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramSta
                     "  compared  {}\n"
                     "  time      {} an iteration, {} in all; prepared in {}\n"
                     "  program   {} a run on rank 0, on {} besides the caller's; {}\n",
-                    compiled.program->name(), counted(report.ranks, "rank"), flags.backend,
-                    counted(report.iterations, "iteration"), compared,
-                    timeText(report.runSeconds / static_cast<double>(report.iterations)),
+                    compiled.program->name(), counted(compiled.program->ranks(), "rank"),
+                    flags.backend, counted(iterations, "iteration"), compared,
+                    timeText(report.runSeconds / static_cast<double>(iterations)),
                     timeText(report.runSeconds), timeText(report.prepareSeconds),
                     counted(report.commandsPerRun, "command"), counted(report.streams, "stream"),
                     flags.noCheck ? "not checked" : "proved safe");
-  if (report.hosts > 1)
-    os << fmt::format("  hosts     {} of {} each; {} between them a run\n", report.hosts,
-                      counted(report.ranks / report.hosts, "rank"),
-                      fmt::format("{:.3g} MB", static_cast<double>(report.networkBytes) * 1e-6));
   if (!program.choice.empty())
     os << "  schedule  " << program.choice << "\n";
   for (const auto &[output, digest] : report.digests)
@@ -75,14 +65,9 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramSta
 }
 
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
-                  const ProgramState &program, const RunReport &report, double meetSeconds) {
-  os << "choices\n" << program.explain();
-  os << explainLine(
-      "in flight", std::to_string(report.runsInFlight),
-      fmt::format("runs issued before the host waits; at most {}, and a gigabyte of inputs "
-                  "and outputs",
-                  kMaxRunsInFlight));
-  printRanks(os, flags, setup, report, meetSeconds);
+                  const ProgramState &program, const RunReport &report) {
+  os << "choices\n"
+     << program.explain() << explainRanks(flags, setup, program.compiled.program->ranks());
   // These lines are about the machine rather than the program.
   for (const std::string &line : {report.choices, report.messages})
     if (!line.empty())

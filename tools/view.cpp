@@ -106,18 +106,15 @@ Result<view::Page> pageOfRecords(const std::string &file) {
   return view::recordedPage(BRAID_TRY(FlightRecords::decode(text, file)));
 }
 
-/// Returns a given flag that only affects predictions, or "".
-std::string firstOfModel(const ViewFlags &flags) {
-  for (const KnobRow &row : allKnobs())
-    if (row.isOfRun() && row.knob != Knob::DataPlane && // the transport affects checks, too
-        flags.source.knobs[static_cast<size_t>(row.knob)])
-      return "--" + row.name;
-  return flags.machine ? "--machine" : "";
+/// Returns true for a flag that only affects predictions.
+bool isOfModel(const std::string &flag) {
+  return flag == "--machine" || llvm::any_of(allKnobs(), [&](const KnobRow &row) {
+           return row.isOfRun() && row.knob != Knob::DataPlane && flag == "--" + row.name;
+         }); // the transport affects checks, too
 }
 
 /// Accepts FILE with or without --trace, --trace alone, or --records. Refuses flags without effect.
-Status checkFlags(const ViewFlags &flags) {
-  const std::string ofSource = flags.source.firstGiven(), ofModel = firstOfModel(flags);
+Status checkFlags(const CLI::App &app, const ViewFlags &flags) {
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
     return badInput("--records cannot be combined with FILE, --trace or --check");
@@ -125,10 +122,16 @@ Status checkFlags(const ViewFlags &flags) {
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))
     return badInput("--check: requires FILE, and cannot be combined with --trace");
-  if (!hasFile && !ofSource.empty())
-    return badInput("{}: requires FILE", ofSource);
-  if ((!hasFile || flags.check) && !ofModel.empty())
-    return badInput("{}: requires FILE, and cannot be combined with --check", ofModel);
+  const std::vector<std::string> always = {"FILE", "--trace", "--check", "--records", "--out"};
+  for (const CLI::Option *option : app.get_options()) {
+    const std::string flag = option->get_name();
+    if (option->count() == 0 || llvm::is_contained(always, flag))
+      continue;
+    if (!hasFile)
+      return badInput("{}: requires FILE", flag);
+    if (flags.check && isOfModel(flag))
+      return badInput("{}: cannot be combined with --check", flag);
+  }
   return Status::ok();
 }
 
@@ -167,8 +170,9 @@ Status write(const view::Page &page, const std::string &file) {
   return Status::ok();
 }
 
-Result<int> viewCommand(const ViewFlags &flags, std::unique_ptr<Source> &source) {
-  BRAID_TRY(checkFlags(flags));
+Result<int> viewCommand(const CLI::App &app, const ViewFlags &flags,
+                        std::unique_ptr<Source> &source) {
+  BRAID_TRY(checkFlags(app, flags));
   BRAID_TRY(checkFiles(flags));
   const view::Page page = BRAID_TRY(makePage(flags, source));
   BRAID_TRY(write(page, flags.out));
@@ -182,8 +186,8 @@ Command addView(CLI::App &app) {
   CLI::App *command =
       app.add_subcommand("view", "Write a page that shows a run, a counterexample or a failed job");
   addFlags(*command, *flags);
-  return {command, [flags] {
-            return runCommand([&](auto &source) { return viewCommand(*flags, source); });
+  return {command, [command, flags] {
+            return runCommand([&](auto &source) { return viewCommand(*command, *flags, source); });
           }};
 }
 

@@ -10,7 +10,7 @@
 namespace braid {
 
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options) {
-  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, &options));
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, options.progress));
   return check(plans, compiled.fusion, options);
 }
 
@@ -25,7 +25,7 @@ Status expectSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans,
 }
 
 Result<std::vector<Plan>> makeSafePlans(const Compiled &compiled, const CheckOptions &options) {
-  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, &options));
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, options.progress));
   BRAID_TRY(expectSafe(compiled, plans, options));
   return plans;
 }

@@ -3,7 +3,6 @@
 #include "api/compile/compile.h"
 
 #include "ir/failure.h"
-#include "lowering/lower.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -81,14 +80,6 @@ bool checkRanks(Source &source, const Program &program, const CompileOptions &op
            << "expected ranks=" << program.ranks() << ", as the program's mesh has, got "
            << *options.ranks << otherEntry(source, program);
   return true;
-}
-
-/// Returns the callback that lower() calls after each pass.
-auto afterPassOf(const CompileOptions &options) {
-  return [&options](const Pass &pass, const Program &program, bool) {
-    if (options.afterPass)
-      options.afterPass(pass.name, program);
-  };
 }
 
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
@@ -172,7 +163,7 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
     return located();
   fusion.dropUnused(); // the verifier has warned about it
   source.module.programs.push_back(
-      BRAID_TRY(lower(source.module, fusion, options.schedule, source.diags, afterPassOf(options),
+      BRAID_TRY(lower(source.module, fusion, options.schedule, source.diags, options.afterPass,
                       options.reproducible)));
   return Compiled{&source, source.module.programs.back().get(), &fusion, true,
                   options.reproducible};
@@ -183,10 +174,11 @@ Status checkTransport(const CompileOptions &options) {
   if (transportOf(options.schedule.all, options.transport) == Transport::PeerMemory)
     return Status::ok();
   auto check = [](const Configuration &configuration) {
-    const std::optional<Knob> knob = knobOfPeerMemoryIn(configuration);
-    return knob ? badInput("--{}: requires --transport peer-memory, but these ranks send messages",
-                           rowOf(*knob).name)
-                : Status::ok();
+    for (Knob knob : kKnobsOfPeerMemory)
+      if (configuration.get(knob))
+        return badInput("--{}: requires --transport peer-memory, but these ranks send messages",
+                        rowOf(knob).name);
+    return Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));
   for (const auto &stage : options.schedule.stages)
@@ -198,13 +190,6 @@ Status checkTransport(const CompileOptions &options) {
 
 static_assert(int(Transport::PeerMemory) == int(schedule::DataPlane::PeerMemory) &&
               int(Transport::Messages) == int(schedule::DataPlane::Messages));
-
-std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config) {
-  for (Knob knob : kKnobsOfPeerMemory)
-    if (config.get(knob))
-      return knob;
-  return std::nullopt;
-}
 
 Transport transportOf(const Configuration &config, Transport otherwise) {
   return static_cast<Transport>(

@@ -2,10 +2,8 @@
 #pragma once
 
 #include "api/compile/source.h"
-#include "lowering/schedule/configuration.h"
+#include "lowering/lower.h"
 #include "runtime/plan/transport.h"
-
-#include <functional>
 
 namespace braid {
 
@@ -30,8 +28,8 @@ struct CompileOptions {
   /// The transport between ranks, unless the schedule sets it. Messages have no protocol, copies or
   /// signals, and no GEMM stores into a peer's memory, so these knobs are refused.
   Transport transport = Transport::PeerMemory;
-  /// Called with the name of each pass and the program after it. May be empty.
-  std::function<void(llvm::StringRef pass, const Program &program)> afterPass = {};
+  /// Called after each pass. May be empty.
+  AfterPass afterPass = {};
 
   /// Sets `schedule` and `isAuto` from a text such as "ring;chunks=2" or "auto;chunks=2". `flags`
   /// are as in Configuration::parse().
@@ -51,8 +49,6 @@ struct Compiled {
 /// The knobs of access to peers' memory, which have no meaning for messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
                                        Knob::Copies,   Knob::Signals,    Knob::Memory};
-/// Returns the first of these knobs that `config` sets.
-std::optional<Knob> knobOfPeerMemoryIn(const Configuration &config);
 
 /// Returns the transport that `config` sets, or else `otherwise`.
 Transport transportOf(const Configuration &config, Transport otherwise);

@@ -12,8 +12,8 @@ struct ProgramState {
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
   /// Explains every knob and who chose it, and how many stages hide some of their transfers, with
-  /// the reasons if not all are hidden, from the Plans of the first ranks. Programs that were not
-  /// lowered have transfers, not stages. Returns lines as `braid run --explain` prints them.
+  /// the reasons if not all are hidden, from the Plans of the first ranks. A program that was read
+  /// counts as a whole. Returns lines as `braid run --explain` prints them.
   std::string explain() const;
 
   std::unique_ptr<Source> source;

@@ -40,101 +40,80 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   return text;
 }
 
-/// Counts the transfers in the Plan of the first rank that has any.
-struct Transfers {
-  int64_t rank = 0;
-  int64_t all = 0, besideGemms = 0;
+/// The transfers of a stage, or of a whole program that was read, in the Plan of the first rank
+/// that has any.
+struct Overlap {
+  std::string name; ///< "%C" or "@program"
+  MovingStage stage = {};
+  int64_t rank = 0, transfers = 0, besideGemms = 0;
   bool areBetweenGemms = false; ///< some transfers are, on one stream
 
   void add(int64_t ofRank, const PlanTransfer &transfer) {
-    rank = all == 0 ? ofRank : rank;
+    rank = transfers == 0 ? ofRank : rank;
     if (rank != ofRank)
       return;
-    ++all;
+    ++transfers;
     besideGemms += transfer.isBesideGemm;
     areBetweenGemms |= transfer.isBetweenGemms;
   }
-};
-
-struct StageOverlap {
-  MovingStage stage;
-  Transfers transfers = {};
 
   /// Returns "%C is not overlapped: no GEMM can run during its 3 transfers, because ...".
   std::string str() const {
-    const std::string count = counted(transfers.all, "transfer");
-    if (transfers.besideGemms != 0)
-      return fmt::format("GEMMs can overlap {} of {} of %{}", transfers.besideGemms, count,
-                         stage.result);
+    const std::string count = counted(transfers, "transfer");
+    if (besideGemms != 0)
+      return fmt::format("GEMMs can overlap {} of {} of {}", besideGemms, count, name);
     const std::string why =
         !stage.whyWhole.empty() ? ", because " + stage.whyWhole
-        : transfers.areBetweenGemms
-            ? ", because they alternate with GEMMs on one stream; use more streams"
-            : "";
-    return fmt::format("%{} is not overlapped: no GEMM can run during its {}{}", stage.result,
-                       count, why);
+        : areBetweenGemms ? ", because they alternate with GEMMs on one stream; use more streams"
+                          : "";
+    return fmt::format("{} is not overlapped: no GEMM can run during its {}{}", name, count, why);
   }
 };
 
 /// All ranks behave equally, except that rank 0 may receive nothing if rows are uneven.
 constexpr int64_t kRanksLookedAt = 2;
 
-/// Calls `fn` with each transfer of the first kRanksLookedAt ranks, and its location.
-Status forEachTransfer(
-    const Compiled &compiled,
-    llvm::function_ref<void(int64_t rank, const PlanTransfer &, Location location)> fn) {
+/// Returns the stages that move data in a program that was lowered with `used`, or a program that
+/// was read as a whole.
+Result<std::vector<Overlap>> overlapsOf(const Compiled &compiled, const Configurations &used) {
+  std::vector<Overlap> overlaps;
+  if (!compiled.isLowered)
+    overlaps.push_back({"@" + compiled.program->name()});
+  else
+    for (MovingStage &stage : movingStagesOf(*compiled.fusion, used))
+      overlaps.push_back({"%" + stage.result, std::move(stage)});
   Diagnostics unheard(compiled.source->diags.fileName(), "");
   for (int64_t rank = 0; rank < std::min(kRanksLookedAt, compiled.program->ranks()); ++rank) {
     const Plan plan = BRAID_TRY(makePlan(compiled, rank, unheard));
-    for (const PlanTransfer &transfer : transfersOf(plan))
-      fn(rank, transfer, plan.sites[plan.origins[transfer.origin].site].location);
+    for (const PlanTransfer &transfer : transfersOf(plan)) {
+      const Location location = plan.sites[plan.origins[transfer.origin].site].location;
+      for (Overlap &overlap : overlaps)
+        if (!compiled.isLowered || overlap.stage.location == location)
+          overlap.add(rank, transfer);
+    }
   }
-  return Status::ok();
-}
-
-/// Returns the stages that move data in a program that was lowered with `used`.
-Result<std::vector<StageOverlap>> overlapsOf(const Compiled &compiled, const Configurations &used) {
-  std::vector<StageOverlap> overlaps;
-  for (MovingStage &stage : movingStagesOf(*compiled.fusion, used))
-    overlaps.push_back({std::move(stage)});
-  BRAID_TRY(
-      forEachTransfer(compiled, [&](int64_t rank, const PlanTransfer &transfer, Location location) {
-        for (StageOverlap &overlap : overlaps)
-          if (overlap.stage.location == location)
-            overlap.transfers.add(rank, transfer);
-      }));
   return overlaps;
 }
 
 /// Counts the stages that hide some of their transfers, and names those that do not hide all.
 std::string explainOverlap(const Compiled &compiled, const Configurations &used) {
-  const Result<std::vector<StageOverlap>> overlaps = overlapsOf(compiled, used);
+  const Result<std::vector<Overlap>> overlaps = overlapsOf(compiled, used);
   if (!overlaps)
     return explainLine("overlap", "unknown", overlaps.status().message());
   int hidden = 0;
   std::vector<std::string> exposed;
-  for (const StageOverlap &overlap : *overlaps) {
-    hidden += overlap.transfers.besideGemms != 0;
-    if (overlap.transfers.besideGemms < overlap.transfers.all)
+  for (const Overlap &overlap : *overlaps) {
+    hidden += overlap.besideGemms != 0;
+    if (overlap.besideGemms < overlap.transfers)
       exposed.push_back(overlap.str());
   }
+  const auto count = static_cast<int64_t>(overlaps->size());
   return explainLine(
       "overlap",
-      fmt::format("{} of {}", hidden, counted(static_cast<int64_t>(overlaps->size()), "stage")),
-      exposed.empty() ? "every stage that communicates"
-                      : fmt::format("{}", fmt::join(exposed, "; ")));
-}
-
-/// Counts the hidden transfers of a program that was read, which has no stages.
-std::string explainTransfers(const Compiled &compiled) {
-  Transfers transfers;
-  const Status status = forEachTransfer(compiled, [&](int64_t rank, const PlanTransfer &transfer,
-                                                      Location) { transfers.add(rank, transfer); });
-  if (!status.isOk())
-    return explainLine("overlap", "unknown", status.message());
-  return explainLine(
-      "overlap", fmt::format("{} of {}", transfers.besideGemms, counted(transfers.all, "transfer")),
-      fmt::format("GEMMs can overlap them on rank {}", transfers.rank));
+      fmt::format("{} of {}", hidden, counted(count, compiled.isLowered ? "stage" : "program")),
+      !exposed.empty()     ? fmt::format("{}", fmt::join(exposed, "; "))
+      : compiled.isLowered ? "every stage that communicates"
+                           : "every transfer");
 }
 
 } // namespace
@@ -151,17 +130,15 @@ std::string ProgramState::explain() const {
     text += explainLine("same bits", "yes",
                         "--reproducible: GEMMs do not depend on M, partial results are added in "
                         "the order of ranks");
-  return text +
-         (compiled.isLowered ? explainOverlap(compiled, schedule) : explainTransfers(compiled));
+  return text + explainOverlap(compiled, schedule);
 }
 
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given) {
-  const Result<std::vector<StageOverlap>> overlaps = overlapsOf(compiled, given);
+  const Result<std::vector<Overlap>> overlaps = overlapsOf(compiled, given);
   if (!overlaps)
     return; // the caller that makes the Plans reports the failure
-  for (const StageOverlap &overlap : *overlaps)
-    if (overlap.transfers.all != 0 && overlap.transfers.besideGemms == 0 &&
-        !overlap.stage.asksForWhole)
+  for (const Overlap &overlap : *overlaps)
+    if (overlap.transfers != 0 && overlap.besideGemms == 0 && !overlap.stage.asksForWhole)
       compiled.source->diags.warning(overlap.stage.location) << overlap.str();
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "api/compile/compile.h"
-#include "runtime/check/checker.h"
 #include "runtime/plan/plan.h"
+#include "runtime/progress.h"
 
 namespace braid {
 
@@ -11,10 +11,7 @@ namespace braid {
 Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags);
 
 /// Makes the Plans of all ranks, and adds mistakes to the source's diags. Returns Unsupported if
-/// the Plans, and their check if `check` is set, would take more memory than is available, as
-/// estimated from the first Plan. Reports progress to the listener of `check`, or else to
-/// `progress`.
-Result<std::vector<Plan>> makePlans(const Compiled &compiled, const CheckOptions *check = nullptr,
-                                    const ProgressFn &progress = {});
+/// the Plans would take more memory than is available, as estimated from the first Plan.
+Result<std::vector<Plan>> makePlans(const Compiled &compiled, const ProgressFn &progress = {});
 
 } // namespace braid

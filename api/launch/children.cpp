@@ -14,11 +14,10 @@
 #include <cstring>
 #include <iterator>
 #include <sstream>
+#include <thread>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,8 +26,8 @@ extern char **environ;
 namespace braid {
 
 std::string str(const Ending &ending) {
-  if (ending.notBegun != 0)
-    return fmt::format("could not start ({})", std::strerror(ending.notBegun));
+  if (ending.notBegun() != 0)
+    return fmt::format("could not start ({})", std::strerror(ending.notBegun()));
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
   return fmt::format("ended with exit status {}", ending.number);
@@ -64,20 +63,23 @@ Status cannotStart(int error) {
 
 namespace {
 
-/// The strings of an argv or environ, and the array of pointers to them.
-class Texts {
-public:
-  explicit Texts(std::vector<std::string> texts) : texts_(std::move(texts)) {
-    for (std::string &text : texts_)
-      pointers_.push_back(text.data());
-    pointers_.push_back(nullptr);
-  }
-  char *const *get() const { return pointers_.data(); }
+/// Returns an argv or environ of `texts`, which must outlive it.
+std::vector<char *> pointersTo(std::vector<std::string> &texts) {
+  std::vector<char *> pointers;
+  for (std::string &text : texts)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
-private:
-  std::vector<std::string> texts_;
-  std::vector<char *> pointers_;
-};
+/// Returns the command line of this process.
+std::vector<std::string> ownArguments() {
+  std::vector<std::string> arguments;
+  if (auto text = llvm::MemoryBuffer::getFileAsStream("/proc/self/cmdline"))
+    for (llvm::StringRef rest = (*text)->getBuffer(); !rest.empty(); rest = rest.split('\0').second)
+      arguments.push_back(rest.split('\0').first.str());
+  return arguments;
+}
 
 std::vector<std::string>
 environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
@@ -100,7 +102,6 @@ struct ChildSide {
   int standard[3]; ///< descriptors for 0, 1 and 2; -1 if unchanged
   pid_t parent;
   sigset_t mask;
-  int failure; ///< the pipe that receives the errno if exec fails
 
   [[noreturn]] void run() const {
     // If the parent died before this call, the kernel will not send the signal.
@@ -108,9 +109,7 @@ struct ChildSide {
       resetSignals();
       execve("/proc/self/exe", arguments, environment);
     }
-    int error = errno;
-    [[maybe_unused]] ssize_t ignored = write(failure, &error, sizeof error);
-    _exit(127);
+    _exit(Ending::kNotBegun + errno);
   }
 
 private:
@@ -138,18 +137,13 @@ private:
   }
 };
 
-/// Returns the errno of a failed exec, or 0 if exec succeeded. The child must have ended.
-int errorOf(const FileDescriptor &failure) {
-  int error = 0;
-  return read(failure.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error) ? error
-                                                                                         : 0;
-}
-
 } // namespace
 
 Children::~Children() {
   killAll(SIGKILL);
-  reapAll(/*mayBlock=*/true);
+  for (const std::atomic<pid_t> &pid : pids_)
+    while (pid != 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
 }
 
 Status Children::start(int64_t index, const ChildOptions &options) {
@@ -157,124 +151,74 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   struct sigaction onEnd;
   if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
     std::signal(SIGCHLD, SIG_DFL);
-  Texts arguments(options.arguments), environment(environmentWith(options.environment));
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    return cannotStart(errno);
-  FileDescriptor reader(ends[0]), writer(ends[1]);
-  ChildSide side{arguments.get(),
-                 environment.get(),
+  std::vector<std::string> arguments =
+      options.arguments.empty() ? ownArguments() : options.arguments;
+  std::vector<std::string> environment = environmentWith(options.environment);
+  const std::vector<char *> argv = pointersTo(arguments), envp = pointersTo(environment);
+  ChildSide side{argv.data(),
+                 envp.data(),
                  {options.standardInput, options.standardOutput, options.standardError},
                  getpid(),
-                 {},
-                 writer.get()};
+                 {}};
   // The child must not run this process's signal handlers.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &side.mask);
   // fork() would first call handlers of libraries, which may wait for the libraries' threads.
-  pid_t pid = _Fork();
-  int error = errno;
+  const pid_t pid = _Fork();
+  const int error = errno;
   if (pid == 0)
     side.run();
   pthread_sigmask(SIG_SETMASK, &side.mask, nullptr);
   if (pid < 0)
     return cannotStart(error);
-  writer.reset();
-
-  std::lock_guard lock(mutex_);
-  Child &child = children_[static_cast<size_t>(index)];
-  child.pid = pid;
-  child.failure = std::move(reader);
-  // Nobody else can have the pid until the child is reaped.
-  child.handle = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (child.handle.isValid())
-    return Status::ok();
-  error = errno;
-  ::kill(pid, SIGKILL);
-  reap(child, /*mayBlock=*/true);
-  return cannotStart(error);
-}
-
-std::vector<int> Children::aliveHandles() const {
-  std::lock_guard lock(mutex_);
-  std::vector<int> handles;
-  for (const Child &child : children_)
-    if (child.isAlive())
-      handles.push_back(child.handle.get());
-  return handles;
+  pids_[static_cast<size_t>(index)] = pid;
+  return Status::ok();
 }
 
 std::optional<Ending> Children::ending(int64_t index) const {
-  std::lock_guard lock(mutex_);
-  return children_[static_cast<size_t>(index)].ending;
-}
-
-/// The caller must hold the lock, so that a child is not reaped twice.
-void Children::reap(Child &child, bool mayBlock) {
-  if (!child.isAlive())
-    return;
+  if (pidOf(index) == 0)
+    return std::nullopt;
   siginfo_t info = {};
-  int flags = WEXITED | (mayBlock ? 0 : WNOHANG);
-  while (waitid(P_PID, static_cast<id_t>(child.pid), &info, flags) != 0)
-    if (errno != EINTR) {
-      child.ending = Ending{false, 127}; // another caller of wait() reaped it
-      return;
-    }
+  while (waitid(P_PID, static_cast<id_t>(pidOf(index)), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    if (errno != EINTR)
+      return Ending{false, 127}; // another caller of wait() reaped it
   if (info.si_pid == 0)
-    return;
-  child.ending = Ending{info.si_code != CLD_EXITED, info.si_status, errorOf(child.failure)};
-  child.failure.reset();
+    return std::nullopt;
+  return Ending{info.si_code != CLD_EXITED, info.si_status};
 }
 
-void Children::reapAll(bool mayBlock) {
-  std::lock_guard lock(mutex_);
-  for (Child &child : children_)
-    reap(child, mayBlock);
+std::optional<Ending> Children::endingWithin(int64_t index,
+                                             std::chrono::milliseconds patience) const {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!ending(index) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ending(index);
 }
 
-std::optional<Ending> Children::waitFor(int64_t index, std::chrono::milliseconds patience) {
-  int handle = -1;
-  {
-    std::lock_guard lock(mutex_);
-    const Child &child = children_[static_cast<size_t>(index)];
-    if (!child.isAlive())
-      return child.ending;
-    handle = child.handle.get(); // the descriptor stays open as long as this object
-  }
-  pollfd watched = {handle, POLLIN, 0};
-  poll(&watched, 1, static_cast<int>(patience.count()));
-  std::lock_guard lock(mutex_);
-  Child &child = children_[static_cast<size_t>(index)];
-  reap(child, /*mayBlock=*/false);
-  return child.ending;
+bool Children::isAnyAlive() const {
+  for (size_t index = 0; index < pids_.size(); ++index)
+    if (pids_[index] != 0 && !ending(static_cast<int64_t>(index)))
+      return true;
+  return false;
 }
 
 bool Children::isEnding(int64_t index) const {
-  std::lock_guard lock(mutex_);
-  const Child &child = children_[static_cast<size_t>(index)];
-  return !child.isAlive() || braid::isEnding(child.pid);
+  return pidOf(index) == 0 || braid::isEnding(pidOf(index));
 }
 
 bool Children::isStopped(int64_t index) const {
-  std::lock_guard lock(mutex_);
-  const Child &child = children_[static_cast<size_t>(index)];
-  siginfo_t info = {};
-  return child.isAlive() &&
-         waitid(P_PID, static_cast<id_t>(child.pid), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid != 0;
+  return pidOf(index) != 0 && braid::isStopped(pidOf(index));
 }
 
 void Children::kill(int64_t index, int signal) {
-  std::lock_guard lock(mutex_);
-  const Child &child = children_[static_cast<size_t>(index)];
-  if (child.isAlive())
-    syscall(SYS_pidfd_send_signal, child.handle.get(), signal, nullptr, 0);
+  if (pidOf(index) != 0)
+    ::kill(pidOf(index), signal);
 }
 
 void Children::killAll(int signal) {
-  for (int64_t index = 0; index < static_cast<int64_t>(children_.size()); ++index)
-    kill(index, signal);
+  for (size_t index = 0; index < pids_.size(); ++index)
+    kill(static_cast<int64_t>(index), signal);
 }
 
 } // namespace braid

@@ -3,7 +3,6 @@
 #include "api/launch/job_rank.h"
 
 #include "api/launch/children.h"
-#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/job/job_view.h"
 
@@ -140,7 +139,6 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
                                                Stragglers stragglers) {
   BRAID_TRY(checkTimeLimit(givenTimeout));
   const milliseconds timeout = boundedTime(givenTimeout);
-  Clock::time_point start = Clock::now();
   Deadline deadline = deadlineIn(timeout);
   std::unique_ptr<HostsStore> store;
   if (givenPlace.hosts > 1)
@@ -162,7 +160,6 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
   rank->store_ = std::move(store);
   rank->host_ = std::move(host);
   rank->client_ = std::move(client);
-  rank->joinSeconds_ = secondsSince(start);
   return rank;
 }
 

@@ -48,8 +48,6 @@ public:
   const Place &place() const { return place_; }
   /// Returns true if this process hosts the job, or the part of the job on this host.
   bool isHost() const { return host_ != nullptr; }
-  /// The duration of join(), in seconds.
-  double joinSeconds() const { return joinSeconds_; }
   /// The memory that all ranks of the job share. It stays valid when the client is gone.
   JobMemory &memory() { return memory_; }
   /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(). Must not outlive this.
@@ -80,7 +78,6 @@ private:
   const Place place_;
   JobMemory memory_;
   Deadline joinDeadline_;
-  double joinSeconds_ = 0;
   bool hasWaited_ = false;
   std::unique_ptr<HostsStore> store_; ///< null if the job is on one host
   std::unique_ptr<Host> host_;        ///< null if another process is the host

@@ -31,12 +31,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The period of checks of the job's outcome. The end of a rank is noticed at once.
-constexpr milliseconds kSlice{20};
+/// The period of checks of the job's outcome.
+constexpr milliseconds kSlice{10};
 /// The time that rank 0 has to print its results after a committed run.
 constexpr milliseconds kTeardownOfRank0{10000};
-/// The time for which the host alone may report the end of a rank, since it knows more about it.
-constexpr milliseconds kHostsTurn{500};
 
 Status lacking(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
@@ -78,16 +76,10 @@ std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", 
 
 /// The status code for a rank that ended before it joined, derived from its exit status.
 StatusCode codeOf(const Ending &ending) {
-  if (ending.isSignal)
-    return StatusCode::PeerFailed;
-  switch (static_cast<StatusCode>(ending.number)) {
-  case StatusCode::BadInput:
-  case StatusCode::Unsupported:
-  case StatusCode::TimedOut:
-    return static_cast<StatusCode>(ending.number);
-  default:
-    return StatusCode::PeerFailed;
-  }
+  for (StatusCode code : {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::TimedOut})
+    if (ending == Ending{false, static_cast<int>(code)})
+      return code;
+  return StatusCode::PeerFailed;
 }
 
 /// One job, from its launch until the last rank is reaped.
@@ -102,14 +94,11 @@ public:
   LaunchReport supervise();
 
 private:
-  Status giveUp(const Status &why);
   Status startRank(int64_t rank, const std::string &endpoint, const FileDescriptor &input);
   std::string explainDeath(int64_t rank);
-  void wait();
   void onSignals();
   void onEnded();
   void onWatch();
-  void abortFor(int64_t rank, const Ending &ending);
   void sayFailure();
   void killWhatIsLeft();
   std::optional<milliseconds> patienceWith(int64_t rank) const;
@@ -131,10 +120,11 @@ private:
   const std::string job_;
   std::optional<SignalWatch> ownSignals_;
   SignalWatch &signals_;
+  OutputRelay relay_; ///< its threads end once the children have ended
   Children children_;
-  OutputRelay relay_;
   std::atomic<int> interruptedBy_{0};
-  std::optional<Clock::time_point> decidedAt_, firstEndAt_;
+  int signalsSeen_ = 0;
+  std::optional<Clock::time_point> decidedAt_;
   std::set<int64_t> killed_; ///< ranks that were killed here; the host kills connected ranks
   bool hasSaidFailure_ = false;
   Status relayed_;                         ///< Ok: all output of the ranks has been forwarded
@@ -154,17 +144,12 @@ Status JobLauncher::start() {
     host.describe = [this](int64_t rank) { return JobView(memory_, plans()).rankText(rank); };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
-    if (Status status = startRank(rank, rendezvous_->name(), input); !status.isOk())
-      return giveUp(status);
-  Status status = relay_.start();
-  return status.isOk() ? status : giveUp(status);
-}
-
-Status JobLauncher::giveUp(const Status &why) {
-  memory_.abort({why, -1});
-  children_.killAll(SIGKILL);
-  children_.reapAll(/*mayBlock=*/true);
-  return why;
+    if (Status status = startRank(rank, rendezvous_->name(), input); !status.isOk()) {
+      memory_.abort({status, -1});
+      children_.killAll(SIGKILL);
+      return status;
+    }
+  return Status::ok();
 }
 
 Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
@@ -189,11 +174,12 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
     nowhere = FileDescriptor(open("/dev/null", O_WRONLY | O_CLOEXEC));
     child.standardOutput = child.standardError = nowhere.get();
   }
-  OutputRelay::Pipes pipes;
+  FileDescriptor output, error;
   if (options_.prefixOutput) {
-    pipes = BRAID_TRY(relay_.add(rank));
-    child.standardOutput = pipes.output.get();
-    child.standardError = pipes.error.get();
+    output = BRAID_TRY(relay_.add(rank, STDOUT_FILENO));
+    error = BRAID_TRY(relay_.add(rank, STDERR_FILENO));
+    child.standardOutput = output.get();
+    child.standardError = error.get();
   }
   return children_.start(rank, child).annotated(startingRank(rank));
 }
@@ -202,12 +188,12 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   if (children_.isEnding(rank)) // otherwise waiting is useless
-    ending = children_.waitFor(rank, milliseconds(1000));
+    ending = children_.endingWithin(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";
   // A signal sent to the whole process group (Ctrl-C in a terminal) is not a failure of this rank.
   if (ending->isSignal && !isDecided())
-    if (signals_.hasReceived(ending->number, milliseconds(50)))
+    if (signals_.isFirstWithin(ending->number, milliseconds(50)))
       interrupt(ending->number);
   return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run was over";
 }
@@ -219,8 +205,9 @@ void JobLauncher::interrupt(int signal) {
 }
 
 LaunchReport JobLauncher::supervise() {
-  while (children_.anyAlive()) {
-    wait();
+  for (bool isAnyAlive = true; isAnyAlive;) {
+    poll(nullptr, 0, static_cast<int>(kSlice.count())); // a signal may interrupt it
+    isAnyAlive = children_.isAnyAlive();                // before their endings are looked at
     onSignals();
     onEnded();
     onWatch();
@@ -233,46 +220,29 @@ LaunchReport JobLauncher::supervise() {
   return report();
 }
 
-/// Waits until a rank ends or a signal arrives, but at most for kSlice.
-void JobLauncher::wait() {
-  std::vector<pollfd> watched = {{signals_.descriptor(), POLLIN, 0}};
-  for (int handle : children_.aliveHandles())
-    watched.push_back({handle, POLLIN, 0});
-  poll(watched.data(), watched.size(), static_cast<int>(kSlice.count()));
-}
-
 void JobLauncher::onSignals() {
-  while (int signal = signals_.take()) {
-    interrupt(signal);
-    children_.killAll(signals_.taken() == 1 ? signal : SIGKILL);
+  for (; signalsSeen_ < signals_.count(); ++signalsSeen_) {
+    interrupt(signals_.first());
+    children_.killAll(signalsSeen_ == 0 ? signals_.first() : SIGKILL);
   }
 }
 
-/// Reaps ranks, and reports those that ended without a connection, which the host cannot notice.
+/// Reports ranks that ended without a connection, which the host cannot notice.
 void JobLauncher::onEnded() {
-  children_.reapAll(/*mayBlock=*/false);
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
-    std::optional<Ending> ending = children_.ending(rank);
-    if (!ending)
+    const std::optional<Ending> ending = children_.ending(rank);
+    const RankState state = memory_.stateOf(rank); // read after the ending
+    if (!ending || state == RankState::Joined || state == RankState::Dead)
       continue;
-    if (!firstEndAt_)
-      firstEndAt_ = Clock::now();
-    bool isHostsTurn =
-        memory_.stateOf(rank) == RankState::Joined || memory_.stateOf(rank) == RankState::Dead;
-    if (!isHostsTurn || Clock::now() - *firstEndAt_ > kHostsTurn)
-      abortFor(rank, *ending);
+    if (ending->notBegun() != 0)
+      memory_.abort({cannotStart(ending->notBegun()).annotated(startingRank(rank)), rank});
+    else if (state == RankState::Absent)
+      memory_.abort({{codeOf(*ending),
+                      fmt::format("rank {} {} before it had joined the job", rank, str(*ending))},
+                     rank});
+    else
+      memory_.abort({peerFailed("rank {} {} before the run was over", rank, str(*ending)), rank});
   }
-}
-
-void JobLauncher::abortFor(int64_t rank, const Ending &ending) {
-  const bool hasJoined = memory_.stateOf(rank) != RankState::Absent;
-  const Status ended(
-      hasJoined ? StatusCode::PeerFailed : codeOf(ending),
-      fmt::format("rank {} {}{}", rank, str(ending),
-                  hasJoined ? " before the run was over" : " before it had joined the job"));
-  memory_.abort(
-      {ending.notBegun == 0 ? ended : cannotStart(ending.notBegun).annotated(startingRank(rank)),
-       rank});
 }
 
 void JobLauncher::onWatch() {
@@ -357,8 +327,8 @@ LaunchReport JobLauncher::report() {
 
 } // namespace
 
-/// Each rank takes its process, its connection, its memory, two pipes for its output and one pipe
-/// for the errno of exec.
+/// Each rank takes its connection, its process, its memory, and two pipes for its output, each with
+/// two ends while it is started.
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {

@@ -36,8 +36,9 @@ int64_t openFilesFor(int64_t ranks);
 
 struct LaunchOptions {
   int64_t ranks = 1;
-  /// The command line of every rank, including argv[0], which does not select the program.
-  std::vector<std::string> arguments;
+  /// The command line of every rank, including argv[0], which does not select the program. If it is
+  /// empty, that of this process.
+  std::vector<std::string> arguments = {};
   /// Variables added to the environment of every rank. They replace variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
   /// The standard input of every rank. Each rank reads all of it.
@@ -62,7 +63,7 @@ struct LaunchOptions {
   std::function<void(const Status &cause)> onFailure = {};
   /// The signal watch of a caller that launches several jobs. If null, launch() creates one.
   SignalWatch *signals = nullptr;
-  /// Called by the calling thread about fifty times a second while ranks run. The first failure
+  /// Called by the calling thread about a hundred times a second while ranks run. The first failure
   /// that it returns ends the job, unless the job's outcome is already decided.
   std::function<Status()> watch = {};
 };

@@ -3,13 +3,14 @@
 
 #include "runtime/job/bootstrap/socket.h"
 
+#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace braid {
 
 /// Forwards the stdout and stderr of several writers to those of this process, one line at a time,
-/// with the writer's number as a prefix: `[2] text`. A separate thread does this, so that a slow
+/// with the writer's number as a prefix: `[2] text`. Each stream has a thread, so that a slow
 /// reader does not block the caller.
 class OutputRelay {
 public:
@@ -17,31 +18,19 @@ public:
   ~OutputRelay() { (void)finish(); }
   OutputRelay(const OutputRelay &) = delete;
 
-  /// The write ends of the pipes. The caller must close them once the writer has inherited them.
-  struct Pipes {
-    FileDescriptor output, error;
-  };
-  /// Adds a writer. Must be called before start().
-  Result<Pipes> add(int64_t number);
-  Status start();
+  /// Returns the write end of a pipe for writer `number` whose lines go to `target`, 1 or 2. The
+  /// caller must close it once the writer has inherited it.
+  Result<FileDescriptor> add(int64_t number, int target);
   /// Blocks until all writers have closed their ends and all output has been forwarded. Returns
   /// Unsupported if output could not be written for a reason other than a closed reader.
   Status finish();
 
 private:
-  struct Source {
-    std::string prefix;
-    FileDescriptor pipe;
-    int target; ///< 1 or 2
-    std::string pending;
-  };
-  void relay();
-  static bool readSome(Source &source);
-  void passOn(Source &source, bool isEnd);
+  void relay(const std::string &prefix, int source, int target);
 
-  std::vector<Source> sources_;
-  int error_ = 0; ///< errno of the first failed write, set by the thread
-  std::thread thread_;
+  std::mutex mutex_; ///< held while a line is written
+  int error_ = 0;    ///< errno of the first failed write; guarded by mutex_
+  std::vector<std::thread> threads_;
 };
 
 } // namespace braid

@@ -1,8 +1,7 @@
 //===- api/launch/signals.h - signals that ask a launcher to end ------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/socket.h"
-
+#include <chrono>
 #include <csignal>
 
 namespace braid {
@@ -17,24 +16,19 @@ public:
   ~SignalWatch();
   SignalWatch(const SignalWatch &) = delete;
 
-  /// A descriptor that is readable when take() has a signal to return.
-  int descriptor() const { return events_.get(); }
-  /// Returns the next received signal, or 0.
-  int take();
-  /// The number of signals that take() has returned.
-  int taken() const { return taken_; }
-  /// Returns true if `signal` is received by now or within `patience`. Does not consume it.
-  bool hasReceived(int signal, std::chrono::milliseconds patience) const;
+  /// Returns the first received signal, or 0.
+  int first() const;
+  /// Returns the number of received signals.
+  int count() const;
+  /// Waits up to `patience` until first() is `signal`. Returns true if it is.
+  bool isFirstWithin(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;
 
 private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  static constexpr int kSignals[] = {SIGALRM, SIGINT, SIGTERM, SIGHUP};
 
-  FileDescriptor events_, sender_; ///< a pipe with one byte for each signal
-  struct sigaction before_[3], alarmBefore_;
-  bool isWatched_[3] = {};
-  int taken_ = 0;
+  struct sigaction before_[4];
 };
 
 } // namespace braid

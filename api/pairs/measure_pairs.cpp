@@ -227,7 +227,7 @@ Result<PairReport> measurePairs(const MeasureOptions &options) {
       options.progress(options.devices[one], options.devices[other], ++number);
       BRAID_TRY(PairJobs(options, signals, report, one, other).run());
       if (report.signal == 0)
-        report.signal = signals.take();
+        report.signal = signals.first();
     }
   for (PairRow &row : report.rows)
     for (PathReport &path : row.paths)

@@ -1,7 +1,6 @@
 //===- api/pairs/show_report.cpp - writes a report about pairs as text, JSON and a page -------===//
 
 #include "api/pairs/pair_report.h"
-#include "api/text/markup.h"
 #include "api/view/page.h"
 #include "ir/printable.h"
 #include "runtime/json.h"
@@ -162,7 +161,7 @@ std::string reportHtml(const PairReport &report) {
   return view::htmlPage("Pairs of devices",
                         fmt::format("{}\n<p>GB/s by the fastest path; rows are senders.</p>\n"
                                     "<table>{}</tr></table>\n<pre>{}</pre>\n",
-                                    kStyle, table, markupText(reportText(report))));
+                                    kStyle, table, view::htmlText(reportText(report))));
 }
 
 } // namespace braid

@@ -12,20 +12,15 @@
 namespace braid {
 
 Result<Arguments> Arguments::allocate(const Plan &plan, Device &device) {
-  Arguments arguments(device);
-  Status status = Status::ok();
-  for (uint32_t buffer : plan.inputs)
-    if (status.isOk())
-      status = arguments.add(plan.buffers[buffer].bytes, arguments.inputs_);
-  for (uint32_t buffer : plan.outputs)
-    if (status.isOk())
-      status = arguments.add(plan.buffers[buffer].bytes, arguments.outputs_);
-  if (!status.isOk())
-    return status.annotated(fmt::format("the tensors of rank {}", plan.rank));
+  Arguments arguments(device, plan.inputs.size());
+  for (const std::vector<uint32_t> *buffers : {&plan.inputs, &plan.outputs})
+    for (uint32_t buffer : *buffers)
+      BRAID_TRY(arguments.add(plan.buffers[buffer].bytes)
+                    .annotated(fmt::format("the tensors of rank {}", plan.rank)));
   return arguments;
 }
 
-Status Arguments::add(int64_t bytes, std::vector<Tensor> &tensors) {
+Status Arguments::add(int64_t bytes) {
   size_t rounded = (static_cast<size_t>(bytes) + 255) / 256 * 256;
   Tensor tensor{{}, nullptr, bytes};
   tensor.host.reset(std::aligned_alloc(256, std::max<size_t>(rounded, 256)));
@@ -34,31 +29,30 @@ Status Arguments::add(int64_t bytes, std::vector<Tensor> &tensors) {
   tensor.device = tensor.host.get();
   if (!device_->sharesHostMemory())
     tensor.device = BRAID_TRY(device_->allocate(ArenaKind::Private, bytes));
-  tensors.push_back(std::move(tensor));
+  tensors_.push_back(std::move(tensor));
   return Status::ok();
 }
 
 RunArguments Arguments::addresses() const {
   RunArguments arguments;
-  for (const Tensor &input : inputs_)
-    arguments.inputs.push_back(input.device);
-  for (const Tensor &output : outputs_)
-    arguments.outputs.push_back(output.device);
+  for (const Tensor &tensor : llvm::makeArrayRef(tensors_).take_front(inputs_))
+    arguments.inputs.push_back(tensor.device);
+  for (const Tensor &tensor : llvm::makeArrayRef(tensors_).drop_front(inputs_))
+    arguments.outputs.push_back(tensor.device);
   return arguments;
 }
 
 void Arguments::upload() {
   if (device_->sharesHostMemory())
     return;
-  for (const std::vector<Tensor> *tensors : {&inputs_, &outputs_})
-    for (const Tensor &tensor : *tensors)
-      device_->copy(0, {}, tensor.device, tensor.host.get(), tensor.bytes);
+  for (const Tensor &tensor : tensors_)
+    device_->copy(0, {}, tensor.device, tensor.host.get(), tensor.bytes);
 }
 
 void Arguments::download() {
   if (device_->sharesHostMemory())
     return;
-  for (const Tensor &output : outputs_)
+  for (const Tensor &output : llvm::makeArrayRef(tensors_).drop_front(inputs_))
     device_->copy(0, {}, output.host.get(), output.device, output.bytes);
 }
 

@@ -24,8 +24,8 @@ public:
   /// The device addresses for a run.
   RunArguments addresses() const;
   /// Returns the address in host memory.
-  void *input(size_t index) { return inputs_[index].host.get(); }
-  void *output(size_t index) { return outputs_[index].host.get(); }
+  void *input(size_t index) { return tensors_[index].host.get(); }
+  void *output(size_t index) { return tensors_[inputs_ + index].host.get(); }
 
   /// Issues copies of inputs and outputs to the device on stream 0.
   void upload();
@@ -41,11 +41,12 @@ private:
     void *device; ///< the host address if the device can access host memory
     int64_t bytes;
   };
-  explicit Arguments(Device &device) : device_(&device) {}
-  Status add(int64_t bytes, std::vector<Tensor> &tensors);
+  Arguments(Device &device, size_t inputs) : device_(&device), inputs_(inputs) {}
+  Status add(int64_t bytes);
 
   Device *device_;
-  std::vector<Tensor> inputs_, outputs_;
+  size_t inputs_;               ///< their number
+  std::vector<Tensor> tensors_; ///< inputs, then outputs
 };
 
 } // namespace braid

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace braid {
@@ -13,18 +14,6 @@ namespace {
 
 std::string typeText(DType dtype, std::span<const int64_t> shape) {
   return fmt::format("{}[{}]", name(dtype).str(), fmt::join(shape, ", "));
-}
-
-/// Describes the difference. Compares types and numbers of axes first, since they are often wrong.
-std::string differenceOf(const TensorSpec &spec, const Tensor &tensor) {
-  if (tensor.dtype != spec.dtype)
-    return "elements of type " + name(spec.dtype).str();
-  if (tensor.shape.size() != spec.shape.size())
-    return fmt::format("{} axes", spec.shape.size());
-  for (size_t axis = 0; axis < spec.shape.size(); ++axis)
-    if (tensor.shape[axis] != spec.shape[axis])
-      return fmt::format("extent {} of axis {}", spec.shape[axis], axis);
-  return "";
 }
 
 /// A tensor of a call.
@@ -48,9 +37,9 @@ struct Argument {
 Status check(const Argument &argument, Device &device) {
   const TensorSpec &spec = argument.spec;
   const Tensor &tensor = argument.tensor;
-  if (std::string wanted = differenceOf(spec, tensor); !wanted.empty())
-    return badInput("{}: expected {}, because it is {}; got {}", argument.what(), wanted,
-                    typeText(spec.dtype, spec.shape), typeText(tensor.dtype, tensor.shape));
+  if (tensor.dtype != spec.dtype || !std::ranges::equal(tensor.shape, spec.shape))
+    return badInput("{}: expected {}, got {}", argument.what(), typeText(spec.dtype, spec.shape),
+                    typeText(tensor.dtype, tensor.shape));
   if (argument.isEmpty())
     return Status::ok();
   if (!tensor.data)
@@ -62,15 +51,14 @@ Status check(const Argument &argument, Device &device) {
 }
 
 /// Checks the inputs or the outputs of a rank, and adds them to `all`.
-Status add(bool areOutputs, std::span<const TensorSpec> specs, const GivenTensors &given,
-           std::vector<Argument> &all) {
-  const std::span<const Tensor> tensors = areOutputs ? given.outputs : given.inputs;
+Status add(bool areOutputs, std::span<const TensorSpec> specs, std::span<const Tensor> tensors,
+           int64_t rank, Device &device, std::vector<Argument> &all) {
   if (specs.size() != tensors.size())
     return badInput("expected {} {}{}, got {}", specs.size(), areOutputs ? "output" : "input",
                     specs.size() == 1 ? "" : "s", tensors.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    all.push_back({areOutputs, i, specs[i], tensors[i], given.rank});
-    BRAID_TRY(check(all.back(), *given.device));
+    all.push_back({areOutputs, i, specs[i], tensors[i], rank});
+    BRAID_TRY(check(all.back(), device));
   }
   return Status::ok();
 }
@@ -93,15 +81,18 @@ Status checkTensor(bool isOutput, size_t number, const TensorSpec &spec, const T
 }
 
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
-                    llvm::ArrayRef<GivenTensors> ranks) {
+                    std::span<const RankTensors> ranks, Cluster &cluster) {
   auto atRank = [&](int64_t rank, const Status &status) {
     return ranks.size() == 1 ? status : status.annotated(fmt::format("rank {}", rank));
   };
   std::vector<Argument> all;
-  for (const GivenTensors &given : ranks)
-    for (bool areOutputs : {false, true})
-      BRAID_TRY(
-          atRank(given.rank, add(areOutputs, areOutputs ? outputSpecs : inputSpecs, given, all)));
+  int64_t rank = cluster.firstHosted();
+  for (const RankTensors &given : ranks) {
+    Device &device = cluster.device(rank);
+    BRAID_TRY(atRank(rank, add(false, inputSpecs, given.inputs, rank, device, all)));
+    BRAID_TRY(atRank(rank, add(true, outputSpecs, given.outputs, rank, device, all)));
+    ++rank;
+  }
   const auto [output, other] = findOverlap(all);
   if (!output)
     return Status::ok();

@@ -10,10 +10,10 @@
 #include "runtime/execute/handshake.h"
 #include "runtime/job/rank_group.h"
 #include "runtime/reference/reference.h"
-#include "runtime/simulate/simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   if (options.isGraph()) // recorded with the addresses of one run
     return 1;
-  constexpr int64_t kBudget = int64_t(1) << 30;
+  constexpr int64_t kMaxRunsInFlight = 4, kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
 }
@@ -37,13 +37,11 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
 /// Returns true if every rank has the whole tensor, so that all ranks must have equal bits.
 bool isWhole(const FusionTensor &tensor) { return !tensor.type.find(AxisKind::DIDx); }
 
-std::vector<OutputOfRanks> outputsOf(const Compiled &compiled) {
-  std::vector<OutputOfRanks> outputs;
-  for (const auto &result : compiled.program->results())
-    outputs.push_back({result->name});
-  for (size_t i = 0; compiled.fusion && i < outputs.size(); ++i)
-    outputs[i].isWhole = isWhole(*compiled.fusion->outputs()[i]);
-  return outputs;
+/// Returns a digest of `words`, extended by that of `bytes`.
+uint64_t digestOf(std::vector<uint64_t> words, llvm::StringRef bytes = "") {
+  words.push_back(llvm::xxHash64(bytes));
+  return llvm::xxHash64(llvm::StringRef(reinterpret_cast<const char *>(words.data()),
+                                        words.size() * sizeof(uint64_t)));
 }
 
 const ProgressFn kNobody;
@@ -57,12 +55,11 @@ public:
     if (compiled.fusion)
       reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed,
                                                compiled.source->diags.fileName());
-    report_.ranks = cluster.ranks();
-    report_.iterations = options.iterations;
-    report_.runsInFlight = chooseRunsInFlight(options, plan(0));
+    runsInFlight_ = chooseRunsInFlight(options, plan(0));
     report_.commandsPerRun = static_cast<int64_t>(plan(0).commands.size());
     report_.streams = static_cast<int64_t>(plan(0).streams.size()) - 1;
-    report_.hosts = plan(0).hosts();
+    for (int64_t rank = 0; options.verify && rank < cluster.ranks(); ++rank)
+      report_.elementsCompared += reference_->elementsOf(rank) * options.iterations;
   }
 
   Status run() {
@@ -72,6 +69,13 @@ public:
     return cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
+  /// Adds the choices of rank 0's device to the report.
+  void describeDevice() {
+    Device &device = cluster_.device(0);
+    report_.choices = device.compute().choices();
+    if (Messages *messages = device.messages(); messages && plan(0).hasMessages())
+      report_.messages = messages->describe();
+  }
   RunReport &report() { return report_; }
 
 private:
@@ -81,42 +85,42 @@ private:
   }
   Status runRank(int64_t rank);
   Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankSummary &work);
-  Status download(int64_t rank, std::vector<Arguments> &slots, int64_t count);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   void fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const;
   Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
   Status finishRank(int64_t rank, RankSummary mine);
   Status merge(const std::vector<std::string> &summaries);
+  Status mergeDigests(llvm::ArrayRef<RankSummary> ranks);
 
   const Compiled &compiled_;
   const RunOptions &options_;
   Cluster &cluster_;
   const SessionPlans &session_;
   std::unique_ptr<Reference> reference_;
+  int64_t runsInFlight_ = 1;
   RunReport report_;
 };
 
 Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
-  for (int64_t i = 0; i < report_.runsInFlight; ++i)
+  for (int64_t i = 0; i < runsInFlight_; ++i)
     slots.push_back(BRAID_TRY(Arguments::allocate(plan(rank), cluster_.device(rank))));
   if (options_.isGraph()) {
     RunArguments arguments = slots.front().addresses();
     BRAID_TRY(prepared(rank).capture(arguments.inputs, arguments.outputs));
   }
   RankSummary work;
-  if (compiled_.isReproducible)
-    work.digests.assign(plan(rank).outputs.size(), 0);
+  work.digests.assign(plan(rank).outputs.size(), 0);
   ProgressStep progress(rank == 0 ? options_.progress : kNobody, "running", "iterations",
                         static_cast<size_t>(options_.iterations));
-  for (int64_t first = 0; first < options_.iterations; first += report_.runsInFlight) {
+  for (int64_t first = 0; first < options_.iterations; first += runsInFlight_) {
     if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
       if (cluster_.isStuck()) // a command that does not end may still use the slots
         (void)new std::vector<Arguments>(std::move(slots));
       return status;
     }
-    for (int64_t i = 0; i < std::min(report_.runsInFlight, options_.iterations - first); ++i)
+    for (int64_t i = 0; i < std::min(runsInFlight_, options_.iterations - first); ++i)
       progress.advance();
   }
   return finishRank(rank, std::move(work));
@@ -125,7 +129,7 @@ Status Runner::runRank(int64_t rank) {
 /// Issues a run for each slot, waits for all of them, and compares their outputs.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
                         RankSummary &work) {
-  int64_t count = std::min<int64_t>(report_.runsInFlight, options_.iterations - first);
+  int64_t count = std::min<int64_t>(runsInFlight_, options_.iterations - first);
   for (int64_t i = 0; i < count; ++i) {
     fill(rank, slots[static_cast<size_t>(i)], first + i);
     slots[static_cast<size_t>(i)].upload();
@@ -141,8 +145,11 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   }
   BRAID_TRY(cluster_.device(rank).synchronize());
   work.runSeconds += secondsSince(start);
-  BRAID_TRY(download(rank, slots, count));
-
+  if (!options_.verify && !compiled_.isReproducible)
+    return Status::ok();
+  for (int64_t i = 0; i < count; ++i)
+    slots[static_cast<size_t>(i)].download();
+  BRAID_TRY(cluster_.device(rank).synchronize());
   for (int64_t i = 0; i < count; ++i) {
     Arguments &slot = slots[static_cast<size_t>(i)];
     if (options_.verify)
@@ -152,15 +159,6 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
     cluster_.control(rank).tick();
   }
   return Status::ok();
-}
-
-Status Runner::download(int64_t rank, std::vector<Arguments> &slots, int64_t count) {
-  const bool isRead = options_.verify || compiled_.isReproducible;
-  if (!isRead || cluster_.device(rank).sharesHostMemory())
-    return Status::ok();
-  for (int64_t i = 0; i < count; ++i)
-    slots[static_cast<size_t>(i)].download();
-  return cluster_.device(rank).synchronize();
 }
 
 void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
@@ -188,8 +186,7 @@ void Runner::digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digest
   const Plan &plan = this->plan(rank);
   for (size_t i = 0; i < digests.size(); ++i) {
     const auto bytes = static_cast<size_t>(plan.buffers[plan.outputs[i]].bytes);
-    digests[i] =
-        digestOf(digests[i], llvm::StringRef(static_cast<const char *>(slot.output(i)), bytes));
+    digests[i] = digestOf({digests[i]}, {static_cast<const char *>(slot.output(i)), bytes});
   }
 }
 
@@ -213,8 +210,6 @@ static void moveToWallClock(std::vector<Span> &spans) {
 
 /// Exchanges the ranks' summaries, and commits the run.
 Status Runner::finishRank(int64_t rank, RankSummary mine) {
-  if (options_.verify)
-    mine.elementsCompared = reference_->elementsOf(rank) * options_.iterations;
   if (options_.trace)
     mine.spans = cluster_.device(rank).tracer()->takeTrace();
   // Copies of inputs to the device and of outputs to the host belong to no program.
@@ -237,17 +232,12 @@ Status Runner::finishRank(int64_t rank, RankSummary mine) {
 Status Runner::merge(const std::vector<std::string> &summaries) {
   std::vector<RankSummary> ranks;
   for (size_t rank = 0; rank < summaries.size(); ++rank) {
-    const RankSummary &summary = ranks.emplace_back(
+    ranks.push_back(
         BRAID_TRY(RankSummary::decode(summaries[rank], plan(static_cast<int64_t>(rank)))));
-    report_.runSeconds = std::max(report_.runSeconds, summary.runSeconds);
-    report_.elementsCompared += summary.elementsCompared;
+    report_.runSeconds = std::max(report_.runSeconds, ranks.back().runSeconds);
   }
-  if (compiled_.isReproducible) {
-    const std::vector<OutputOfRanks> outputs = outputsOf(compiled_);
-    const std::vector<uint64_t> merged = BRAID_TRY(mergeDigests(outputs, ranks));
-    for (size_t i = 0; i < outputs.size(); ++i)
-      report_.digests.emplace_back(outputs[i].name, merged[i]);
-  }
+  if (compiled_.isReproducible)
+    BRAID_TRY(mergeDigests(ranks));
   if (!options_.trace || cluster_.firstHosted() != 0)
     return Status::ok();
   std::vector<RankTrace> traces;
@@ -256,6 +246,25 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   llvm::raw_string_ostream os(report_.trace);
   writeTrace(traces, os);
   os.flush();
+  return Status::ok();
+}
+
+/// Returns WrongResult if ranks that have the whole of an output have different bits.
+Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
+  for (size_t i = 0; i < plan(0).outputs.size(); ++i) {
+    const std::string &name = compiled_.program->results()[i]->name;
+    const bool areEqual = compiled_.fusion && isWhole(*compiled_.fusion->outputs()[i]);
+    std::vector<uint64_t> all;
+    for (const RankSummary &rank : ranks) {
+      all.push_back(rank.digests[i]);
+      if (areEqual && all.back() != all.front())
+        return Status(StatusCode::WrongResult,
+                      fmt::format("%{}: expected the same bits on every rank, but rank {} (digest "
+                                  "{:016x}) differs from rank 0 ({:016x})",
+                                  name, all.size() - 1, all.back(), all.front()));
+    }
+    report_.digests.emplace_back(name, digestOf(all));
+  }
   return Status::ok();
 }
 
@@ -276,31 +285,6 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
       choices.push_back({"--" + row.name, row.str(value ? value : row.fallback)});
     }
   return choices;
-}
-
-/// Adds the choices of rank 0's device and the traffic between hosts.
-void describeRank0(Device &device, llvm::ArrayRef<Plan> plans, RunReport &report) {
-  report.choices = device.compute().choices();
-  Messages *messages = device.messages();
-  if (messages && plans.front().hasMessages())
-    report.messages = messages->describe();
-  if (plans.front().hosts() > 1)
-    for (int64_t bytes : bytesSentByHosts(plans))
-      report.networkBytes += bytes;
-}
-
-Status runOn(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
-             const RunOptions &options, RunReport &report) {
-  const Clock::time_point start = Clock::now();
-  const auto session = BRAID_TRY(job.prepare(std::move(plans), transferModeOf(options.knobs)));
-  Runner runner(compiled, options, *job.cluster, session->second);
-  runner.report().prepareSeconds = secondsSince(start);
-  if (job.isRank0Here())
-    describeRank0(job.cluster->device(0), session->second.plans, runner.report());
-  const Status status = runner.run();
-  job.end(session);
-  report = std::move(runner.report());
-  return status;
 }
 
 /// Returns BadInput if the results cannot be verified but the options ask for it.
@@ -337,13 +321,6 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
       "run fewer ranks or smaller tensors");
 }
 
-ClusterOptions RunOptions::clusterFor(const Compiled &compiled) const {
-  ClusterOptions all = cluster;
-  all.ranks = compiled.program->ranks();
-  all.reproducible = compiled.isReproducible;
-  return all;
-}
-
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options) {
   const std::string mine = encodeChoices(choicesOf(compiled, options));
   const Status status = compareChoices(BRAID_TRY(job.gather([&](int64_t) { return mine; })));
@@ -352,9 +329,17 @@ Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions 
 
 Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
                       const RunOptions &options) {
-  RunReport report;
-  Status status = runOn(job, compiled, std::move(plans), options, report);
-  return status.isOk() ? Result<RunReport>(std::move(report)) : job.cluster->fail(status);
+  const Clock::time_point start = Clock::now();
+  const auto session = job.prepare(std::move(plans), transferModeOf(options.knobs));
+  if (!session)
+    return job.cluster->fail(session.status());
+  Runner runner(compiled, options, *job.cluster, (*session)->second);
+  runner.report().prepareSeconds = secondsSince(start);
+  if (job.isRank0Here())
+    runner.describeDevice();
+  const Status status = runner.run();
+  job.end(*session);
+  return status.isOk() ? Result<RunReport>(std::move(runner.report())) : job.cluster->fail(status);
 }
 
 } // namespace braid

@@ -15,7 +15,7 @@ struct RunOptions {
   bool verify = false;
   /// The seed of the inputs.
   uint64_t seed = 1;
-  /// Options of the ranks. `ranks` and `reproducible` are set by the program.
+  /// Options of the ranks.
   ClusterOptions cluster = {};
   /// The knobs of the run: launch mode and transfer mode. Unsupported if the backend lacks them.
   Configuration knobs = {};
@@ -28,22 +28,13 @@ struct RunOptions {
 
   /// Returns true if one run is recorded as a graph and replayed.
   bool isGraph() const { return launchModeOf(knobs) == LaunchMode::Graph; }
-  /// Returns `cluster` with the settings for the ranks of `compiled`.
-  ClusterOptions clusterFor(const Compiled &compiled) const;
 };
-
-inline constexpr int64_t kMaxRunsInFlight = 4;
 
 /// The outcome of a run. It is equal in the processes of all ranks, except for the trace and the
 /// choices.
 struct RunReport {
-  int64_t ranks = 0;
-  int64_t iterations = 0;
-  int64_t runsInFlight = 0;
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, without the caller's stream
-  int64_t hosts = 1;            ///< the number of hosts of the ranks
-  int64_t networkBytes = 0;     ///< traffic between hosts in one run
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0 without `verify`
   double prepareSeconds = 0;    ///< allocation, handle exchange and other work before the first run
   double runSeconds = 0; ///< issuing and waiting on the slowest rank, without filling and comparing

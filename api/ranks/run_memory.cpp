@@ -5,7 +5,6 @@
 #include "backends/cpu/gemm.h"
 
 #include <algorithm>
-#include <set>
 #include <thread>
 
 #include <pthread.h>
@@ -32,17 +31,13 @@ double stackBytes() {
   return static_cast<double>(bytes);
 }
 
-/// Returns the size of the scratch memory for GEMMs that compute in another type: that of the
-/// largest GEMM, for each stream with GEMMs.
+/// Returns the size of the scratch memory for GEMMs that compute in another type: at most that of
+/// the largest GEMM for each stream.
 double scratchOf(const Plan &plan) {
   size_t largest = 0;
   for (const PlanMatmul &m : plan.matmuls)
     largest = std::max(largest, scratchBytes(m.dtype, m.m, m.n, m.k));
-  std::set<uint32_t> streams;
-  for (const Command &command : plan.commands)
-    if (command.kind == CommandKind::Matmul)
-      streams.insert(command.stream);
-  return static_cast<double>(largest) * static_cast<double>(streams.size());
+  return static_cast<double>(largest) * static_cast<double>(plan.streams.size());
 }
 
 RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlight) {

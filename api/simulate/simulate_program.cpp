@@ -36,7 +36,7 @@ Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most
       BRAID_TRY(findAlike(ranks, host, llvm::ArrayRef(shifts).take_front(hasMessages ? 1 : 2),
                           outlineOfRank, most, progress));
   if (alike.period == ranks)
-    return makePlans(compiled, nullptr, progress);
+    return makePlans(compiled, progress);
   std::vector<Plan> plans;
   for (int64_t rank = 0; rank < alike.period; ++rank) {
     plans.push_back(BRAID_TRY(planOfRank(rank)));

@@ -1,11 +1,12 @@
 //===- api/view/html.cpp - writes a page as one file ------------------------------------------===//
 
-#include "api/text/markup.h"
 #include "api/view/page.h"
 #include "api/view/page_parts.h"
 #include "runtime/json.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
@@ -118,6 +119,13 @@ std::string timeText(double time, const std::string &unit) {
   return time >= 1e4 ? fmt::format("{:.1f} ms", time / 1e3) : fmt::format("{:.1f} µs", time);
 }
 
+std::string htmlText(const std::string &text) {
+  std::string escaped;
+  llvm::raw_string_ostream os(escaped);
+  llvm::printHTMLEscaped(text, os);
+  return os.str();
+}
+
 std::string htmlPage(const std::string &title, const std::string &body) {
   constexpr const char *kPage = R"(<!DOCTYPE html>
 <html lang="en">
@@ -136,14 +144,14 @@ content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inlin
 {{body}}</body>
 </html>
 )";
-  return fill(kPage, {{"title", markupText(title)}, {"style", kPageCss}, {"body", body}});
+  return fill(kPage, {{"title", htmlText(title)}, {"style", kPageCss}, {"body", body}});
 }
 
 std::string toHtml(const Page &page) {
   std::string findings;
   for (const std::string &finding : page.findings)
-    findings += "<li>" + markupText(finding) + "</li>\n";
-  return htmlPage(page.title, fill(kPageHtml, {{"subtitle", markupText(page.subtitle)},
+    findings += "<li>" + htmlText(finding) + "</li>\n";
+  return htmlPage(page.title, fill(kPageHtml, {{"subtitle", htmlText(page.subtitle)},
                                                {"tone", page.isFailure ? "failure" : "fine"},
                                                {"findings", findings},
                                                {"data", dataText(page)},

@@ -17,19 +17,13 @@
 namespace braid::view {
 namespace {
 
+/// Returns how many bytes a command writes.
 int64_t bytesOf(const Plan &plan, const braid::Command &command) {
-  switch (command.kind) {
-  case CommandKind::Copy:
-    return command.dst.bytes;
-  case CommandKind::Matmul:
-    return plan.matmuls[command.matmul].c.bytes;
-  case CommandKind::Sum:
-    return plan.sums[command.sum].dst.bytes;
-  case CommandKind::Pointwise:
-    return plan.pointwise[command.pointwise].dst.bytes;
-  default:
-    return 0;
-  }
+  int64_t bytes = 0;
+  forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole) {
+    bytes += access == Access::Write ? range.bytes : 0;
+  });
+  return bytes;
 }
 
 /// Writes the commands of all ranks, run after run.

@@ -103,6 +103,9 @@ struct Page {
       false; ///< each mark's command leads to the next one's, the last to the first
 };
 
+/// Returns `text` escaped for an element or an attribute of HTML.
+std::string htmlText(const std::string &text);
+
 /// Returns one self-contained HTML file in the style of all pages. `title` is text, `body` is HTML.
 std::string htmlPage(const std::string &title, const std::string &body);
 

@@ -10,8 +10,7 @@ struct LoweringState;
 /// A stateless pass: all data is in the LoweringState. A pass either leaves a valid program or
 /// reports errors, never both. A pass that returns false has not changed the program.
 struct Pass {
-  llvm::StringRef name;    ///< the name for `--print-after`
-  llvm::StringRef summary; ///< one line
+  llvm::StringRef name; ///< the name for `--print-after`
   /// Returns true if the program changed.
   bool (*run)(LoweringState &state);
 };

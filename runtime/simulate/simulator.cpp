@@ -247,15 +247,4 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   return simulation;
 }
 
-/// Spelled-out messages are copied by their receivers.
-std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans) {
-  std::vector<int64_t> sent(static_cast<size_t>(plans.front().hosts()), 0);
-  for (const Plan &plan : spellOutData(plans))
-    for (const Command &command : plan.commands)
-      if (command.kind == CommandKind::Copy && command.endpoint != kNone)
-        if (const int64_t sender = plan.endpoints[command.endpoint].peer; !plan.isSameHost(sender))
-          sent[static_cast<size_t>(plan.hostOf(sender))] += command.dst.bytes;
-  return sent;
-}
-
 } // namespace braid

@@ -61,8 +61,4 @@ inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulat
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
 
-/// Returns the bytes that each host sends to others in one run, where collectives count as spelled
-/// out. `plans` are those of all ranks.
-std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans);
-
 } // namespace braid

@@ -1,5 +1,6 @@
 //===- tests/hosts/simulator_test.cpp - the cost of the network -------------------------------===//
 
+#include "runtime/plan/spell_out.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/hosts/support.h"
 
@@ -55,6 +56,18 @@ TEST(HostsSimulator, SharesTheNetworkOfARank) {
   EXPECT_NEAR(simulated(planned(crossing(6, 100)), model).us, 7 + 400 / 1.0, 0.01);
   model.network.bytesPerUs = 2;
   EXPECT_NEAR(simulated(planned(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
+}
+
+/// Returns the bytes that each host sends to others in one run. The receivers of messages and of
+/// collectives, which are spelled out, copy them.
+std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans) {
+  std::vector<int64_t> sent(static_cast<size_t>(plans.front().hosts()), 0);
+  for (const Plan &plan : spellOutData(plans))
+    for (const Command &command : plan.commands)
+      if (command.kind == CommandKind::Copy && command.endpoint != kNone)
+        if (const int64_t sender = plan.endpoints[command.endpoint].peer; !plan.isSameHost(sender))
+          sent[static_cast<size_t>(plan.hostOf(sender))] += command.dst.bytes;
+  return sent;
 }
 
 /// A ring sends each block over the network once; pairs send it to each rank of the other host.

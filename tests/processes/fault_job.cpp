@@ -135,12 +135,12 @@ private:
     rank_ = BRAID_TRY(JobRank::join(place_, milliseconds(spec_.joinTimeoutMs)));
     pass(Site::Joined);
     program_ = makeProgram(spec_);
-    const RunOptions options{.iterations = spec_.iterations,
-                             .verify = true,
-                             .cluster = {.timeout = milliseconds(spec_.timeoutMs)},
-                             .isAuto = spec_.timesBest >= 0};
-    job_ = BRAID_TRY(
-        JobState::join(faultyBackend(), options.clusterFor(program_.compiled), std::move(rank_)));
+    const RunOptions options{
+        .iterations = spec_.iterations,
+        .verify = true,
+        .cluster = {.ranks = place_.ranks, .timeout = milliseconds(spec_.timeoutMs)},
+        .isAuto = spec_.timesBest >= 0};
+    job_ = BRAID_TRY(JobState::join(faultyBackend(), options.cluster, std::move(rank_)));
     Result<RunReport> report = run(options);
     if (!report)
       return job_->fail(report.status());
@@ -269,10 +269,10 @@ int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   };
   while (isAnyoneBusy() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(milliseconds(10));
-    children.reapAll(/*mayBlock=*/false);
   }
   children.killAll(SIGKILL);
-  children.reapAll(/*mayBlock=*/true);
+  while (children.isAnyAlive())
+    std::this_thread::sleep_for(milliseconds(1));
   std::string endings;
   for (int64_t rank = 0; rank < spec.ranks; ++rank)
     endings += fmt::format("rank {}: {}\n", rank, braid::str(*children.ending(rank)));

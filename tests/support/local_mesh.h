@@ -58,7 +58,10 @@ private:
 inline Result<RunReport> run(const Compiled &compiled, const std::vector<Plan> &plans,
                              const Backend &backend, const RunOptions &options) {
   BRAID_TRY(checkRun(compiled, backend, options, /*areThreads=*/true));
-  const auto job = BRAID_TRY(JobState::create(backend, options.clusterFor(compiled)));
+  ClusterOptions cluster = options.cluster;
+  cluster.ranks = compiled.program->ranks();
+  cluster.reproducible = compiled.isReproducible;
+  const auto job = BRAID_TRY(JobState::create(backend, cluster));
   return run(*job, compiled, plans, options);
 }
 inline Result<RunReport> run(const Compiled &compiled, const Backend &backend,

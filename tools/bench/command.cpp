@@ -8,7 +8,6 @@
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/rank.h"
-#include "tools/process.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +23,6 @@ Result<int> launchRanks(const BenchFlags &flags) {
     BRAID_TRY(checkWritable(flags.json));
   LaunchOptions options;
   options.ranks = flags.ranks;
-  options.arguments = commandLine("bench", {"--as-rank"});
   options.input = flags.file.text;
   options.timeout = std::chrono::milliseconds(flags.timeoutMs);
   options.onFailure = sayCause;
@@ -93,7 +91,7 @@ void checkFile(const std::string &file, const BenchFlags &flags) {
 /// Refuses flags before an operation's name, which would be those of a FILE.
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
-    if (option->count() != 0 && option->get_group() != "")
+    if (option->count() != 0)
       return badInput("expected the flags of {} after its name, got {} before it", operation.name,
                       option->get_name());
   return Status::ok();
@@ -112,7 +110,6 @@ Command addBench(CLI::App &app) {
   auto file = std::make_shared<BenchFlags>();
   CLI::App *command =
       app.add_subcommand("bench", "Time an operation or a FILE, and what limits it");
-  command->add_flag("--as-rank", file->isRank)->group("");
   file->source.isRun = true;
   file->addTo(*command);
   command->get_option("FILE")->required(false)->each(
@@ -128,7 +125,6 @@ Command addBench(CLI::App &app) {
   return {command, [=] {
             for (BenchFlags each : *flags)
               if (command->got_subcommand(each.operation->name)) {
-                each.isRank = file->isRank;
                 return runCommand([&](auto &) -> Result<int> {
                   BRAID_TRY(checkNothingBefore(*command, *each.operation));
                   return bench(std::move(each));

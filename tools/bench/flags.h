@@ -6,6 +6,8 @@
 #include "runtime/execute/backend.h"
 #include "tools/command.h"
 
+#include <cstdlib>
+
 namespace braid::tools {
 
 /// Parses a text such as "8192x7168x4096" with any integers, or returns nullopt.
@@ -28,7 +30,7 @@ struct BenchFlags {
   int64_t timeoutMs = 60000;
   std::string json;
 
-  bool isRank = false; ///< this command has started the process as a rank
+  bool isRank = std::getenv("BRAID_MEETING"); ///< this command has started the process as a rank
 
   /// Adds the flags of an operation or of a FILE.
   void addTo(CLI::App &app);
