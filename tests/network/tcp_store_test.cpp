@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 std::unique_ptr<StoreServer> startServer(int64_t hosts = 99) {
-  auto server = StoreServer::start({"127.0.0.1", 0}, hosts, soon());
+  auto server = StoreServer::start({"127.0.0.1", 0}, hosts);
   EXPECT_TRUE(server.isOk()) << server.status().message();
   return std::move(*server);
 }
