@@ -30,11 +30,6 @@ constexpr auto kLongestLook = 500ms;
 /// The time limit for a host to leave; host 0 also waits for the others.
 constexpr auto kForLeaving = 1000ms;
 
-/// The heartbeat grows with the number of ranks, and so does its period.
-std::chrono::milliseconds signPeriod(int64_t ranks) {
-  return 100ms + std::chrono::milliseconds(ranks);
-}
-
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
 class OtherHostsThread final : public OtherHosts {
@@ -93,7 +88,8 @@ private:
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
       BRAID_TRY(giveSign(false));
-      nextSign_ = now + signPeriod(memory_.ranks());
+      // The heartbeat grows with the number of ranks, and so does its period.
+      nextSign_ = now + 100ms + std::chrono::milliseconds(memory_.ranks());
       BRAID_TRY(listen());
     }
     if (!isFailed_ && !memory_.proposal())

@@ -119,7 +119,6 @@ private:
   struct Member {
     Connection connection;
     FileDescriptor process; ///< see Connection::openPeer()
-    std::map<std::string, FileDescriptor> offers = {};
   };
 
   std::vector<int64_t> ranksIn(RankState state) const {
@@ -245,61 +244,51 @@ private:
   }
 
   void serveRank(int64_t rank) {
-    Member &sender = members_.at(rank);
-    Result<Message> message = sender.connection.receive(Clock::now());
+    Connection &connection = members_.at(rank).connection;
+    Result<Message> message = connection.receive(Clock::now());
     if (message.status().code() == StatusCode::TimedOut)
       return;
-    const Status status = message ? answer(sender, std::move(*message)) : message.status();
+    const Status status = message ? answer(rank, connection, *message) : message.status();
     if (!status.isOk())
       loseRank(rank, status);
   }
 
   /// Returns BadInput if the rank violates the protocol.
-  Status answer(Member &sender, Message message) {
-    const llvm::StringRef text = message.text;
+  Status answer(int64_t rank, Connection &connection, Message &message) {
+    const std::string text = message.text.substr(1);
     int wanted = -1;
-    if (text.front() == 'O' && message.descriptor.isValid())
-      sender.offers.insert_or_assign(text.drop_front().str(), std::move(message.descriptor));
-    else if (text.front() == 'G')
-      wanted = findOffer(text.drop_front());
-    else
+    if (message.text.front() == 'O' && message.descriptor.isValid())
+      offers_.insert_or_assign(fmt::format("{} {}", rank, text), std::move(message.descriptor));
+    else if (message.text.front() != 'G')
       return badInput("expected an offer with a descriptor, or a request for one");
-    return sender.connection.send("D", wanted);
-  }
-
-  /// Returns the descriptor, or -1 if there is none.
-  int findOffer(llvm::StringRef request) const {
-    const auto [number, name] = request.split(' ');
-    int64_t rank = -1;
-    const auto owner = number.getAsInteger(10, rank) ? members_.end() : members_.find(rank);
-    if (owner == members_.end())
-      return -1;
-    const auto found = owner->second.offers.find(name.str());
-    return found == owner->second.offers.end() ? -1 : found->second.get();
+    else if (const auto found = offers_.find(text); found != offers_.end())
+      wanted = found->second.get();
+    return connection.send("D", wanted);
   }
 
   /// Handles the end of a rank's connection, or ends it.
   void loseRank(int64_t rank, const Status &why) {
-    const bool hasEnded = why.code() == StatusCode::PeerFailed;
-    if (hasEnded && stateOf(rank) == RankState::Left) {
-      members_.erase(rank);
-      return;
+    if (why.code() != StatusCode::PeerFailed || stateOf(rank) != RankState::Left) {
+      // The cause is written first, so that a process that sees the dead rank can read why it died.
+      memory_.abort({Status(StatusCode::PeerFailed, explainLoss(rank, why)), rank});
+      setState(rank, RankState::Dead);
     }
-    std::string text = "rank " + std::to_string(rank) + " ";
+    members_.erase(rank);
+    std::erase_if(offers_, [start = fmt::format("{} ", rank)](const auto &offer) {
+      return offer.first.starts_with(start);
+    });
+  }
+
+  std::string explainLoss(int64_t rank, const Status &why) const {
+    std::string text = fmt::format("rank {} ", rank);
     if (why.code() == StatusCode::BadInput)
       text += "broke the protocol: " + why.message();
-    else if (!hasEnded)
+    else if (why.code() != StatusCode::PeerFailed)
       text += "cannot be heard: " + why.message();
-    else if (options_.explainDeath)
-      text += options_.explainDeath(rank);
     else
-      text += "closed its connection";
-    if (std::string doing = options_.describe ? options_.describe(rank) : ""; !doing.empty())
-      text += "\n  " + doing;
-    // The cause is written first, so that a process that sees the dead rank can read why it died.
-    memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), rank});
-    setState(rank, RankState::Dead);
-    members_.erase(rank);
+      text += options_.explainDeath ? options_.explainDeath(rank) : "closed its connection";
+    const std::string doing = options_.describe ? options_.describe(rank) : "";
+    return doing.empty() ? text : text + "\n  " + doing;
   }
 
   const std::string name_;
@@ -309,8 +298,9 @@ private:
   const FileDescriptor stop_; ///< an eventfd, readable when the thread has to stop
   std::atomic<bool> isContradicted_{false};
 
-  const Ranks ranks_;                 ///< the ranks of this host
-  std::map<int64_t, Member> members_; ///< the connected ranks
+  const Ranks ranks_;                            ///< the ranks of this host
+  std::map<int64_t, Member> members_;            ///< the connected ranks
+  std::map<std::string, FileDescriptor> offers_; ///< by the rank and the name, as in a request
   const Deadline joinDeadline_;
   std::thread thread_;
 };
