@@ -75,9 +75,7 @@ Result<std::shared_ptr<Job>> Job::create(const JobOptions &options) {
 Result<std::shared_ptr<Job>> Job::join(const JobOptions &options) {
   const Backend backend = BRAID_TRY(findBackend(options.backend));
   const Place place = BRAID_TRY(findOwnPlace(options));
-  // Processes that a launcher has started end with their job; others may go on without it.
-  auto state = BRAID_TRY(JobState::join(backend, clusterOptions(options, place.ranks), place,
-                                        options.place ? Stragglers::Leave : Stragglers::Kill));
+  auto state = BRAID_TRY(JobState::join(backend, clusterOptions(options, place.ranks), place));
   state->mostBytes = options.mostBytes;
   return std::shared_ptr<Job>(new Job(std::move(state)));
 }

@@ -30,8 +30,6 @@ std::string str(const Ending &ending);
 /// Returns true if the process has ended or is exiting. A process is exiting before the kernel
 /// closes its descriptors.
 bool isEnding(pid_t pid);
-/// Returns true if a signal such as SIGSTOP, rather than a debugger, has stopped the process.
-bool isStopped(pid_t pid);
 
 /// Returns the Unsupported status of a process that could not be created because of errno `error`.
 Status cannotStart(int error);
@@ -67,7 +65,7 @@ public:
 
   /// Calls isEnding(pid_t) for the child. Returns true if the child was never started.
   bool isEnding(int64_t index) const;
-  /// Calls isStopped(pid_t) for the child.
+  /// Returns true if a signal such as SIGSTOP has stopped the child.
   bool isStopped(int64_t index) const;
 
   /// Sends `signal` to the child. Has no effect if the child has ended.

@@ -6,7 +6,6 @@
 #include "ir/failure.h"
 #include "runtime/job/job_view.h"
 
-#include <cstdio>
 #include <exception>
 #include <thread>
 
@@ -23,17 +22,11 @@ constexpr milliseconds kForLateRanks{2000};
 /// The part of the join time that is reserved for telling the ranks of this host that the host
 /// could not reach the store.
 constexpr milliseconds kForRanksOfHost{1000};
-/// The time that the host waits for ranks that have failed. They are killed first.
-constexpr milliseconds kForFailedRanks{3000};
-/// The time that the host waits after a committed run. Ranks that leave later do not need it.
-constexpr milliseconds kForFinishedRanks{1000};
+/// The time that the host waits for the ranks to leave. Ranks that leave later do not need it.
+constexpr milliseconds kForLeaving{1000};
 /// The time that the host waits for further processes that contradict a rank: a user who made this
 /// mistake has often started several of them.
 constexpr milliseconds kForContradictions{1000};
-
-void sayOnStderr(const std::string &text) {
-  std::fprintf(stderr, "braid: %s\n", printableMessage(text).c_str());
-}
 
 /// Returns how the rank failed. A process that dies is exiting before its descriptors are closed.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
@@ -44,18 +37,12 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
              : "closed its connection to the job, but still runs";
 }
 
-bool isRankStopped(const JobMemory &memory, int64_t rank) {
-  uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
-  return pid != 0 && isStopped(static_cast<pid_t>(pid));
-}
-
 /// `timeout` bounds how long hosts may take to join and how long they may be silent later.
 Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory &memory,
                                                    milliseconds timeout, Deadline deadline) {
   std::unique_ptr<Store> store = BRAID_TRY(hosts.connect(deadline));
-  return OtherHosts::start(
-      std::move(store), memory,
-      {.job = hosts.job(), .joinTimeout = timeout, .silence = timeout, .say = sayOnStderr});
+  return OtherHosts::start(std::move(store), memory,
+                           {.job = hosts.job(), .joinTimeout = timeout, .silence = timeout});
 }
 
 } // namespace
@@ -71,8 +58,7 @@ struct JobRank::Host {
 
   /// `hosts` is null for a job on one host.
   static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
-                                             Stragglers stragglers, HostsStore *hosts,
-                                             Deadline deadline);
+                                             HostsStore *hosts, Deadline deadline);
   std::string describe(int64_t rank) {
     std::lock_guard lock(mutex);
     return plans.empty() ? "" : JobView(memory, plans).rankText(rank);
@@ -81,9 +67,8 @@ struct JobRank::Host {
 
 /// Starts the host. If the host cannot reach the other hosts, it tells its ranks why.
 Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
-                                                            milliseconds timeout,
-                                                            Stragglers stragglers,
-                                                            HostsStore *hosts, Deadline deadline) {
+                                                            milliseconds timeout, HostsStore *hosts,
+                                                            Deadline deadline) {
   JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks, {place.host, place.hosts}));
   auto host = std::make_unique<Host>(std::move(memory));
   if (hosts) {
@@ -104,8 +89,6 @@ Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
       {.job = place.job,
        .ownRank = place.rank,
        .joinTimeout = timeout,
-       .killsStragglers = stragglers == Stragglers::Kill,
-       .isStopped = [host = host.get()](int64_t rank) { return isRankStopped(host->memory, rank); },
        .explainDeath =
            [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
        .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }}));
@@ -135,8 +118,7 @@ static Place ofThisHost(Place place) {
   return place;
 }
 
-Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds givenTimeout,
-                                               Stragglers stragglers) {
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds givenTimeout) {
   BRAID_TRY(checkTimeLimit(givenTimeout));
   const milliseconds timeout = boundedTime(givenTimeout);
   Deadline deadline = deadlineIn(timeout);
@@ -148,7 +130,7 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, millisec
   std::unique_ptr<Host> host;
   const bool isFirst = place.hosts > 1 ? place.localRank == 0 : place.rank == 0;
   if (place.meeting.empty() && isFirst)
-    host = BRAID_TRY(Host::start(place, timeout, stragglers, store.get(), deadline));
+    host = BRAID_TRY(Host::start(place, timeout, store.get(), deadline));
   std::unique_ptr<Client> client =
       BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
                 : place.meeting.empty() ? Client::find(hello, deadline)
@@ -183,10 +165,7 @@ void JobRank::waitForOthers() {
       std::this_thread::sleep_for(milliseconds(5));
     else
       ++rank;
-  // Late ranks do not change the result.
-  bool hasFailed = memory_.committed() == 0;
-  (void)host_->rendezvous->waitForAllToLeave(
-      deadlineIn(hasFailed ? kForFailedRanks : kForFinishedRanks));
+  (void)host_->rendezvous->waitForAllToLeave(deadlineIn(kForLeaving));
 }
 
 void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {

@@ -25,12 +25,6 @@
 
 namespace braid {
 
-/// The treatment by rank 0 of ranks that still run one second after the job has failed.
-enum class Stragglers : uint8_t {
-  Kill,  ///< their processes were started for this job, and are killed
-  Leave, ///< their processes belong to the caller, and keep running
-};
-
 class JobRank {
 public:
   /// Blocks until the host has registered this rank and, if the job spans several hosts, has
@@ -39,8 +33,7 @@ public:
   /// registered one, see rendezvous.h. A contradiction may abort the job, like any other failure of
   /// a rank.
   static Result<std::unique_ptr<JobRank>>
-  join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60),
-       Stragglers stragglers = Stragglers::Kill);
+  join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// Leaves the job, then calls waitForOthers().
   ~JobRank();
   JobRank(const JobRank &) = delete;
@@ -64,9 +57,8 @@ public:
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
   /// committed. Returns the recorded failure.
   Status fail(const Status &cause);
-  /// If this process is the host, waits until the other ranks have left, died or been killed. The
-  /// wait is bounded: after a failure the remaining ranks are killed soon. The caller must have
-  /// destroyed whatever uses this rank's client.
+  /// If this process is the host, waits for a limited time until the other ranks have left or
+  /// died. The caller must have destroyed whatever uses this rank's client.
   void waitForOthers();
 
 private:

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <set>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -125,7 +124,6 @@ private:
   std::atomic<int> interruptedBy_{0};
   int signalsSeen_ = 0;
   std::optional<Clock::time_point> decidedAt_;
-  std::set<int64_t> killed_; ///< ranks that were killed here; the host kills connected ranks
   bool hasSaidFailure_ = false;
   Status relayed_;                         ///< Ok: all output of the ranks has been forwarded
   std::unique_ptr<Rendezvous> rendezvous_; ///< declared last: its thread uses the members above
@@ -137,8 +135,6 @@ Status JobLauncher::start() {
   RendezvousPlace place = BRAID_TRY(listenAnywhere());
   RendezvousOptions host{.job = job_,
                          .joinTimeout = options_.timeout,
-                         .grace = options_.grace,
-                         .isStopped = [this](int64_t rank) { return children_.isStopped(rank); },
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (options_.plans)
     host.describe = [this](int64_t rank) { return JobView(memory_, plans()).rankText(rank); };
@@ -261,8 +257,7 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Kills ranks that still run after the outcome is decided. The host kills the ranks that are
-/// connected to it, so these get a little more time here.
+/// Kills ranks that still run after the outcome is decided.
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;
@@ -273,18 +268,16 @@ void JobLauncher::killWhatIsLeft() {
     if (!patience || Clock::now() - *decidedAt_ < *patience)
       continue;
     if (!children_.isEnding(rank))
-      killed_.insert(rank);
+      memory_.slot(rank).isKilled.store(1, std::memory_order_relaxed);
     children_.kill(rank, SIGKILL);
   }
 }
 
 /// Returns how long a rank may still run after the outcome is decided; nullopt means no limit.
 std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
-  // A stopped rank cannot use the time. The host kills connected ranks and informs the others.
+  // A stopped rank cannot use the time.
   if (memory_.committed() == 0)
-    return memory_.stateOf(rank) != RankState::Joined && children_.isStopped(rank)
-               ? milliseconds(0)
-               : options_.grace + milliseconds(250);
+    return children_.isStopped(rank) ? milliseconds(0) : options_.grace;
   if (rank != 0 || children_.isStopped(rank))
     return options_.teardown;
   // Only printing is left, perhaps to a slow reader.
@@ -315,8 +308,7 @@ LaunchReport JobLauncher::report() {
     if (!ending || (!ending->isSignal && ending->number == expected) ||
         (rank == 0 && report.isOutputLost))
       continue;
-    const bool isByUs =
-        ending->isSignal && (killed_.count(rank) || memory_.slot(rank).isKilled.load());
+    const bool isByUs = ending->isSignal && memory_.slot(rank).isKilled.load() != 0;
     report.endings.push_back(fmt::format("rank {}: {}{}", rank, str(*ending),
                                          isByUs ? ", because it did not end by itself" : ""));
   }

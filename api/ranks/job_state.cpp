@@ -40,10 +40,9 @@ Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
   return state;
 }
 
-Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
-                                                 const ClusterOptions &options, const Place &place,
-                                                 Stragglers stragglers) {
-  return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout, stragglers)));
+Result<std::unique_ptr<JobState>>
+JobState::join(const Backend &backend, const ClusterOptions &options, const Place &place) {
+  return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout)));
 }
 
 /// Releases the sessions' resources before the devices, and their Plans after them.

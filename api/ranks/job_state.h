@@ -50,8 +50,7 @@ struct JobState {
   join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<JobRank> rank);
   /// Joins the job at `place`, and creates the state of this rank.
   static Result<std::unique_ptr<JobState>> join(const Backend &backend,
-                                                const ClusterOptions &options, const Place &place,
-                                                Stragglers stragglers = Stragglers::Kill);
+                                                const ClusterOptions &options, const Place &place);
 
   ~JobState();
 

@@ -47,7 +47,7 @@ private:
       return place.status();
     // Killing a straggler would kill this process.
     Result<std::unique_ptr<Rendezvous>> rendezvous =
-        Rendezvous::start(std::move(*place), memory_, {.job = "test", .killsStragglers = false});
+        Rendezvous::start(std::move(*place), memory_, {.job = "test"});
     if (!rendezvous)
       return rendezvous.status();
     rendezvous_ = std::move(*rendezvous);

@@ -82,8 +82,7 @@ public:
     auto place = listenAnywhere();
     EXPECT_TRUE(place.isOk()) << place.status().message();
     auto started =
-        Rendezvous::start(std::move(*place), *memory_,
-                          {.job = "job", .joinTimeout = shape.join, .killsStragglers = false});
+        Rendezvous::start(std::move(*place), *memory_, {.job = "job", .joinTimeout = shape.join});
     EXPECT_TRUE(started.isOk()) << started.status().message();
     rendezvous_ = std::move(*started);
   }

@@ -150,7 +150,7 @@ TEST(OutcomeElsewhere, ThoseWhoMapTheMemorySeeWhereTheyAre) {
   JobMemory memory = outcomeOn(1);
   auto mapped = JobMemory::map(FileDescriptor::duplicate(memory.descriptor()), 4);
   ASSERT_TRUE(mapped.isOk()) << mapped.status().message();
-  EXPECT_EQ(mapped->place().host, 1);
+  EXPECT_EQ(mapped->host(), 1);
   EXPECT_EQ(mapped->ranksPerHost(), 2);
   EXPECT_FALSE(mapped->isHere(1));
   EXPECT_TRUE(mapped->isHere(2));

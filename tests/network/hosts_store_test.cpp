@@ -28,7 +28,7 @@ protected:
 
   /// Returns an address that was free a moment ago.
   static std::string freeAddress() {
-    const auto listener = listenAt({"127.0.0.1", 0}, soon());
+    const auto listener = listenAt({"127.0.0.1", 0});
     EXPECT_TRUE(listener.isOk());
     return "tcp://" + textOf(listener->address);
   }
@@ -102,7 +102,7 @@ TEST_F(HostsStoreTest, PmixTellsWhereHostsMeet) {
 }
 
 TEST_F(HostsStoreTest, TorchrunHasAStore) {
-  auto server = StoreServer::start({"127.0.0.1", 0}, 9, soon());
+  auto server = StoreServer::start({"127.0.0.1", 0}, 9);
   ASSERT_TRUE(server.isOk());
   variables = {{"MASTER_ADDR", "localhost"},
                {"MASTER_PORT", std::to_string((*server)->address().port)}};
@@ -138,7 +138,7 @@ TEST_F(HostsStoreTest, NobodyIsThere) {
 }
 
 TEST_F(HostsStoreTest, APortThatIsTakenIsNamed) {
-  const auto taken = listenAt({"127.0.0.1", 0}, soon());
+  const auto taken = listenAt({"127.0.0.1", 0});
   ASSERT_TRUE(taken.isOk());
   variables["BRAID_RENDEZVOUS"] = "tcp://" + textOf(taken->address);
   EXPECT_THAT(connect("BRAID_*", 0).message(),

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 std::unique_ptr<StoreServer> startServer(int64_t hosts = 99) {
-  auto server = StoreServer::start({"127.0.0.1", 0}, hosts, soon());
+  auto server = StoreServer::start({"127.0.0.1", 0}, hosts);
   EXPECT_TRUE(server.isOk()) << server.status().message();
   return std::move(*server);
 }
@@ -115,7 +115,7 @@ TEST(TcpStore, AnswersThatAreNone) {
   const ByHand endless;
   endless.say(std::string("\0\0\0\0\0\1\0\0", 8)); // 2^40
   EXPECT_EQ(endless.store->poll("k").status().message(),
-            "expected at most 4194304 bytes of the store, got 1099511627776");
+            "the store: expected a string of at most 4194304 bytes for a store, got 1099511627776");
   ByHand cut;
   cut.say(textOfStore("value").substr(0, 10));
   cut.server.reset();

@@ -11,13 +11,13 @@ namespace {
 using ::testing::HasSubstr;
 
 TcpListener listening(const std::string &host, uint16_t port = 0) {
-  Result<TcpListener> listener = listenAt({host, port}, soon());
+  Result<TcpListener> listener = listenAt({host, port});
   EXPECT_TRUE(listener.isOk()) << listener.status().message();
   return listener ? std::move(*listener) : TcpListener();
 }
 
 /// Returns whether this machine has IPv6.
-bool hasLoopback6() { return listenAt({"::1", 0}, soon()).isOk(); }
+bool hasLoopback6() { return listenAt({"::1", 0}).isOk(); }
 
 /// Connects to the listener and accepts the connection.
 void meetAt(const TcpListener &listener) {
@@ -61,7 +61,7 @@ TEST(Tcp, APortIsFreeAtOnceAfterItsConnectionsHaveEnded) {
 }
 
 TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
-  const auto listener = listenAt({"192.0.2.1", 0}, soon()); // reserved for documentation
+  const auto listener = listenAt({"192.0.2.1", 0}); // reserved for documentation
   ASSERT_FALSE(listener.isOk());
   EXPECT_EQ(listener.status().code(), StatusCode::BadInput);
   EXPECT_THAT(listener.status().message(), HasSubstr("expected an address of this host"));
@@ -70,7 +70,7 @@ TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
 
 TEST(Tcp, ANameWithoutAddressIsRefused) {
   for (const char *name : {"nobody.invalid", "", "127.0.0.1.1", "a b"}) {
-    const auto listener = listenAt({name, 0}, soon());
+    const auto listener = listenAt({name, 0});
     ASSERT_FALSE(listener.isOk()) << name;
     EXPECT_THAT(listener.status().message(), HasSubstr("expected a host with an address")) << name;
   }

@@ -321,7 +321,6 @@ TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {
   EXPECT_EQ(outcome.ranks[0].ending, kKilledByUs);
 }
 
-/// A rank that has not joined is killed by the launcher, a later one by the host.
 TEST(FaultMatrix, StoppedRankCostsNoGracePeriod) {
   const Fault beforeJoining{.rank = 1, .action = Action::Stop, .site = Site::Join};
   const Fault running{.rank = 1, .action = Action::Stop, .site = Site::Run, .run = kFaultyRun};

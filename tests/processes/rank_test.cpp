@@ -150,7 +150,6 @@ struct Job {
   milliseconds timeout{20000};
   Fault fault = {};
   std::function<Status(Cluster &, int64_t rank)> body;
-  bool killsStragglers = true;
 
   std::vector<Verdict> verdicts = {};
   uint32_t committed = 0;
@@ -230,8 +229,8 @@ void Job::run() {
   ASSERT_TRUE(memory);
   Result<RendezvousPlace> place = listenAnywhere();
   ASSERT_TRUE(place) << place.status().message();
-  Result<std::unique_ptr<Rendezvous>> rendezvous = Rendezvous::start(
-      std::move(*place), *memory, {.job = "j", .killsStragglers = killsStragglers});
+  Result<std::unique_ptr<Rendezvous>> rendezvous =
+      Rendezvous::start(std::move(*place), *memory, {.job = "j"});
   ASSERT_TRUE(rendezvous) << rendezvous.status().message();
   const std::string line = (*rendezvous)->name() + "\n";
   for (const Child &child : children)
@@ -332,7 +331,6 @@ TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   Job job = makeFaulty(CommandKind::Matmul, sleepLong);
   job.fault.isEndless = true;
   job.timeout = milliseconds(500);
-  job.killsStragglers = false;
   job.run();
   Verdict verdict = theSame(job, 1);
   EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));

@@ -60,8 +60,7 @@ TEST(StallRuleTest, WhoWasAwayAccusesNobodyAtOnce) {
 class ProcessGroupTest : public ::testing::Test {
 protected:
   void start(int64_t ranks, milliseconds timeout = milliseconds(30000)) {
-    host_ =
-        std::make_unique<Host>(ranks, RendezvousOptions{.job = "job", .killsStragglers = false});
+    host_ = std::make_unique<Host>(ranks);
     groups_.resize(static_cast<size_t>(ranks));
     onEveryRank([&](int64_t rank) {
       auto client =

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cassert>
 #include <thread>
 
 #include <poll.h>
@@ -23,31 +22,9 @@ namespace {
 constexpr auto kSlice = 20ms;
 /// The time in which the watchdog finds out why a connection to the host failed.
 constexpr auto kForCause = 1000ms;
-
-std::string nameAttempt(const Connection &connection, const std::string &name, int64_t rank) {
-  const pid_t host = connection.peer().pid;
-  const std::string process = host != 0 ? fmt::format(", where process {} listens", host) : "";
-  return fmt::format("joining as rank {} at '@{}'{}", rank, name, process);
-}
-
-Result<Message> sayHello(Connection &connection, const std::string &hello, Deadline deadline) {
-  if (const uid_t user = connection.peer().uid; user != geteuid())
-    return peerFailed("expected a host of user {}, got one of user {}", geteuid(), user);
-  (void)BRAID_TRY(connection.send(hello)); // fits into the empty buffer of a new connection
-  return connection.receive(deadline);
-}
-
-Status checkWelcome(const Message &answer) {
-  if (answer.text.front() == 'R')
-    return {StatusCode::BadInput, answer.text.substr(1)};
-  if (answer.text != "W" || !answer.descriptor.isValid())
-    return peerFailed("expected a welcome from the host, got another message");
-  return Status::ok();
-}
-} // namespace
-
 /// Distinguishes a rank from any other peer that connects and sends two numbers.
-static constexpr llvm::StringLiteral kHello = "braid rank ";
+constexpr llvm::StringLiteral kHello = "braid rank ";
+} // namespace
 
 std::string ClientHello::encode() const {
   return fmt::format("{}{} {}", kHello.str(), rank, ranks);
@@ -70,10 +47,19 @@ std::string nameOfJob(const std::string &job) {
 Result<std::unique_ptr<Client>> Client::join(const std::string &name, const ClientHello &hello,
                                              Deadline deadline) {
   Connection connection = BRAID_TRY(Connection::connect(name, deadline));
-  Result<Message> answer = sayHello(connection, hello.encode(), deadline);
+  const auto [pid, user] = connection.peer();
+  if (user != geteuid())
+    return peerFailed("expected a host of user {} at '@{}', got one of user {}", geteuid(), name,
+                      user);
+  BRAID_TRY(connection.send(hello.encode()));
+  Result<Message> answer = connection.receive(deadline);
   if (!answer)
-    return answer.status().annotated(nameAttempt(connection, name, hello.rank));
-  BRAID_TRY(checkWelcome(*answer));
+    return answer.status().annotated(fmt::format(
+        "joining as rank {} at '@{}', where process {} listens", hello.rank, name, pid));
+  if (answer->text.front() == 'R')
+    return Status(StatusCode::BadInput, answer->text.substr(1));
+  if (answer->text != "W" || !answer->descriptor.isValid())
+    return peerFailed("expected a welcome from the host, got another message");
   JobMemory memory = BRAID_TRY(JobMemory::map(std::move(answer->descriptor), hello.ranks));
   return std::unique_ptr<Client>(new Client(std::move(connection), hello, std::move(memory)));
 }
@@ -107,13 +93,12 @@ bool Client::isHostGone() const {
 
 JobCause Client::hostIsGone() const {
   const auto host = static_cast<uint32_t>(connection_.peer().pid); // at connection time
-  const HostPlace place = memory_.place();
   // This rank hosts the job, unless a launcher does.
-  const int64_t first = memory_.ranksOf(place.host).first;
+  const int64_t first = memory_.ranksOf(memory_.host()).first;
   if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
     return {peerFailed("the launcher is gone"), -1};
   return {peerFailed("rank {}, which hosted the meeting{}, is gone", first,
-                     place.hosts == 1 ? "" : fmt::format(" of host {}", place.host)),
+                     memory_.hosts() == 1 ? "" : fmt::format(" of host {}", memory_.host())),
           first};
 }
 
@@ -129,23 +114,17 @@ Status Client::lost(const Status &status) {
 /// Sends a message and waits for the answer. After an offer, the descriptor must be available
 /// before this returns, because peers learn of it by other means.
 Result<Message> Client::ask(const std::string &text, int descriptor) {
-  bool isSent = false;
+  BRAID_TRY(memory_.failure());
+  if (const Status sent = connection_.send(text, descriptor); !sent.isOk())
+    return lost(sent);
   for (;;) {
+    Result<Message> answer = connection_.receive(deadlineIn(kSlice));
     BRAID_TRY(memory_.failure());
-    if (!isSent) {
-      const Result<bool> sent = connection_.send(text, descriptor);
-      if (!sent)
-        return lost(sent.status());
-      isSent = *sent;
-    }
-    Result<std::optional<Message>> answer = connection_.receive();
-    if (!answer)
-      return lost(answer.status());
-    if (*answer) {
+    if (answer)
       memory_.slot(rank()).arrivals.fetch_add(1, std::memory_order_relaxed);
-      return std::move(**answer);
-    }
-    (void)waitUntilReady(connection_.descriptor(), isSent ? POLLIN : POLLOUT, deadlineIn(kSlice));
+    else if (answer.status().code() == StatusCode::TimedOut)
+      continue;
+    return answer ? std::move(answer) : lost(answer.status());
   }
 }
 

@@ -5,7 +5,6 @@
 #include "ir/failure.h"
 #include "ir/printable.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
@@ -69,16 +68,6 @@ const std::vector<Variables> &launchers() {
        .job = {"SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"}},
   };
   return all;
-}
-
-/// Calls `visit` for each list of a launcher's variables, with their meaning.
-void visitLists(const Variables &of,
-                llvm::function_ref<void(const Names &names, const char *meaning)> visit) {
-  visit(of.rank, "rank of this process");
-  visit(of.ranks, "number of ranks");
-  visit(of.localRank, "rank among those of this host");
-  visit(of.localRanks, "number of ranks on this host");
-  visit(of.job, "name of the job, or part of it");
 }
 
 struct Setting {
@@ -154,15 +143,23 @@ class Reader {
 public:
   Reader(const Variables &variables, const Environment &environment)
       : variables_(variables), environment_(environment) {}
-  Result<Place> place() const;
+
+  Result<Place> place() const {
+    for (const Names *names : {&variables_.rank, &variables_.ranks})
+      if (!firstSet(*names, environment_))
+        return missing(nameOf(*names));
+    Place place;
+    place.source = variables_.source;
+    place.ranks = *BRAID_TRY(number(variables_.ranks));
+    place.rank = BRAID_TRY(index(variables_.rank, variables_.ranks, place.ranks));
+    BRAID_TRY(readHost(place));
+    BRAID_TRY(readJob(place));
+    return place;
+  }
 
 private:
   using Number = std::optional<int64_t>;
-  std::string nameOf(const Names &names) const;
-  Result<Number> number(const Names &names) const;
-  Result<int64_t> index(const Names &names, const Names &countNames, int64_t count) const;
-  Status readHost(Place &place) const;
-  Status readJob(Place &place) const;
+
   Status missing(const std::string &names) const {
     return badInput("expected {} to be set too, got no such variable", names);
   }
@@ -171,105 +168,93 @@ private:
                        variables_.advice);
   }
 
+  /// Returns the variable that was read, or all of them: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
+  std::string nameOf(const Names &names) const {
+    return firstSet(names, environment_).value_or(llvm::join(names, " or "));
+  }
+
+  /// Reads an integer, or SLURM's list of the number of ranks per host if they are equal: "4(x2)".
+  Result<Number> number(const Names &names) const {
+    const std::optional<std::string> name = firstSet(names, environment_);
+    if (!name)
+      return Number();
+    const std::string value = *environment_(*name);
+    const std::string shown = printable(value, kShownOfValue);
+    const bool isList = *name == "SLURM_STEP_TASKS_PER_NODE";
+    llvm::StringRef digits = value;
+    if (isList && digits.contains(','))
+      return unevenHosts(shown);
+    if (isList && digits.consume_back(")"))
+      digits = digits.split("(x").first;
+    int64_t number = 0;
+    if (digits.empty() || !llvm::all_of(digits, llvm::isDigit))
+      return badInput("expected {} to be a whole number{}, got '{}'", *name,
+                      isList ? " or a list like 4(x2)" : "", shown);
+    if (digits.getAsInteger(10, number))
+      return badInput("expected {} to be a whole number of at most 63 bits, got '{}'", *name,
+                      shown);
+    return Number(number);
+  }
+
+  /// Reads an index below `count`, which is at least one.
+  Result<int64_t> index(const Names &names, const Names &countNames, int64_t count) const {
+    const int64_t index = *BRAID_TRY(number(names));
+    if (count < 1)
+      return badInput("expected {} to be at least 1, got {}", nameOf(countNames), count);
+    if (index >= count)
+      return badInput("expected {} to be less than {} = {}, got {}", nameOf(names),
+                      nameOf(countNames), count, index);
+    return index;
+  }
+
+  /// Reads the local rank and the index of the host. All hosts have the same number of ranks,
+  /// numbered host by host.
+  Status readHost(Place &place) const {
+    const Variables &its = variables_;
+    const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
+    if (rank.has_value() != ranks.has_value() || (its.saysLocalRank && !rank))
+      return missing(nameOf(rank ? its.localRanks : its.localRank));
+    place.localRanks = ranks.value_or(place.ranks);
+    place.localRank =
+        rank ? BRAID_TRY(index(its.localRank, its.localRanks, place.localRanks)) : place.rank;
+    if (place.localRanks > place.ranks)
+      return badInput("expected {} to be at most {} = {}, got {}", nameOf(its.localRanks),
+                      nameOf(its.ranks), place.ranks, place.localRanks);
+    if (place.ranks % place.localRanks != 0)
+      return unevenHosts(fmt::format("{} of {} on this one", place.localRanks, place.ranks));
+    place.hosts = place.ranks / place.localRanks;
+    place.host = place.rank / place.localRanks;
+    if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
+      return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
+                         "of {} on its host; {}",
+                         place.rank, place.localRank, place.localRanks, its.advice);
+    return Status::ok();
+  }
+
+  /// BRAID_JOB and "default" are used unchanged. Variables of a launcher become "torchrun
+  /// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers have different
+  /// names. PMI_JOBID may be missing or belong to an outer job, so the user may add BRAID_JOB.
+  Status readJob(Place &place) const {
+    const std::optional<std::string> ours = environment_("BRAID_JOB");
+    if (place.source == "BRAID_*") {
+      place.job = ours.value_or("default");
+      place.meeting = environment_("BRAID_MEETING").value_or("");
+      return Status::ok();
+    }
+    place.job = place.source;
+    for (const std::string &name : variables_.job)
+      if (const auto value = environment_(name))
+        place.job += fmt::format(" {}={}", name, *value);
+    if (place.source == "PMI")
+      place.job += ours ? " BRAID_JOB=" + *ours : "";
+    else if (!firstSet(variables_.job, environment_))
+      return missing(nameOf(variables_.job));
+    return Status::ok();
+  }
+
   const Variables &variables_;
   const Environment &environment_;
 };
-
-/// Returns the variable that was read, or all of them: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
-std::string Reader::nameOf(const Names &names) const {
-  return firstSet(names, environment_).value_or(llvm::join(names, " or "));
-}
-
-/// Reads an integer, or SLURM's list of the number of ranks per host if they are equal: "4(x2)".
-Result<std::optional<int64_t>> Reader::number(const Names &names) const {
-  const std::optional<std::string> name = firstSet(names, environment_);
-  if (!name)
-    return Number();
-  const std::string value = *environment_(*name);
-  const std::string shown = printable(value, kShownOfValue);
-  const bool isList = *name == "SLURM_STEP_TASKS_PER_NODE";
-  llvm::StringRef digits = value;
-  if (isList && digits.contains(','))
-    return unevenHosts(shown);
-  if (isList && digits.consume_back(")"))
-    digits = digits.split("(x").first;
-  int64_t number = 0;
-  if (digits.empty() || !llvm::all_of(digits, llvm::isDigit))
-    return badInput("expected {} to be a whole number{}, got '{}'", *name,
-                    isList ? " or a list like 4(x2)" : "", shown);
-  if (digits.getAsInteger(10, number))
-    return badInput("expected {} to be a whole number of at most 63 bits, got '{}'", *name, shown);
-  return Number(number);
-}
-
-/// Reads an index below `count`, which is at least one.
-Result<int64_t> Reader::index(const Names &names, const Names &countNames, int64_t count) const {
-  const int64_t index = *BRAID_TRY(number(names));
-  if (count < 1)
-    return badInput("expected {} to be at least 1, got {}", nameOf(countNames), count);
-  if (index >= count)
-    return badInput("expected {} to be less than {} = {}, got {}", nameOf(names),
-                    nameOf(countNames), count, index);
-  return index;
-}
-
-/// Reads the local rank and the index of the host. All hosts have the same number of ranks,
-/// numbered host by host.
-Status Reader::readHost(Place &place) const {
-  const Variables &its = variables_;
-  const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
-  if (rank.has_value() != ranks.has_value() || (its.saysLocalRank && !rank))
-    return missing(nameOf(rank ? its.localRanks : its.localRank));
-  place.localRanks = ranks.value_or(place.ranks);
-  place.localRank =
-      rank ? BRAID_TRY(index(its.localRank, its.localRanks, place.localRanks)) : place.rank;
-  if (place.localRanks > place.ranks)
-    return badInput("expected {} to be at most {} = {}, got {}", nameOf(its.localRanks),
-                    nameOf(its.ranks), place.ranks, place.localRanks);
-  if (place.ranks % place.localRanks != 0)
-    return unevenHosts(fmt::format("{} of {} on this one", place.localRanks, place.ranks));
-  place.hosts = place.ranks / place.localRanks;
-  place.host = place.rank / place.localRanks;
-  if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
-    return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
-                       "of {} on its host; {}",
-                       place.rank, place.localRank, place.localRanks, its.advice);
-  return Status::ok();
-}
-
-/// BRAID_JOB and "default" are used unchanged. Variables of a launcher become "torchrun
-/// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers have different
-/// names. PMI_JOBID may be missing or belong to an outer job, so the user may add BRAID_JOB.
-Status Reader::readJob(Place &place) const {
-  const std::optional<std::string> ours = environment_("BRAID_JOB");
-  if (place.source == "BRAID_*") {
-    place.job = ours.value_or("default");
-    place.meeting = environment_("BRAID_MEETING").value_or("");
-    return Status::ok();
-  }
-  place.job = place.source;
-  for (const std::string &name : variables_.job)
-    if (const auto value = environment_(name))
-      place.job += fmt::format(" {}={}", name, *value);
-  if (place.source == "PMI")
-    place.job += ours ? " BRAID_JOB=" + *ours : "";
-  else if (!firstSet(variables_.job, environment_))
-    return missing(nameOf(variables_.job));
-  return Status::ok();
-}
-
-Result<Place> Reader::place() const {
-  for (const Names *names : {&variables_.rank, &variables_.ranks})
-    if (!firstSet(*names, environment_))
-      return missing(nameOf(*names));
-  Place place;
-  place.source = variables_.source;
-  place.ranks = *BRAID_TRY(number(variables_.ranks));
-  place.rank = BRAID_TRY(index(variables_.rank, variables_.ranks, place.ranks));
-  BRAID_TRY(readHost(place));
-  BRAID_TRY(readJob(place));
-  return place;
-}
 
 /// Lists all variables that are set: "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0'
 /// (SLURM)".
@@ -378,15 +363,21 @@ Status checkSettings(const Environment &environment) {
 std::vector<VariableReport> reportVariables(const Environment &environment) {
   std::vector<VariableReport> reports;
   const Variables *chosen = chosenLauncher(environment);
-  for (const Variables &launcher : launchers())
-    visitLists(launcher, [&](const Names &names, const char *meaning) {
-      const bool isJob = &names == &launcher.job;
-      for (const std::string &name : names) {
+  for (const Variables &launcher : launchers()) {
+    const std::pair<const Names *, const char *> lists[] = {
+        {&launcher.rank, "rank of this process"},
+        {&launcher.ranks, "number of ranks"},
+        {&launcher.localRank, "rank among those of this host"},
+        {&launcher.localRanks, "number of ranks on this host"},
+        {&launcher.job, "name of the job, or part of it"}};
+    for (const auto &[names, meaning] : lists)
+      for (const std::string &name : *names) {
         const auto value = environment(name);
-        const bool counts = isJob ? value.has_value() : firstSet(names, environment) == name;
+        const bool isJob = names == &launcher.job;
+        const bool counts = isJob ? value.has_value() : firstSet(*names, environment) == name;
         reports.push_back({name, launcher.source, meaning, value, &launcher == chosen && counts});
       }
-    });
+  }
   for (const Setting &setting : kSettings) {
     std::optional<std::string> value = environment(setting.name);
     reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});

@@ -13,7 +13,7 @@
 namespace braid {
 
 /// The version of this format. Hosts of different versions cannot run a job together.
-inline constexpr int kHostVersion = 9;
+inline constexpr int kHostVersion = 10;
 
 /// Encodes the parts of this host's ranks in all-gather `round`, and the step that all of them have
 /// completed.
@@ -27,16 +27,15 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks);
 
 /// A heartbeat of a host.
 struct HostSign {
-  uint64_t sentNs = 0;  ///< by the host's clock; differs from that of its previous heartbeat
+  uint64_t number = 0;  ///< differs from that of the host's previous heartbeat
   bool hasLeft = false; ///< this is the host's last heartbeat
 };
 
-/// Encodes a heartbeat of this host, with the slots of its ranks.
-std::string encodeSign(bool hasLeft, const JobMemory &memory);
-/// Writes the slots of the ranks of `host` into `memory`. Adds `shiftNs` to their times, which is
-/// the least time from a heartbeat of the host to its receipt here, by the two clocks. So a time
-/// appears later than it was, by the least delay. The caller keeps the shift of each host, which is
-/// INT64_MAX at first.
-Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, int64_t &shiftNs);
+/// Encodes a heartbeat of this host, with the slots of its ranks. Their times are encoded as ages,
+/// because each host has its own clock.
+std::string encodeSign(const HostSign &sign, const JobMemory &memory);
+/// Writes the slots of the ranks of `host` into `memory`, with times of this host's clock, unless
+/// this is the heartbeat `known`.
+Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, uint64_t known);
 
 } // namespace braid

@@ -5,8 +5,6 @@
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/futex.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -15,7 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -27,67 +24,14 @@ namespace braid {
 namespace {
 
 // The last byte is the version of the memory layout.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4210;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4211;
 constexpr int64_t kMaxRanks = 4096;
-constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK; // it may grow for the parts of all-gathers
-
-// The bits of the outcome, from the lowest: committed steps, the marks below, the number of the
-// cause.
-constexpr uint64_t kAbortedMark = uint64_t(1) << 32;
-constexpr uint64_t kProposedMark = uint64_t(1) << 33;
-constexpr uint64_t kElsewhereMark = uint64_t(1) << 34; ///< the hosts' store decides
-constexpr int kCauseShift = 40;
-constexpr uint64_t kMarks = (uint64_t(1) << kCauseShift) - (uint64_t(1) << 32);
-constexpr bool isAbortedOutcome(uint64_t outcome) { return (outcome & kAbortedMark) != 0; }
-constexpr uint32_t committedIn(uint64_t outcome) { return static_cast<uint32_t>(outcome); }
-constexpr uint32_t causeIn(uint64_t outcome) {
-  return static_cast<uint32_t>(outcome >> kCauseShift);
-}
-
-/// The text of one failure. Written before its number is visible to any process, and then constant.
-struct CauseSlot {
-  int64_t rank;
-  int32_t code;
-  uint32_t length;
-  char text[16368];
-};
-
-// The number of failures that can be recorded concurrently; only one of them becomes the first.
-// Pages that are not written use no memory.
-constexpr uint32_t kCauseSlots = 256;
-
-constexpr uint32_t kChoiceBytes = 4096;
 
 Status failed(const char *what) {
   return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
 }
 
 } // namespace
-
-/// The start of the memory; the slots of the ranks follow.
-struct JobMemory::Layout {
-  uint64_t magic;
-  uint64_t number;
-  int64_t ranks;
-  int64_t host, hosts;
-  std::atomic<uint64_t> roundTripNs;
-  alignas(64) std::atomic<uint64_t> outcome;
-  alignas(64) std::atomic<uint32_t> causesTaken;
-  alignas(64) CauseSlot causes[kCauseSlots];
-  std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks
-  std::atomic<uint32_t> gathered;     ///< futex; number of the last finished all-gather
-  std::atomic<uint32_t> choiceLength; ///< written after the text
-  char choice[kChoiceBytes];
-
-  static size_t bytes(int64_t ranks) {
-    return sizeof(Layout) + static_cast<size_t>(ranks) * sizeof(RankSlot);
-  }
-  RankSlot *slots() { return reinterpret_cast<RankSlot *>(this + 1); }
-};
-
-static_assert(std::atomic<uint64_t>::is_always_lock_free &&
-                  std::atomic<uint32_t>::is_always_lock_free,
-              "locks of one process mean nothing to another one");
 
 uint64_t monotonicNs() {
   timespec now;
@@ -102,42 +46,25 @@ uint64_t RankSlot::completed() const {
   return sum;
 }
 
-uint64_t RankSlot::progress() const {
-  return issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed) +
-         completed();
-}
-
-void RankSlot::setActivity(HostActivity now) {
-  activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
-  activity.store(now, std::memory_order_relaxed);
-}
-
 // -- Creation. --
 
 Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   if (ranks < 1 || ranks > kMaxRanks)
     return badInput("expected 1 to {} ranks in a job, got {}", kMaxRanks, ranks);
   assert(place.hosts >= 1 && ranks % place.hosts == 0 && place.host < place.hosts);
-  FileDescriptor descriptor(memfd_create("braid-job", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!descriptor.isValid())
+  FileDescriptor descriptor(memfd_create("braid-job", MFD_CLOEXEC));
+  if (!descriptor.isValid() ||
+      ftruncate(descriptor.get(), static_cast<off_t>(Layout::bytes(ranks))) != 0)
     return failed("shared memory");
-  const size_t bytes = Layout::bytes(ranks);
-  if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0)
-    return failed("shared memory");
-  if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0)
-    return failed("shared memory that can be sealed");
-  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (address == MAP_FAILED)
-    return failed("addresses of shared memory");
-  JobMemory memory(std::move(descriptor), address, bytes);
-  memory.layout_->magic = kLayoutMagic;
-  if (getrandom(&memory.layout_->number, sizeof Layout::number, 0) != sizeof Layout::number)
+  JobMemory memory = BRAID_TRY(mapFile(std::move(descriptor), ranks));
+  Layout &layout = *memory.layout_;
+  layout.magic = kLayoutMagic;
+  if (getrandom(&layout.number, sizeof layout.number, 0) != sizeof layout.number)
     return failed("a random number");
-  memory.layout_->ranks = ranks;
-  memory.layout_->host = place.host;
-  memory.layout_->hosts = place.hosts;
-  if (place.hosts > 1)
-    memory.layout_->outcome.store(kElsewhereMark, std::memory_order_relaxed);
+  layout.ranks = ranks;
+  layout.host = place.host;
+  layout.hosts = place.hosts;
+  layout.outcome.store({.isElsewhere = place.hosts > 1}, std::memory_order_relaxed);
   for (int64_t rank = 0; rank < ranks; ++rank)
     for (QueueSlot &queue : memory.slot(rank).queue) {
       queue.current.store(~uint64_t(0), std::memory_order_relaxed);
@@ -147,59 +74,39 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
 }
 
 Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
-  auto refuse = [](std::string got) {
-    return badInput("expected the memory of a job, got {}", std::move(got));
-  };
-  if (ranks < 1 || ranks > kMaxRanks)
-    return refuse(fmt::format("{} ranks", ranks));
+  struct stat info = {};
+  const bool isRead = fstat(descriptor.get(), &info) == 0;
+  if (ranks < 1 || ranks > kMaxRanks || !isRead ||
+      static_cast<size_t>(info.st_size) < Layout::bytes(ranks))
+    return badInput("expected the memory of a job of {} ranks, got a file of {} bytes", ranks,
+                    info.st_size);
+  JobMemory memory = BRAID_TRY(mapFile(std::move(descriptor), ranks));
+  if (memory.layout_->magic != kLayoutMagic || memory.layout_->ranks != ranks)
+    return badInput("expected the memory of a job of {} ranks, got one of {} ranks or of another "
+                    "version",
+                    ranks, memory.layout_->ranks);
+  return memory;
+}
+
+/// Maps a file that has room for the layout of `ranks` ranks.
+Result<JobMemory> JobMemory::mapFile(FileDescriptor descriptor, int64_t ranks) {
   const size_t bytes = Layout::bytes(ranks);
-  struct stat info;
-  if (fstat(descriptor.get(), &info) != 0)
-    return refuse("no open file");
-  // If another process could shrink the file, any access here could raise SIGBUS.
-  int seals = fcntl(descriptor.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals)
-    return refuse("a file that can shrink");
-  if (static_cast<size_t>(info.st_size) < bytes)
-    return refuse(fmt::format("{} bytes instead of {}", info.st_size, bytes));
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
     return failed("addresses of shared memory");
-  JobMemory memory(std::move(descriptor), address, bytes);
-  if (memory.layout_->magic != kLayoutMagic)
-    return refuse("one of another version");
-  if (memory.layout_->ranks != ranks)
-    return refuse(fmt::format("one for {} ranks instead of {}", memory.layout_->ranks, ranks));
-  if (memory.layout_->hosts < 1 || ranks % memory.layout_->hosts != 0 || memory.layout_->host < 0 ||
-      memory.layout_->host >= memory.layout_->hosts)
-    return refuse(fmt::format("one of host {} of {}", memory.layout_->host, memory.layout_->hosts));
-  return memory;
+  return JobMemory(std::move(descriptor), address, bytes);
 }
 
 JobMemory::JobMemory(FileDescriptor descriptor, void *address, size_t bytes)
     : descriptor_(std::move(descriptor)), layout_(static_cast<Layout *>(address)), bytes_(bytes) {}
 
 JobMemory::JobMemory(JobMemory &&other) noexcept
-    : descriptor_(std::move(other.descriptor_)), layout_(other.layout_), bytes_(other.bytes_) {
-  other.layout_ = nullptr;
-}
+    : descriptor_(std::move(other.descriptor_)), layout_(std::exchange(other.layout_, nullptr)),
+      bytes_(other.bytes_) {}
 
 JobMemory::~JobMemory() {
   if (layout_)
     munmap(layout_, bytes_);
-}
-
-uint64_t JobMemory::number() const { return layout_->number; }
-int64_t JobMemory::ranks() const { return layout_->ranks; }
-
-RankSlot &JobMemory::slot(int64_t rank) {
-  assert(rank >= 0 && rank < ranks());
-  return layout_->slots()[rank];
-}
-
-const RankSlot &JobMemory::slot(int64_t rank) const {
-  assert(rank >= 0 && rank < ranks());
-  return layout_->slots()[rank];
 }
 
 uint64_t JobMemory::progress() const {
@@ -207,24 +114,6 @@ uint64_t JobMemory::progress() const {
   for (int64_t rank = 0; rank < ranks(); ++rank)
     sum += slot(rank).progress();
   return sum;
-}
-
-// -- Hosts. --
-
-int64_t JobMemory::hosts() const { return layout_->hosts; }
-
-HostPlace JobMemory::place() const { return {host(), hosts()}; }
-
-int64_t JobMemory::host() const { return layout_->host; }
-
-bool JobMemory::isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
-
-uint64_t JobMemory::roundTripNs() const {
-  return layout_->roundTripNs.load(std::memory_order_relaxed);
-}
-
-void JobMemory::setRoundTripNs(uint64_t time) {
-  layout_->roundTripNs.store(time, std::memory_order_relaxed);
 }
 
 bool JobMemory::spinUntilAllCome(int64_t rank) {
@@ -252,33 +141,6 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
 
 // -- All-gathers. --
 
-namespace {
-
-/// Writes all of `text`. Returns an error code, or 0.
-int writeAt(int file, const std::string &text, int64_t at) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t wrote = pwrite(file, text.data() + done, text.size() - done,
-                                 static_cast<off_t>(at + static_cast<int64_t>(done)));
-    if (wrote < 0 && errno != EINTR)
-      return errno;
-    done += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
-  }
-  return 0;
-}
-
-bool readAt(int file, std::string &text, int64_t at) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t got = pread(file, text.data() + done, text.size() - done,
-                              static_cast<off_t>(at + static_cast<int64_t>(done)));
-    if (got == 0 || (got < 0 && errno != EINTR))
-      return false;
-    done += static_cast<size_t>(std::max<ssize_t>(got, 0));
-  }
-  return true;
-}
-
-} // namespace
-
 int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {
   constexpr size_t kPage = 4096;
   const size_t begin = (bytes_ + kPage - 1) / kPage * kPage;
@@ -288,11 +150,15 @@ int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {
 Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step) {
   if (part.size() > kMaxPart)
     return badInput("expected at most {} bytes for the other ranks, got {}", kMaxPart, part.size());
+  for (size_t done = 0; done < part.size();) {
+    const ssize_t wrote = pwrite(descriptor_.get(), part.data() + done, part.size() - done,
+                                 placeOfPart(rank, number) + static_cast<int64_t>(done));
+    if (wrote < 0)
+      return unsupported("expected memory for {} bytes that rank {} says to the others, got '{}'",
+                         part.size(), rank, std::strerror(errno));
+    done += static_cast<size_t>(wrote);
+  }
   RankSlot &own = slot(rank);
-  const int error = writeAt(descriptor_.get(), part, placeOfPart(rank, number));
-  if (error != 0)
-    return unsupported("expected memory for {} bytes that rank {} says to the others, got '{}'",
-                       part.size(), rank, std::strerror(error));
   RankSlot::Part &mine = own.parts[number % 2];
   mine.bytes.store(part.size(), std::memory_order_relaxed);
   mine.step.store(step, std::memory_order_relaxed);
@@ -327,8 +193,6 @@ void JobMemory::finishGather(uint32_t number) {
   wake();
 }
 
-uint32_t JobMemory::gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
-
 uint32_t JobMemory::leastStep(Ranks ranks, uint32_t number) const {
   uint32_t step = ~0u;
   for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
@@ -342,7 +206,8 @@ Result<std::vector<std::string>> JobMemory::parts(Ranks ranks, uint32_t number) 
     std::string &part = parts[static_cast<size_t>(rank - ranks.first)];
     part.resize(std::min<size_t>(slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed),
                                  kMaxPart));
-    if (!readAt(descriptor_.get(), part, placeOfPart(rank, number)))
+    if (pread(descriptor_.get(), part.data(), part.size(), placeOfPart(rank, number)) !=
+        static_cast<ssize_t>(part.size()))
       return internalError("cannot read what rank {} says to the others", rank);
   }
   return parts;
@@ -368,7 +233,7 @@ void JobMemory::wake() {
 // -- The choice. --
 
 void JobMemory::publishChoice(const std::string &text) {
-  if (text.size() > kChoiceBytes)
+  if (text.size() > Layout::kChoiceBytes)
     return;
   std::memcpy(layout_->choice, text.data(), text.size());
   layout_->choiceLength.store(static_cast<uint32_t>(text.size()), std::memory_order_release);
@@ -376,22 +241,18 @@ void JobMemory::publishChoice(const std::string &text) {
 
 std::string JobMemory::choice() const {
   return {layout_->choice,
-          std::min(layout_->choiceLength.load(std::memory_order_acquire), kChoiceBytes)};
+          std::min(layout_->choiceLength.load(std::memory_order_acquire), Layout::kChoiceBytes)};
 }
 
 // -- The outcome. --
 
-bool JobMemory::isAborted() const {
-  return isAbortedOutcome(layout_->outcome.load(std::memory_order_relaxed));
-}
-
-uint32_t JobMemory::writeCause(const JobCause &cause) {
+uint16_t JobMemory::writeCause(const JobCause &cause) {
   assert(!cause.status.isOk() && "an abort needs a failure");
-  const uint32_t number =
-      std::min(layout_->causesTaken.fetch_add(1, std::memory_order_relaxed), kCauseSlots);
-  if (number == kCauseSlots)
+  const auto number = static_cast<uint16_t>(std::min<uint32_t>(
+      layout_->causesTaken.fetch_add(1, std::memory_order_relaxed), Layout::kCauseSlots));
+  if (number == Layout::kCauseSlots)
     return number;
-  CauseSlot &mine = layout_->causes[number];
+  Layout::Cause &mine = layout_->causes[number];
   const std::string &text = cause.status.message();
   mine.rank = cause.rank;
   mine.code = static_cast<int32_t>(cause.status.code());
@@ -400,10 +261,10 @@ uint32_t JobMemory::writeCause(const JobCause &cause) {
   return number;
 }
 
-JobCause JobMemory::readCause(uint32_t number) const {
-  if (number >= kCauseSlots)
+JobCause JobMemory::readCause(uint16_t number) const {
+  if (number >= Layout::kCauseSlots)
     return JobCause{peerFailed("too many failures at once to record the first one"), -1};
-  const CauseSlot &slot = layout_->causes[number];
+  const Layout::Cause &slot = layout_->causes[number];
   const size_t length = std::min<size_t>(slot.length, sizeof slot.text);
   const int64_t rank = slot.rank >= 0 && slot.rank < ranks() ? slot.rank : -1;
   return JobCause{Status(failureOfCode(slot.code).value_or(StatusCode::Internal),
@@ -411,55 +272,46 @@ JobCause JobMemory::readCause(uint32_t number) const {
                   rank};
 }
 
-namespace {
-constexpr bool isOpen(uint64_t outcome) { return (outcome & (kAbortedMark | kProposedMark)) == 0; }
-
-/// Returns the outcome with a mark and a cause. Committed steps remain committed.
-constexpr uint64_t marked(uint64_t outcome, uint64_t mark, uint32_t cause) {
-  return committedIn(outcome) | (outcome & kMarks) | mark | uint64_t(cause) << kCauseShift;
-}
-} // namespace
-
-/// Returns false if `next` returned nullopt for the last observed outcome.
-bool JobMemory::change(llvm::function_ref<std::optional<uint64_t>(uint64_t outcome)> next) {
-  uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  while (const std::optional<uint64_t> wanted = next(seen))
-    if (layout_->outcome.compare_exchange_weak(seen, *wanted, std::memory_order_seq_cst,
-                                               std::memory_order_acquire))
-      return true;
-  return false;
+/// Applies `change` to the outcome, until it returns false or the outcome is changed.
+void JobMemory::changeOutcome(llvm::function_ref<bool(Outcome &outcome)> change) {
+  Outcome seen = layout_->outcome.load(std::memory_order_acquire), wanted = seen;
+  while (change(wanted) && !layout_->outcome.compare_exchange_weak(
+                               seen, wanted, std::memory_order_seq_cst, std::memory_order_acquire))
+    wanted = seen;
 }
 
 /// The text is complete before a single compare-and-swap makes the outcome refer to it. So a
 /// process that dies cannot leave an abort half done: before that instruction, another process may
 /// still abort the job; after it, the cause is visible to all.
 bool JobMemory::abort(const JobCause &cause) {
-  if (!isOpen(layout_->outcome.load(std::memory_order_relaxed)))
+  if (layout_->outcome.load(std::memory_order_relaxed).state != Outcome::Open)
     return false;
-  const uint32_t number = writeCause(cause);
-  return change([&](uint64_t seen) -> std::optional<uint64_t> {
-    if (!isOpen(seen))
-      return std::nullopt;
-    return marked(seen, (seen & kElsewhereMark) != 0 ? kProposedMark : kAbortedMark, number);
+  const uint16_t number = writeCause(cause);
+  bool isFirst = false;
+  changeOutcome([&](Outcome &outcome) {
+    isFirst = outcome.state == Outcome::Open;
+    outcome.state = outcome.isElsewhere ? Outcome::Proposed : Outcome::Aborted;
+    outcome.cause = number;
+    return isFirst;
   });
+  return isFirst;
 }
 
 void JobMemory::abortDecided(const JobCause &cause) {
-  const uint32_t number = writeCause(cause);
-  change([&](uint64_t seen) -> std::optional<uint64_t> {
-    if (isAbortedOutcome(seen))
-      return std::nullopt;
-    return marked(seen & ~(kProposedMark | kElsewhereMark), kAbortedMark, number);
+  const uint16_t number = writeCause(cause);
+  changeOutcome([&](Outcome &outcome) {
+    const bool isUndecided = outcome.state != Outcome::Aborted;
+    outcome = {.committed = outcome.committed, .cause = number, .state = Outcome::Aborted};
+    return isUndecided;
   });
 }
 
 /// A concurrent proposal changes the outcome and is therefore not overlooked.
 void JobMemory::decideHere() {
-  change([](uint64_t seen) -> std::optional<uint64_t> {
-    if ((seen & kElsewhereMark) == 0)
-      return std::nullopt;
-    const uint64_t mark = (seen & kProposedMark) != 0 ? kAbortedMark : 0;
-    return (seen & ~(kProposedMark | kElsewhereMark)) | mark;
+  changeOutcome([](Outcome &outcome) {
+    if (outcome.state == Outcome::Proposed)
+      outcome.state = Outcome::Aborted;
+    return std::exchange(outcome.isElsewhere, false);
   });
 }
 
@@ -475,9 +327,9 @@ void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-std::optional<JobCause> JobMemory::cause() const {
-  const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  return isAbortedOutcome(seen) ? std::optional(readCause(causeIn(seen))) : std::nullopt;
+std::optional<JobCause> JobMemory::causeIn(Outcome::State state) const {
+  const Outcome seen = layout_->outcome.load(std::memory_order_acquire);
+  return seen.state == state ? std::optional(readCause(seen.cause)) : std::nullopt;
 }
 
 Status JobMemory::failure() const {
@@ -491,23 +343,13 @@ Status JobMemory::fail(const JobCause &cause) {
   return failure();
 }
 
-std::optional<JobCause> JobMemory::proposal() const {
-  const uint64_t seen = layout_->outcome.load(std::memory_order_acquire);
-  const bool isProposed = (seen & (kProposedMark | kAbortedMark)) == kProposedMark;
-  return isProposed ? std::optional(readCause(causeIn(seen))) : std::nullopt;
-}
-
 bool JobMemory::commit(uint32_t step) {
-  change([&](uint64_t seen) -> std::optional<uint64_t> {
-    if (committedIn(seen) >= step || isAbortedOutcome(seen))
-      return std::nullopt;
-    return (seen - committedIn(seen)) | step;
+  changeOutcome([&](Outcome &outcome) {
+    const bool isNext = outcome.committed < step && outcome.state != Outcome::Aborted;
+    outcome.committed = step;
+    return isNext;
   });
   return committed() >= step;
-}
-
-uint32_t JobMemory::committed() const {
-  return committedIn(layout_->outcome.load(std::memory_order_acquire));
 }
 
 } // namespace braid

@@ -34,6 +34,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -41,6 +42,12 @@
 #include <vector>
 
 namespace braid {
+
+/// Returns CLOCK_MONOTONIC in nanoseconds, which is the same for all ranks of a host.
+uint64_t monotonicNs();
+constexpr uint64_t inNs(std::chrono::milliseconds time) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+}
 
 /// Commands are numbered across all programs of a job, from Plan::firstCommand.
 inline constexpr uint32_t kNoCommand = ~0u;
@@ -86,8 +93,8 @@ struct RankSlot {
   std::atomic<uint64_t> completedBeyond; ///< commands of the queues that have no slot
   std::atomic<uint32_t> runs;            ///< the epoch of the last issued run
   std::atomic<uint32_t> closed;          ///< futex; 1 once peer memory is unmapped
-  /// Killed by the host because it was stopped: it never closes, and keeps memory mapped until its
-  /// process has exited.
+  /// The launcher has killed the rank: it never closes, and keeps memory mapped until its process
+  /// has exited.
   std::atomic<uint32_t> isKilled;
   /// Counts runs of programs whose ranks wait for each other's memory. Runs in the caller's graphs
   /// count once the GPU has reported them. Not available for ranks of other hosts.
@@ -103,11 +110,17 @@ struct RankSlot {
   alignas(64) std::atomic<uint32_t> barrier; ///< number of spinning barriers entered
   QueueSlot queue[kQueueSlots];
 
-  void setActivity(HostActivity now);
+  void setActivity(HostActivity now) {
+    activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
+    activity.store(now, std::memory_order_relaxed);
+  }
   /// Returns the number of completed commands of all queues.
   uint64_t completed() const;
   /// Returns a counter that increases with every progress of this rank.
-  uint64_t progress() const;
+  uint64_t progress() const {
+    return issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed) +
+           completed();
+  }
 };
 
 /// The host to which a job memory belongs. All hosts have the same number of ranks, with
@@ -132,41 +145,47 @@ struct JobCause {
 /// Maps the memory for its lifetime. Movable. Thread-safe.
 class JobMemory {
 public:
-  /// Creates zeroed memory for `ranks` ranks, sealed against shrinking. With several hosts, abort()
-  /// only proposes and the store decides.
+  /// Creates zeroed memory for `ranks` ranks. With several hosts, abort() only proposes and the
+  /// store decides.
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
-  /// Returns BadInput if the size, the seals or the version of the memory are unexpected.
+  /// Returns BadInput if the size or the version of the memory is unexpected.
   static Result<JobMemory> map(FileDescriptor descriptor, int64_t ranks);
   JobMemory(JobMemory &&) noexcept;
   JobMemory &operator=(JobMemory &&) = delete;
   ~JobMemory();
 
   int descriptor() const { return descriptor_.get(); }
-  int64_t ranks() const;
+  int64_t ranks() const { return layout_->ranks; }
   /// A random number drawn at creation, which distinguishes jobs of the same name.
-  uint64_t number() const;
-  RankSlot &slot(int64_t rank);
-  const RankSlot &slot(int64_t rank) const;
+  uint64_t number() const { return layout_->number; }
+  RankSlot &slot(int64_t rank) {
+    assert(rank >= 0 && rank < ranks());
+    return layout_->slots()[rank];
+  }
+  const RankSlot &slot(int64_t rank) const { return const_cast<JobMemory *>(this)->slot(rank); }
   RankState stateOf(int64_t rank) const { return slot(rank).state.load(std::memory_order_relaxed); }
   uint64_t progress() const; ///< sum over all ranks
 
   // -- Hosts. --
 
-  HostPlace place() const;
-  int64_t host() const; ///< the index of this host
+  int64_t host() const { return layout_->host; } ///< the index of this host
   int64_t ranksPerHost() const { return ranks() / hosts(); }
-  int64_t hosts() const;
+  int64_t hosts() const { return layout_->hosts; }
   /// Returns true if `rank` is on this host.
-  bool isHere(int64_t rank) const;
+  bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
   /// An upper bound of the age of the other hosts' state. A shorter stall is not significant.
-  uint64_t roundTripNs() const;
-  void setRoundTripNs(uint64_t time);
+  uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
+  void setRoundTripNs(uint64_t time) {
+    layout_->roundTripNs.store(time, std::memory_order_relaxed);
+  }
 
   // -- The outcome. --
 
-  bool isAborted() const;
+  bool isAborted() const {
+    return layout_->outcome.load(std::memory_order_relaxed).state == Outcome::Aborted;
+  }
   /// Returns true if this is the first failure, which is then visible to all ranks together with
   /// its cause. Otherwise, cause() returns the first one. Steps committed earlier remain committed.
   /// Texts are truncated to 16 kB. With several hosts, this only proposes an abort, and returns
@@ -180,17 +199,17 @@ public:
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// Returns the first failure, or nullopt. Never blocks: if a process dies in abort(), either the
   /// job is not aborted or the cause is complete.
-  std::optional<JobCause> cause() const;
+  std::optional<JobCause> cause() const { return causeIn(Outcome::Aborted); }
   /// Returns ok, or the status of the first failure.
   Status failure() const;
   /// Commits step `step` (1, 2, ...). May be called by any process that knows that all ranks have
   /// completed it. Returns true if the step is committed, by this call or an earlier one, and false
   /// if the job was aborted first.
   bool commit(uint32_t step);
-  uint32_t committed() const;
+  uint32_t committed() const { return layout_->outcome.load(std::memory_order_acquire).committed; }
 
   /// Returns the cause that this host has proposed and that is still undecided, or nullopt.
-  std::optional<JobCause> proposal() const;
+  std::optional<JobCause> proposal() const { return causeIn(Outcome::Proposed); }
   /// Aborts the job immediately, because the store has decided so.
   void abortDecided(const JobCause &cause);
   /// Lets this host decide from now on, because the store cannot be reached. Accepts a pending
@@ -209,7 +228,7 @@ public:
   /// the job must have added their parts. May be called repeatedly.
   void finishGather(uint32_t number);
   /// Returns the number of the last finished all-gather.
-  uint32_t gathered() const;
+  uint32_t gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
   /// Returns the parts of `ranks`, which must have joined.
   Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
   uint32_t leastStep(Ranks ranks, uint32_t number) const;
@@ -232,21 +251,57 @@ public:
   bool spinUntilAllCome(int64_t rank);
 
 private:
-  struct Layout; // job_memory.cpp
+  /// Changes by compare-and-swap only.
+  struct alignas(8) Outcome {
+    enum State : uint8_t { Open, Proposed, Aborted };
+    uint32_t committed = 0; ///< number of steps
+    uint16_t cause = 0;     ///< its index, unless the state is Open
+    State state = Open;
+    bool isElsewhere = false; ///< the hosts' store decides
+  };
+  static_assert(std::atomic<Outcome>::is_always_lock_free);
+  /// The start of the memory; the slots of the ranks follow.
+  struct Layout {
+    /// The number of failures that can be recorded concurrently; only one of them becomes the
+    /// first. Pages that are not written use no memory.
+    static constexpr uint16_t kCauseSlots = 256;
+    static constexpr uint32_t kChoiceBytes = 4096;
+    /// A failure. Written before its number is visible to any process, and then constant.
+    struct Cause {
+      int64_t rank;
+      int32_t code;
+      uint32_t length;
+      char text[16368];
+    };
+
+    uint64_t magic;
+    uint64_t number;
+    int64_t ranks;
+    int64_t host, hosts;
+    std::atomic<uint64_t> roundTripNs;
+    alignas(64) std::atomic<Outcome> outcome;
+    alignas(64) std::atomic<uint32_t> causesTaken;
+    alignas(64) Cause causes[kCauseSlots];
+    std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks
+    std::atomic<uint32_t> gathered;     ///< futex; number of the last finished all-gather
+    std::atomic<uint32_t> choiceLength; ///< written after the text
+    char choice[kChoiceBytes];
+
+    static size_t bytes(int64_t ranks) {
+      return sizeof(Layout) + static_cast<size_t>(ranks) * sizeof(RankSlot);
+    }
+    RankSlot *slots() { return reinterpret_cast<RankSlot *>(this + 1); }
+  };
   JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
-  bool change(llvm::function_ref<std::optional<uint64_t>(uint64_t outcome)> next);
-  uint32_t writeCause(const JobCause &cause);
+  static Result<JobMemory> mapFile(FileDescriptor descriptor, int64_t ranks);
+  void changeOutcome(llvm::function_ref<bool(Outcome &outcome)> change);
+  uint16_t writeCause(const JobCause &cause);
+  JobCause readCause(uint16_t number) const;
+  std::optional<JobCause> causeIn(Outcome::State state) const;
   int64_t placeOfPart(int64_t rank, uint32_t number) const;
-  JobCause readCause(uint32_t number) const;
   FileDescriptor descriptor_;
   Layout *layout_ = nullptr; ///< null after a move
   size_t bytes_ = 0;
 };
-
-/// Returns CLOCK_MONOTONIC in nanoseconds, which is the same for all ranks of a host.
-uint64_t monotonicNs();
-constexpr uint64_t inNs(std::chrono::milliseconds time) {
-  return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
-}
 
 } // namespace braid

@@ -5,7 +5,6 @@
 #include "ir/printable.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Errno.h"
 
@@ -13,14 +12,15 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <csignal>
+#include <map>
+#include <thread>
 
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace braid {
@@ -82,259 +82,240 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
   }
 }
 
-Rendezvous::Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
-                       FileDescriptor wake)
-    : name_(std::move(place.name)), listener_(std::move(place.listener)), memory_(memory),
-      options_(std::move(options)), wake_(std::move(wake)), ranks_(memory.ranksOf(memory.host())),
-      joinDeadline_(deadlineIn(options_.joinTimeout)) {}
+namespace {
 
-void Rendezvous::run() {
-  blockSignals();
-  while (!isStopped_) {
-    // poll() ignores negative descriptors.
-    std::vector<pollfd> events = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-    std::vector<int64_t> ranks;
-    for (const auto &[rank, each] : members_) {
-      ranks.push_back(rank);
-      events.push_back({each.connection.descriptor(), POLLIN, 0});
-      // If the rank's process is dead, one of its child processes may keep the connection open.
-      events.push_back({each.process.get(), POLLIN, 0});
+class RendezvousThread final : public Rendezvous {
+public:
+  RendezvousThread(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
+                   FileDescriptor stop)
+      : name_(std::move(place.name)), listener_(std::move(place.listener)), memory_(memory),
+        options_(std::move(options)), stop_(std::move(stop)), ranks_(memory.ranksOf(memory.host())),
+        joinDeadline_(deadlineIn(options_.joinTimeout)) {}
+  ~RendezvousThread() override {
+    const uint64_t one = 1;
+    (void)!write(stop_.get(), &one, sizeof one);
+    if (thread_.joinable())
+      thread_.join();
+  }
+  Status start() {
+    return startThread(thread_, "the meeting", [this] { run(); });
+  }
+
+  const std::string &name() const override { return name_; }
+  bool isContradicted() const override { return isContradicted_; }
+  Status waitForAllToLeave(Deadline deadline) const override {
+    for (;;) {
+      const std::vector<int64_t> present = ranksIn(RankState::Joined);
+      if (present.empty())
+        return Status::ok();
+      if (Clock::now() >= deadline)
+        return timedOut("expected all ranks to leave in time, got all but {}", nameRanks(present));
+      std::this_thread::sleep_for(2ms);
     }
-    const bool hasEvents = poll(events.data(), events.size(), kTick.count()) > 0;
-    for (size_t i = 0; hasEvents && i < ranks.size(); ++i) {
-      const bool isDead = events[2 * i + 3].revents != 0;
-      if (isDead || events[2 * i + 2].revents)
-        serveRank(ranks[i], isDead);
+  }
+
+private:
+  /// A rank that has joined.
+  struct Member {
+    Connection connection;
+    FileDescriptor process; ///< see Connection::openPeer()
+  };
+
+  std::vector<int64_t> ranksIn(RankState state) const {
+    std::vector<int64_t> found;
+    for (int64_t rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank)
+      if (stateOf(rank) == state)
+        found.push_back(rank);
+    return found;
+  }
+  RankState stateOf(int64_t rank) const {
+    return memory_.slot(rank).state.load(std::memory_order_seq_cst);
+  }
+  void setState(int64_t rank, RankState state) {
+    memory_.slot(rank).state.store(state, std::memory_order_seq_cst);
+  }
+
+  // -- Called by the thread. --
+
+  void run() {
+    blockSignals();
+    for (;;) {
+      // poll() ignores negative descriptors.
+      std::vector<pollfd> events = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      std::vector<int64_t> ranks;
+      for (const auto &[rank, each] : members_) {
+        ranks.push_back(rank);
+        events.push_back({each.connection.descriptor(), POLLIN, 0});
+        // If the rank's process is dead, one of its child processes may keep the connection open.
+        events.push_back({each.process.get(), POLLIN, 0});
+      }
+      poll(events.data(), events.size(), kTick.count());
+      if (events[0].revents != 0)
+        return;
+      for (size_t i = 0; i < ranks.size(); ++i)
+        if (events[2 * i + 3].revents != 0)
+          loseRank(ranks[i], peerFailed("its process is dead"));
+        else if (events[2 * i + 2].revents != 0)
+          serveRank(ranks[i]);
+      if (memory_.gathered() > 0)
+        listener_.reset(); // no further process may connect
+      else if (events[1].revents != 0)
+        acceptPeer();
+      abortIfRanksAreMissing();
     }
-    if (memory_.gathered() > 0)
-      listener_.reset(); // no further process may connect
-    else if (hasEvents && events[1].revents)
-      acceptPeer();
-    lookAtClocks();
   }
-}
 
-/// Lists the stopped ranks among `ranks`, for example "; stopped: rank 1".
-std::string Rendezvous::nameStopped(std::vector<int64_t> ranks) const {
-  llvm::erase_if(ranks,
-                 [&](int64_t rank) { return !options_.isStopped || !options_.isStopped(rank); });
-  return ranks.empty() ? "" : "; stopped: " + nameRanks(ranks);
-}
-
-void Rendezvous::lookAtClocks() {
-  const Deadline now = Clock::now();
-  const std::vector<int64_t> absent = ranksIn(RankState::Absent);
-  if (!absent.empty() && now >= joinDeadline_ && !memory_.isAborted())
-    memory_.abort(
-        {timedOut("expected {} ranks to join within {} s, got all but {}{}", memory_.ranks(),
-                  static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent),
-                  nameStopped(absent)),
-         absent.front()});
-  if (!memory_.isAborted())
-    return;
-  if (!killTime_ || absent.size() < absentBefore_) // a late rank needs time to leave as well
-    killTime_ = now + options_.grace;
-  absentBefore_ = absent.size();
-  if (options_.killsStragglers)
-    killStragglers(now >= *killTime_);
-}
-
-// -- New connections. --
-
-void Rendezvous::acceptPeer() {
-  FileDescriptor socket = acceptFrom(listener_);
-  if (!socket.isValid()) {
-    std::this_thread::sleep_for(10ms); // the process may have no free descriptor
-    return;
+  void abortIfRanksAreMissing() {
+    if (memory_.isAborted() || Clock::now() < joinDeadline_)
+      return;
+    if (const std::vector<int64_t> absent = ranksIn(RankState::Absent); !absent.empty())
+      memory_.abort(
+          {timedOut("expected {} ranks to join within {} s, got all but {}", memory_.ranks(),
+                    static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent)),
+           absent.front()});
   }
-  Connection peer(std::move(socket));
-  const PeerIdentity identity = peer.peer();
-  if (identity.uid == geteuid())
-    greet(std::move(peer), identity.pid);
-}
 
-/// Drops a peer that sends no hello or no longer waits for the answer.
-void Rendezvous::greet(Connection peer, pid_t pid) {
-  const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
-  if (!message || message->descriptor.isValid() || peer.hasEnded())
-    return;
-  const Result<ClientHello> hello = ClientHello::decode(message->text);
-  if (!hello)
-    return;
-  if (Status cause = contradiction(*hello, pid); !cause.isOk())
-    contradict(peer, *hello, cause);
-  else
-    welcome(std::move(peer), pid, hello->rank);
-}
-
-Status Rendezvous::contradiction(const ClientHello &hello, pid_t pid) const {
-  const std::string job = printable(options_.job, kShownOfJob);
-  if (hello.ranks != memory_.ranks())
-    return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
-                    hello.ranks, memory_.ranks());
-  if (!memory_.isHere(hello.rank))
-    return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
-                    ranks_.first, ranks_.first + ranks_.count - 1, hello.rank);
-  const bool isOurs = hello.rank == options_.ownRank;
-  if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
-    return Status::ok();
-  const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
-  return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name of "
-                  "its own for each job (see braid doctor)",
-                  hello.rank, job, namePids(pid, other));
-}
-
-/// Aborts a job that has not started. A job that has started, or has failed for another reason, is
-/// not affected: the peer may belong to the next job of the same name, whose first rank then
-/// listens.
-void Rendezvous::contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
-  if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
-    if (memory_.isAborted() && hello.rank == ranks_.first)
-      listener_.reset();
-    return;
+  /// Drops a peer of another user, one that sends no hello, and one that no longer waits for the
+  /// answer.
+  void acceptPeer() {
+    Connection peer(acceptFrom(listener_));
+    if (peer.descriptor() < 0) {
+      std::this_thread::sleep_for(10ms); // the process may have no free descriptor
+      return;
+    }
+    const auto [pid, uid] = peer.peer();
+    if (uid != geteuid())
+      return;
+    const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
+    if (!message || message->descriptor.isValid() || peer.hasEnded())
+      return;
+    const Result<ClientHello> hello = ClientHello::decode(message->text);
+    if (!hello)
+      return;
+    if (const Status cause = contradiction(*hello, pid); !cause.isOk())
+      contradict(peer, *hello, cause);
+    else
+      welcome(std::move(peer), pid, hello->rank);
   }
-  if (!isContradicted_)
-    memory_.abort({cause, hello.rank < memory_.ranks() ? hello.rank : -1});
-  isContradicted_ = true;
-  // The first cause is still undecided if there are several hosts.
-  const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
-  // The buffer of a new connection has room. If sending fails, the peer is gone.
-  (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
-}
 
-void Rendezvous::welcome(Connection peer, pid_t pid, int64_t rank) {
-  FileDescriptor process = peer.openPeer();
-  Member &joined =
-      members_.insert_or_assign(rank, Member{std::move(peer), std::move(process)}).first->second;
-  memory_.slot(rank).pid.store(static_cast<uint32_t>(pid), std::memory_order_relaxed);
-  setState(rank, RankState::Joined);
-  const Result<bool> sent = joined.connection.send("W", memory_.descriptor());
-  if (!sent)
-    loseRank(rank, sent.status());
-}
+  Status contradiction(const ClientHello &hello, pid_t pid) const {
+    const std::string job = printable(options_.job, kShownOfJob);
+    if (hello.ranks != memory_.ranks())
+      return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
+                      hello.ranks, memory_.ranks());
+    if (!memory_.isHere(hello.rank))
+      return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
+                      ranks_.first, ranks_.first + ranks_.count - 1, hello.rank);
+    const bool isOurs = hello.rank == options_.ownRank;
+    if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
+      return Status::ok();
+    const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
+    return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name "
+                    "of its own for each job (see braid doctor)",
+                    hello.rank, job, namePids(pid, other));
+  }
 
-// -- Ranks. --
+  /// Aborts a job that has not started. A job that has started, or has failed for another reason,
+  /// is not affected: the peer may belong to the next job of the same name, whose first rank then
+  /// listens.
+  void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
+    if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
+      if (memory_.isAborted() && hello.rank == ranks_.first)
+        listener_.reset();
+      return;
+    }
+    if (!isContradicted_)
+      memory_.abort({cause, hello.rank < memory_.ranks() ? hello.rank : -1});
+    isContradicted_ = true;
+    // The first cause is still undecided if there are several hosts.
+    const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
+    // The buffer of a new connection has room. If sending fails, the peer is gone.
+    (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
+  }
 
-void Rendezvous::serveRank(int64_t rank, bool isDead) {
-  if (isDead)
-    return loseRank(rank, peerFailed("its process is dead"));
-  Member &served = members_.at(rank);
-  Result<std::optional<Message>> message = served.connection.receive();
-  Status wrong = message.status();
-  if (message && *message)
-    wrong = handle(served, std::move(**message));
-  if (!wrong.isOk())
-    loseRank(rank, wrong);
-}
+  void welcome(Connection peer, pid_t pid, int64_t rank) {
+    FileDescriptor process = peer.openPeer();
+    memory_.slot(rank).pid.store(static_cast<uint32_t>(pid), std::memory_order_relaxed);
+    setState(rank, RankState::Joined);
+    const Status sent = peer.send("W", memory_.descriptor());
+    members_.insert_or_assign(rank, Member{std::move(peer), std::move(process)});
+    if (!sent.isOk())
+      loseRank(rank, sent);
+  }
 
-/// Returns a failure if the rank violates the protocol.
-Status Rendezvous::handle(Member &sender, Message message) {
-  const llvm::StringRef text = message.text;
-  int wanted = -1;
-  if (text.front() == 'O' && message.descriptor.isValid())
-    sender.offers.insert_or_assign(text.drop_front().str(), std::move(message.descriptor));
-  else if (text.front() == 'G')
-    wanted = findOffer(text.drop_front());
-  else
-    return badInput("expected an offer with a descriptor, or a request for one");
-  const Result<bool> sent = sender.connection.send("D", wanted);
-  if (sent && !*sent)
-    return badInput("expected answers to be read, got many that are not");
-  return Status::ok(); // the end of a connection is detected later
-}
+  void serveRank(int64_t rank) {
+    Connection &connection = members_.at(rank).connection;
+    Result<Message> message = connection.receive(Clock::now());
+    if (message.status().code() == StatusCode::TimedOut)
+      return;
+    const Status status = message ? answer(rank, connection, *message) : message.status();
+    if (!status.isOk())
+      loseRank(rank, status);
+  }
 
-/// Returns the descriptor, or -1 if there is none.
-int Rendezvous::findOffer(llvm::StringRef request) const {
-  const auto [number, name] = request.split(' ');
-  int64_t rank = -1;
-  const auto owner = number.getAsInteger(10, rank) ? members_.end() : members_.find(rank);
-  if (owner == members_.end())
-    return -1;
-  const auto found = owner->second.offers.find(name.str());
-  return found == owner->second.offers.end() ? -1 : found->second.get();
-}
+  /// Returns BadInput if the rank violates the protocol.
+  Status answer(int64_t rank, Connection &connection, Message &message) {
+    const std::string text = message.text.substr(1);
+    int wanted = -1;
+    if (message.text.front() == 'O' && message.descriptor.isValid())
+      offers_.insert_or_assign(fmt::format("{} {}", rank, text), std::move(message.descriptor));
+    else if (message.text.front() != 'G')
+      return badInput("expected an offer with a descriptor, or a request for one");
+    else if (const auto found = offers_.find(text); found != offers_.end())
+      wanted = found->second.get();
+    return connection.send("D", wanted);
+  }
 
-/// Handles the end of a rank's connection, or ends it.
-void Rendezvous::loseRank(int64_t rank, const Status &why) {
-  const bool hasEnded = why.code() == StatusCode::PeerFailed;
-  if (hasEnded && stateOf(rank) == RankState::Left) {
+  /// Handles the end of a rank's connection, or ends it.
+  void loseRank(int64_t rank, const Status &why) {
+    if (why.code() != StatusCode::PeerFailed || stateOf(rank) != RankState::Left) {
+      // The cause is written first, so that a process that sees the dead rank can read why it died.
+      memory_.abort({Status(StatusCode::PeerFailed, explainLoss(rank, why)), rank});
+      setState(rank, RankState::Dead);
+    }
     members_.erase(rank);
-    return;
+    std::erase_if(offers_, [start = fmt::format("{} ", rank)](const auto &offer) {
+      return offer.first.starts_with(start);
+    });
   }
-  std::string text = "rank " + std::to_string(rank) + " ";
-  if (why.code() == StatusCode::BadInput)
-    text += "broke the protocol: " + why.message();
-  else if (!hasEnded)
-    text += "cannot be heard: " + why.message();
-  else if (options_.explainDeath)
-    text += options_.explainDeath(rank);
-  else
-    text += "closed its connection";
-  if (std::string doing = options_.describe ? options_.describe(rank) : ""; !doing.empty())
-    text += "\n  " + doing;
-  // The cause is written first, so that a process that sees the dead rank can read why it died.
-  memory_.abort({Status(StatusCode::PeerFailed, std::move(text)), rank});
-  setState(rank, RankState::Dead);
-  members_.erase(rank);
-}
 
-void Rendezvous::setState(int64_t rank, RankState state) {
-  memory_.slot(rank).state.store(state, std::memory_order_seq_cst);
-}
-
-std::vector<int64_t> Rendezvous::ranksIn(RankState state) const {
-  std::vector<int64_t> found;
-  for (int64_t rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank)
-    if (stateOf(rank) == state)
-      found.push_back(rank);
-  return found;
-}
-
-void Rendezvous::killStragglers(bool isGraceOver) {
-  for (auto &[rank, each] : members_) {
-    if (!each.process.isValid() || each.isKilled)
-      continue;
-    const bool isStopped = options_.isStopped && options_.isStopped(rank);
-    if (!isGraceOver && !isStopped)
-      continue;
-    each.isKilled = true; // or the process has exited
-    if (syscall(SYS_pidfd_send_signal, each.process.get(), SIGKILL, nullptr, 0) == 0)
-      // The connection may end much later, because a process with a GPU exits slowly.
-      memory_.slot(rank).isKilled.store(1, std::memory_order_relaxed);
+  std::string explainLoss(int64_t rank, const Status &why) const {
+    std::string text = fmt::format("rank {} ", rank);
+    if (why.code() == StatusCode::BadInput)
+      text += "broke the protocol: " + why.message();
+    else if (why.code() != StatusCode::PeerFailed)
+      text += "cannot be heard: " + why.message();
+    else
+      text += options_.explainDeath ? options_.explainDeath(rank) : "closed its connection";
+    const std::string doing = options_.describe ? options_.describe(rank) : "";
+    return doing.empty() ? text : text + "\n  " + doing;
   }
-}
 
-// -- Called by any thread. --
+  const std::string name_;
+  FileDescriptor listener_; ///< closed once all ranks have joined
+  JobMemory &memory_;
+  const RendezvousOptions options_;
+  const FileDescriptor stop_; ///< an eventfd, readable when the thread has to stop
+  std::atomic<bool> isContradicted_{false};
+
+  const Ranks ranks_;                            ///< the ranks of this host
+  std::map<int64_t, Member> members_;            ///< the connected ranks
+  std::map<std::string, FileDescriptor> offers_; ///< by the rank and the name, as in a request
+  const Deadline joinDeadline_;
+  std::thread thread_;
+};
+
+} // namespace
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, JobMemory &memory,
                                                       RendezvousOptions options) {
-  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.isValid())
+  FileDescriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop.isValid())
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
-  std::unique_ptr<Rendezvous> rendezvous(
-      new Rendezvous(std::move(place), memory, std::move(options), std::move(wake)));
-  BRAID_TRY(startThread(rendezvous->thread_, "the meeting",
-                        [rendezvous = rendezvous.get()] { rendezvous->run(); }));
-  return rendezvous;
-}
-
-Rendezvous::~Rendezvous() {
-  isStopped_ = true;
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
-  if (thread_.joinable())
-    thread_.join();
-}
-
-Status Rendezvous::waitForAllToLeave(Deadline deadline) const {
-  for (;;) {
-    const std::vector<int64_t> present = ranksIn(RankState::Joined);
-    if (present.empty())
-      return Status::ok();
-    if (Clock::now() >= deadline)
-      return timedOut("expected all ranks to leave in time, got all but {}", nameRanks(present));
-    std::this_thread::sleep_for(2ms);
-  }
+  auto rendezvous = std::make_unique<RendezvousThread>(std::move(place), memory, std::move(options),
+                                                       std::move(stop));
+  BRAID_TRY(rendezvous->start());
+  return std::unique_ptr<Rendezvous>(std::move(rendezvous));
 }
 
 } // namespace braid

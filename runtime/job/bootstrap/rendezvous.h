@@ -18,10 +18,7 @@
 
 #include "runtime/job/bootstrap/client.h"
 
-#include <atomic>
 #include <functional>
-#include <map>
-#include <thread>
 
 namespace braid {
 
@@ -48,14 +45,6 @@ struct RendezvousOptions {
   /// The time limit for all ranks to join. The job is then aborted with TimedOut, which names the
   /// missing ranks.
   std::chrono::milliseconds joinTimeout{60000};
-  /// If `killsStragglers` is set, the host kills ranks that have not left within this time after an
-  /// abort or after a late rank has joined. It can kill only processes of its pid namespace.
-  std::chrono::milliseconds grace{1000};
-  bool killsStragglers = true;
-  /// Returns true for a rank whose process is stopped, for example by SIGSTOP. After an abort, the
-  /// host kills such a rank immediately, because it cannot use the grace period. Default: no rank
-  /// is stopped.
-  std::function<bool(int64_t rank)> isStopped = {};
   /// Describes why the connection of a rank ended, for example "was killed by signal 9". May block
   /// briefly. The default says that the rank closed its connection.
   std::function<std::string(int64_t rank)> explainDeath = {};
@@ -69,65 +58,14 @@ public:
   static Result<std::unique_ptr<Rendezvous>> start(RendezvousPlace place, JobMemory &memory,
                                                    RendezvousOptions options);
   /// Stops the thread and closes the connections of all clients.
-  ~Rendezvous();
-  Rendezvous(const Rendezvous &) = delete;
+  virtual ~Rendezvous() = default;
 
-  const std::string &name() const { return name_; }
-  /// Blocks until every rank of this host that joined has left, died or been killed. Returns
-  /// TimedOut at the deadline.
-  Status waitForAllToLeave(Deadline deadline) const;
+  virtual const std::string &name() const = 0;
+  /// Blocks until every rank of this host that joined has left or died. Returns TimedOut at the
+  /// deadline.
+  virtual Status waitForAllToLeave(Deadline deadline) const = 0;
   /// Returns true if the job has failed because of a contradictory hello.
-  bool isContradicted() const { return isContradicted_; }
-
-private:
-  /// A rank that has joined.
-  struct Member {
-    Connection connection;
-    FileDescriptor process; ///< see Connection::openPeer()
-    bool isKilled = false;
-    std::map<std::string, FileDescriptor> offers = {};
-  };
-
-  Rendezvous(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
-             FileDescriptor wake);
-  std::vector<int64_t> ranksIn(RankState state) const;
-  RankState stateOf(int64_t rank) const {
-    return memory_.slot(rank).state.load(std::memory_order_seq_cst);
-  }
-
-  // Called by the thread only.
-  void run();
-  void lookAtClocks();
-  std::string nameStopped(std::vector<int64_t> ranks) const;
-  void killStragglers(bool isGraceOver);
-
-  // Called by the thread for new connections.
-  void acceptPeer();
-  void greet(Connection peer, pid_t pid);
-  Status contradiction(const ClientHello &hello, pid_t pid) const;
-  void contradict(Connection &peer, const ClientHello &hello, const Status &cause);
-  void welcome(Connection peer, pid_t pid, int64_t rank);
-
-  // Called by the thread for ranks that have joined.
-  void serveRank(int64_t rank, bool isDead);
-  Status handle(Member &sender, Message message);
-  int findOffer(llvm::StringRef request) const;
-  void loseRank(int64_t rank, const Status &why);
-  void setState(int64_t rank, RankState state);
-
-  const std::string name_;
-  FileDescriptor listener_; ///< closed once all ranks have joined
-  JobMemory &memory_;
-  const RendezvousOptions options_;
-  const FileDescriptor wake_; ///< an eventfd
-  std::atomic<bool> isStopped_{false}, isContradicted_{false};
-
-  const Ranks ranks_;                 ///< the ranks of this host
-  std::map<int64_t, Member> members_; ///< the connected ranks
-  const Deadline joinDeadline_;
-  std::optional<Deadline> killTime_;
-  size_t absentBefore_ = 0; ///< absent ranks at the last check since the job failed
-  std::thread thread_;
+  virtual bool isContradicted() const = 0;
 };
 
 } // namespace braid

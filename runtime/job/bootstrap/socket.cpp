@@ -79,17 +79,15 @@ FileDescriptor FileDescriptor::duplicate(int number) {
 }
 
 FileDescriptor &FileDescriptor::operator=(FileDescriptor &&other) noexcept {
-  if (this != &other) {
-    reset();
-    number_ = other.release();
-  }
+  const int number = other.release();
+  reset();
+  number_ = number;
   return *this;
 }
 
 void FileDescriptor::reset() {
-  if (number_ >= 0)
-    ::close(number_);
-  number_ = -1;
+  if (isValid())
+    ::close(release());
 }
 
 FileDescriptor acceptFrom(const FileDescriptor &listener) {
@@ -148,7 +146,7 @@ FileDescriptor Connection::openPeer() const {
   return process;
 }
 
-Result<bool> Connection::send(llvm::StringRef text, int descriptor) {
+Status Connection::send(llvm::StringRef text, int descriptor) {
   assert(!text.empty() && text.size() <= Message::kMaxBytes);
   iovec part{const_cast<char *>(text.data()), text.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -165,15 +163,15 @@ Result<bool> Connection::send(llvm::StringRef text, int descriptor) {
     std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
   }
   if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-    return true;
-  if (hasNothingNow() || errno == ENOBUFS)
-    return false;
+    return Status::ok();
+  if (hasNothingNow())
+    return badInput("expected messages to be read, got many that are not");
   if (errno == EPIPE || errno == ECONNRESET)
     return peerFailed("the other side of the connection is gone");
   return systemError("cannot send");
 }
 
-Result<std::optional<Message>> Connection::receive() {
+Result<Message> Connection::receive(Deadline deadline) {
   char buffer[Message::kMaxBytes];
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   iovec part{buffer, sizeof buffer};
@@ -182,9 +180,11 @@ Result<std::optional<Message>> Connection::receive() {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const ssize_t got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0 && hasNothingNow())
-    return std::optional<Message>();
+  ssize_t got;
+  while ((got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 &&
+         hasNothingNow())
+    if (!waitUntilReady(socket_.get(), POLLIN, deadline))
+      return timedOut("expected a message in time, got none");
   if (got < 0 && errno != ECONNRESET)
     return systemError("cannot receive");
   if (got <= 0)
@@ -193,16 +193,7 @@ Result<std::optional<Message>> Connection::receive() {
   if (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
     return badInput("expected a message of at most {} bytes with at most one descriptor, got more",
                     Message::kMaxBytes);
-  return std::optional(std::move(received));
-}
-
-Result<Message> Connection::receive(Deadline deadline) {
-  for (;;) {
-    if (std::optional<Message> message = BRAID_TRY(receive()))
-      return std::move(*message);
-    if (!waitUntilReady(socket_.get(), POLLIN, deadline))
-      return timedOut("expected a message in time, got none");
-  }
+  return received;
 }
 
 } // namespace braid

@@ -14,8 +14,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -53,19 +53,14 @@ public:
   ~FileDescriptor() { reset(); }
   bool isValid() const { return number_ >= 0; }
   int get() const { return number_; }
-  int release() {
-    int number = number_;
-    number_ = -1;
-    return number;
-  }
+  int release() { return std::exchange(number_, -1); }
   void reset();
 
 private:
   int number_ = -1;
 };
 
-/// Accepts a connection as a non-blocking, close-on-exec descriptor. It is invalid if none is
-/// pending.
+/// Accepts a connection as a non-blocking, close-on-exec descriptor. Invalid if there is none.
 FileDescriptor acceptFrom(const FileDescriptor &listener);
 
 struct PeerIdentity {
@@ -99,13 +94,11 @@ public:
   /// visible from here, has exited, or is this process.
   FileDescriptor openPeer() const;
 
-  /// Sends the message immediately, or returns false if the buffer is full. Returns PeerFailed if
-  /// the peer is gone.
-  Result<bool> send(llvm::StringRef text, int descriptor = -1);
-  /// Returns the next message, or nullopt if there is none yet. Returns PeerFailed at the end of
-  /// the connection, and BadInput for a message that is too long.
-  Result<std::optional<Message>> receive();
-  /// Like receive(), but blocks for a message. Returns TimedOut at the deadline.
+  /// Sends the message immediately. Returns PeerFailed if the peer is gone, and BadInput if it has
+  /// left too many messages unread.
+  Status send(llvm::StringRef text, int descriptor = -1);
+  /// Blocks for the next message. Returns TimedOut at the deadline, PeerFailed at the end of the
+  /// connection, and BadInput for a message that is too long.
   Result<Message> receive(Deadline deadline);
 
 private:

@@ -1,11 +1,9 @@
 //===- runtime/job/bootstrap/start_thread.h - starts threads and reports failures -------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/socket.h"
+#include "api/status.h"
 
 #include <functional>
-#include <future>
-#include <memory>
 #include <thread>
 
 namespace braid {
@@ -16,22 +14,5 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
 
 /// Blocks all signals in the calling thread, so that other threads of the process handle them.
 void blockSignals();
-
-/// Calls a function that has no timeout on a separate thread, which is abandoned if it is late.
-/// `call` must own everything that it uses. Returns nullopt at the deadline or if no thread can be
-/// created.
-template <class Answer>
-std::optional<Answer> callWithin(Deadline deadline, const char *purpose,
-                                 std::function<Answer()> call) {
-  auto answer = std::make_shared<std::promise<Answer>>();
-  std::future<Answer> future = answer->get_future();
-  std::thread thread;
-  if (!startThread(thread, purpose, [=] { answer->set_value(call()); }).isOk())
-    return std::nullopt;
-  thread.detach();
-  if (future.wait_until(deadline) != std::future_status::ready)
-    return std::nullopt;
-  return future.get();
-}
 
 } // namespace braid

@@ -16,33 +16,27 @@ Status noStore(const std::string &why) {
 
 using Clock = std::chrono::steady_clock;
 
-/// A proxy may accept a connection and close it because the store does not run yet, so the
-/// connection counts only once the store has answered.
-Result<std::unique_ptr<Store>> tryStore(const TcpAddress &at, const std::string &whose,
-                                        Deadline deadline) {
-  std::unique_ptr<Store> store =
-      std::make_unique<TcpStore>(BRAID_TRY(connectTo(at, whose, deadline)), whose);
-  for (;;) {
-    const Status answer = store->poll("is anybody there").status();
-    if (answer.isOk())
-      return store;
-    if (answer.code() != StatusCode::TimedOut || Clock::now() >= deadline)
-      return answer;
-  }
-}
-
-/// Connects to the store. Retries until the deadline.
+/// Connects to the store. Retries until the deadline. A proxy may accept a connection and close it
+/// because the store does not run yet, so the connection counts only once the store has answered.
 Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::string &whose,
                                               Deadline deadline) {
   constexpr std::chrono::milliseconds kBeforeNextTry{50};
   for (Status why;;) {
-    Result<std::unique_ptr<Store>> store = tryStore(at, whose, deadline);
-    const StatusCode code = store.status().code();
-    if (code != StatusCode::PeerFailed && code != StatusCode::TimedOut)
-      return store;
+    Result<FileDescriptor> socket = connectTo(at, whose, deadline);
+    Status tried = socket.status();
+    if (socket) {
+      std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(*socket), whose);
+      do
+        tried = store->poll("is anybody there").status();
+      while (tried.code() == StatusCode::TimedOut && Clock::now() < deadline);
+      if (tried.isOk())
+        return store;
+    }
+    if (tried.code() != StatusCode::PeerFailed && tried.code() != StatusCode::TimedOut)
+      return tried;
     // An attempt cut off by the deadline is less informative.
-    if (why.isOk() || code == StatusCode::PeerFailed)
-      why = store.status();
+    if (why.isOk() || tried.code() == StatusCode::PeerFailed)
+      why = tried;
     if (Clock::now() >= deadline)
       return Status(StatusCode::TimedOut, why.message());
     std::this_thread::sleep_until(std::min(deadline, Clock::now() + kBeforeNextTry));
@@ -64,9 +58,6 @@ HostsStore::open(const Place &place, const Environment &environment, Deadline de
     store->pmix_ = BRAID_TRY(std::move(pmix));
     return store;
   }
-  if (place.source == "SLURM")
-    return noStore("srun gives its ranks no way to tell each other where hosts meet: use srun "
-                   "--mpi=pmix");
   return noStore(fmt::format("{} has no store through which hosts meet: use torchrun, mpirun of "
                              "Open MPI, or srun --mpi=pmix",
                              place.source));
@@ -94,7 +85,7 @@ Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) 
 
 Result<TcpAddress> HostsStore::startServer(Deadline deadline) {
   const TcpAddress at = given_ ? *given_ : TcpAddress{BRAID_TRY(addressOfThisHost()), 0};
-  server_ = BRAID_TRY(StoreServer::start(at, place_.hosts, deadline));
+  server_ = BRAID_TRY(StoreServer::start(at, place_.hosts));
   if (pmix_)
     BRAID_TRY(pmix_->put("tcp://" + textOf(server_->address()), deadline));
   return server_->address();

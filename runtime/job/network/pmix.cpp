@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include <dlfcn.h>
 
@@ -49,11 +51,24 @@ constexpr int kSecondsOfServer = 1;
 /// the answer is awaited for a little longer than any deadline.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
+/// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. The text is empty if the value
+/// is not a text of at most kLongest characters.
+std::string takeText(Value *value) {
+  constexpr size_t kLongest = 300;
+  std::string text;
+  if (value->type == kText && value->data.text) {
+    const size_t size = strnlen(value->data.text, kLongest + 1);
+    text.assign(value->data.text, size <= kLongest ? size : 0);
+    std::free(value->data.text);
+  }
+  std::free(value);
+  return text;
+}
+
 } // namespace
 
-/// The PMIx library, called by one thread at a time.
-class PmixLibrary : public std::enable_shared_from_this<PmixLibrary> {
-public:
+/// The PMIx library. It is never unloaded, because it may have started threads.
+struct Pmix::Library : std::enable_shared_from_this<Library> {
   int (*init)(Process *, Info *, size_t) = nullptr;
   int (*finalize)(const Info *, size_t) = nullptr;
   int (*put)(uint8_t, const char *, Value *) = nullptr;
@@ -62,57 +77,52 @@ public:
   const char *(*explain)(int) = nullptr;
   Process self; ///< written by init(), possibly after its deadline
 
-  static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment);
-
-  /// Returns TimedOut soon after the deadline, and for all later calls. Returns PeerFailed, with
-  /// PMIx's reason, if `call` returns another error code.
-  Status run(Deadline deadline, std::function<int(PmixLibrary &)> call);
-
-private:
-  bool isStuck_ = false; ///< a call has not returned
-};
-
-/// The library is never unloaded, because it may have started threads.
-Result<std::shared_ptr<PmixLibrary>> PmixLibrary::open(const Environment &environment) {
-  const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
-  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char *reason = dlerror();
-    return unsupported("PMIx: {}; BRAID_PMIX_LIBRARY may name libpmix.so.2 of the launcher",
-                       reason ? reason : file + " cannot be opened");
+  static Result<std::shared_ptr<Library>> open(const Environment &environment) {
+    const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
+    void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      const char *reason = dlerror();
+      return unsupported("PMIx: {}; BRAID_PMIX_LIBRARY may name libpmix.so.2 of the launcher",
+                         reason ? reason : file + " cannot be opened");
+    }
+    auto library = std::make_shared<Library>();
+    auto find = [&](const char *name, auto &function) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
+      return function != nullptr;
+    };
+    find("PMIx_Error_string", library->explain);
+    if (!find("PMIx_Init", library->init) || !find("PMIx_Finalize", library->finalize) ||
+        !find("PMIx_Put", library->put) || !find("PMIx_Commit", library->commit) ||
+        !find("PMIx_Get", library->get))
+      return unsupported("PMIx: {} lacks a function of PMIx 2", file);
+    return library;
   }
-  auto library = std::make_shared<PmixLibrary>();
-  auto find = [&](const char *name, auto &function) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
-    return function != nullptr;
-  };
-  find("PMIx_Error_string", library->explain);
-  if (!find("PMIx_Init", library->init) || !find("PMIx_Finalize", library->finalize) ||
-      !find("PMIx_Put", library->put) || !find("PMIx_Commit", library->commit) ||
-      !find("PMIx_Get", library->get))
-    return unsupported("PMIx: {} lacks a function of PMIx 2", file);
-  return library;
-}
 
-Status PmixLibrary::run(Deadline deadline, std::function<int(PmixLibrary &)> call) {
-  std::optional<int> code;
-  if (!isStuck_)
-    code = callWithin<int>(std::max(deadline, deadlineIn(kForLastAnswer)), "calling PMIx",
-                           [call, library = shared_from_this()] { return call(*library); });
-  isStuck_ = !code;
-  if (!code || *code == NotFoundYet || *code == TimedOutCode)
-    return timedOut("PMIx's server did not answer in time");
-  if (*code == Success)
-    return Status::ok();
-  const char *text = explain ? explain(*code) : "an error";
-  return peerFailed("expected an answer of PMIx's server, got: {} ({})", text, *code);
-}
+  /// Calls PMIx on a separate thread, which is abandoned if it is late. Returns TimedOut soon after
+  /// the deadline, and PeerFailed, with PMIx's reason, if `call` returns another error code.
+  Status run(Deadline deadline, std::function<int(Library &)> call) {
+    auto answer = std::make_shared<std::promise<int>>();
+    std::future<int> future = answer->get_future();
+    std::thread thread;
+    BRAID_TRY(startThread(thread, "calling PMIx", [=, library = shared_from_this()] {
+      answer->set_value(call(*library));
+    }));
+    thread.detach();
+    const auto status = future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer)));
+    const int code = status == std::future_status::ready ? future.get() : int(TimedOutCode);
+    if (code == NotFoundYet || code == TimedOutCode)
+      return timedOut("PMIx's server did not answer in time");
+    return code == Success ? Status::ok()
+                           : peerFailed("expected an answer of PMIx's server, got: {} ({})",
+                                        explain ? explain(code) : "an error", code);
+  }
+};
 
 Result<std::unique_ptr<Pmix>> Pmix::open(const Place &place, const Environment &environment,
                                          Deadline deadline) {
-  auto library = BRAID_TRY(PmixLibrary::open(environment));
+  auto library = BRAID_TRY(Library::open(environment));
   const Status begun =
-      library->run(deadline, [](PmixLibrary &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
+      library->run(deadline, [](Library &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
   if (begun.code() == StatusCode::PeerFailed)
     return unsupported("PMIx: {}", begun.message());
   BRAID_TRY(begun);
@@ -125,11 +135,11 @@ Result<std::unique_ptr<Pmix>> Pmix::open(const Place &place, const Environment &
 
 Pmix::~Pmix() {
   (void)library_->run(deadlineIn(kForLastAnswer),
-                      [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
+                      [](Library &pmix) { return pmix.finalize(nullptr, 0); });
 }
 
 Status Pmix::put(const std::string &text, Deadline deadline) {
-  return library_->run(deadline, [key = key_, text](PmixLibrary &pmix) {
+  return library_->run(deadline, [key = key_, text](Library &pmix) {
     Value entry;
     entry.type = kText;
     entry.data.text = const_cast<char *>(text.c_str()); // it is copied
@@ -138,38 +148,20 @@ Status Pmix::put(const std::string &text, Deadline deadline) {
   });
 }
 
-namespace {
-
-/// Requests the text once. `text` remains empty if the answer is not a text of at most kLongest
-/// characters.
-int getOnce(PmixLibrary &pmix, const std::string &key, std::string &text) {
-  Process owner = pmix.self;
-  owner.rank = 0;
-  Info limit;
-  std::strcpy(limit.key, "pmix.timeout");
-  limit.value.type = kInteger;
-  limit.value.data.number = kSecondsOfServer;
-  Value *value = nullptr;
-  const int code = pmix.get(&owner, key.c_str(), &limit, 1, &value);
-  if (code != Success || !value)
-    return code == Success ? int(NotFoundYet) : code;
-  constexpr size_t kLongest = 300;
-  if (value->type == kText && value->data.text) {
-    const size_t size = strnlen(value->data.text, kLongest + 1);
-    text.assign(value->data.text, size <= kLongest ? size : 0);
-    std::free(value->data.text); // as PMIX_VALUE_RELEASE does
-  }
-  std::free(value);
-  return code;
-}
-
-} // namespace
-
 Result<std::string> Pmix::get(Deadline deadline) {
   auto text = std::make_shared<std::string>();
-  BRAID_TRY(library_->run(deadline, [=, key = key_](PmixLibrary &pmix) {
+  BRAID_TRY(library_->run(deadline, [=, key = key_](Library &pmix) {
+    Process owner = pmix.self;
+    owner.rank = 0;
+    Info limit;
+    std::strcpy(limit.key, "pmix.timeout");
+    limit.value.type = kInteger;
+    limit.value.data.number = kSecondsOfServer;
     for (;;) {
-      const int code = getOnce(pmix, key, *text);
+      Value *value = nullptr;
+      const int code = pmix.get(&owner, key.c_str(), &limit, 1, &value);
+      if (code == Success && value)
+        *text = takeText(value);
       if ((code != NotFoundYet && code != TimedOutCode) || Clock::now() >= deadline)
         return code;
       std::this_thread::sleep_for(kPause);

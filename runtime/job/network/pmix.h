@@ -14,8 +14,6 @@
 
 namespace braid {
 
-class PmixLibrary;
-
 /// Every rank of the job has one, and destroys it before the process exits. Calls block until the
 /// deadline, plus up to three seconds for the answer to a pending request, and then return
 /// TimedOut. They return PeerFailed if the launcher is gone.
@@ -34,10 +32,11 @@ public:
   Result<std::string> get(Deadline deadline);
 
 private:
-  Pmix(std::shared_ptr<PmixLibrary> library, std::string key)
+  struct Library;
+  Pmix(std::shared_ptr<Library> library, std::string key)
       : library_(std::move(library)), key_(std::move(key)) {}
 
-  std::shared_ptr<PmixLibrary> library_; ///< shared with calls that have not returned
+  std::shared_ptr<Library> library_; ///< shared with calls that have not returned
   std::string key_;
 };
 

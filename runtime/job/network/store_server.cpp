@@ -40,9 +40,8 @@ void StoreTable::answer(const StoreRequest &request, std::string &answers) {
     answers += textOfStore(there);
 }
 
-Result<std::unique_ptr<StoreServer>> StoreServer::start(const TcpAddress &at, int64_t hosts,
-                                                        Deadline deadline) {
-  TcpListener listener = BRAID_TRY(listenAt(at, deadline));
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const TcpAddress &at, int64_t hosts) {
+  TcpListener listener = BRAID_TRY(listenAt(at));
   FileDescriptor end(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!end.isValid())
     return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));

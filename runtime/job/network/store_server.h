@@ -30,8 +30,7 @@ private:
 class StoreServer {
 public:
   /// Listens at `at` and starts a thread. Returns the errors of listenAt().
-  static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts,
-                                                    Deadline deadline);
+  static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts);
   /// Stops the thread and closes all connections.
   ~StoreServer();
   StoreServer(const StoreServer &) = delete;

@@ -5,15 +5,13 @@
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "runtime/host_name.h"
-#include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Errno.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <thread>
+#include <memory>
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -34,32 +32,19 @@ constexpr int kWaitingConnections = 128;
 /// others.
 constexpr milliseconds kForAddress{3000};
 
-using Addresses = std::shared_ptr<const addrinfo>;
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-/// Returns the addresses, or the error of getaddrinfo().
-std::pair<Addresses, int> resolveNow(const std::string &host, uint16_t port) {
+/// Returns at least one address, or BadInput if the name has none.
+Result<Addresses> resolve(const std::string &host, uint16_t port) {
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_NUMERICSERV;
   addrinfo *list = nullptr;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list);
   if (error != 0)
-    return {nullptr, error};
-  return {Addresses(list, [](const addrinfo *all) { freeaddrinfo(const_cast<addrinfo *>(all)); }),
-          0};
-}
-
-/// Returns at least one address, or BadInput if the name has none.
-Result<Addresses> resolveWithin(const std::string &host, uint16_t port, Deadline deadline) {
-  const auto resolved = callWithin<std::pair<Addresses, int>>(
-      deadline, "resolving a name", [host, port] { return resolveNow(host, port); });
-  if (!resolved)
-    return timedOut("no address of '{}' was found in time", printable(host, 253));
-  const auto &[addresses, error] = *resolved;
-  if (!addresses)
     return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
                     gai_strerror(error));
-  return addresses;
+  return Addresses(list, freeaddrinfo);
 }
 
 /// Creates a socket with TCP_NODELAY, which accepted connections inherit.
@@ -137,9 +122,9 @@ std::vector<std::string> addressesOfInterfaces() {
 
 } // namespace
 
-Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
+Result<TcpListener> listenAt(const TcpAddress &at) {
   int error = 0;
-  const Addresses addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
+  const Addresses addresses = BRAID_TRY(resolve(at.host, at.port));
   for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
     if (std::optional<TcpListener> listener = tryToListen(*each, error))
       return std::move(*listener);
@@ -155,7 +140,7 @@ Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline) {
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
                                  Deadline deadline) {
   int error = 0;
-  const Addresses addresses = BRAID_TRY(resolveWithin(at.host, at.port, deadline));
+  const Addresses addresses = BRAID_TRY(resolve(at.host, at.port));
   for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
     int its = 0;
     FileDescriptor socket = tryToConnect(*each, deadline, its);
@@ -164,17 +149,16 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
     if (error == 0 || its != ETIMEDOUT) // ignore an attempt cut off by the deadline
       error = its;
   }
-  const std::string why = llvm::sys::StrError(error);
-  if (Clock::now() >= deadline)
-    return timedOut("expected {} to take a connection, got: {}", whose, why);
-  return peerFailed("expected {} to take a connection, got: {}", whose, why);
+  return Status(
+      Clock::now() >= deadline ? StatusCode::TimedOut : StatusCode::PeerFailed,
+      fmt::format("expected {} to take a connection, got: {}", whose, llvm::sys::StrError(error)));
 }
 
 Result<std::string> addressOfThisHost() {
   const std::vector<std::string> addresses = addressesOfInterfaces();
   if (addresses.empty())
     return unsupported("expected an interface that leads to other hosts, got none that is up");
-  if (const auto named = resolveWithin(hostName(), 0, deadlineIn(std::chrono::seconds(2))))
+  if (const auto named = resolve(hostName(), 0))
     for (const addrinfo *each = named->get(); each; each = each->ai_next)
       if (std::string host = numbersOf(each->ai_addr, each->ai_addrlen).host;
           llvm::is_contained(addresses, host))

@@ -1,6 +1,6 @@
 //===- runtime/job/network/tcp.h - TCP sockets between the hosts of a job ---------------------===//
 //
-// Every call blocks until its deadline at most, and then returns TimedOut.
+// A name is resolved within the time limits of the system's resolver.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,10 +18,10 @@ struct TcpListener {
 
 /// Listens at the first address of `at.host` that belongs to this host; port 0 selects a free port.
 /// Returns BadInput if no address belongs to this host or the port is in use.
-Result<TcpListener> listenAt(const TcpAddress &at, Deadline deadline);
-/// Returns a non-blocking connection to the first address of the name that accepts it, or
-/// PeerFailed if none does. `whose` names the peer in messages, for example "torchrun's store at
-/// node1:29500".
+Result<TcpListener> listenAt(const TcpAddress &at);
+/// Returns a non-blocking connection to the first address of the name that accepts it, PeerFailed
+/// if none does, or TimedOut at the deadline. `whose` names the peer in messages, for example
+/// "torchrun's store at node1:29500".
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, Deadline deadline);
 
 /// Returns an address by which other hosts can reach this one: the address of its host name if that

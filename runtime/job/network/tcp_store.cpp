@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Errno.h"
 
 #include <algorithm>
@@ -131,17 +132,16 @@ Result<std::string> TcpStore::compareSet(const std::string &key, const std::stri
       StoreRequest{.kind = Kind::CompareSet, .key = key, .expected = expected, .value = value}
           .encode();
   BRAID_TRY(write(deadline));
-  if (auto late = late_.extract(request))
-    return std::move(late.mapped());
-  if (!asked_.empty() && asked_ != request) {
-    const std::string before = asked_;
-    late_[before] = BRAID_TRY(readAnswer(deadline));
-  }
-  if (asked_.empty()) {
-    asked_ = unsent_ = request;
+  if (!llvm::is_contained(asked_, request) && late_.count(request) == 0) {
+    asked_.push_back(request);
+    unsent_ = request;
     BRAID_TRY(write(deadline));
   }
-  return readAnswer(deadline);
+  while (late_.count(request) == 0) {
+    late_[asked_.front()] = BRAID_TRY(readAnswer(deadline));
+    asked_.pop_front();
+  }
+  return late_.extract(request).mapped();
 }
 
 Status TcpStore::write(Deadline deadline) {
@@ -157,9 +157,17 @@ Status TcpStore::write(Deadline deadline) {
   return Status::ok();
 }
 
-Status TcpStore::read(size_t bytes, Deadline deadline) {
-  char buffer[65536];
-  while (received_.size() < bytes) {
+Result<std::string> TcpStore::readAnswer(Deadline deadline) {
+  for (char buffer[65536];;) {
+    llvm::StringRef rest = received_;
+    std::string answer;
+    const Result<bool> isComplete = takeText(rest, kMaxStoreValue, answer);
+    if (!isComplete)
+      return peerFailed("{}: {}", whose_, isComplete.status().message());
+    if (*isComplete) {
+      received_.erase(0, received_.size() - rest.size());
+      return answer;
+    }
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got == 0)
       return peerFailed("expected an answer of {}, got the end of the connection", whose_);
@@ -169,21 +177,6 @@ Status TcpStore::read(size_t bytes, Deadline deadline) {
     if (got < 0 && !waitUntilReady(socket_.get(), POLLIN, deadline))
       return timedOut("{} did not answer in time", whose_);
   }
-  return Status::ok();
-}
-
-Result<std::string> TcpStore::readAnswer(Deadline deadline) {
-  uint64_t bytes = 0;
-  BRAID_TRY(read(sizeof bytes, deadline));
-  std::memcpy(&bytes, received_.data(), sizeof bytes);
-  if (bytes > kMaxStoreValue)
-    return peerFailed("expected at most {} bytes of {}, got {}", kMaxStoreValue, whose_, bytes);
-  const size_t size = sizeof bytes + static_cast<size_t>(bytes);
-  BRAID_TRY(read(size, deadline));
-  std::string answer = received_.substr(sizeof bytes, size - sizeof bytes);
-  received_.erase(0, size);
-  asked_.clear();
-  return answer;
 }
 
 } // namespace braid

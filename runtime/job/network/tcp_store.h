@@ -18,6 +18,7 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <deque>
 #include <map>
 
 namespace braid {
@@ -34,14 +35,13 @@ private:
   Result<std::string> compareSet(const std::string &key, const std::string &expected,
                                  const std::string &value);
   Status write(Deadline deadline);
-  Status read(size_t bytes, Deadline deadline);
   Result<std::string> readAnswer(Deadline deadline);
 
   const FileDescriptor socket_;
   const std::string whose_;
   std::string received_;                    ///< received bytes of answers
   std::string unsent_;                      ///< requests, or the rest of one
-  std::string asked_;                       ///< the pending request; empty if there is none
+  std::deque<std::string> asked_;           ///< requests without an answer so far, in order
   std::map<std::string, std::string> late_; ///< late answers, by request
 };
 
