@@ -296,7 +296,9 @@ Status Run::createOrJoin() {
   if (areThreads()) {
     job_ = BRAID_TRY(JobState::create(backend_, cluster));
   } else {
+    const auto start = std::chrono::steady_clock::now();
     auto rank = BRAID_TRY(JobRank::join(*setup_.place, cluster.timeout));
+    meetSeconds_ = secondsSince(start);
     isKnown_ = true;
     job_ = BRAID_TRY(JobState::join(backend_, cluster, std::move(rank)));
   }
@@ -380,7 +382,7 @@ Result<RunReport> Run::runHere() {
   const auto start = std::chrono::steady_clock::now();
   if (!areThreads())
     BRAID_TRY(compareOptions(*job_, program_->compiled, options_));
-  meetSeconds_ = secondsSince(start);
+  meetSeconds_ += secondsSince(start);
   if (options_.isAuto)
     BRAID_TRY(choose());
   StepProgress progress("run", std::chrono::seconds(2));
@@ -402,8 +404,7 @@ int Run::runRanks() {
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, *program_, *report);
   if (flags_.explain)
-    printChoices(os, flags_, setup_, *program_, *report,
-                 areThreads() ? 0 : job_->rank->joinSeconds() + meetSeconds_);
+    printChoices(os, flags_, setup_, *program_, *report, areThreads() ? 0 : meetSeconds_);
   return 0;
 }
 

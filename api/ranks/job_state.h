@@ -60,7 +60,6 @@ struct JobState {
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
   std::vector<TimedPlans> trials; ///< Plans of a failed choice; issued runs may not have ended
-  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;              ///< ended sessions whose issued runs may not have ended
   int64_t mostHeld = 0;        ///< see JobUsage
