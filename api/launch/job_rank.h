@@ -21,7 +21,6 @@
 #include "runtime/job/job_view.h"
 #include "runtime/job/network/hosts_store.h"
 
-#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -51,10 +50,6 @@ public:
   bool isHost() const { return rendezvous_ != nullptr; }
   /// The memory that all ranks of the job share. It stays valid when the client is gone.
   JobMemory &memory() { return *memory_; }
-  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(). Must not outlive this.
-  std::function<bool()> barrier() {
-    return [this] { return memory_->spinUntilAllCome(place_.rank); };
-  }
   /// Moves the client to the caller, once. The client disconnects when it is destroyed.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// Registers Plans for messages about failed ranks, like Cluster::setPlans and forgetPlans. The

@@ -80,6 +80,12 @@ JobState::gather(llvm::function_ref<std::string(int64_t number)> textOf) {
   return all;
 }
 
+Barrier JobState::barrier() {
+  if (!rank)
+    return nullptr;
+  return [this] { return rank->memory().spinUntilAllCome(cluster->firstHosted()); };
+}
+
 void JobState::note(JobCall call, uint32_t program) {
   for (int64_t i = 0; i < cluster->hosted(); ++i)
     cluster->control(cluster->firstHosted() + i).noteCall(call, program);

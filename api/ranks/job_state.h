@@ -74,8 +74,9 @@ struct JobState {
 
   bool areThreads() const { return rank == nullptr; }
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
-  /// See JobRank::barrier(). Returns null if the ranks are threads.
-  Barrier barrier() { return rank ? rank->barrier() : nullptr; }
+  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(), or null if the ranks are
+  /// threads.
+  Barrier barrier();
   /// Returns true in a child that fork() made from the job's process. The child has copies of the
   /// objects, and must neither use nor release the resources that they represent.
   bool isForked() const { return getpid() != process; }

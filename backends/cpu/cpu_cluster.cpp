@@ -138,8 +138,7 @@ void CpuCluster::startScheduler(Picker picker) {
     devices.push_back(&rank->device);
   parts_->scheduler = std::make_unique<Scheduler>(std::move(devices), std::move(picker));
   parts_->group->setHostsCommands(
-      {[&parts = *parts_] { return parts.scheduler->drain(*parts.group); },
-       [this] { showWaits(); }});
+      [&parts = *parts_] { return parts.scheduler->drain(*parts.group); }, [this] { showWaits(); });
 }
 
 /// Records the remaining heads, which wait.

@@ -45,14 +45,6 @@ ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
     : RankGroup(client->memory(), timeout, {client->rank(), 1}, /*areThreads=*/false),
       client_(std::move(client)), pool_(kPage) {}
 
-ProcessGroup::~ProcessGroup() {
-  leave();
-  for (auto &[key, mapping] : imports_)
-    munmap(mapping.address, mapping.bytes);
-  for (Mapping &mapping : own_)
-    munmap(mapping.address, mapping.bytes);
-}
-
 Status ProcessGroup::waitForDevice(int64_t rank, Drain drain) {
   setActivity(rank, HostActivity::InSynchronize);
   std::optional<uint64_t> giveUp;
@@ -95,12 +87,10 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));
-  Mapping mapping;
-  mapping.descriptor = std::move(descriptor);
-  mapping.address = address;
-  mapping.bytes = bytes;
-  return mapping;
+  return Mapping{std::move(descriptor), {address, Unmap{bytes}}, bytes};
 }
+
+void ProcessGroup::Unmap::operator()(void *address) const { munmap(address, bytes); }
 
 /// Adds a region for at least `bytes`, and if possible doubles the total: peers map each region
 /// once, and regions are never freed.
@@ -112,7 +102,7 @@ Status ProcessGroup::addRegion(size_t bytes) {
   if (!made)
     made = makeShared(bytes);
   own_.push_back(BRAID_TRY(std::move(made)));
-  pool_.add(own_.back().address, own_.back().bytes);
+  pool_.add(own_.back().address.get(), own_.back().bytes);
   return Status::ok();
 }
 
@@ -165,7 +155,7 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
       fields[4].getAsInteger(10, offset) || offset >= bytes || exporter != peer || peer < 0 ||
       peer >= size())
     return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
-  void *base = peer == rank() && number < own_.size() ? own_[number].address
+  void *base = peer == rank() && number < own_.size() ? own_[number].address.get()
                                                       : BRAID_TRY(import(peer, number, bytes));
   return static_cast<char *>(base) + offset;
 }
@@ -173,13 +163,13 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
 Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes) {
   auto known = imports_.find({peer, number});
   if (known != imports_.end())
-    return known->second.address;
+    return known->second.address.get();
   FileDescriptor descriptor = BRAID_TRY(want(peer, std::to_string(number)));
   Result<Mapping> mapping = mapShared(std::move(descriptor), bytes);
   if (!mapping)
     return mapping.status().annotated(fmt::format("what rank {} shares", peer));
   mapping->descriptor.reset();
-  return imports_.emplace(std::pair(peer, number), std::move(*mapping)).first->second.address;
+  return imports_.emplace(std::pair(peer, number), std::move(*mapping)).first->second.address.get();
 }
 
 // -- The end. --
@@ -188,8 +178,6 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 /// is bounded because a peer may never close. Mapped shared memory outlives the rank that exported
 /// it.
 bool ProcessGroup::close(AfterAbort afterAbort) {
-  for (auto &[key, mapping] : imports_)
-    munmap(mapping.address, mapping.bytes);
   imports_.clear();
   isClosing_.store(true, std::memory_order_relaxed);
   slot().closed.store(1, std::memory_order_release);

@@ -18,13 +18,13 @@
 
 namespace braid {
 
-/// One rank of a job and its watchdog. Only the rank's host thread calls its functions, except
-/// those of RankGroup and abort(), which are thread-safe.
+/// Only the rank's host thread calls the functions of this class, but for those of RankGroup, which
+/// are thread-safe.
 class ProcessGroup final : public RankGroup {
 public:
   ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
   /// Disconnects unless that has been done. Unmaps its memory; the mappings of peers remain valid.
-  ~ProcessGroup() override;
+  ~ProcessGroup() override { leave(); }
   /// The watchdog calls `probe` once per period to record the device's progress in the slot. A
   /// failure that `probe` returns aborts the job. `probe` must not block; in particular, it must
   /// not call abort(), which waits for the decision. setProbe() must be called before start().
@@ -76,10 +76,14 @@ public:
   static constexpr std::chrono::milliseconds kGrace{700};
 
 private:
+  struct Unmap {
+    size_t bytes = 0;
+    void operator()(void *address) const;
+  };
   /// Memory that several processes map.
   struct Mapping {
     FileDescriptor descriptor; ///< set for own_ only
-    void *address = nullptr;
+    std::unique_ptr<void, Unmap> address;
     size_t bytes = 0;
     bool isOffered = false;
   };

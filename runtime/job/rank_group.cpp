@@ -152,7 +152,7 @@ Status RankGroup::commit(int64_t rank) {
 
 Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
   setActivity(rank, HostActivity::InSynchronize);
-  if (commands_.run)
+  if (runCommands_)
     runTogether();
   else
     while (!drain.isDone())
@@ -171,8 +171,8 @@ void RankGroup::runTogether() {
   if (++arrived_ == size()) {
     arrived_ = 0;
     ++timesRun_;
-    if (!isAborted() && !commands_.run() && !isAborted()) {
-      commands_.showWaits();
+    if (!isAborted() && !runCommands_() && !isAborted()) {
+      showWaits_();
       std::lock_guard plansLock(plansMutex_);
       abort(deadlockCause(memory_, plans_).status);
     }
@@ -222,7 +222,7 @@ void RankGroup::watch() {
 /// without other ranks and may take long. Without workers, commands run only when all ranks have
 /// arrived, so no rank is busy.
 bool RankGroup::isBusy(const RankSlot &slot) const {
-  if (!areThreads_ || commands_.run)
+  if (!areThreads_ || runCommands_)
     return false;
   bool waits = false;
   for (uint32_t i = 0; i < std::min(slot.queues.load(kNoOrder), kQueueSlots); ++i)
@@ -248,8 +248,8 @@ void RankGroup::watchStall() {
   if (!stallRule_.isStalled(monotonicNs(), memory_.progress(), since && !isAnyBusy,
                             since.value_or(0), memory_.roundTripNs()))
     return;
-  if (commands_.showWaits)
-    commands_.showWaits();
+  if (showWaits_)
+    showWaits_();
   std::lock_guard plansLock(plansMutex_);
   memory_.abort(stallCause(memory_, plans_, timeout_));
 }

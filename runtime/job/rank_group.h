@@ -91,16 +91,14 @@ public:
   /// caller must not free its buffers while workers use them.
   virtual Status waitForDevice(int64_t rank, Drain drain);
 
-  // -- For backends that run commands on the host threads. --
-
-  struct HostsCommands {
-    /// Called on one host thread when the host threads of all ranks are in waitForDevice(), which
-    /// is then collective. Runs the commands that can run. Returns true if none are left.
-    std::function<bool()> run;
-    /// Records in the slots the commands in which the queues wait.
-    std::function<void()> showWaits;
-  };
-  void setHostsCommands(HostsCommands commands) { commands_ = std::move(commands); }
+  /// For backends that run commands on the host threads. waitForDevice() is then collective: once
+  /// all ranks have called it, the host thread of one calls `run`, which runs the commands that can
+  /// run and returns true if none are left. `showWaits` records in the slots the commands in which
+  /// the queues wait.
+  void setHostsCommands(std::function<bool()> run, std::function<void()> showWaits) {
+    runCommands_ = std::move(run);
+    showWaits_ = std::move(showWaits);
+  }
 
 protected:
   /// `memory` must outlive the group.
@@ -132,7 +130,8 @@ private:
   const bool areThreads_;
   std::vector<std::unique_ptr<ControlPlane>> controls_;
   std::function<void()> wake_;
-  HostsCommands commands_;
+  std::function<bool()> runCommands_; ///< null if workers run the commands
+  std::function<void()> showWaits_;
 
   std::mutex mutex_; ///< guards the ranks that wait for their commands to run
   std::condition_variable changed_;
