@@ -1,8 +1,7 @@
 //===- tools/explain.cpp - `braid explain` ----------------------------------------------------===//
 
-#include "runtime/job/explain.h"
 #include "ir/failure.h"
-#include "runtime/files.h"
+#include "runtime/job/flight_record.h"
 #include "tools/command.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -10,16 +9,16 @@
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostRecordBytes = 256 << 20;
 constexpr const char *kExplainFooter = R"(
-Prints why a job failed: the first cause, what each rank was doing, and which ranks had done least.
+Prints why a job failed: the first cause, and what each rank was doing.
 
-  braid explain records/host0.json
-  braid view --records records/host0.json    the same as a page)";
+  braid explain records/host0.txt
+  braid view --records records/host0.txt    the same as a page)";
 
 Result<int> explainCommand(const std::string &file) {
-  const std::string text = BRAID_TRY(readFile(file, kMostRecordBytes));
-  llvm::outs() << explainRecords(BRAID_TRY(FlightRecords::decode(text, file)));
+  const std::vector<std::string> lines = BRAID_TRY(readFlightRecords(file));
+  for (const std::string &line : lines)
+    llvm::outs() << line << "\n";
   return 0;
 }
 

@@ -8,7 +8,7 @@
 #include "api/view/pages.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
-#include "runtime/job/explain.h"
+#include "runtime/job/flight_record.h"
 #include "tools/command.h"
 #include "tools/step_progress.h"
 
@@ -38,7 +38,7 @@ ranks' commands, what each wait waits for, and the critical path.
   braid view --trace run.json --out run.html                  a measured run
   braid view examples/mlp.braid --ranks 4 --trace run.json    both, one above the other
   braid view broken.braid --check                             why a program is unsafe
-  braid view --records records/host0.json                     where ranks of a failed job were)";
+  braid view --records records/host0.txt                      where ranks of a failed job were)";
 
 std::string machineNames() {
   std::string names;
@@ -101,11 +101,6 @@ Result<view::Page> pageOfTrace(const ViewFlags &flags) {
   return view::measuredPage(flags.trace, BRAID_TRY(readFile(flags.trace, kMostBytes)));
 }
 
-Result<view::Page> pageOfRecords(const std::string &file) {
-  const std::string text = BRAID_TRY(readFile(file, kMostBytes));
-  return view::recordedPage(BRAID_TRY(FlightRecords::decode(text, file)));
-}
-
 /// Returns true for a flag that only affects predictions.
 bool isOfModel(const std::string &flag) {
   return flag == "--machine" || llvm::any_of(allKnobs(), [&](const KnobRow &row) {
@@ -151,7 +146,7 @@ Status checkFiles(const ViewFlags &flags) {
 
 Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
   if (!flags.records.empty())
-    return pageOfRecords(flags.records);
+    return view::recordedPage(BRAID_TRY(readFlightRecords(flags.records)));
   if (flags.trace.empty())
     return pageOfSource(flags, source);
   view::Page measured = BRAID_TRY(pageOfTrace(flags));

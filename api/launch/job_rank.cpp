@@ -37,156 +37,111 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
              : "closed its connection to the job, but still runs";
 }
 
-/// `timeout` bounds how long hosts may take to join and how long they may be silent later.
-Result<std::unique_ptr<OtherHosts>> joinOtherHosts(HostsStore &hosts, JobMemory &memory,
-                                                   milliseconds timeout, Deadline deadline) {
-  std::unique_ptr<Store> store = BRAID_TRY(hosts.connect(deadline));
-  return OtherHosts::start(std::move(store), memory,
-                           {.job = hosts.job(), .joinTimeout = timeout, .silence = timeout});
-}
-
 } // namespace
 
-/// The state of the host, in the first rank on a host, if braid's launcher does not host the job.
-struct JobRank::Host {
-  Host(JobMemory made) : memory(std::move(made)) {}
-  JobMemory memory;
-  std::mutex mutex;
-  KnownPlans plans; ///< guarded by mutex
-  std::unique_ptr<Rendezvous> rendezvous;
-  std::unique_ptr<OtherHosts> others; ///< null if the job is on one host
+std::string JobRank::describe(int64_t rank) {
+  std::lock_guard lock(plansMutex_);
+  return plans_.empty() ? "" : JobView(*memory_, plans_).rankText(rank);
+}
 
-  /// `hosts` is null for a job on one host.
-  static Result<std::unique_ptr<Host>> start(const Place &place, milliseconds timeout,
-                                             HostsStore *hosts, Deadline deadline);
-  std::string describe(int64_t rank) {
-    std::lock_guard lock(mutex);
-    return plans.empty() ? "" : JobView(memory, plans).rankText(rank);
-  }
-};
+/// `timeout_` bounds how long hosts may take to join and how long they may be silent later.
+Status JobRank::joinOtherHosts() {
+  const Deadline deadline = joinDeadline_ - std::min(kForRanksOfHost, timeout_ / 4);
+  std::unique_ptr<Store> store = BRAID_TRY(store_->connect(deadline));
+  others_ = BRAID_TRY(
+      OtherHosts::start(std::move(store), *memory_,
+                        {.job = store_->job(), .joinTimeout = timeout_, .silence = timeout_}));
+  return Status::ok();
+}
 
-/// Starts the host. If the host cannot reach the other hosts, it tells its ranks why.
-Result<std::unique_ptr<JobRank::Host>> JobRank::Host::start(const Place &place,
-                                                            milliseconds timeout, HostsStore *hosts,
-                                                            Deadline deadline) {
-  JobMemory memory = BRAID_TRY(JobMemory::create(place.ranks, {place.host, place.hosts}));
-  auto host = std::make_unique<Host>(std::move(memory));
-  if (hosts) {
-    const Deadline forHosts = deadline - std::min(kForRanksOfHost, timeout / 4);
-    auto joined = joinOtherHosts(*hosts, host->memory, timeout, forHosts);
-    if (!joined) {
-      host->memory.decideHere();
-      host->memory.abort({joined.status(), place.rank});
-    } else {
-      host->others = std::move(*joined);
-    }
+/// Starts the host in the first rank on a host. If the host cannot reach the other hosts, it tells
+/// its ranks why.
+Status JobRank::startHost(const std::string &job) {
+  memory_.emplace(BRAID_TRY(JobMemory::create(place_.ranks, {place_.host, place_.hosts})));
+  if (Status joined = store_ ? joinOtherHosts() : Status::ok(); !joined.isOk()) {
+    memory_->decideHere();
+    memory_->abort({joined, place_.rank});
   }
   RendezvousPlace meeting =
-      BRAID_TRY(place.ranks == 1 ? listenAnywhere()
-                                 : listenForJob({place.job, place.rank, place.ranks}, deadline));
-  host->rendezvous = BRAID_TRY(Rendezvous::start(
-      std::move(meeting), host->memory,
-      {.job = place.job,
-       .ownRank = place.rank,
-       .joinTimeout = timeout,
-       .explainDeath =
-           [host = host.get()](int64_t rank) { return braid::explainDeath(host->memory, rank); },
-       .describe = [host = host.get()](int64_t rank) { return host->describe(rank); }}));
-  return host;
+      BRAID_TRY(place_.ranks == 1 ? listenAnywhere()
+                                  : listenForJob({job, place_.rank, place_.ranks}, joinDeadline_));
+  rendezvous_ = BRAID_TRY(Rendezvous::start(
+      std::move(meeting), *memory_,
+      {.job = job,
+       .ownRank = place_.rank,
+       .joinTimeout = timeout_,
+       .explainDeath = [this](int64_t rank) { return braid::explainDeath(*memory_, rank); },
+       .describe = [this](int64_t rank) { return describe(rank); }}));
+  return Status::ok();
 }
 
 /// Joins the host in this process. If this fails, ranks that have already joined are told why;
 /// otherwise they would only see that the host is gone.
-Result<std::unique_ptr<Client>> JobRank::joinOwn(Host &host, const ClientHello &hello,
-                                                 Deadline deadline) {
+Result<std::unique_ptr<Client>> JobRank::joinOwn(const ClientHello &hello) {
   try {
-    Result<std::unique_ptr<Client>> client = Client::join(host.rendezvous->name(), hello, deadline);
+    auto client = Client::join(rendezvous_->name(), hello, joinDeadline_);
     if (!client)
-      host.memory.abort({client.status(), hello.rank});
+      memory_->abort({client.status(), hello.rank});
     return client;
   } catch (const std::exception &error) {
-    host.memory.abort({peerFailed("rank {}: {}", hello.rank, error.what()), hello.rank});
+    memory_->abort({peerFailed("rank {}: {}", hello.rank, error.what()), hello.rank});
     throw;
   }
 }
 
-/// Adds the host to the job's name, by which the ranks of one host find each other. Two hosts of a
-/// job may be on one machine.
-static Place ofThisHost(Place place) {
-  if (place.hosts > 1)
-    place.job += fmt::format(", host {}", place.host);
-  return place;
-}
-
-Result<std::unique_ptr<JobRank>> JobRank::join(const Place &givenPlace, milliseconds givenTimeout) {
-  BRAID_TRY(checkTimeLimit(givenTimeout));
-  const milliseconds timeout = boundedTime(givenTimeout);
-  Deadline deadline = deadlineIn(timeout);
-  std::unique_ptr<HostsStore> store;
-  if (givenPlace.hosts > 1)
-    store = BRAID_TRY(HostsStore::open(givenPlace, processEnvironment(), deadline));
-  const Place place = ofThisHost(givenPlace);
+Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout) {
+  BRAID_TRY(checkTimeLimit(timeout));
+  std::unique_ptr<JobRank> rank(new JobRank(place, boundedTime(timeout)));
+  const Deadline deadline = rank->joinDeadline_;
+  // Ranks of one host find each other by this name. Two hosts of a job may be on one machine.
   ClientHello hello{place.job, place.rank, place.ranks};
-  std::unique_ptr<Host> host;
+  if (place.hosts > 1) {
+    rank->store_ = BRAID_TRY(HostsStore::open(place, processEnvironment(), deadline));
+    hello.job += fmt::format(", host {}", place.host);
+  }
   const bool isFirst = place.hosts > 1 ? place.localRank == 0 : place.rank == 0;
   if (place.meeting.empty() && isFirst)
-    host = BRAID_TRY(Host::start(place, timeout, store.get(), deadline));
-  std::unique_ptr<Client> client =
-      BRAID_TRY(host                    ? joinOwn(*host, hello, deadline)
-                : place.meeting.empty() ? Client::find(hello, deadline)
-                                        : Client::join(place.meeting, hello, deadline));
-  JobMemory memory = BRAID_TRY(
-      JobMemory::map(FileDescriptor::duplicate(client->memory().descriptor()), place.ranks));
-  std::unique_ptr<JobRank> rank(new JobRank(givenPlace, std::move(memory)));
-  rank->joinDeadline_ = deadline;
-  rank->store_ = std::move(store);
-  rank->host_ = std::move(host);
-  rank->client_ = std::move(client);
+    BRAID_TRY(rank->startHost(hello.job));
+  rank->client_ = BRAID_TRY(rank->isHost()          ? rank->joinOwn(hello)
+                            : place.meeting.empty() ? Client::find(hello, deadline)
+                                                    : Client::join(place.meeting, hello, deadline));
+  if (!rank->memory_) {
+    const int descriptor = rank->client_->memory().descriptor();
+    rank->memory_.emplace(
+        BRAID_TRY(JobMemory::map(FileDescriptor::duplicate(descriptor), place.ranks)));
+  }
+  rank->mayWait_ = true;
   return rank;
 }
-
-JobRank::JobRank(Place place, JobMemory memory)
-    : place_(std::move(place)), memory_(std::move(memory)) {}
 
 JobRank::~JobRank() { waitForOthers(); }
 
 void JobRank::waitForOthers() {
   client_.reset();
-  if (!host_ || std::exchange(hasWaited_, true))
+  if (!rendezvous_ || !std::exchange(mayWait_, false))
     return;
   // If the host left now, ranks that have not joined yet would look for it until they time out.
-  const bool isContradicted = host_->rendezvous->isContradicted();
+  const bool isContradicted = rendezvous_->isContradicted();
   Deadline deadline =
       std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);
   // Host 0 also waits for ranks on other hosts.
-  auto isAwaited = [this](int64_t rank) { return place_.host == 0 || memory_.isHere(rank); };
+  auto isAwaited = [this](int64_t rank) { return place_.host == 0 || memory_->isHere(rank); };
   for (int64_t rank = 0; rank < place_.ranks && Clock::now() < deadline;)
-    if (isContradicted || (isAwaited(rank) && memory_.stateOf(rank) == RankState::Absent))
+    if (isContradicted || (isAwaited(rank) && memory_->stateOf(rank) == RankState::Absent))
       std::this_thread::sleep_for(milliseconds(5));
     else
       ++rank;
-  (void)host_->rendezvous->waitForAllToLeave(deadlineIn(kForLeaving));
+  (void)rendezvous_->waitForAllToLeave(deadlineIn(kForLeaving));
 }
 
 void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
-  if (!host_)
-    return;
-  std::lock_guard lock(host_->mutex);
-  host_->plans.add(plans);
+  std::lock_guard lock(plansMutex_);
+  plans_.add(plans);
 }
 
 void JobRank::forgetPlans(llvm::ArrayRef<Plan> plans) {
-  if (!host_)
-    return;
-  std::lock_guard lock(host_->mutex);
-  host_->plans.remove(plans);
-}
-
-Status JobRank::fail(const Status &cause) {
-  if (memory_.committed() == 0)
-    return memory_.fail({cause, place_.rank});
-  BRAID_TRY(memory_.failure());
-  return cause;
+  std::lock_guard lock(plansMutex_);
+  plans_.remove(plans);
 }
 
 } // namespace braid

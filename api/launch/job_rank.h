@@ -18,10 +18,11 @@
 #include "runtime/job/bootstrap/environment.h"
 #include "runtime/job/bootstrap/other_hosts.h"
 #include "runtime/job/bootstrap/rendezvous.h"
+#include "runtime/job/job_view.h"
 #include "runtime/job/network/hosts_store.h"
-#include "runtime/plan/plan.h"
 
-#include <functional>
+#include <mutex>
+#include <optional>
 
 namespace braid {
 
@@ -38,15 +39,10 @@ public:
   ~JobRank();
   JobRank(const JobRank &) = delete;
 
-  const Place &place() const { return place_; }
   /// Returns true if this process hosts the job, or the part of the job on this host.
-  bool isHost() const { return host_ != nullptr; }
+  bool isHost() const { return rendezvous_ != nullptr; }
   /// The memory that all ranks of the job share. It stays valid when the client is gone.
-  JobMemory &memory() { return memory_; }
-  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(). Must not outlive this.
-  std::function<bool()> barrier() {
-    return [this] { return memory_.spinUntilAllCome(place_.rank); };
-  }
+  JobMemory &memory() { return *memory_; }
   /// Moves the client to the caller, once. The client disconnects when it is destroyed.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// Registers Plans for messages about failed ranks, like Cluster::setPlans and forgetPlans. The
@@ -56,23 +52,29 @@ public:
 
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
   /// committed. Returns the recorded failure.
-  Status fail(const Status &cause);
+  Status fail(const Status &cause) { return memory_->fail({cause, place_.rank}); }
   /// If this process is the host, waits for a limited time until the other ranks have left or
   /// died. The caller must have destroyed whatever uses this rank's client.
   void waitForOthers();
 
 private:
-  struct Host;
-  JobRank(Place place, JobMemory memory);
-  static Result<std::unique_ptr<Client>> joinOwn(Host &host, const ClientHello &hello,
-                                                 Deadline deadline);
+  JobRank(const Place &place, std::chrono::milliseconds timeout)
+      : place_(place), timeout_(timeout), joinDeadline_(deadlineIn(timeout)) {}
+  Status joinOtherHosts();
+  Status startHost(const std::string &job);
+  Result<std::unique_ptr<Client>> joinOwn(const ClientHello &hello);
+  std::string describe(int64_t rank);
 
   const Place place_;
-  JobMemory memory_;
-  Deadline joinDeadline_;
-  bool hasWaited_ = false;
-  std::unique_ptr<HostsStore> store_; ///< null if the job is on one host
-  std::unique_ptr<Host> host_;        ///< null if another process is the host
+  const std::chrono::milliseconds timeout_;
+  const Deadline joinDeadline_;
+  std::optional<JobMemory> memory_; ///< set by join()
+  std::mutex plansMutex_;
+  KnownPlans plans_;     ///< guarded by plansMutex_
+  bool mayWait_ = false; ///< join() has succeeded, and waitForOthers() was not called yet
+  std::unique_ptr<HostsStore> store_;      ///< null if the job is on one host
+  std::unique_ptr<Rendezvous> rendezvous_; ///< null if another process is the host
+  std::unique_ptr<OtherHosts> others_;     ///< null without a rendezvous, or on one host
   std::unique_ptr<Client> client_;
 };
 

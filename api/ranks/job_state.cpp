@@ -63,7 +63,7 @@ Status JobState::expectOpen() const {
 
 Status JobState::fail(const Status &cause) {
   const Status first = cluster->fail(cause);
-  return rank ? rank->fail(first) : first;
+  return rank ? rank->memory().failure() : first;
 }
 
 Result<std::vector<std::string>>
@@ -77,6 +77,12 @@ JobState::gather(llvm::function_ref<std::string(int64_t number)> textOf) {
   };
   BRAID_TRY(cluster->onEveryRank(gatherOnRank));
   return all;
+}
+
+Barrier JobState::barrier() {
+  if (!rank)
+    return nullptr;
+  return [this] { return rank->memory().spinUntilAllCome(cluster->firstHosted()); };
 }
 
 void JobState::note(JobCall call, uint32_t program) {
@@ -96,17 +102,7 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
 }
 
 Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, ChooseOptions how) {
-  // Messages about a rank that chooses name the text, as they name the program of a run.
-  std::vector<Plan> named(static_cast<size_t>(cluster->ranks()));
-  for (size_t number = 0; number < named.size(); ++number) {
-    named[number].program = text.fileName();
-    named[number].rank = static_cast<int64_t>(number);
-    named[number].commands.resize(1);
-  }
-  (void)numberCommands(named, nextCommand);
-  showPlans(named);
-  chosenFor.swap(named); // messages may name the previous choice until here
-  note(JobCall::Choose, nextCommand);
+  note(JobCall::Choose);
   std::string warnings;
   if (!how.warn)
     how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };

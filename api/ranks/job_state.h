@@ -59,7 +59,6 @@ struct JobState {
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
   std::vector<TimedPlans> trials; ///< Plans of a failed choice; issued runs may not have ended
-  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;              ///< ended sessions whose issued runs may not have ended
   int64_t mostHeld = 0;        ///< see JobUsage
@@ -74,8 +73,9 @@ struct JobState {
 
   bool areThreads() const { return rank == nullptr; }
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
-  /// See JobRank::barrier(). Returns null if the ranks are threads.
-  Barrier barrier() { return rank ? rank->barrier() : nullptr; }
+  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(), or null if the ranks are
+  /// threads.
+  Barrier barrier();
   /// Returns true in a child that fork() made from the job's process. The child has copies of the
   /// objects, and must neither use nor release the resources that they represent.
   bool isForked() const { return getpid() != process; }

@@ -3,7 +3,6 @@
 
 #include "api/view/of_plans.h"
 #include "runtime/check/checker.h"
-#include "runtime/job/flight_record.h"
 #include "runtime/simulate/simulator.h"
 
 namespace braid::view {
@@ -30,7 +29,8 @@ Page counterexamplePage(const PrintedProgram &program, const CheckReport &report
 /// that is not reached did not run; one that is reached but never ends has only a begin.
 Timing stepsOf(const Page &page, uint32_t queues);
 
-/// Shows what each rank of a failed job was doing; the rank that failed first comes first.
-Page recordedPage(const FlightRecords &records);
+/// Shows the lines of the flight records of a failed job, with the first cause on top. There is at
+/// least one line.
+Page recordedPage(const std::vector<std::string> &records);
 
 } // namespace braid::view

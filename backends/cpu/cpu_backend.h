@@ -11,8 +11,8 @@ namespace braid {
 /// thread; a process that joins a job holds one rank, driven by one thread. Each hardware queue of
 /// a rank is a thread that runs the commands of its streams in order. With a schedule seed, all
 /// commands of all ranks instead run one at a time, in an order drawn from the seed, once every
-/// rank's host thread is blocked in synchronize() or allGather(). synchronize() is then collective:
-/// every rank must call it equally often, and a deadlock is reported at once.
+/// rank's host thread is in synchronize(). synchronize() is then collective: every rank must call
+/// it equally often, and a deadlock is reported at once.
 ///
 /// Issuing allocates host memory once per several hundred commands, and for each group and
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts

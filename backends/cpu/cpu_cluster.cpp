@@ -1,12 +1,11 @@
-//===- backends/cpu/cpu_cluster.cpp - CPU ranks that are threads of one process ---------------===//
+//===- backends/cpu/cpu_cluster.cpp - the CPU ranks of one process ----------------------------===//
 
 #include "backends/cpu/cpu_cluster.h"
 
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/cpu_rank.h"
 #include "ir/failure.h"
 
-#include <fmt/format.h>
+#include "llvm/ADT/STLExtras.h"
 
 namespace braid {
 
@@ -18,7 +17,7 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe) {
     return CpuCluster::create(options, std::move(picker), observe);
   };
   auto join = [observe](const ClusterOptions &options, std::unique_ptr<Client> client) {
-    return CpuRank::join(options, std::move(client), observe);
+    return CpuCluster::join(options, std::move(client), observe);
   };
   registry.add({.name = "cpu",
                 .description = "ranks as threads or processes, GEMMs by OpenBLAS",
@@ -35,74 +34,119 @@ Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options,
 Result<std::unique_ptr<Cluster>> CpuCluster::create(const ClusterOptions &options, Picker picker,
                                                     const ObserverFactory &observe) {
   BRAID_TRY(checkGroup("threads of a process", options.ranks, options.timeout));
-  initializeGemms();
-  JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
-  std::unique_ptr<CpuCluster> cluster(
-      new CpuCluster(options, std::move(picker), observe, std::move(memory)));
-  BRAID_TRY(cluster->start());
-  return std::unique_ptr<Cluster>(std::move(cluster));
+  auto parts = std::make_unique<Parts>();
+  parts->memory.emplace(BRAID_TRY(JobMemory::create(options.ranks)));
+  parts->group = std::make_unique<RankGroup>(*parts->memory, options.timeout);
+  return start(std::move(parts), options, std::move(picker), observe);
 }
 
-CpuCluster::CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
-                       JobMemory memory)
-    : memory_(std::move(memory)), group_(memory_, options.timeout) {
-  for (int64_t rank = 0; rank < options.ranks; ++rank) {
-    observers_.push_back(observe ? observe(rank) : nullptr);
-    recorders_.push_back(
-        std::make_unique<JobRecorder>(memory_.slot(rank), observers_.back().get()));
-    devices_.push_back(std::make_unique<CpuDevice>(
-        group_, CpuDevice::Options{.rank = rank,
-                                   .queues = options.queues,
-                                   .hasWorkers = !picker,
-                                   .observer = recorders_.back().get(),
-                                   .isReproducible = options.reproducible}));
-    controls_.emplace_back(group_, rank);
-  }
-  group_.setWake([this] { wakeWorkers(); });
-  if (picker)
-    startScheduler(std::move(picker));
-}
+CpuCluster::Rank::Rank(RankGroup &group, CpuDevice::Options options,
+                       std::unique_ptr<CommandObserver> own)
+    : observer(std::move(own)), recorder(group.memory().slot(options.rank), observer.get()),
+      device(group, options, recorder) {}
 
-/// Stream 0 exists without being reserved by the caller.
-Status CpuCluster::start() {
-  for (std::unique_ptr<CpuDevice> &device : devices_)
-    BRAID_TRY(device->reserveStreams(1));
+static Status checkJoin(const ClusterOptions &options, const Client &client) {
+  BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
+  if (options.ranks != client.ranks())
+    return badInput("expected the job's {} ranks, got {}", client.ranks(), options.ranks);
+  if (options.scheduleSeed)
+    return unsupported("a random order of commands requires all ranks in one process, got ranks "
+                       "that are processes");
   return Status::ok();
 }
 
-CpuCluster::~CpuCluster() {
-  // Workers access other ranks' memory, so all must end before any device is destroyed.
-  group_.abort(peerFailed("the cluster was destroyed"));
-  for (std::unique_ptr<CpuDevice> &device : devices_)
-    device->stop();
+/// Reports to the other ranks why this rank does not join, before they notice that it has left.
+Result<std::unique_ptr<Cluster>> CpuCluster::join(const ClusterOptions &options,
+                                                  std::unique_ptr<Client> client,
+                                                  const ObserverFactory &observe) {
+  if (Status status = checkJoin(options, *client); !status.isOk())
+    return client->fail(status);
+  auto parts = std::make_unique<Parts>();
+  auto group = std::make_unique<ProcessGroup>(std::move(client), options.timeout);
+  parts->process = group.get();
+  parts->group = std::move(group);
+  return start(std::move(parts), options, {}, observe);
 }
 
-void CpuCluster::wakeWorkers() {
-  for (std::unique_ptr<CpuDevice> &device : devices_)
-    for (HardwareQueue *queue : device->queues())
-      queue->wake();
+Result<std::unique_ptr<Cluster>> CpuCluster::start(std::unique_ptr<Parts> parts,
+                                                   const ClusterOptions &options, Picker picker,
+                                                   const ObserverFactory &observe) {
+  initializeGemms();
+  std::unique_ptr<CpuCluster> cluster(new CpuCluster(std::move(parts)));
+  Parts &own = *cluster->parts_;
+  for (int64_t i = 0; i < cluster->hosted(); ++i) {
+    const int64_t rank = cluster->firstHosted() + i;
+    own.ranks.push_back(
+        std::make_unique<Rank>(*own.group,
+                               CpuDevice::Options{.rank = rank,
+                                                  .queues = options.queues,
+                                                  .hasWorkers = !picker,
+                                                  .process = own.process,
+                                                  .isReproducible = options.reproducible},
+                               observe ? observe(rank) : nullptr));
+  }
+  own.group->setWake([&own] {
+    for (const std::unique_ptr<Rank> &rank : own.ranks)
+      for (HardwareQueue *queue : rank->device.queues())
+        queue->wake();
+  });
+  if (picker)
+    cluster->startScheduler(std::move(picker));
+  // Stream 0 exists without being reserved by the caller.
+  for (const std::unique_ptr<Rank> &rank : own.ranks)
+    if (Status status = rank->device.reserveStreams(1); !status.isOk()) {
+      own.group->abort(status);
+      return own.group->failure();
+    }
+  BRAID_TRY(own.group->start());
+  return std::unique_ptr<Cluster>(std::move(cluster));
+}
+
+std::optional<int64_t> CpuCluster::ranksPerHost() const {
+  return parts_->process ? std::optional(parts_->group->memory().ranksPerHost()) : std::nullopt;
+}
+
+/// Stops the workers first, because they access the memory of peers. Ranks that are processes then
+/// unmap their peers' memory before any of them frees its memory.
+CpuCluster::~CpuCluster() {
+  RankGroup &group = *parts_->group;
+  if (!llvm::all_of(parts_->ranks, [](const auto &rank) { return rank->device.isDrained(); }))
+    group.abort(peerFailed("rank {} left before its work was done", firstHosted()));
+  constexpr std::chrono::milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
+  const auto patience = !parts_->process ? kNoLimit
+                        : isStuck()      ? std::chrono::milliseconds(0)
+                                         : ProcessGroup::kGrace;
+  bool haveEnded = true;
+  for (const std::unique_ptr<Rank> &rank : parts_->ranks)
+    haveEnded &= rank->device.stopWithin(patience);
+  if (!parts_->process) {
+    group.stop();
+  } else if (haveEnded) {
+    parts_->process->close();
+  } else {
+    parts_->process->leave();
+    // A worker is in a command that does not end, and may still access all of this.
+    [[maybe_unused]] Parts *kept = parts_.release();
+  }
 }
 
 // -- With a scheduler. --
 
 void CpuCluster::startScheduler(Picker picker) {
   std::vector<CpuDevice *> devices;
-  for (std::unique_ptr<CpuDevice> &device : devices_)
-    devices.push_back(device.get());
-  scheduler_ = std::make_unique<Scheduler>(std::move(devices), std::move(picker));
-  auto run = [this] {
-    scheduler_->drain(group_);
-    return scheduler_->drained();
-  };
-  group_.setHostsCommands({run, [this] { showWaits(); }});
+  for (const std::unique_ptr<Rank> &rank : parts_->ranks)
+    devices.push_back(&rank->device);
+  parts_->scheduler = std::make_unique<Scheduler>(std::move(devices), std::move(picker));
+  parts_->group->setHostsCommands(
+      [&parts = *parts_] { return parts.scheduler->drain(*parts.group); }, [this] { showWaits(); });
 }
 
 /// Records the remaining heads, which wait.
 void CpuCluster::showWaits() {
-  for (size_t rank = 0; rank < devices_.size(); ++rank)
-    for (uint32_t queue = 0; queue < devices_[rank]->queues().size(); ++queue)
-      if (const QueuedCommand *head = devices_[rank]->queues()[queue]->front())
-        recorders_[rank]->showWait(queue, *head);
+  for (const std::unique_ptr<Rank> &rank : parts_->ranks)
+    for (uint32_t queue = 0; queue < rank->device.queues().size(); ++queue)
+      if (const QueuedCommand *head = rank->device.queues()[queue]->front())
+        rank->recorder.showWait(queue, *head);
 }
 
 } // namespace braid

@@ -1,40 +1,61 @@
-//===- backends/cpu/cpu_cluster.h - CPU ranks that are threads of one process -----------------===//
+//===- backends/cpu/cpu_cluster.h - the CPU ranks of one process ------------------------------===//
 #pragma once
 
 #include "backends/cpu/job_recorder.h"
 #include "backends/cpu/queue/scheduler.h"
-#include "runtime/job/in_process_group.h"
+#include "runtime/job/process_group.h"
 
 namespace braid {
 
 class CpuCluster final : public Cluster {
 public:
-  /// Without a picker, worker threads run the queues.
+  /// Creates all ranks of a job as threads. Without a picker, worker threads run the queues.
   static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options, Picker picker,
                                                  const ObserverFactory &observe = {});
+  /// Creates one rank, whose peers are other processes.
+  static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
+                                               std::unique_ptr<Client> client,
+                                               const ObserverFactory &observe);
+  /// Drops commands that have not been synchronized, and aborts the job if there were any. A rank
+  /// that has joined leaves the job, which takes at most a few seconds.
   ~CpuCluster() override;
 
-  int64_t ranks() const override { return group_.size(); }
-  Device &device(int64_t rank) override { return *devices_[rank]; }
-  ControlPlane &control(int64_t rank) override { return controls_[rank]; }
-  void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
-  void forgetPlans(llvm::ArrayRef<Plan> plans) override { group_.forgetPlans(plans); }
+  int64_t ranks() const override { return parts_->group->size(); }
+  int64_t firstHosted() const override { return parts_->group->ranksHere().first; }
+  int64_t hosted() const override { return parts_->group->ranksHere().count; }
+  std::optional<int64_t> ranksPerHost() const override;
+  void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group->setPlans(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) override { parts_->group->forgetPlans(plans); }
+  bool isStuck() const override { return parts_->process && parts_->process->isStuck(); }
+  Device &device(int64_t rank) override {
+    return parts_->ranks[static_cast<size_t>(rank - firstHosted())]->device;
+  }
+  ControlPlane &control(int64_t rank) override { return parts_->group->control(rank); }
 
 private:
-  CpuCluster(const ClusterOptions &options, Picker picker, const ObserverFactory &observe,
-             JobMemory memory);
-  Status start();
+  struct Rank {
+    Rank(RankGroup &group, CpuDevice::Options options, std::unique_ptr<CommandObserver> own);
+    std::unique_ptr<CommandObserver> observer; ///< may be null
+    JobRecorder recorder;
+    CpuDevice device;
+  };
+  /// Everything that a worker may access.
+  struct Parts {
+    std::optional<JobMemory> memory; ///< set if the ranks are threads
+    std::unique_ptr<RankGroup> group;
+    ProcessGroup *process = nullptr; ///< the group, unless all ranks are threads
+    std::vector<std::unique_ptr<Rank>> ranks;
+    std::unique_ptr<Scheduler> scheduler; ///< null without a picker
+  };
+
+  explicit CpuCluster(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+  static Result<std::unique_ptr<Cluster>> start(std::unique_ptr<Parts> parts,
+                                                const ClusterOptions &options, Picker picker,
+                                                const ObserverFactory &observe);
   void startScheduler(Picker picker);
   void showWaits();
-  void wakeWorkers();
 
-  JobMemory memory_;
-  InProcessGroup group_;
-  std::vector<std::unique_ptr<CommandObserver>> observers_;
-  std::vector<std::unique_ptr<JobRecorder>> recorders_;
-  std::vector<std::unique_ptr<CpuDevice>> devices_;
-  std::vector<InProcessControl> controls_;
-  std::unique_ptr<Scheduler> scheduler_; ///< null without a picker
+  std::unique_ptr<Parts> parts_;
 };
 
 } // namespace braid

@@ -11,16 +11,11 @@
 
 namespace braid {
 
-CpuDevice::CpuDevice(RankGroup &group, Options options)
-    : group_(group), options_(options), memory_(options_.rank, options_.process),
-      link_(options_.rank, group.size()) {
+CpuDevice::CpuDevice(RankGroup &group, Options options, CommandObserver &observer)
+    : group_(group), options_(options), observer_(observer),
+      memory_(options_.rank, options_.process), link_(options_.rank, group.size()) {
   lists_.push_back(std::make_unique<QueueList>());
   published_.store(lists_.back().get(), std::memory_order_release);
-}
-
-void CpuDevice::stop() {
-  for (std::unique_ptr<HardwareQueue> &queue : queues_)
-    queue->stop();
 }
 
 bool CpuDevice::stopWithin(std::chrono::milliseconds patience) {
@@ -60,12 +55,11 @@ Status CpuDevice::setCallerStream(void *stream, Tag) {
 Status CpuDevice::addQueue() {
   const uint32_t number = static_cast<uint32_t>(queues_.size());
   auto queue = std::make_unique<HardwareQueue>(
-      group_, HardwareQueue::Options{options_.rank, number, options_.observer,
+      group_, HardwareQueue::Options{options_.rank, number, observer_,
                                      options_.isReproducible ? GemmBy::Loops : GemmBy::Library});
   if (options_.hasWorkers)
     BRAID_TRY(queue->start());
-  if (options_.observer)
-    options_.observer->opened(number);
+  observer_.opened(number);
   queues_.push_back(std::move(queue));
   auto list = std::make_unique<QueueList>();
   for (std::unique_ptr<HardwareQueue> &each : queues_)

@@ -24,13 +24,13 @@ class CpuDevice final : public Device,
 public:
   struct Options {
     int64_t rank;
-    uint32_t queues;                     ///< as ClusterOptions::queues
-    bool hasWorkers;                     ///< false if a scheduler runs the queues
-    CommandObserver *observer = nullptr; ///< must outlive the device
-    ProcessGroup *process = nullptr;     ///< the group, unless all ranks are threads
-    bool isReproducible = false;         ///< as ClusterOptions::reproducible
+    uint32_t queues;                 ///< as ClusterOptions::queues
+    bool hasWorkers;                 ///< false if a scheduler runs the queues
+    ProcessGroup *process = nullptr; ///< the group, unless all ranks are threads
+    bool isReproducible = false;     ///< as ClusterOptions::reproducible
   };
-  CpuDevice(RankGroup &group, Options options);
+  /// `observer` must outlive the device.
+  CpuDevice(RankGroup &group, Options options, CommandObserver &observer);
 
   Compute &compute() override { return *this; }
   PeerMemory *peerMemory() override { return this; }
@@ -100,10 +100,9 @@ public:
 
   /// Returns all queues. The list grows while the rank prepares; a returned list remains valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
-  /// Stops the workers. Requires an aborted group, or isDrained().
-  void stop();
-  /// As stop(), but returns false if some worker has not ended within `patience`. That worker
-  /// continues to use this device, which must then never be destroyed.
+  /// Stops the workers. Requires an aborted group, or isDrained(). Returns false if some worker has
+  /// not ended within `patience`. That worker continues to use this device, which must then never
+  /// be destroyed.
   bool stopWithin(std::chrono::milliseconds patience);
   /// Returns true if all issued commands are complete, or dropped after an abort. Call it on the
   /// rank's host thread.
@@ -157,6 +156,7 @@ private:
 
   RankGroup &group_;
   const Options options_;
+  CommandObserver &observer_;
   bool isTracing_ = false;
   int64_t lastMark_ = 0, passed_ = 0;
   HostMemory memory_;

@@ -31,7 +31,7 @@ public:
   void setPlans(llvm::ArrayRef<Plan> plans) override { group_.setPlans(plans); }
   void forgetPlans(llvm::ArrayRef<Plan> plans) override { group_.forgetPlans(plans); }
   Device &device(int64_t) override { return *device_; }
-  ControlPlane &control(int64_t) override { return group_; }
+  ControlPlane &control(int64_t rank) override { return group_.control(rank); }
 
 private:
   CudaCluster(const ClusterOptions &options, std::unique_ptr<Client> client)
@@ -66,7 +66,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
 /// Compares UUIDs, because a launcher may show each rank a different GPU as number 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
-  std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(uuid));
+  std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(group_.rank(), uuid));
   const auto mine = ofRanks.begin() + group_.rank();
   const auto first = std::find(ofRanks.begin(), mine, *mine);
   if (first == mine || options.mayShare)

@@ -3,7 +3,7 @@
 #include "backends/null/null_backend.h"
 
 #include "ir/failure.h"
-#include "runtime/job/in_process_group.h"
+#include "runtime/job/rank_group.h"
 
 #include <algorithm>
 
@@ -36,21 +36,19 @@ class NullCluster final : public Cluster {
 public:
   NullCluster(const ClusterOptions &options, JobMemory memory)
       : memory_(std::move(memory)), group_(memory_, options.timeout) {
-    for (int64_t rank = 0; rank < options.ranks; ++rank) {
+    for (int64_t rank = 0; rank < options.ranks; ++rank)
       devices_.push_back(std::make_unique<NullDevice>(group_, rank, options.reproducible));
-      controls_.emplace_back(group_, rank);
-    }
   }
+  Status start() { return group_.start(); }
 
   int64_t ranks() const override { return group_.size(); }
   Device &device(int64_t rank) override { return *devices_[rank]; }
-  ControlPlane &control(int64_t rank) override { return controls_[rank]; }
+  ControlPlane &control(int64_t rank) override { return group_.control(rank); }
 
 private:
   JobMemory memory_;
-  InProcessGroup group_;
+  RankGroup group_;
   std::vector<std::unique_ptr<NullDevice>> devices_;
-  std::vector<InProcessControl> controls_;
 };
 
 Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
@@ -60,7 +58,9 @@ Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
   if (options.queues != 0)
     return unsupported("expected a backend that runs commands to limit its queues, got 'null'");
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
-  return std::unique_ptr<Cluster>(std::make_unique<NullCluster>(options, std::move(memory)));
+  auto cluster = std::make_unique<NullCluster>(options, std::move(memory));
+  BRAID_TRY(cluster->start());
+  return std::unique_ptr<Cluster>(std::move(cluster));
 }
 
 } // namespace

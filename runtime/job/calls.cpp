@@ -44,35 +44,14 @@ bool disagree(const Noted &mine, const Noted &other) {
          (mine.call == JobCall::Run || other.call == JobCall::Run);
 }
 
-/// True if only the calling rank knows the program of the call.
-bool namesItself(const Noted &noted) {
-  return noted.call == JobCall::Prepare || noted.call == JobCall::Choose;
-}
-
-const Plan *planOf(const KnownPlans &plans, int64_t rank, const Noted &noted) {
-  return noted.call == JobCall::Run || namesItself(noted) ? plans.find(rank, noted.program)
-                                                          : nullptr;
-}
-
 std::string describe(const Noted &noted, const Plan *plan) {
-  const std::string program = plan ? "@" + plan->program : "another program";
-  switch (noted.call) {
-  case JobCall::None:
-    return "";
-  case JobCall::Run:
-    return "run of " + program;
-  case JobCall::Prepare:
-    return "preparing " + program;
-  case JobCall::Choose:
-    return "choosing a schedule" + (plan ? " for " + program : "");
-  case JobCall::GiveBack:
-    return "giving memory back";
-  case JobCall::Commit:
-    return "commit";
-  case JobCall::Close:
-    return "closing the job";
-  }
-  return "";
+  constexpr const char *kNames[] = {
+      "",       "run of ",        "preparing ", "choosing a schedule", "giving memory back",
+      "commit", "closing the job"};
+  const std::string name = noted.call <= JobCall::Close ? kNames[size_t(noted.call)] : "";
+  if (noted.call != JobCall::Run && noted.call != JobCall::Prepare)
+    return name;
+  return name + (plan ? "@" + plan->program : "another program");
 }
 
 std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t place,
@@ -83,7 +62,7 @@ std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t
     Noted noted = at(memory.slot(rank), place);
     if (noted.number != number)
       noted = {}; // the rank has not made this call yet
-    const Plan *plan = planOf(plans, rank, noted);
+    const Plan *plan = noted.call == JobCall::None ? nullptr : plans.find(rank, noted.program);
     words.push_back(describe(noted, plan));
     texts.push_back(plan ? plan->text : "");
     haveTexts = haveTexts && plan && !plan->text.empty();
@@ -107,7 +86,8 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
     for (int64_t peer = 0; mine.call != JobCall::None && peer < memory.ranks(); ++peer) {
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
-      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) && !namesItself(other))
+      if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) &&
+          other.call != JobCall::Prepare) // only that rank knows the name of its program
         return describeAll(memory, plans, place, mine.number);
     }
   }

@@ -1,75 +1,109 @@
-//===- runtime/job/flight_record.cpp - the text of flight records -----------------------------===//
+//===- runtime/job/flight_record.cpp - what the ranks of a failed job were doing --------------===//
 
 #include "runtime/job/flight_record.h"
 
+#include "ir/counted.h"
 #include "ir/failure.h"
-#include "runtime/json.h"
+#include "ir/printable.h"
+#include "runtime/files.h"
 
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace braid {
 
-// LLVM finds these overloads by argument-dependent lookup.
+namespace {
 
-static JsonValue toJSON(const RankRecord &rank) {
-  return JsonObject{{"doing", jsonString(rank.doing)},
-                    {"issued", rank.issued},
-                    {"completed", rank.completed},
-                    {"commands", rank.commands}};
+constexpr std::string_view kFirstWords = "flight records of ";
+constexpr size_t kLongestLine = 1000;
+constexpr size_t kMostBytes = 256 << 20;
+
+std::string headText(const JobMemory &memory, llvm::ArrayRef<Plan> plans, const std::string &job) {
+  const std::string program = plans.empty()
+                                  ? "program: none yet"
+                                  : fmt::format("program @{} in {}", printable(plans[0].program),
+                                                printable(plans[0].sourceName));
+  return fmt::format("{}{} of job {}\n{}\nresults were committed {}\n", kFirstWords,
+                     counted(memory.ranks(), "rank"), printable(job), program,
+                     counted(memory.committed(), "time"));
 }
 
-static JsonValue toJSON(const FlightRecords &records) {
-  const RecordedCause &cause = records.cause;
-  return JsonObject{
-      {"braid_flight_records", FlightRecords::kVersion},
-      {"job", jsonString(records.job)},
-      {"program", jsonString(records.program)},
-      {"source", jsonString(records.source)},
-      {"fingerprint", records.fingerprint},
-      {"cause",
-       JsonObject{{"code", cause.code}, {"rank", cause.rank}, {"text", jsonString(cause.text)}}},
-      {"committed", records.committed},
-      {"ranks", records.ranks}};
+std::string causeText(const JobMemory &memory) {
+  const std::optional<JobCause> cause = memory.cause();
+  if (!cause)
+    return "none, the job was not aborted\n";
+  std::string text = fmt::format("exit code {}", static_cast<int>(cause->status.code()));
+  if (cause->rank >= 0)
+    text += fmt::format(", by rank {}", cause->rank);
+  for (llvm::StringRef line : llvm::split(cause->status.message(), "\n"))
+    text += "\n  " + printable(line, kLongestLine);
+  return text + "\n";
 }
 
-static bool fromJSON(const JsonValue &json, RecordedCause &cause, llvm::json::Path path) {
-  llvm::json::ObjectMapper object(json, path);
-  return object && object.map("code", cause.code) && object.map("rank", cause.rank) &&
-         object.map("text", cause.text);
+std::string ranksText(const JobMemory &memory, llvm::ArrayRef<Plan> plans) {
+  const KnownPlans known(plans);
+  const JobView view(memory, known);
+  std::vector<std::pair<double, std::string>> lines; // completed runs, or commands, and text
+  for (int64_t rank = 0; rank < memory.ranks(); ++rank) {
+    const RankSlot &slot = memory.slot(rank);
+    const Plan *plan = plans.empty() ? nullptr : known.find(rank, plans[0].firstCommand);
+    const uint64_t completed = slot.completed();
+    const std::string counts =
+        fmt::format("{}/{}", completed, slot.issued.load(std::memory_order_relaxed));
+    lines.emplace_back(
+        static_cast<double>(completed) / (plan ? static_cast<double>(plan->commands.size()) : 1),
+        fmt::format("{:>13}  {}\n", counts, printable(view.rankText(rank), kLongestLine)));
+  }
+  llvm::stable_sort(lines, llvm::less_first());
+  return llvm::join(llvm::make_second_range(lines), "");
 }
 
-static bool fromJSON(const JsonValue &json, RankRecord &rank, llvm::json::Path path) {
-  llvm::json::ObjectMapper object(json, path);
-  return object && object.map("doing", rank.doing) && object.map("issued", rank.issued) &&
-         object.map("completed", rank.completed) && object.map("commands", rank.commands);
+Status cannotWrite(const std::string &path) {
+  return unsupported("cannot write '{}': {}", path, std::strerror(errno));
 }
 
-static bool fromJSON(const JsonValue &json, FlightRecords &records, llvm::json::Path path) {
-  llvm::json::ObjectMapper object(json, path);
-  return object && object.map("job", records.job) && object.map("program", records.program) &&
-         object.map("source", records.source) && object.map("fingerprint", records.fingerprint) &&
-         object.map("cause", records.cause) && object.map("committed", records.committed) &&
-         object.map("ranks", records.ranks);
+} // namespace
+
+std::string flightRecords(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
+                          const std::string &job) {
+  return fmt::format("{}\nfirst cause: {}\ncommands completed of those issued, over all runs, and "
+                     "what each rank was in; furthest behind first\n{}",
+                     headText(memory, plans, job), causeText(memory), ranksText(memory, plans));
 }
 
-std::string FlightRecords::encode() const { return llvm::formatv("{0:2}\n", toJSON(*this)); }
+Result<std::string> writeFlightRecords(const std::string &directory, const JobMemory &memory,
+                                       llvm::ArrayRef<Plan> plans, const std::string &job) {
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return cannotWrite(directory);
+  std::string path = fmt::format("{}/host{}.txt", directory, memory.host());
+  BRAID_TRY(replaceFile(path, flightRecords(memory, plans, job), {.mode = 0600}));
+  return path;
+}
 
-Result<FlightRecords> FlightRecords::decode(llvm::StringRef text, llvm::StringRef name) {
-  const Result<JsonValue> json = parseJson(text);
-  if (!json)
-    return badInput("{}:{}", name.str(), json.status().message());
-  const JsonObject *object = json->getAsObject();
-  FlightRecords records;
-  const JsonValue *version = object ? object->get("braid_flight_records") : nullptr;
-  if (!version || version->getAsInteger() != kVersion)
-    return badInput("{}: expected flight records of version {}, got {}", name.str(), kVersion,
-                    version ? jsonGot(version) : "other JSON");
-  llvm::json::Path::Root root("records");
-  if (!fromJSON(*json, records, root))
-    return badInput("{}: {}", name.str(), llvm::toString(root.getError()));
-  if (records.ranks.empty())
-    return badInput("{}: expected records of at least one rank, got none", name.str());
-  return records;
+Status checkRecordsFolder(const std::string &directory) {
+  if (access((directory + "/.").c_str(), W_OK | X_OK) == 0)
+    return Status::ok();
+  return errno == ENOENT ? checkWritable(llvm::StringRef(directory).rtrim('/').str())
+                         : cannotWrite(directory);
+}
+
+Result<std::vector<std::string>> readFlightRecords(const std::string &file) {
+  const std::string text = BRAID_TRY(readFile(file, kMostBytes));
+  if (!text.starts_with(kFirstWords))
+    return badInput("{}: expected flight records, got another file", file);
+  std::vector<std::string> lines;
+  for (llvm::StringRef line : llvm::split(llvm::StringRef(text).rtrim('\n'), "\n"))
+    lines.push_back(printable(line, 2 * kLongestLine)); // escapes and counts make lines longer
+  return lines;
 }
 
 } // namespace braid

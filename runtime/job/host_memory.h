@@ -37,16 +37,6 @@ inline size_t roundedBytes(int64_t bytes) {
   return (std::max<int64_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
 }
 
-/// See Device::allocate. The caller frees the memory with std::free.
-inline Result<void *> allocateZeroed(int64_t rank, int64_t bytes) {
-  const size_t size = roundedBytes(bytes);
-  void *memory = size == 0 ? nullptr : std::aligned_alloc(kHostAlignment, size);
-  if (!memory)
-    return outOfMemory(rank, bytes);
-  std::memset(memory, 0, size);
-  return memory;
-}
-
 /// The allocations of one rank. They are freed when they are recycled or with this object, but for
 /// those in memory that other processes map: these belong to the rank's group.
 class HostMemory {
@@ -59,11 +49,13 @@ public:
     const bool isSymmetric = kind != ArenaKind::Private;
     if (isSymmetric && shared_)
       return shared_->allocateSymmetric(bytes);
-    Result<void *> memory = allocateZeroed(rank_, bytes);
-    if (memory) {
-      allocations_[*memory] = {Owned(*memory), roundedBytes(bytes), isSymmetric};
-      heldBytes_ += roundedBytes(bytes);
-    }
+    const size_t size = roundedBytes(bytes);
+    void *memory = size == 0 ? nullptr : std::aligned_alloc(kHostAlignment, size);
+    if (!memory)
+      return outOfMemory(rank_, bytes);
+    std::memset(memory, 0, size);
+    allocations_[memory] = {Owned(memory), size, isSymmetric};
+    heldBytes_ += size;
     return memory;
   }
   /// See PeerMemory::exportMemory and PeerMemory::open. Among threads, the handle contains the

@@ -32,27 +32,12 @@ RankView viewOf(const RankSlot &slot) {
 }
 
 const char *activityOf(const RankView &rank) {
-  switch (rank.state) {
-  case RankState::Absent:
-    return "has not joined";
-  case RankState::Left:
-    return "has left";
-  case RankState::Dead:
-    return "is dead";
-  case RankState::Joined:
-    break;
-  }
-  switch (rank.activity) {
-  case HostActivity::OwnCode:
-    return "is in its own code";
-  case HostActivity::InAllGather:
-    return "waits for all ranks to say their part";
-  case HostActivity::InSynchronize:
-    return "waits for its device";
-  case HostActivity::Committing:
-    return "waits for all ranks to be done";
-  }
-  return "is in its own code";
+  constexpr const char *kStates[] = {"has not joined", "", "has left", "is dead"};
+  constexpr const char *kActivities[] = {"is in its own code",
+                                         "waits for all ranks to say their part",
+                                         "waits for its device", "waits for all ranks to be done"};
+  return rank.hasJoined() ? kActivities[static_cast<size_t>(rank.activity)]
+                          : kStates[static_cast<size_t>(rank.state)];
 }
 
 /// Lists the peers, for example "ranks 1, 3", without the Plan's own rank.

@@ -2,9 +2,9 @@
 
 #include "runtime/job/process_group.h"
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/start_thread.h"
 
 #include "runtime/job/bootstrap/futex.h"
+#include "runtime/job/calls.h"
 #include "runtime/job/host_memory.h"
 
 #include <fmt/format.h>
@@ -42,76 +42,28 @@ bool fitsThisMachine(size_t bytes) {
 // -- The host thread's calls. --
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
-    : RankGroup(client->memory(), boundedTime(timeout)), client_(std::move(client)),
-      period_(watchPeriod(timeout)), pool_(kPage), stallRule_(RankGroup::timeout(), period_) {}
+    : RankGroup(client->memory(), timeout, {client->rank(), 1}, /*areThreads=*/false),
+      client_(std::move(client)), pool_(kPage) {}
 
-ProcessGroup::~ProcessGroup() {
-  for (auto &[key, mapping] : imports_)
-    munmap(mapping.address, mapping.bytes);
-  for (Mapping &mapping : own_)
-    munmap(mapping.address, mapping.bytes);
-  leave();
-}
-
-Status ProcessGroup::start() {
-  setActivity(HostActivity::OwnCode);
-  const Status started = startThread(watchdog_, "a watchdog", [this] { watch(); });
-  return started.isOk() ? started : client_->fail(started);
-}
-
-void ProcessGroup::setActivity(HostActivity activity) {
-  slot().setActivity(activity);
-  tick();
-}
-
-void ProcessGroup::tick() { slot().arrivals.fetch_add(1, std::memory_order_relaxed); }
-
-void ProcessGroup::abort(const Status &cause) {
-  memory().abort({cause, rank()});
-  memory().awaitDecision();
-  wakeOthers();
-}
-
-Result<std::vector<std::string>> ProcessGroup::allGather(std::string mine) {
-  const auto activity = doing(HostActivity::InAllGather);
-  if (isAborted())
-    return failure();
-  Result<std::vector<std::string>> texts = client_->allGather(mine);
-  if (texts)
-    return texts;
-  // The other ranks wait for this one, so it reports the failure, which may itself be an abort.
-  abort(texts.status());
-  return failure();
-}
-
-/// A single atomic in the job memory decides between a commit and an abort. A rank that knows that
-/// all ranks have arrived commits for all of them before it notifies any; a failure anywhere
-/// aborts. The first of the two takes effect, and each rank reads the atomic last. With several
-/// hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed after
-/// the commit, the step still counts for all others.
-Status ProcessGroup::commit() {
-  const auto activity = doing(HostActivity::Committing);
-  const uint32_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
-  return committed(step, client_->meetAtCommit(step));
-}
-
-Status ProcessGroup::waitForDevice(int64_t, Drain drain) {
-  const auto activity = doing(HostActivity::InSynchronize);
+Status ProcessGroup::waitForDevice(int64_t rank, Drain drain) {
+  setActivity(rank, HostActivity::InSynchronize);
   std::optional<uint64_t> giveUp;
   while (!drain.isDone()) {
     if (isAborted() && !giveUp)
       giveUp = monotonicNs() + (isStuck_ ? 0 : inNs(kGrace));
     if (giveUp && monotonicNs() >= *giveUp) {
       isStuck_ = true;
-      Status cause = failure();
-      return Status(cause.code(),
-                    fmt::format("{}\n  rank {} has a command that does not end; its buffers may "
-                                "still be in use",
-                                cause.message(), rank()));
+      break;
     }
     drain.sleep(slice());
   }
-  return failure();
+  setActivity(rank, HostActivity::OwnCode);
+  const Status cause = failure();
+  if (drain.isDone())
+    return cause;
+  return Status(cause.code(), fmt::format("{}\n  rank {} has a command that does not end; its "
+                                          "buffers may still be in use",
+                                          cause.message(), rank));
 }
 
 // -- Shared memory. --
@@ -135,12 +87,10 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));
-  Mapping mapping;
-  mapping.descriptor = std::move(descriptor);
-  mapping.address = address;
-  mapping.bytes = bytes;
-  return mapping;
+  return Mapping{std::move(descriptor), {address, Unmap{bytes}}, bytes};
 }
+
+void ProcessGroup::Unmap::operator()(void *address) const { munmap(address, bytes); }
 
 /// Adds a region for at least `bytes`, and if possible doubles the total: peers map each region
 /// once, and regions are never freed.
@@ -152,7 +102,7 @@ Status ProcessGroup::addRegion(size_t bytes) {
   if (!made)
     made = makeShared(bytes);
   own_.push_back(BRAID_TRY(std::move(made)));
-  pool_.add(own_.back().address, own_.back().bytes);
+  pool_.add(own_.back().address.get(), own_.back().bytes);
   return Status::ok();
 }
 
@@ -205,25 +155,21 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
       fields[4].getAsInteger(10, offset) || offset >= bytes || exporter != peer || peer < 0 ||
       peer >= size())
     return badInput("expected a handle that rank {} exported, got '{}'", peer, handle);
-  void *base = peer == rank() && number < own_.size() ? own_[number].address
+  void *base = peer == rank() && number < own_.size() ? own_[number].address.get()
                                                       : BRAID_TRY(import(peer, number, bytes));
   return static_cast<char *>(base) + offset;
-}
-
-Result<FileDescriptor> ProcessGroup::want(int64_t peer, const std::string &name) {
-  return client_->want(peer, name);
 }
 
 Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes) {
   auto known = imports_.find({peer, number});
   if (known != imports_.end())
-    return known->second.address;
+    return known->second.address.get();
   FileDescriptor descriptor = BRAID_TRY(want(peer, std::to_string(number)));
   Result<Mapping> mapping = mapShared(std::move(descriptor), bytes);
   if (!mapping)
     return mapping.status().annotated(fmt::format("what rank {} shares", peer));
   mapping->descriptor.reset();
-  return imports_.emplace(std::pair(peer, number), std::move(*mapping)).first->second.address;
+  return imports_.emplace(std::pair(peer, number), std::move(*mapping)).first->second.address.get();
 }
 
 // -- The end. --
@@ -232,88 +178,57 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 /// is bounded because a peer may never close. Mapped shared memory outlives the rank that exported
 /// it.
 bool ProcessGroup::close(AfterAbort afterAbort) {
-  for (auto &[key, mapping] : imports_)
-    munmap(mapping.address, mapping.bytes);
   imports_.clear();
   isClosing_.store(true, std::memory_order_relaxed);
   slot().closed.store(1, std::memory_order_release);
   futexWake(&slot().closed, FutexScope::Processes);
   const uint64_t giveUp = monotonicNs() + inNs(std::min(timeout(), milliseconds(2000)));
-  const bool waitsOn = afterAbort == AfterAbort::Waits;
   bool areAllGone = true;
   for (int64_t peer = 0; peer < size(); ++peer) {
     RankSlot &other = memory().slot(peer);
     if (!memory().isHere(peer))
       continue; // a rank of another host cannot have mapped anything
     auto isGone = [&] {
-      const RankState state = other.state.load(std::memory_order_relaxed);
-      return other.closed.load(std::memory_order_acquire) != 0 || state == RankState::Left ||
-             state == RankState::Dead;
+      return other.closed.load(std::memory_order_acquire) != 0 ||
+             memory().stateOf(peer) == RankState::Left || memory().stateOf(peer) == RankState::Dead;
     };
     // A killed rank never closes, and it may keep memory mapped until its process has exited.
-    auto isAwaited = [&] {
-      return !isGone() && other.isKilled.load(std::memory_order_relaxed) == 0;
-    };
-    while (isAwaited() && (waitsOn || !isAborted()) && monotonicNs() < giveUp)
+    while (!isGone() && other.isKilled.load(std::memory_order_relaxed) == 0 &&
+           (afterAbort == AfterAbort::Waits || !isAborted()) && monotonicNs() < giveUp)
       futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
     areAllGone &= isGone();
   }
-  endWatchdog();
+  stop();
   return areAllGone;
 }
 
-void ProcessGroup::endWatchdog() {
-  {
-    std::lock_guard lock(endMutex_);
-    isEnding_ = true;
-  }
-  endChanged_.notify_all();
-  if (watchdog_.joinable())
-    watchdog_.join();
-}
-
 void ProcessGroup::leave() {
-  endWatchdog();
+  stop();
   client_->disconnect();
 }
 
-// -- The watchdog. It allocates no memory unless it has something to report. --
+// -- The watchdog. --
 
-void ProcessGroup::watch() {
-  std::unique_lock lock(endMutex_);
-  while (!isEnding_) {
-    lock.unlock();
-    slot().heartbeatNs.store(monotonicNs(), std::memory_order_relaxed);
-    watchDevice();
-    if (!isAborted()) {
-      watchHost();
-      watchStall();
-      watchCalls();
-      watchWaits();
-      watchProposal();
-    }
-    if (isAborted())
-      wakeOthers(); // repeated, because a thread may have missed the last notification
-    lock.lock();
-    endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
-  }
-}
-
-/// This only proposes an abort if there are several hosts. The watchdog must not wait for the
-/// decision, because it also runs watchProposal().
-void ProcessGroup::watchDevice() {
+/// Only proposes an abort if there are several hosts: the watchdog must not wait for the decision,
+/// because it also runs watchProposal().
+void ProcessGroup::watchRank() {
   if (Status status = probe_ ? probe_() : Status::ok(); !status.isOk())
     memory().abort({std::move(status), rank()});
+  if (isAborted())
+    return;
+  watchHost();
+  watchCalls();
+  watchWaits();
+  watchProposal();
 }
 
 /// It is no failure if the host exits when all work is done, unless a step has been started since.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
-  const uint32_t steps = steps_.load(std::memory_order_relaxed);
   const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= slot().completed() &&
                       slot().activity.load(std::memory_order_relaxed) == HostActivity::OwnCode;
-  if (steps != 0 && memory().committed() >= steps && isIdle)
+  if (memory().committed() != 0 && isIdle)
     return;
   memory().abort(client_->hostIsGone());
   memory().decideHere(); // no other process is left to ask the store
@@ -335,25 +250,6 @@ void ProcessGroup::watchCalls() {
   const std::string what = describeDisagreement(memory(), plans_, rank());
   if (!what.empty())
     memory().abort({Status(StatusCode::PeerFailed, what), -1});
-}
-
-void ProcessGroup::watchStall() {
-  bool isBlocked = slot().activity.load(std::memory_order_relaxed) != HostActivity::OwnCode;
-  uint64_t since = slot().activitySinceNs.load(std::memory_order_relaxed);
-  // The host may wait outside Braid for the result that the device waits for.
-  const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
-  for (uint32_t i = 0; i < queues && !isBlocked; ++i)
-    if (const QueueSlot &queue = slot().queue[i];
-        queue.isWaiting.load(std::memory_order_relaxed) != 0) {
-      isBlocked = true;
-      since = queue.sinceNs.load(std::memory_order_relaxed);
-    }
-  if (isClosing_.load(std::memory_order_relaxed) ||
-      !stallRule_.isStalled(monotonicNs(), memory().progress(), isBlocked, since,
-                            memory().roundTripNs()))
-    return;
-  std::lock_guard lock(plansMutex_);
-  memory().abort(stallCause(memory(), plans_, timeout()));
 }
 
 /// A rank that has left sends no further signals, but its last ones may still be in flight.

@@ -1,7 +1,8 @@
-//===- runtime/job/rank_group.h - what a device knows about its ranks -------------------------===//
+//===- runtime/job/rank_group.h - the ranks of a job that live in this process ----------------===//
 //
-// The common interface of ranks that are threads of one process (InProcessGroup) and of a rank that
-// is a process (ProcessGroup): abort and its cause, and waits of a host thread for its device.
+// The ranks are the threads of a process, or one rank is a process (ProcessGroup). In both cases
+// their state is in a job memory, so failures produce the same messages, and one thread of the
+// process, the watchdog, detects a stalled job.
 //
 // No function is called while commands run, except isAborted(), which is one relaxed load. Stronger
 // synchronization would order the ranks' streams and hide a missing signal from ThreadSanitizer.
@@ -9,23 +10,38 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/job_view.h"
+#include "runtime/execute/control_plane.h"
+#include "runtime/job/stall_cause.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 namespace braid {
 
 /// Thread-safe. Must outlive all operations of its ranks. `rank` must be a rank of this process.
 class RankGroup {
 public:
-  virtual ~RankGroup() = default;
+  /// All ranks are threads of this process. `memory` is that of ranks on one host, and must outlive
+  /// the group.
+  RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
+      : RankGroup(memory, timeout, memory.allRanks(), /*areThreads=*/true) {}
+  virtual ~RankGroup() { stop(); }
+  /// Starts the watchdog. setWake() must be called first. A failure aborts the job.
+  Status start();
+  /// Stops the watchdog. Must be called before anything is destroyed that the function of setWake()
+  /// uses. Idempotent.
+  void stop();
 
   int64_t size() const { return memory_.ranks(); }
+  Ranks ranksHere() const { return ranksHere_; }
   /// The state of the ranks and the outcome of the job.
   JobMemory &memory() const { return memory_; }
   /// A job that makes no progress for this long fails with TimedOut.
@@ -50,14 +66,20 @@ public:
   bool isAborted() const { return memory_.isAborted(); }
   /// Makes `cause` the failure of all ranks unless the job has already failed, and releases all
   /// waits in this process.
-  virtual void abort(const Status &cause) = 0;
+  void abort(const Status &cause);
   /// Returns ok, or the cause of the abort.
   Status failure() const { return memory_.failure(); }
   /// Sets a function that is called after an abort to wake threads that sleep outside this class.
-  /// Must be called before the ranks start.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
 
-  // -- Waiting. --
+  // -- Calls of a rank's host thread; see the functions of ControlPlane. --
+
+  ControlPlane &control(int64_t rank) {
+    return *controls_[static_cast<size_t>(rank - ranksHere_.first)];
+  }
+  Result<std::vector<std::string>> allGather(int64_t rank, const std::string &mine);
+  Status commit(int64_t rank);
+  void tick(int64_t rank) { memory_.slot(rank).arrivals.fetch_add(1, std::memory_order_relaxed); }
 
   struct Drain {
     /// Returns true when every issued command has completed or been dropped.
@@ -67,33 +89,60 @@ public:
   };
   /// See Device::synchronize: blocks until the device is done, even after an abort, because the
   /// caller must not free its buffers while workers use them.
-  virtual Status waitForDevice(int64_t rank, Drain drain) = 0;
+  virtual Status waitForDevice(int64_t rank, Drain drain);
+
+  /// For backends that run commands on the host threads. waitForDevice() is then collective: once
+  /// all ranks have called it, the host thread of one calls `run`, which runs the commands that can
+  /// run and returns true if none are left. `showWaits` records in the slots the commands in which
+  /// the queues wait.
+  void setHostsCommands(std::function<bool()> run, std::function<void()> showWaits) {
+    runCommands_ = std::move(run);
+    showWaits_ = std::move(showWaits);
+  }
 
 protected:
   /// `memory` must outlive the group.
-  RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
-      : memory_(memory), timeout_(timeout) {}
-  void wakeOthers() const {
-    if (wake_)
-      wake_();
-  }
-  /// Returns the result of committing `step`. `met` is the result of the rank's wait for the
-  /// others; the outcome in the job memory takes precedence over it.
-  Status committed(uint32_t step, const Status &met) {
-    if (memory_.committed() < step)
-      abort(met.isOk() ? Status(StatusCode::BadInput, "expected all ranks to commit, but another "
-                                                      "is in another call")
-                       : met);
-    return memory_.committed() >= step ? Status::ok() : failure();
-  }
+  RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks ranksHere, bool areThreads);
+  /// Joins the next all-gather with `part`, after having completed `step` (0 if none), and blocks
+  /// until all ranks have joined.
+  virtual Status joinGather(int64_t rank, const std::string &part, uint32_t step);
+  /// Called by the watchdog once per period, also after an abort. Must not block; in particular, it
+  /// must not call abort(), which waits for the decision.
+  virtual void watchRank() {}
+  void setActivity(int64_t rank, HostActivity activity);
 
   std::mutex plansMutex_;
   KnownPlans plans_; ///< guarded by plansMutex_
+  /// Set when the host thread waits for its peers at the end, which is no stall.
+  std::atomic<bool> isClosing_{false};
 
 private:
+  Status meet(int64_t rank, const std::string &part, uint32_t step, HostActivity activity);
+  void runTogether();
+  void wakeAll();
+  void watch();
+  void watchStall();
+  bool isBusy(const RankSlot &slot) const;
+
   JobMemory &memory_;
-  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds timeout_, period_;
+  const Ranks ranksHere_;
+  const bool areThreads_;
+  std::vector<std::unique_ptr<ControlPlane>> controls_;
   std::function<void()> wake_;
+  std::function<bool()> runCommands_; ///< null if workers run the commands
+  std::function<void()> showWaits_;
+
+  std::mutex mutex_; ///< guards the ranks that wait for their commands to run
+  std::condition_variable changed_;
+  int64_t arrived_ = 0;
+  uint64_t timesRun_ = 0;
+
+  StallRule stallRule_; ///< used by the watchdog only
+  std::thread watchdog_;
+  std::mutex endMutex_;
+  std::condition_variable endChanged_;
+  bool isEnding_ = false; ///< guarded by endMutex_
 };
 
 /// Returns BadInput for an unsupported number of ranks or timeout. `kind` names the ranks in the

@@ -121,35 +121,6 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
   }
 }
 
-TEST_P(ScheduleTest, RankThatIsDoneGoesOnAndHelpsTheOthers) {
-  ClusterOptions options;
-  options.ranks = 3;
-  options.scheduleSeed = 5;
-  options.timeout = milliseconds(20000);
-  Result<std::unique_ptr<Cluster>> cluster = create(options);
-  ASSERT_TRUE(cluster);
-  Plan plan = makePlan(0, 3);
-  Result<void *> flag = (*cluster)->device(1).allocate(ArenaKind::Symmetric, kFlagStride);
-  ASSERT_TRUE(flag);
-  await((*cluster)->device(1), 0, tagOf(plan, CommandKind::Await), *flag, 1);
-  std::vector<Status> outcomes(3);
-  std::thread zero([&] { // its second turn signals the flag that rank 1 awaits
-    EXPECT_TRUE((*cluster)->device(0).synchronize().isOk());
-    signal((*cluster)->device(0), 0, tagOf(plan, CommandKind::Signal), *flag, 1);
-    outcomes[0] = (*cluster)->device(0).synchronize();
-    EXPECT_TRUE((*cluster)->control(0).allGather(""));
-  });
-  std::thread one([&] {
-    outcomes[1] = (*cluster)->device(1).synchronize();
-    EXPECT_TRUE((*cluster)->control(1).allGather(""));
-  });
-  EXPECT_TRUE((*cluster)->control(2).allGather("")); // counts as blocked in synchronize()
-  zero.join();
-  one.join();
-  EXPECT_EQ(outcomes[0].message(), "");
-  EXPECT_EQ(outcomes[1].message(), "");
-}
-
 std::vector<std::string> backendNames() {
   std::vector<std::string> names;
   for (const Backend &backend : allBackends().all())

@@ -48,7 +48,7 @@ TEST(OtherHosts, MayBeMany) {
     const auto parts = client.allGather(std::to_string(rank));
     ASSERT_TRUE(parts.isOk()) << parts.status().message();
     ASSERT_EQ((*parts)[39], "39");
-    ASSERT_TRUE(client.meetAtCommit(1).isOk());
+    ASSERT_TRUE(client.meet("", 1).isOk());
   });
   job.client(27).memory().abort({Status(StatusCode::PeerFailed, "enough"), 27});
   EXPECT_EQ(job.commonCause(), "enough");
@@ -65,7 +65,7 @@ TEST(OtherHosts, CountAStepTogether) {
   JobOfHosts job({.hosts = 3, .perHost = 1});
   job.onRanks([&](int64_t rank, Client &client) {
     for (uint32_t step = 1; step <= 20; ++step) {
-      const Status met = client.meetAtCommit(step);
+      const Status met = client.meet("", step);
       ASSERT_TRUE(met.isOk()) << met.message();
       ASSERT_EQ(client.memory().committed(), step) << rank;
     }
@@ -77,7 +77,7 @@ TEST(OtherHosts, CountAStepTogether) {
 TEST(OtherHosts, EndWithoutAFailure) {
   for (const int64_t first : {0, 1}) {
     JobOfHosts job({.hosts = 2, .perHost = 2});
-    job.onRanks([&](int64_t, Client &client) { ASSERT_TRUE(client.meetAtCommit(1).isOk()); });
+    job.onRanks([&](int64_t, Client &client) { ASSERT_TRUE(client.meet("", 1).isOk()); });
     job.endRanksOf(first);
     job.endHost(first);
     std::this_thread::sleep_for(150ms);
@@ -148,7 +148,7 @@ TEST(OtherHosts, CountAStepOnAllHostsOrNone) {
         if (rank == round % 3)
           client.memory().abort({Status(StatusCode::PeerFailed, "too late?"), rank});
       });
-      succeeded += client.meetAtCommit(1).isOk() || client.memory().committed() == 1;
+      succeeded += client.meet("", 1).isOk() || client.memory().committed() == 1;
       aborts.join();
       client.memory().awaitDecision();
     });
@@ -189,7 +189,7 @@ TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
         std::this_thread::sleep_for(50ms);
         job.endHost(gone);
       } else {
-        EXPECT_FALSE(client.meetAtCommit(1).isOk());
+        EXPECT_FALSE(client.meet("", 1).isOk());
       }
     });
     EXPECT_THAT(job.commonCause(),

@@ -192,7 +192,7 @@ def test_flight_records_of_all_ranks(job):
     folder = os.path.join(job.folder, "records")
     launcher = job.start("--processes", "--flight-records", folder, *ENDLESS)
     os.kill(job.ranks(4)[3], signal.SIGKILL)
-    records = os.path.join(folder, "host0.json")
+    records = os.path.join(folder, "host0.txt")
     finish(launcher).expect(5, f"^braid: flight records of 4 ranks; see braid explain {records}")
     job.run(records, command=(BRAID, "explain")).expect(0, "rank 3 was killed", stream="out")
     shutil.rmtree(folder)
@@ -659,11 +659,11 @@ def test_default_folders_of_records_are_new(job):
         ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check",
                            variables=by_hand(rank)) for rank in (0, 1)]
         said = [finish(process).expect(1).err for process in ranks]
-        folders += re.findall(r"of 2 ranks; see braid explain (\S+)/host0.json", "".join(said))
+        folders += re.findall(r"of 2 ranks; see braid explain (\S+)/host0.txt", "".join(said))
     check(len(set(folders)) == 2, f"expected two folders, got {folders}")
     for folder in folders:
         check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
-        check(os.listdir(folder) == ["host0.json"], f"got {os.listdir(folder)}")
+        check(os.listdir(folder) == ["host0.txt"], f"got {os.listdir(folder)}")
         check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
         check(os.stat(folder).st_mode & 0o777 == 0o700, "expected it to be nobody else's")
         shutil.rmtree(folder)
@@ -699,9 +699,9 @@ def test_killed_ranks_by_hand(job):
             finish(ranks[rank]).expect(5, rf"^rank {rank}: braid: error: .*rank {victim}")
         # Rank 0 writes the records, or another rank if rank 0 is dead.
         records = os.path.join(job.folder, "records")
-        job.run(os.path.join(records, "host0.json"), command=(BRAID, "explain")).expect(
+        job.run(os.path.join(records, "host0.txt"), command=(BRAID, "explain")).expect(
             0, rf"first cause: exit code 5, by rank {victim}\n", stream="out")
-        check(os.listdir(records) == ["host0.json"], f"got {os.listdir(records)}")
+        check(os.listdir(records) == ["host0.txt"], f"got {os.listdir(records)}")
         shutil.rmtree(records)
 
 

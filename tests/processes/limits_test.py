@@ -28,7 +28,7 @@ COMMANDS = {
     "compile": ["compile", AG],
     "plan": ["compile", AG, "--emit", "plan"],
     "check": ["check", AG, "--ranks", "64"],
-    "explain": ["explain"] + sorted(glob.glob("tests/tools/inputs/records/*.json")),
+    "explain": ["explain"] + sorted(glob.glob("tests/tools/inputs/records/*.txt")),
     "threads": ["run", AG, "--ranks", "4", "--timeout-ms", "5000"],
     "processes": ["run", AG, "--ranks", "4", "--processes", "--timeout-ms", "5000"],
     "bench": BENCH + ["--iterations", "3", "--timeout-ms", "5000"],

@@ -1,9 +1,10 @@
-//===- tests/runtime/flight_record_test.cpp - making, writing, reading and explaining records -===//
+//===- tests/runtime/flight_record_test.cpp - makes, writes and reads flight records ----------===//
 
-#include "runtime/job/explain.h"
+#include "runtime/job/flight_record.h"
 
 #include "tests/runtime/fake_job.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -21,7 +22,6 @@ using test::kRelaxed;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 using testing::StartsWith;
 
 const JobCause kCause = {Status(StatusCode::PeerFailed, "rank 1 was killed by signal 9"), 1};
@@ -45,76 +45,64 @@ FakeJob brokenJob() {
   return job;
 }
 
-FlightRecords recordsOf(const FakeJob &job) { return recordsOf(job.memory, job.plans, "job-7"); }
-
-std::string errorOf(const std::string &text) {
-  Result<FlightRecords> records = FlightRecords::decode(text, "r.json");
-  EXPECT_FALSE(records.isOk());
-  EXPECT_EQ(records.status().code(), StatusCode::BadInput);
-  return records.status().message();
+std::string recordsOf(const FakeJob &job, const std::string &name = "job-7") {
+  return flightRecords(job.memory, job.plans, name);
 }
 
-// -- Records made from the job memory. --
+// -- The text. --
 
-TEST(FlightRecord, SaysWhatTheSlotAndThePlanSay) {
-  const FakeJob job = brokenJob();
-  const FlightRecords records = recordsOf(job);
-  EXPECT_EQ(records.job, "job-7");
-  EXPECT_EQ(records.program, "ring");
-  EXPECT_EQ(records.source, "ring.braid");
-  EXPECT_EQ(records.committed, 1);
-  EXPECT_EQ(records.cause, (RecordedCause{5, 1, "rank 1 was killed by signal 9"}));
-  ASSERT_EQ(records.ranks.size(), 4u);
-  const RankRecord &record = records.ranks[0];
-  EXPECT_EQ(record.commands, static_cast<int64_t>(job.plans[0].commands.size()));
-  EXPECT_EQ(record.completed, record.commands + 1);
-  EXPECT_EQ(record.issued, 2 * record.commands);
-  EXPECT_THAT(record.doing, StartsWith("rank 0 waits for rank 1 in \"%r = p2p recv %block"));
+TEST(FlightRecord, SaysWhoFailedFirstAndWhatRanksWereInFurthestBehindFirst) {
+  const std::string text = recordsOf(brokenJob());
+  EXPECT_THAT(text, StartsWith("flight records of 4 ranks of job job-7\n"
+                               "program @ring in ring.braid\n"
+                               "results were committed 1 time\n"
+                               "\n"
+                               "first cause: exit code 5, by rank 1\n"
+                               "  rank 1 was killed by signal 9\n"));
+  EXPECT_THAT(text, HasSubstr("; furthest behind first\n"
+                              "        20/40  rank 1 is in \"set %mine, %own\" at "));
+  EXPECT_THAT(text, HasSubstr("\n        21/40  rank 0 waits for rank 1 in \"%r = p2p recv %block "
+                              "from (rank + %i) mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 "
+                              "(the flag is 1, wanted 2), for "));
+}
+
+TEST(FlightRecord, ComparesRanksWhoseRunsHaveMoreCommands) {
+  FakeJob job = brokenJob();
+  const size_t commands = job.plans[2].commands.size();
+  job.plans[2].commands.resize(10 * commands, job.plans[2].commands.back());
+  EXPECT_THAT(recordsOf(job), HasSubstr("furthest behind first\n        21/40  rank 2 "));
 }
 
 TEST(FlightRecord, WorksWithoutPlans) {
   FakeJob job = brokenJob();
   job.plans.clear();
-  EXPECT_THAT(explainRecords(recordsOf(job)),
+  EXPECT_THAT(recordsOf(job),
               AllOf(HasSubstr("program: none yet"), HasSubstr("rank 1 is in command ")));
 }
 
-// -- Text. --
+const std::string kEvil = "\x1b[31m\a\r\b\x7f\xc2\x9b\x32J\xe2\x80\xae\xff\xc0\x80 end";
+constexpr const char *kTamed = "\\x1b[31m\\x07\\x0d\\x08\\x7f\\x9b2J\\u{202e}\\xff\\xc0\\x80 end";
 
-TEST(FlightRecord, ComesBackFromItsText) {
-  FlightRecords records = recordsOf(brokenJob());
-  records.job = "a \"quoted\"\n\x1b[31m name, \xc3\xa9";
-  const std::string text = records.encode();
-  Result<FlightRecords> back = FlightRecords::decode(text);
-  ASSERT_TRUE(back.isOk()) << back.status().message();
-  EXPECT_EQ(back->encode(), text);
-  EXPECT_EQ(back->job, records.job);
-  EXPECT_EQ(back->cause, records.cause);
-  ASSERT_EQ(back->ranks.size(), 4u);
-  for (size_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(back->ranks[rank].doing, records.ranks[rank].doing);
+void expectPrintable(const std::string &text) {
+  for (unsigned char c : text)
+    EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7f)) << int(c);
+  EXPECT_THAT(text, HasSubstr(kTamed));
 }
 
-TEST(FlightRecord, SaysWhatIsWrongWithAText) {
-  const std::string good = recordsOf(brokenJob()).encode();
-  EXPECT_EQ(errorOf("{\n  \"a\": x"), "r.json:2:8: expected JSON");
-  EXPECT_THAT(errorOf(good.substr(0, good.size() / 2)),
-              MatchesRegex("r.json:[0-9]+:[0-9]+: expected JSON"));
-  EXPECT_EQ(errorOf("[]"), "r.json: expected flight records of version 4, got other JSON");
-  EXPECT_EQ(errorOf("{\"braid_flight_records\": 1}"),
-            "r.json: expected flight records of version 4, got 1");
-  // Replaces the value of the first member with that name.
-  auto error = [&](const char *member, const char *text) {
-    const size_t at = good.find(std::string("\"") + member + "\": ") + strlen(member) + 4;
-    return errorOf(good.substr(0, at) + text + good.substr(good.find_first_of(",\n", at)));
-  };
-  EXPECT_EQ(error("committed", "1e300"), "r.json: expected integer at records.committed");
-  EXPECT_EQ(error("code", "\"5\""), "r.json: expected integer at records.cause.code");
-  EXPECT_EQ(error("issued", "\"5\""), "r.json: expected integer at records.ranks[0].issued");
-  EXPECT_EQ(error("text", "null"), "r.json: expected string at records.cause.text");
-  FlightRecords none = recordsOf(brokenJob());
-  none.ranks.clear();
-  EXPECT_EQ(errorOf(none.encode()), "r.json: expected records of at least one rank, got none");
+TEST(FlightRecord, ShowsNothingThatATerminalObeys) {
+  FakeJob job(4);
+  for (Plan &plan : job.plans) {
+    plan.program = plan.sourceName = kEvil;
+    for (Site &site : plan.sites)
+      site.text = kEvil;
+  }
+  job.enter(0, 2, job.find(0, CommandKind::Copy, ""), /*isWaiting=*/false);
+  job.memory.abort({Status(StatusCode::PeerFailed, kEvil + "\n" + kEvil), 1});
+  expectPrintable(recordsOf(job, kEvil));
+  job.plans[0].sourceName = "pr\xc3\xbc"
+                            "fung.braid";
+  EXPECT_THAT(recordsOf(job), HasSubstr("in pr\xc3\xbc"
+                                        "fung.braid\n"));
 }
 
 // -- Files. --
@@ -157,23 +145,38 @@ TEST_F(FlightFiles, AreOnePerHostAndTheOwnersOnly) {
   const FakeJob job = brokenJob(), other(4, true, {1, 2});
   ASSERT_TRUE(write(job, root + "/new").isOk());
   ASSERT_TRUE(write(other, root + "/new").isOk());
-  EXPECT_THAT(names(root + "/new"), ElementsAre("host0.json", "host1.json"));
+  EXPECT_THAT(names(root + "/new"), ElementsAre("host0.txt", "host1.txt"));
   EXPECT_EQ(modeOf(root + "/new") & 0777, 0700u);
-  EXPECT_EQ(modeOf(root + "/new/host0.json"), S_IFREG | 0600u);
-  Result<FlightRecords> records = FlightRecords::decode(contents(root + "/new/host0.json"));
-  ASSERT_TRUE(records.isOk()) << records.status().message();
-  EXPECT_EQ(records->cause.rank, 1);
+  EXPECT_EQ(modeOf(root + "/new/host0.txt"), S_IFREG | 0600u);
+  Result<std::vector<std::string>> lines = readFlightRecords(root + "/new/host0.txt");
+  ASSERT_TRUE(lines.isOk()) << lines.status().message();
+  EXPECT_THAT(*lines, testing::Contains("first cause: exit code 5, by rank 1"));
+}
+
+TEST_F(FlightFiles, AreReadOnlyIfTheyAreRecords) {
+  const std::string file = root + "/file";
+  const auto read = [&](const std::string &text) {
+    std::error_code error;
+    llvm::raw_fd_ostream(file, error) << text;
+    return readFlightRecords(file);
+  };
+  for (const char *text : {"", "[]", "flight records"})
+    EXPECT_EQ(read(text).status().message(), file + ": expected flight records, got another file");
+  const auto lines = read("flight records of a job\n" + kEvil);
+  ASSERT_TRUE(lines.isOk()) << lines.status().message();
+  EXPECT_EQ(lines->front(), "flight records of a job");
+  expectPrintable(llvm::join(*lines, "\n"));
 }
 
 TEST_F(FlightFiles, ReplaceLinks) {
-  const std::string victim = root + "/victim", target = root + "/host0.json";
+  const std::string victim = root + "/victim", target = root + "/host0.txt";
   std::error_code error;
   llvm::raw_fd_ostream(victim, error) << "precious";
   ASSERT_EQ(symlink(victim.c_str(), target.c_str()), 0);
   ASSERT_TRUE(write(brokenJob(), root).isOk());
   EXPECT_EQ(contents(victim), "precious");
   EXPECT_TRUE(S_ISREG(modeOf(target)));
-  EXPECT_THAT(names(root), ElementsAre("host0.json", "victim"));
+  EXPECT_THAT(names(root), ElementsAre("host0.txt", "victim"));
 }
 
 TEST_F(FlightFiles, SayWhereTheyCannotBeWritten) {
@@ -184,60 +187,10 @@ TEST_F(FlightFiles, SayWhereTheyCannotBeWritten) {
   EXPECT_TRUE(checkRecordsFolder(root + "/new").isOk());
   EXPECT_TRUE(checkRecordsFolder(root).isOk());
   ASSERT_TRUE(write(job, root).isOk());
-  EXPECT_THAT(checkRecordsFolder(root + "/host0.json").message(), HasSubstr("Not a directory"));
-  ASSERT_EQ(remove((root + "/host0.json").c_str()), 0);
-  ASSERT_EQ(mkdir((root + "/host0.json").c_str(), 0700), 0);
-  EXPECT_THAT(write(job, root).message(), HasSubstr("/host0.json': "));
-}
-
-// -- Explanations. --
-
-TEST(ExplainRecords, SaysWhoFailedFirstWhatRanksWereInAndWhoIsBehind) {
-  const std::string text = explainRecords(recordsOf(brokenJob()));
-  EXPECT_THAT(text, StartsWith("job job-7, 4 ranks\n"
-                               "program @ring in ring.braid\n"
-                               "results were committed 1 time\n"
-                               "\n"
-                               "first cause: exit code 5, by rank 1\n"
-                               "  rank 1 was killed by signal 9\n"));
-  EXPECT_THAT(text, HasSubstr("\n        21/40  rank 0 waits for rank 1 in \"%r = p2p recv %block "
-                              "from (rank + %i) mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 "
-                              "(the flag is 1, wanted 2), for "));
-  EXPECT_THAT(text, HasSubstr("\n        20/40  rank 1 is in \"set %mine, %own\" at "));
-  EXPECT_THAT(text, HasSubstr("\nfurthest behind: rank 1\n"));
-}
-
-TEST(ExplainRecords, ComparesRanksWhoseRunsHaveMoreCommands) {
-  FlightRecords records = recordsOf(brokenJob());
-  const auto lastLine = [&] {
-    const std::string text = explainRecords(records);
-    return text.substr(text.rfind('\n', text.size() - 2) + 1);
-  };
-  EXPECT_EQ(lastLine(), "furthest behind: rank 1\n");
-  records.ranks.erase(records.ranks.begin() + 1);
-  EXPECT_EQ(lastLine(), "furthest behind: none, all ranks have got equally far\n");
-  records.ranks[0].commands *= 10;
-  records.ranks[0].completed *= 10;
-  EXPECT_EQ(lastLine(), "furthest behind: none, all ranks have got equally far\n");
-  records.ranks[2].completed += 1;
-  EXPECT_EQ(lastLine(), "furthest behind: ranks 0-1\n");
-}
-
-TEST(ExplainRecords, ShowsNothingThatATerminalObeys) {
-  FlightRecords records = recordsOf(brokenJob());
-  const std::string evil = "\x1b[31m\a\r\b\x7f\xc2\x9b\x32J\xe2\x80\xae\xff\xc0\x80 end";
-  records.job = records.program = records.source = evil;
-  records.cause.text = evil + "\n" + evil;
-  for (RankRecord &record : records.ranks)
-    record.doing = evil;
-  const std::string text = explainRecords(records);
-  for (unsigned char c : text)
-    EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7f)) << int(c);
-  EXPECT_THAT(text, HasSubstr("\\x1b[31m\\x07\\x0d\\x08\\x7f\\x9b2J\\u{202e}\\xff\\xc0\\x80 end"));
-  records.source = "pr\xc3\xbc"
-                   "fung.braid";
-  EXPECT_THAT(explainRecords(records), HasSubstr("in pr\xc3\xbc"
-                                                 "fung.braid\n"));
+  EXPECT_THAT(checkRecordsFolder(root + "/host0.txt").message(), HasSubstr("Not a directory"));
+  ASSERT_EQ(remove((root + "/host0.txt").c_str()), 0);
+  ASSERT_EQ(mkdir((root + "/host0.txt").c_str(), 0700), 0);
+  EXPECT_THAT(write(job, root).message(), HasSubstr("/host0.txt': "));
 }
 
 } // namespace

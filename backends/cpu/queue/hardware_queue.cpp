@@ -74,8 +74,7 @@ bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
 void HardwareQueue::issue(const QueuedCommand &command) {
   if (group_.isAborted())
     return release(command);
-  if (options_.observer)
-    options_.observer->issued(options_.number, command);
+  options_.observer.issued(options_.number, command);
   if (commands_.push(command))
     return;
   release(command);
@@ -123,7 +122,7 @@ void HardwareQueue::work() {
       break;
     int64_t begin = command->isTraced ? nowNs() : 0;
     if (!group_.isAborted())
-      runGuarded(*command);
+      guard(*command, [&] { runObserved(*command); });
     if (command->isTraced)
       keepSpan(*command, begin, nowNs());
     finishFront();
@@ -140,7 +139,7 @@ void HardwareQueue::step(int64_t &clock) {
     guard(*command, [&] { isWhole = advance(*command) && lastAdvance_ == Advance::IsOver; });
   if (!isWhole)
     return;
-  runGuarded(*command);
+  guard(*command, [&] { runObserved(*command); });
   if (command->isTraced) {
     clock = std::max(nowNs(), begin + 1);
     keepSpan(*command, begin, clock);
@@ -163,15 +162,6 @@ void HardwareQueue::keepSpan(const QueuedCommand &command, int64_t begin, int64_
   }
 }
 
-void HardwareQueue::runGuarded(const QueuedCommand &command) {
-  guard(command, [&] {
-    if (options_.observer)
-      runObserved(command);
-    else
-      run(command);
-  });
-}
-
 void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void()> body) {
   try {
     body();
@@ -184,11 +174,11 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
 }
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
-  const bool isWanted = options_.observer->begin(options_.number, command);
+  const bool isWanted = options_.observer.begin(options_.number, command);
   // The observer may have taken long, and an aborted run must not signal peers.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
-  options_.observer->end(options_.number, command);
+  options_.observer.end(options_.number, command);
 }
 
 /// Returns false for a wait that an abort ended.
@@ -230,8 +220,7 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   block(flag.address, flag.scope);
   // An abort wakes all sleepers, but may miss one that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
-    if (options_.observer)
-      options_.observer->waiting(options_.number, command, seen);
+    options_.observer.waiting(options_.number, command, seen);
     futexWait(flag.address, seen, kWaitSlice, flag.scope);
     seen = counter.load(std::memory_order_acquire);
   }
@@ -252,8 +241,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
     return false;
   }
   lastAdvance_ = *advance;
-  if (lastAdvance_ == Advance::Moved && options_.observer)
-    options_.observer->moved(options_.number, command);
+  if (lastAdvance_ == Advance::Moved)
+    options_.observer.moved(options_.number, command);
   return true;
 }
 
@@ -269,8 +258,7 @@ bool HardwareQueue::exchange(const QueuedCommand &command) {
     if (lastAdvance_ == Advance::Moved)
       continue;
     block(operation.sleepsOn(), FutexScope::Processes);
-    if (options_.observer)
-      options_.observer->waiting(options_.number, command, 0);
+    options_.observer.waiting(options_.number, command, 0);
     operation.sleep(kWaitSlice);
   }
   unblock();

@@ -28,7 +28,7 @@ public:
   struct Options {
     int64_t rank;
     uint32_t number;
-    CommandObserver *observer; ///< may be null
+    CommandObserver &observer;
     GemmBy gemms;
   };
   /// `group` and the observer must outlive the queue.
@@ -72,7 +72,6 @@ public:
 private:
   void work();
   void guard(const QueuedCommand &command, llvm::function_ref<void()> body);
-  void runGuarded(const QueuedCommand &command);
   void runObserved(const QueuedCommand &command);
   bool run(const QueuedCommand &command);
   bool await(const QueuedCommand &command);

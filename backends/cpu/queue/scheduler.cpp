@@ -2,6 +2,8 @@
 
 #include "backends/cpu/queue/scheduler.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace braid {
 
 void Scheduler::findCandidates() {
@@ -24,7 +26,7 @@ void Scheduler::replaceCandidate(size_t index) {
     candidates_.erase(candidates_.begin() + static_cast<ptrdiff_t>(index));
 }
 
-void Scheduler::drain(const RankGroup &group) {
+bool Scheduler::drain(const RankGroup &group) {
   findCandidates();
   while (!group.isAborted() && !candidates_.empty()) {
     const size_t chosen = picker_(candidates_);
@@ -37,17 +39,7 @@ void Scheduler::drain(const RankGroup &group) {
     else
       replaceCandidate(chosen);
   }
-}
-
-std::vector<bool> Scheduler::drained() const {
-  std::vector<bool> drained;
-  for (CpuDevice *device : devices_) {
-    bool isEmpty = true;
-    for (HardwareQueue *queue : device->queues())
-      isEmpty &= queue->front() == nullptr;
-    drained.push_back(isEmpty);
-  }
-  return drained;
+  return llvm::all_of(devices_, [](const CpuDevice *device) { return device->isDrained(); });
 }
 
 } // namespace braid

@@ -16,10 +16,9 @@ public:
   Scheduler(std::vector<CpuDevice *> devices, Picker picker)
       : devices_(std::move(devices)), picker_(std::move(picker)) {}
 
-  /// Runs commands until none can continue, or the group is aborted.
-  void drain(const RankGroup &group);
-  /// Returns, for each rank, whether all of its commands are complete.
-  std::vector<bool> drained() const;
+  /// Runs commands until none can continue, or the group is aborted. Returns true if all commands
+  /// are complete.
+  bool drain(const RankGroup &group);
 
 private:
   void findCandidates();

@@ -189,6 +189,4 @@ Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
   return memory_.parts(memory_.allRanks(), gathers_);
 }
 
-Status Client::meetAtCommit(uint32_t step) { return meet("", step); }
-
 } // namespace braid

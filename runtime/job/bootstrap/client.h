@@ -61,9 +61,10 @@ public:
   /// Returns the parts of all ranks, in rank order. Collective: every rank must call it equally
   /// often. Blocks until all ranks have called it, or returns the cause if the job is aborted.
   Result<std::vector<std::string>> allGather(const std::string &mine);
-  /// Like allGather() with an empty part, called when this rank has completed `step`. Returns ok if
-  /// the step is committed. After a failure, the job memory says whether it is.
-  Status meetAtCommit(uint32_t step);
+  /// Joins the next all-gather with `part`, after having completed `step` (0 if none), and blocks
+  /// until all ranks have joined. After a failure, the job memory says whether the step is
+  /// committed.
+  Status meet(const std::string &part, uint32_t step);
   /// Sends a duplicate of `descriptor` to the host under a name within this rank's namespace, and
   /// blocks until the host has received it.
   Status offer(const std::string &name, int descriptor);
@@ -86,7 +87,6 @@ private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
   Result<Message> ask(const std::string &text, int descriptor);
   Status lost(const Status &status);
-  Status meet(const std::string &part, uint32_t step);
   void abortIfSomebodyHasLeft();
 
   Connection connection_;
