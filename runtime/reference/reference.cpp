@@ -4,9 +4,6 @@
 #include "runtime/reference/reference_codec.h"
 #include "runtime/reference/reference_evaluator.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,20 +11,6 @@
 namespace braid {
 
 using namespace reference;
-
-class Reference::Impl {
-public:
-  Impl(const Fusion &fusion, uint64_t seedOfInputs, const std::string &fileName)
-      : graph(fusion, fileName), inputs(graph, seedOfInputs), seed(seedOfInputs) {}
-
-  const Tensor &input(size_t index) const { return graph.tensors[graph.inputs[index]]; }
-  const Tensor &output(size_t index) const { return graph.tensors[graph.outputs[index]]; }
-  std::string widerType(DType dtype) const;
-
-  Graph graph;
-  Inputs inputs;
-  uint64_t seed;
-};
 
 namespace {
 
@@ -60,39 +43,20 @@ std::string elementName(const Tensor &tensor, int64_t at) {
 
 } // namespace
 
-/// Returns "; f32 in place of bf16 would do" if that type makes all values exact.
-std::string Reference::Impl::widerType(DType dtype) const {
-  for (DType wider : {DType::F32, DType::F64}) {
-    Graph changed = graph;
-    for (Tensor &tensor : changed.tensors)
-      tensor.dtype = tensor.dtype == dtype ? wider : tensor.dtype;
-    for (Gemm &gemm : changed.gemms)
-      gemm.partial = gemm.partial == dtype ? wider : gemm.partial;
-    const bool isLegal = llvm::all_of(changed.gemms, [&](const Gemm &gemm) {
-      return isPartialType(gemm.partial, changed.tensors[gemm.result].dtype);
-    });
-    if (sizeOf(wider) > sizeOf(dtype) && isLegal && Inputs(changed, seed).misfit.empty())
-      return fmt::format("; {} in place of {} would do", name(wider), name(dtype));
-  }
-  return "";
-}
-
 Reference::Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName)
-    : impl_(std::make_unique<Impl>(fusion, seed, fileName)) {}
-
-Reference::~Reference() = default;
+    : graph_(fusion, fileName), inputs_(graph_, seed) {}
 
 void Reference::fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const {
-  impl_->inputs.patterns[index].fill(iteration, rank, impl_->input(index).dtype, data);
+  inputs_.patterns[index].fill(iteration, rank, graph_.tensors[graph_.inputs[index]].dtype, data);
 }
 
 Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const {
-  const Tensor &tensor = impl_->output(index);
-  if (!impl_->inputs.misfit.empty())
-    return Status(StatusCode::Unsupported, impl_->inputs.misfit + impl_->widerType(tensor.dtype));
+  const Tensor &tensor = graph_.tensors[graph_.outputs[index]];
+  if (!inputs_.misfit.empty())
+    return Status(StatusCode::Unsupported, inputs_.misfit);
   Differences differences;
   std::vector<double> got;
-  evaluate(impl_->graph, impl_->inputs, impl_->graph.outputs[index], rank, iteration,
+  evaluate(graph_, inputs_, graph_.outputs[index], rank, iteration,
            [&](int64_t local, int64_t global, llvm::MutableArrayRef<double> expected) {
              got.resize(expected.size());
              load(tensor.dtype, data, local, got);
@@ -116,16 +80,14 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
 
 int64_t Reference::elementsOf(int64_t rank) const {
   int64_t elements = 0;
-  for (size_t output : impl_->graph.outputs) {
-    const Tensor &tensor = impl_->graph.tensors[output];
-    const Placement &placement = tensor.placement;
-    if (tensor.uneven)
-      elements +=
-          llvm::count_if(llvm::seq<int64_t>(0, placement.localElements()), [&](int64_t local) {
-            return tensor.exists(placement.globalOf(rank, local));
-          });
-    else
-      elements += placement.localElements();
+  for (size_t output : graph_.outputs) {
+    const Tensor &tensor = graph_.tensors[output];
+    const int64_t all = tensor.placement.localElements();
+    const std::optional<UnevenRows> &uneven = tensor.uneven;
+    const bool isBlock = uneven && tensor.deviceAxis == uneven->axis - 1;
+    elements += !uneven   ? all
+                : isBlock ? all / uneven->rows * uneven->rowsOf(rank)
+                          : all / (uneven->blocks * uneven->rows) * uneven->total;
   }
   return elements;
 }
