@@ -69,8 +69,6 @@ struct ReductionRule {
 constexpr ReductionRule kReductionRules[] = {
     {Knob::Order, only(Order::Shift, Order::Ring, Order::Hierarchical)},
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
-    {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
-    {Knob::Transfers, only(Transfers::Pairs, Transfers::Collective)},
 };
 
 /// The values under which results are reproducible: partial results are added in rank order.
@@ -84,8 +82,6 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
     // A GEMM stores its result at the peer, so there is no copy to place on a stream.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
-    rule(Knob::Partials, Partials::Peer, Knob::Order,
-         only(Order::Shift, Order::Ring, Order::Hierarchical)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),

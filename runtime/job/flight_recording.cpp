@@ -51,7 +51,7 @@ Result<std::string> writeFlightRecords(const std::string &directory, const JobMe
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return cannotWrite(directory);
   std::string path = fmt::format("{}/host{}.json", directory, memory.host());
-  BRAID_TRY(replaceFile(path, recordsOf(memory, plans, job).encode(), {.mode = 0600}));
+  BRAID_TRY(replaceFile(path, recordsOf(memory, plans, job).encode(), 0600));
   return path;
 }
 

@@ -2,10 +2,10 @@
 #include "runtime/reference/reference.h"
 
 #include "runtime/reference/reference_codec.h"
-#include "runtime/reference/reference_evaluator.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace braid {
@@ -13,6 +13,141 @@ namespace braid {
 using namespace reference;
 
 namespace {
+
+using Values = llvm::MutableArrayRef<double>;
+
+/// Computes tensors of one iteration from the fusion's definition, row by row. A row of a GEMM
+/// needs the nonzero elements of one row of its first operand, and for each of them a row of the
+/// second operand. At least one operand is sparse, so computing a result costs little more than
+/// reading it. Ranks share no rows, so there are no locks.
+class Evaluator {
+public:
+  Evaluator(const Graph &graph, const Inputs &inputs, uint32_t iteration)
+      : graph_(graph), inputs_(inputs), iteration_(iteration), rows_(graph.tensors.size()),
+        seconds_(graph.tensors.size()) {}
+
+  /// Reads elements [begin, begin + out.size()) of the global tensor.
+  void read(size_t tensor, int64_t begin, Values out) {
+    const int64_t width = rowWidth(graph_.tensors[tensor]);
+    while (!out.empty()) {
+      Row &row = rows_[tensor];
+      const int64_t index = begin / width, from = begin % width;
+      if (row.index != index) {
+        row.values.assign(static_cast<size_t>(width), 0.0);
+        computeRow(graph_.tensors[tensor], index, row.values);
+        row.index = index;
+      }
+      const int64_t count = std::min<int64_t>(width - from, static_cast<int64_t>(out.size()));
+      std::copy_n(row.values.begin() + from, count, out.begin());
+      out = out.drop_front(static_cast<size_t>(count));
+      begin += count;
+    }
+  }
+
+private:
+  /// The most recently computed row of a tensor.
+  struct Row {
+    int64_t index = -1;
+    std::vector<double> values;
+  };
+  struct Entry {
+    int64_t column;
+    double value;
+  };
+  /// The nonzero elements of each row of a second operand.
+  using SparseRows = std::vector<llvm::SmallVector<Entry, 1>>;
+
+  /// An input with interleaved lines is a single row.
+  int64_t rowWidth(const Tensor &tensor) const {
+    if (tensor.gemm)
+      return graph_.gemms[*tensor.gemm].columnCount();
+    if (tensor.function)
+      return rowWidth(graph_.tensors[graph_.functions[*tensor.function].operands.front()]);
+    const Lines &lines = inputs_.patterns[*tensor.input].lines;
+    return lines.areRows ? lines.depth : tensor.placement.globalElements();
+  }
+
+  /// `row` must be zeroed.
+  void computeRow(const Tensor &tensor, int64_t index, Values row) {
+    if (tensor.gemm)
+      return computeGemmRow(graph_.gemms[*tensor.gemm], index, row);
+    if (tensor.function)
+      return computeFunctionRow(graph_.functions[*tensor.function], index, row);
+    const Pattern &pattern = inputs_.patterns[*tensor.input];
+    const int64_t lines = pattern.lines.areRows ? 1 : pattern.lines.placement.globalElements();
+    for (int64_t line = 0; line < lines; ++line)
+      pattern.line(iteration_, index + line,
+                   [&](int64_t k, double value) { row[k * lines + line] = value; });
+  }
+
+  void computeFunctionRow(const Function &function, int64_t index, Values row) {
+    const int64_t begin = index * static_cast<int64_t>(row.size());
+    std::vector<double> others(row.size());
+    read(function.operands.front(), begin, row);
+    read(function.operands.back(), begin, others);
+    for (size_t i = 0; i < row.size(); ++i)
+      row[i] = valueOf(function, row[i], others[i]);
+  }
+
+  /// Far from 0, gelu and silu equal relu.
+  static double valueOf(const Function &function, double x, double y) {
+    if (!function.function)
+      return x;
+    if (!isBinary(*function.function))
+      return std::max(x, 0.0);
+    return function.is(PointwiseFunction::Add) ? x + y : x * y;
+  }
+
+  void computeGemmRow(const Gemm &gemm, int64_t index, Values row) {
+    if (gemm.bias)
+      read(*gemm.bias, 0, row);
+    const Pattern *pattern = inputs_.along(graph_.tensors[gemm.second], gemm.columns);
+    if (pattern && pattern->kind == Pattern::Kind::Weights)
+      return forEachNonzero(gemm.first, index, gemm.rows, [&](int64_t k, double value) {
+        pattern->addWeights(iteration_, k, value, row);
+      });
+    if (seconds_[gemm.result].empty())
+      readSecond(gemm, pattern, seconds_[gemm.result]);
+    forEachNonzero(gemm.first, index, gemm.rows, [&](int64_t k, double value) {
+      for (const Entry &entry : seconds_[gemm.result][static_cast<size_t>(k)])
+        row[static_cast<size_t>(entry.column)] += value * entry.value;
+    });
+  }
+
+  void forEachNonzero(size_t tensor, int64_t index, const Lines &rows, Pattern::Sink sink) {
+    if (const Pattern *pattern = inputs_.along(graph_.tensors[tensor], rows))
+      return pattern->line(iteration_, index, sink);
+    std::vector<double> values(static_cast<size_t>(rows.depth));
+    read(tensor, index * rows.depth, values);
+    for (size_t k = 0; k < values.size(); ++k)
+      if (values[k] != 0)
+        sink(static_cast<int64_t>(k), values[k]);
+  }
+
+  void readSecond(const Gemm &gemm, const Pattern *pattern, SparseRows &rows) {
+    const int64_t columns = gemm.columnCount(), depth = gemm.depth();
+    rows.resize(static_cast<size_t>(depth));
+    const auto add = [&](int64_t k, int64_t column, double value) {
+      if (value != 0)
+        rows[static_cast<size_t>(k)].push_back({column, value});
+    };
+    for (int64_t n = 0; pattern && n < columns; ++n)
+      pattern->line(iteration_, n, [&](int64_t k, double value) { add(k, n, value); });
+    const int64_t width = gemm.transposed ? depth : columns;
+    std::vector<double> row(static_cast<size_t>(width));
+    for (int64_t i = 0; !pattern && i < columns * depth / width; ++i) {
+      read(gemm.second, i * width, row);
+      for (int64_t j = 0; j < width; ++j)
+        add(gemm.transposed ? j : i, gemm.transposed ? i : j, row[static_cast<size_t>(j)]);
+    }
+  }
+
+  const Graph &graph_;
+  const Inputs &inputs_;
+  uint32_t iteration_;
+  std::vector<Row> rows_;           ///< by tensor
+  std::vector<SparseRows> seconds_; ///< by result
+};
 
 struct Differences {
   int64_t count = 0;
@@ -41,6 +176,16 @@ std::string elementName(const Tensor &tensor, int64_t at) {
   return fmt::format("%{}[{}]", tensor.name, indices);
 }
 
+Status wrongResult(const Tensor &tensor, int64_t rank, uint32_t iteration,
+                   const Differences &differences) {
+  return Status(
+      StatusCode::WrongResult,
+      fmt::format("rank {}, iteration {}: {} is {}, expected {} ({} of {} elements differ)", rank,
+                  iteration, elementName(tensor, differences.firstAt), number(differences.got),
+                  number(differences.expected), differences.count,
+                  tensor.placement.localElements()));
+}
+
 } // namespace
 
 Reference::Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName)
@@ -54,28 +199,27 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
   const Tensor &tensor = graph_.tensors[graph_.outputs[index]];
   if (!inputs_.misfit.empty())
     return Status(StatusCode::Unsupported, inputs_.misfit);
+  constexpr int64_t kMost = 4096; // elements at a time
+  Evaluator evaluator(graph_, inputs_, iteration);
   Differences differences;
-  std::vector<double> got;
-  evaluate(graph_, inputs_, graph_.outputs[index], rank, iteration,
-           [&](int64_t local, int64_t global, llvm::MutableArrayRef<double> expected) {
-             got.resize(expected.size());
-             load(tensor.dtype, data, local, got);
-             for (size_t i = 0; i < got.size(); ++i) {
-               const int64_t at = static_cast<int64_t>(i);
-               if (!tensor.exists(global + at))
-                 expected[i] = std::nan(""); // not written by anyone
-               if (got[i] != expected[i] && !(std::isnan(got[i]) && std::isnan(expected[i])))
-                 differences.note(local + at, got[i], expected[i]);
-             }
-           });
-  if (differences.count == 0)
-    return Status::ok();
-  return Status(
-      StatusCode::WrongResult,
-      fmt::format("rank {}, iteration {}: {} is {}, expected {} ({} of {} elements differ)", rank,
-                  iteration, elementName(tensor, differences.firstAt), number(differences.got),
-                  number(differences.expected), differences.count,
-                  tensor.placement.localElements()));
+  std::vector<double> got, expected;
+  const Placement &placement = tensor.placement;
+  for (int64_t local = 0; local < placement.localElements();) {
+    // These elements are contiguous both on the rank and in the whole tensor.
+    const int64_t count = std::min(kMost, placement.inner - local % placement.inner);
+    const int64_t global = placement.globalOf(rank, local);
+    got.resize(static_cast<size_t>(count));
+    expected.resize(got.size());
+    evaluator.read(graph_.outputs[index], global, expected);
+    load(tensor.dtype, data, local, got);
+    for (size_t i = 0; i < got.size(); ++i, ++local) {
+      if (!tensor.exists(global + static_cast<int64_t>(i)))
+        expected[i] = std::nan(""); // not written by anyone
+      if (got[i] != expected[i] && !(std::isnan(got[i]) && std::isnan(expected[i])))
+        differences.note(local, got[i], expected[i]);
+    }
+  }
+  return differences.count == 0 ? Status::ok() : wrongResult(tensor, rank, iteration, differences);
 }
 
 int64_t Reference::elementsOf(int64_t rank) const {

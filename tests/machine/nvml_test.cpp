@@ -119,7 +119,7 @@ TEST(Nvml, LinksAndPairsHaveTheirs) {
   const NvmlPair &pair = report->pairs[0][1];
   EXPECT_EQ(pair.refusal, "it is not supported between their PCIe root complexes");
   EXPECT_EQ(pair.mayUseNvLink, false);
-  EXPECT_EQ(pair.ancestor, CommonAncestor::System);
+  EXPECT_EQ(pair.ancestor, 50u);
   EXPECT_EQ(report->pairs[0][0].mayUseNvLink, std::nullopt);
 }
 
@@ -155,12 +155,10 @@ TEST(Nvml, AnOldLibraryAnswersWhatItHas) {
 
 TEST(Nvml, UnknownValuesAreNotKnown) {
   FakeMachine machine;
-  const auto report =
-      machine.nvml("device\ncompute_mode 9\npeer1.read 77\npeer1.ancestor 15\ndevice\n");
+  const auto report = machine.nvml("device\ncompute_mode 9\npeer1.read 77\ndevice\n");
   ASSERT_TRUE(report) << report.status().message();
   EXPECT_EQ(report->devices[0].computeMode, std::nullopt);
   EXPECT_EQ(report->pairs[0][1].refusal, "");
-  EXPECT_EQ(report->pairs[0][1].ancestor, std::nullopt);
 }
 
 std::string failureOf(const std::string &library, const std::string &lines = "") {
