@@ -129,7 +129,7 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// Returns "placement=ring requires order=ring, got shift", or an empty string if no rule is broken.
+/// Returns "placement=ring requires order=ring, got shift", or "" if no rule is broken.
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
