@@ -108,9 +108,7 @@ private:
 // -- The fields. --
 
 std::optional<LaunchMode> launchModeFromName(llvm::StringRef text) {
-  if (text == name(LaunchMode::Eager))
-    return LaunchMode::Eager;
-  return text == name(LaunchMode::Graph) ? std::optional(LaunchMode::Graph) : std::nullopt;
+  return enumFromName(text, LaunchMode::Graph);
 }
 
 void describe(ModelIo &io, CopyCost &copy) {
