@@ -61,11 +61,11 @@ public:
     require(key, bool(json_->getString(key)), "a text");
     value = valueOr(json_->getString(key), "").str();
   }
-  template <class T, class FromName>
-  void choice(const char *key, T &value, FromName fromName, const char *expected) {
+  /// `last` is the last value of the enum.
+  template <class Enum> void choice(const char *key, Enum &value, Enum last, const char *expected) {
     if (writer_)
       return writer_->attribute(key, name(value));
-    const std::optional<T> found = fromName(valueOr(json_->getString(key), ""));
+    const std::optional<Enum> found = enumFromName(valueOr(json_->getString(key), ""), last);
     require(key, found.has_value(), expected);
     value = found.value_or(value);
   }
@@ -107,10 +107,6 @@ private:
 
 // -- The fields. --
 
-std::optional<LaunchMode> launchModeFromName(llvm::StringRef text) {
-  return enumFromName(text, LaunchMode::Graph);
-}
-
 void describe(ModelIo &io, CopyCost &copy) {
   io.number("fixed_us", copy.fixedUs);
   io.number("bytes_per_us", copy.bytesPerUs, kLeastRate);
@@ -118,9 +114,9 @@ void describe(ModelIo &io, CopyCost &copy) {
 
 void describe(ModelIo &io, OperationCosts &costs) {
   TransferMode &mode = costs.transferMode;
-  io.choice("launch_mode", costs.launchMode, launchModeFromName, "eager or graph");
-  io.choice("copies", mode.copies, copyByFromName, "default, engine or kernel");
-  io.choice("signals", mode.signals, signalByFromName, "default, memory or kernel");
+  io.choice("launch_mode", costs.launchMode, LaunchMode::Graph, "eager or graph");
+  io.choice("copies", mode.copies, CopyBy::Kernel, "default, engine or kernel");
+  io.choice("signals", mode.signals, SignalBy::Kernel, "default, memory or kernel");
   io.number("run_us", costs.runUs);
   io.number("issue_us", costs.issueUs);
   io.number("signal_us", costs.signalUs);
@@ -132,10 +128,10 @@ void describe(ModelIo &io, OperationCosts &costs) {
 
 void describe(ModelIo &io, GemmCost &gemm) {
   constexpr const char *kTypes = "bf16, f16, f32 or f64";
-  io.choice("dtype", gemm.dtype, dtypeFromName, kTypes);
+  io.choice("dtype", gemm.dtype, DType::F64, kTypes);
   if (io.has("result", gemm.partial.has_value())) {
     gemm.partial = gemm.resultType();
-    io.choice("result", *gemm.partial, dtypeFromName, kTypes);
+    io.choice("result", *gemm.partial, DType::F64, kTypes);
     io.require("result", isPartialType(*gemm.partial, gemm.dtype), "that type, or f32 for 16 bits");
   }
   io.flag("transpose_b", gemm.transposeB);
