@@ -175,13 +175,12 @@ TEST(Nvml, WhatDoesNotOpenSaysWhy) {
   EXPECT_THAT(failureOf("/nowhere/libnvidia-ml.so.1"),
               HasSubstr("; BRAID_NVML_LIBRARY may name the file"));
   EXPECT_THAT(failureOf("libm.so.6"), HasSubstr("NVML: libm.so.6 lacks nvmlInit_v2; "));
-  EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 9\n"),
-              HasSubstr(" does not start: the driver is not loaded"));
+  EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 9\n"), HasSubstr(": the driver is not loaded"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 18\n"),
-              HasSubstr(" does not start: its version does not match the loaded driver"));
+              HasSubstr(": its version does not match the loaded driver"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 4\n"),
-              HasSubstr(" does not start: this user has no permission to query the driver"));
-  EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 999\n"), HasSubstr(" does not start: error 999"));
+              HasSubstr(": this user has no permission to query the driver"));
+  EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 999\n"), HasSubstr(": error 999"));
 }
 
 TEST(Nvml, AddressesHaveOneForm) {
