@@ -86,9 +86,10 @@ struct Stage {
   /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
   /// each chunk's collective, whose output is `parts`. Gather into an output: the local block.
   Value *sent = nullptr;
-  SumOp *sum = nullptr;    ///< reduction only; null if GEMMs add
-  Op *firstGemm = nullptr; ///< reductions with sums=gemm: the first GEMM, which adds nothing
-  Op *lastGemm = nullptr;  ///< reductions with sums=gemm: the GEMM that computes the final sum
+  Value *own = nullptr;    ///< reduction in a ring: the last GEMM's result, if `sum` reads it
+  SumOp *sum = nullptr;    ///< reduction only; null if a GEMM computes the result
+  Op *firstGemm = nullptr; ///< reduction in a ring: the first GEMM, which adds nothing
+  Op *lastGemm = nullptr;  ///< reduction in a ring: the GEMM that computes the last sum
   Op *first = nullptr;     ///< the first top-level node of the stage
   ForOp *loop = nullptr;   ///< the steps; with granularity=whole, insert-transfers creates it
   Value *block = nullptr;  ///< the block that the loop body selects
@@ -183,8 +184,8 @@ struct Stage {
   bool moves() const { return isGather() || isReduction(); }
   /// Reduction: true if each device keeps only the sum of its local rows.
   bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
-  /// True if GEMMs instead of a kernel add the partial results.
-  bool addsInGemms() const { return isReduction() && config.sums() == schedule::Sums::Gemm; }
+  /// True if GEMMs instead of a kernel add the partial results, as in every ring.
+  bool addsInGemms() const { return isReduction() && isRing(); }
   /// True for an all-reduce in which each device sums its local rows and sends the sums to all
   /// others.
   bool isTwoShot() const {

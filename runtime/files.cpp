@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include <fcntl.h>
@@ -21,6 +21,8 @@
 
 namespace braid {
 namespace {
+
+namespace fs = std::filesystem;
 
 Status cannot(const char *what, const std::string &path, int error) {
   const StatusCode code = *what == 'r' ? StatusCode::BadInput : StatusCode::Unsupported;
@@ -37,25 +39,22 @@ bool isSpecial(const std::string &path) {
   for (const char *open : {"/dev/std", "/dev/fd/", "/proc/"})
     if (path.starts_with(open))
       return true;
-  struct stat about = {};
-  return stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode);
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_regular_file(path, error);
 }
 
 std::string folderOf(const std::string &path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const std::string folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder;
 }
 
 /// Resolves the links in a path. A link to a file that does not exist is followed once.
 std::string resolved(const std::string &path) {
-  char target[PATH_MAX + 1];
-  if (realpath(path.c_str(), target))
+  std::error_code error;
+  if (const fs::path target = fs::canonical(path, error); !error)
     return target;
-  const ssize_t size = readlink(path.c_str(), target, PATH_MAX);
-  if (size <= 0)
-    return path;
-  const std::string named(target, static_cast<size_t>(size));
-  return named.front() == '/' ? named : folderOf(path) + "/" + named;
+  const fs::path named = fs::read_symlink(path, error);
+  return error ? fs::path(path) : folderOf(path) / named; // that is `named` if it is absolute
 }
 
 //===- In place -------------------------------------------------------------------------------===//
@@ -132,43 +131,37 @@ int writeAll(int descriptor, llvm::StringRef text) {
 
 bool isReplacedAsAWhole(const std::string &path) { return !isStandard(path) && !isSpecial(path); }
 
-Status replaceFile(const std::string &path, llvm::StringRef text, const ReplaceOptions &options) {
-  const int error = replace(path, text, options.mode);
-  const std::string &name = options.shownAs.empty() ? path : options.shownAs;
-  return error == 0 ? Status::ok() : cannot("write", name, error);
+Status replaceFile(const std::string &path, llvm::StringRef text, std::optional<unsigned> mode) {
+  const int error = replace(path, text, mode);
+  return error == 0 ? Status::ok() : cannot("write", path, error);
 }
 
 Status writeFile(const std::string &path, llvm::StringRef text) {
-  if (isStandard(path)) {
-    const int error = writeAll(STDOUT_FILENO, text);
-    return error == 0 || error == EPIPE ? Status::ok() : cannot("write", path, error);
-  }
-  return isReplacedAsAWhole(path) ? replaceFile(resolved(path), text, {.shownAs = path})
-                                  : writeInPlace(path, text);
-}
-
-/// Returns the resolved path of a file that may not exist yet.
-static std::string placeOf(const std::string &path) {
-  const std::string file = resolved(path);
-  return resolved(folderOf(file)) + "/" + file.substr(file.rfind('/') + 1);
+  if (!isStandard(path) && isSpecial(path))
+    return writeInPlace(path, text);
+  const int error = isStandard(path) ? writeAll(STDOUT_FILENO, text)
+                                     : replace(resolved(path), text, std::nullopt);
+  const bool isFine = error == 0 || (isStandard(path) && error == EPIPE);
+  return isFine ? Status::ok() : cannot("write", path, error);
 }
 
 bool areOneFile(const std::string &a, const std::string &b) {
   if (a.empty() || b.empty() || isStandard(a) || isStandard(b))
     return false;
-  struct stat first = {}, second = {};
-  const bool isFirst = stat(a.c_str(), &first) == 0, isSecond = stat(b.c_str(), &second) == 0;
-  if (!isFirst || !isSecond)
-    return isFirst == isSecond && placeOf(a) == placeOf(b);
-  return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+  std::error_code error;
+  const auto placeOf = [&](const std::string &path) {
+    return fs::weakly_canonical(fs::absolute(resolved(path), error), error);
+  };
+  if (!fs::exists(a, error) && !fs::exists(b, error))
+    return placeOf(a) == placeOf(b);
+  return fs::equivalent(a, b, error) && fs::is_regular_file(a, error);
 }
 
 Status checkWritable(const std::string &path) {
   if (isStandard(path))
     return Status::ok();
-  struct stat about = {};
-  const bool isThere = stat(path.c_str(), &about) == 0;
-  if (isThere && S_ISDIR(about.st_mode))
+  std::error_code error;
+  if (fs::is_directory(path, error))
     return cannot("write", path, EISDIR);
   const std::string needed = isReplacedAsAWhole(path) ? folderOf(resolved(path)) : path;
   return access(needed.c_str(), W_OK) == 0 ? Status::ok() : cannot("write", path, errno);

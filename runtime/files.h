@@ -27,16 +27,11 @@ Status writeFile(const std::string &path, llvm::StringRef text);
 /// Writes all of `text`, with as many calls as needed. Returns 0 or an errno.
 int writeAll(int descriptor, llvm::StringRef text);
 
-struct ReplaceOptions {
-  /// Reduced by the umask. Default: the mode of the old file if this user owns it, else 0666.
-  std::optional<unsigned> mode = {};
-  std::string shownAs = {}; ///< the path in messages; default: the path itself
-};
-
 /// Writes `text` to a regular file, which replaces whatever has the name, even a link. Otherwise
-/// like writeFile().
+/// like writeFile(). The umask reduces `mode`, which by default is that of the old file if this
+/// user owns it, else 0666.
 Status replaceFile(const std::string &path, llvm::StringRef text,
-                   const ReplaceOptions &options = {});
+                   std::optional<unsigned> mode = {});
 
 /// Returns true if writeFile() replaces the file at `path`, so that it can be written repeatedly.
 bool isReplacedAsAWhole(const std::string &path);

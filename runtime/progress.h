@@ -15,28 +15,17 @@ struct WorkProgress {
   std::string step; ///< "making Plans"
   std::string unit; ///< the unit that is counted, for example "ranks"
   size_t done = 0, total = 0;
-  double bytes = 0; ///< estimated memory of the whole operation; 0 if unknown
 };
 
 /// Called frequently, on the working thread. The function decides what to report.
 using ProgressFn = std::function<void(const WorkProgress &)>;
-
-/// Returns a listener that also receives the estimated memory of the whole operation.
-inline ProgressFn withMemory(const ProgressFn &listener, double bytes) {
-  if (!listener)
-    return {};
-  return [listener, bytes](WorkProgress now) {
-    now.bytes = bytes;
-    listener(now);
-  };
-}
 
 /// Calls the listener, if there is one, at the start of a step and then at least a thousand times
 /// while it advances, or for every unit if there are fewer. The listener must outlive this object.
 class ProgressStep {
 public:
   ProgressStep(const ProgressFn &listener, std::string step, std::string unit, size_t total)
-      : listener_(listener), now_{std::move(step), std::move(unit), 0, total, 0} {
+      : listener_(listener), now_{std::move(step), std::move(unit), 0, total} {
     tell();
   }
 

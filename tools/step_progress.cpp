@@ -2,8 +2,6 @@
 
 #include "tools/step_progress.h"
 
-#include "runtime/memory_limit.h"
-
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
@@ -42,14 +40,11 @@ void StepProgress::operator()(const WorkProgress &now) {
 
 /// Prints the progress, and the remaining time, estimated from the finished part of the step.
 void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
-  std::string left, memory;
+  std::string left;
   if (now.done != 0)
     left = fmt::format(", about {:.0f} s left", secondsOfStep / static_cast<double>(now.done) *
                                                     static_cast<double>(now.total - now.done));
-  if (now.bytes != 0)
-    memory = fmt::format(" (about {} in all)", strOfBytes(now.bytes));
-  llvm::errs() << fmt::format("braid: {}: {}, {}{}{}\n", command_, now.step, amount(now), left,
-                              memory);
+  llvm::errs() << fmt::format("braid: {}: {}, {}{}\n", command_, now.step, amount(now), left);
 }
 
 } // namespace braid::tools

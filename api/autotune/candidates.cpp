@@ -39,7 +39,7 @@ bool takesBlocksInTurn(const Candidate &candidate) {
 }
 
 /// Returns false for a ring that adds in another order. With more than two ranks it also rounds at
-/// each rank, so the user must ask for it, unless GEMMs add the sums of a single peer.
+/// each rank, so the user must ask for it, unless GEMMs may add the sums of a single peer.
 bool keepsSums(const Candidate &candidate, const Configuration &given, const FusionStage &stage) {
   const bool isAsked = given.get(Knob::Order) == int64_t(Order::Ring) ||
                        given.get(Knob::Sums) == int64_t(Sums::Gemm);
@@ -51,10 +51,10 @@ Values reductions(const Candidate &, const FusionStage &stage) {
                               : Values{int64_t(Reduction::OneShot)};
 }
 
-/// On two ranks a ring equals pairs, except for its sums.
+/// The GEMMs of a ring add.
 Values sums(const Candidate &candidate, const FusionStage &stage) {
   const bool isRing = candidate.order() == Order::Ring && stage.isReduction;
-  return isRing && stage.gemmsMayAdd ? Values{int64_t(Sums::Gemm)} : Values{int64_t(Sums::Kernel)};
+  return {int64_t(isRing ? Sums::Gemm : Sums::Kernel)};
 }
 
 Values placements(const Candidate &candidate, const FusionStage &) {

@@ -38,11 +38,8 @@ std::string transfer(const Mesh &mesh, Protocol protocol, int number) {
 
 Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) {
   std::unique_ptr<Source> source = parseSource("calibration", text);
-  Result<Compiled> compiled = compile(*source, {.transport = transport});
-  Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
-  if (!plans)
-    return plans.status().annotated("calibration: " + source->diags.str());
-  return plans;
+  const Compiled compiled = BRAID_TRY(compile(*source, {.transport = transport}));
+  return makePlans(compiled);
 }
 
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {

@@ -2,24 +2,13 @@
 
 #include "api/doctor/check.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "ir/printable.h"
 
 namespace braid::doctor {
-namespace {
-
-std::string forTerminal(const std::string &text) {
-  std::string safe;
-  for (const char c : text)
-    safe += llvm::isPrint(c) ? std::string(1, c)
-                             : fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
-  return safe;
-}
-
-} // namespace
-
 void Lines::add(const char *line, Severity severity, const std::string &seen,
                 const std::string &advice) {
-  findings_.push_back({check_, line, severity, forTerminal(seen), forTerminal(advice)});
+  constexpr size_t kMost = 4096;
+  findings_.push_back({check_, line, severity, printable(seen, kMost), printable(advice, kMost)});
   isEmpty_ = false;
 }
 

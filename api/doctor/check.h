@@ -21,8 +21,8 @@ struct Finding {
   std::string advice; ///< the remedy; empty for Ok
 };
 
-/// Collects the findings of one check. Texts are format strings of `args`. Bytes other than
-/// printable ASCII are escaped, so that values of variables cannot move the terminal's cursor.
+/// Collects the findings of one check. Texts are format strings of `args`. Values of variables
+/// cannot move the terminal's cursor.
 class Lines {
 public:
   Lines(const char *check, std::vector<Finding> &findings) : check_(check), findings_(findings) {}

@@ -52,6 +52,11 @@ bool isEnding(pid_t pid) {
          (flags & kExiting) != 0;
 }
 
+bool isStopped(pid_t pid) {
+  const std::vector<std::string> fields = processStatus(pid);
+  return !fields.empty() && fields[0] == "T";
+}
+
 Status cannotStart(int error) {
   return unsupported("cannot start another process: {}", std::strerror(error));
 }

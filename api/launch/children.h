@@ -31,6 +31,9 @@ std::string str(const Ending &ending);
 /// closes its descriptors.
 bool isEnding(pid_t pid);
 
+/// Returns true if a signal has stopped the process.
+bool isStopped(pid_t pid);
+
 /// Returns the Unsupported status of a process that could not be created because of errno `error`.
 Status cannotStart(int error);
 

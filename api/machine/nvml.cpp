@@ -184,9 +184,7 @@ NvmlPair readPair(const Library &nvml, Handle from, Handle to) {
       pair.refusal = kRefusals[*status];
   if (const auto status = nvml.ask("nvmlDeviceGetP2PStatus", from, to, kNvLink))
     pair.mayUseNvLink = *status == 0;
-  if (const auto level = nvml.ask("nvmlDeviceGetTopologyCommonAncestor", from, to);
-      level && *level <= 50 && *level % 10 == 0)
-    pair.ancestor = static_cast<CommonAncestor>(*level);
+  pair.ancestor = nvml.ask("nvmlDeviceGetTopologyCommonAncestor", from, to);
   return pair;
 }
 

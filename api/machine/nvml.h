@@ -60,21 +60,11 @@ struct NvmlDevice {
   std::vector<NvmlLink> links;
 };
 
-/// The closest common ancestor of two devices in the machine's topology.
-enum class CommonAncestor : unsigned {
-  Board = 0,
-  OneSwitch = 10,
-  Switches = 20,
-  HostBridge = 30,
-  NumaNode = 40,
-  System = 50,
-};
-
 /// The driver's answers about access from one device to another device's memory.
 struct NvmlPair {
   std::string refusal; ///< why access is refused; empty if access is possible, or unknown
   std::optional<bool> mayUseNvLink;
-  std::optional<CommonAncestor> ancestor;
+  std::optional<unsigned> ancestor; ///< the closest common one: an nvmlGpuTopologyLevel_t
 };
 
 struct NvmlReport {

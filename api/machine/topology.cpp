@@ -43,22 +43,15 @@ double pcieGBps(const NvmlDevice &device) {
   return generation < std::size(kLane) ? kLane[generation] * device.pcieWidth.value_or(0) : 0;
 }
 
-LinkClass classOf(std::optional<CommonAncestor> ancestor) {
-  if (!ancestor)
+/// Levels are 0 for one board, 10 and 20 for one PCIe switch or several, 30 for a root complex, 40
+/// for a NUMA node, and 50 for the machine.
+LinkClass classOf(std::optional<unsigned> level) {
+  constexpr LinkClass kClasses[] = {LinkClass::PcieSwitch, LinkClass::PcieSwitch,
+                                    LinkClass::PcieSwitch, LinkClass::HostBridge,
+                                    LinkClass::SameNuma,   LinkClass::CrossNuma};
+  if (!level || *level % 10 != 0 || *level / 10 >= std::size(kClasses))
     return LinkClass::Unknown;
-  switch (*ancestor) {
-  case CommonAncestor::Board:
-  case CommonAncestor::OneSwitch:
-  case CommonAncestor::Switches:
-    return LinkClass::PcieSwitch;
-  case CommonAncestor::HostBridge:
-    return LinkClass::HostBridge;
-  case CommonAncestor::NumaNode:
-    return LinkClass::SameNuma;
-  case CommonAncestor::System:
-    return LinkClass::CrossNuma;
-  }
-  return LinkClass::Unknown;
+  return kClasses[*level / 10];
 }
 
 /// If the driver reports no NvLink for a pair, it has none, even if both devices have switches.

@@ -88,8 +88,8 @@ private:
   }
 
   /// Ready signals, and waits until peers have read, use stream(0). Sums use stream(1), with the
-  /// waits for their addends. Copies use stream(2) if they share a stream. In a ring with
-  /// sums=gemm, stream(1) carries the copies, and does not exist if nothing is copied. A second
+  /// waits for their addends. Copies use stream(2) if they share a stream. In a ring, stream(1)
+  /// carries the copies, and does not exist if nothing is copied. A second
   /// shot adds two streams: one sends or fetches sums, the other waits for those of peers and
   /// copies them. GEMMs wait for none of these, and use the remaining streams round-robin.
   void assignReduction(Stage &stage) {
@@ -105,9 +105,7 @@ private:
     if (stage.isHierarchical())
       return HostStreams(state_, stage, main_.named, first_).assignReduction(others);
     if (stage.addsInGemms()) {
-      assignAddingRing(stage);
-    } else if (placement_ == Placement::Ring) {
-      assignRingReduction(stage);
+      assignRing(stage);
     } else {
       assignReductionStep(stage);
       if (stage.chunkLoop)
@@ -117,8 +115,7 @@ private:
       assignSumGather(stage, others);
   }
 
-  /// Returns the stream that computes sums: stream(1), or with sums=gemm that of the last step's
-  /// GEMM.
+  /// Returns the stream that computes sums: stream(1), or in a ring that of the last step's GEMM.
   StreamRef sumStream(const Stage &stage) {
     if (!stage.addsInGemms())
       return special(1);
@@ -186,38 +183,9 @@ private:
     return streamFor(number);
   }
 
-  /// The sums of a ring follow one another on stream(1); GEMMs run ahead.
-  void assignRingReduction(Stage &stage) {
-    Block &body = stage.loop->body;
-    const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
-    const StreamRef signals = special(0), ring = special(1), first = streamFor(base),
-                    gemms = streamFor(scalars_.add(base, stage.loop->index));
-    for (Op &op : llvm::make_early_inc_range(body)) {
-      const bool isSum = llvm::isa<IfOp>(op);
-      std::optional<StreamRef> stream =
-          isSum ? std::optional(ring) : streamOf(op, {signals, ring, ring, gemms});
-      if (!stream)
-        continue;
-      builder_.insertBefore(body, op);
-      fork(stage, body, *stream);
-      // The first partial sum that is sent is the result of a GEMM, the others are sums.
-      const StreamRef needed = isSum ? gemms : first;
-      if ((isSum || isSend(op)) && needed != *stream)
-        builder_.synchronize(needed);
-    }
-    builder_.insertAtEnd(body);
-    join(stage, body, distinct({signals, ring, first, gemms}));
-    Block &around = stage.chunkLoop->body;
-    builder_.setInsertionPoint(around,
-                               llvm::find_if(around, [](const Op &op) { return isGemm(op); }));
-    fork(stage, around, first);
-    builder_.insertBefore(around, *stage.loop);
-    join(stage, around, {first});
-  }
-
-  /// Under sums=gemm, each GEMM waits for its addend on the GEMM's stream. Copies use stream(1), so
+  /// In a ring, each GEMM waits for its addend on the GEMM's stream. Copies use stream(1), so
   /// that forwarding a sum waits for no other GEMM.
-  void assignAddingRing(Stage &stage) {
+  void assignRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
     const bool isCopied = stage.config.partials() == schedule::Partials::Local;
     auto assign = [&](Block &body, Block::iterator end, const Scalar *step) {
@@ -229,7 +197,12 @@ private:
     Block &around = stage.chunkLoop->body;
     assign(around, stage.loop->getIterator(), scalars_.constant(1));
     assign(stage.loop->body, stage.loop->body.end(), stage.loop->index);
-    assignGemm(stage, around, *stage.lastGemm, sumStream(stage));
+    const StreamRef sums = sumStream(stage);
+    builder_.insertBefore(around, *stage.lastGemm);
+    fork(stage, around, sums);
+    builder_.insertAfter(around, stage.sum ? *withFunctions(*state_.program, *stage.sum).back()
+                                           : *stage.lastGemm);
+    join(stage, around, {sums});
   }
 
   void assignReductionStep(Stage &stage) {

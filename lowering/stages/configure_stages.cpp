@@ -69,8 +69,6 @@ struct ReductionRule {
 constexpr ReductionRule kReductionRules[] = {
     {Knob::Order, only(Order::Shift, Order::Ring, Order::Hierarchical)},
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
-    {Knob::Placement, only(Placement::Each, Placement::Shared, Placement::Ring, Placement::Caller)},
-    {Knob::Transfers, only(Transfers::Pairs, Transfers::Collective)},
 };
 
 /// The values under which results are reproducible: partial results are added in rank order.
@@ -84,8 +82,6 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
     // A GEMM stores its result at the peer, so there is no copy to place on a stream.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
-    rule(Knob::Partials, Partials::Peer, Knob::Order,
-         only(Order::Shift, Order::Ring, Order::Hierarchical)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
@@ -93,7 +89,7 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::SecondShot, SecondShot::Put, Knob::Reduction, only(schedule::Reduction::TwoShot)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Protocol, only(Protocol::Get)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Order, only(Order::Shift, Order::Ring)),
-    // Only in a ring does the next GEMM of the same rows follow the arrival of their sum.
+    // In a ring, and only there, the GEMM of the same rows follows the arrival of their sum.
     rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
     // A host adds the partial results of one chunk while GEMMs compute the next.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity, only(Granularity::Chunk)),
@@ -133,8 +129,7 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// Returns "placement=ring requires order=ring, got shift", or an empty string if no rule is
-/// broken.
+/// Returns "placement=ring requires order=ring, got shift", or "" if no rule is broken.
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
@@ -145,20 +140,8 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
   return "";
 }
 
-/// Under sums=kernel, a kernel computes each sum that a ring sends, so no GEMM can store it at the
-/// peer.
-std::string conflictOfRing(const Configuration &config) {
-  if (config.order() != Order::Ring || config.partials() != Partials::Peer ||
-      config.sums() == Sums::Gemm)
-    return "";
-  return "order=ring with partials=peer requires sums=gemm, got kernel";
-}
-
 /// Returns why an all-reduce cannot use a configuration that other reductions can.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
-  if (config.order() == Order::Ring && config.sums() != Sums::Gemm)
-    return "order=ring gives each rank only the sum of its own rows; it requires "
-           "reduction=two-shot with sums=gemm";
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
     return "order=ring gives each rank only the sum of its own rows; it requires "
            "reduction=two-shot, got one-shot";
@@ -245,28 +228,29 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     conflict = brokenRule(kRules, config);
   if (conflict.empty() && stage.isReduction())
     conflict = brokenRule(kRulesOfReductions, config);
-  if (conflict.empty() && stage.isReduction())
-    conflict = conflictOfRing(config);
   if (conflict.empty())
     conflict = conflictOfCollective(stage, config);
   if (conflict.empty())
     conflict = conflictOfHosts(stage, config);
   if (conflict.empty() && stage.isReduction() && !stage.keepsOwnRows())
     conflict = conflictOfAllReduce(stage, config);
-  if (conflict.empty() && stage.isReduction() && config.sums() == Sums::Gemm)
-    conflict = whyNoGemmAdds(stage);
+  if (conflict.empty() && stage.isReduction() && config.order() == Order::Ring)
+    conflict = config.sums() == Sums::Gemm ? "" : "order=ring requires sums=gemm, got kernel";
   return conflict;
 }
 
 /// Returns the configuration that the stage uses if the user requests `asked`. Without a Stream
 /// axis, or if one collective gathers all blocks, results are computed by one GEMM, as with
-/// granularity=whole. Slices of all devices' blocks can be gathered only by collectives.
+/// granularity=whole. Slices of all devices' blocks can be gathered only by collectives. In a ring,
+/// GEMMs add.
 Configuration settled(const Stage &stage, Configuration asked) {
   const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
   if (stage.isGather() && (!stage.isStreamed || comesAtOnce))
     asked.set(Knob::Granularity, Granularity::Whole);
   if (stage.gathersSlices && !asked.get(Knob::Transfers))
     asked.set(Knob::Transfers, Transfers::Collective);
+  if (stage.isReduction() && asked.order() == Order::Ring && !asked.get(Knob::Sums))
+    asked.set(Knob::Sums, Sums::Gemm);
   return asked;
 }
 
@@ -337,19 +321,6 @@ Configuration fieldsFor(const Configuration &given) {
 Configuration completed(const Configuration &given) {
   const Configuration fields = fieldsFor(given);
   return fields == presets().front().fields ? given : given.over(fields);
-}
-
-std::string whyNoGemmAdds(const Stage &stage) {
-  const FusionNode &node = *stage.gemms.front().node;
-  const DType partial = partialType(node), result = resultOf(node)->type.dtype;
-  if (partial != result)
-    return "a GEMM adds values of the type of its result, " + name(result).str() +
-           ", but partial results are " + name(partial).str() + "; use sums=kernel";
-  if (!stage.pointwise.empty())
-    return "functions take the sum before it is rounded; use sums=kernel";
-  if (operandsOf(node).size() == 3)
-    return "a GEMM adds either a bias or a received partial result; use sums=kernel";
-  return "";
 }
 
 /// Completes the configuration of a stage that communicates, and counts the rows of its steps.

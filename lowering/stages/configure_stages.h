@@ -17,9 +17,6 @@ Configuration fieldsFor(const Configuration &given);
 /// implied.
 Configuration completed(const Configuration &given);
 
-/// Returns why the stage cannot use sums=gemm under any configuration; empty if it can.
-std::string whyNoGemmAdds(const Stage &stage);
-
 /// Returns the preset of the stages that gather: "mixed" if they differ, "local" if there is none.
 std::string scheduleName(const LoweringState &state);
 

@@ -5,6 +5,7 @@
 #include "lowering/passes/passes.h"
 #include "lowering/stages/configure_stages.h"
 #include "lowering/stages/reduced_rows.h"
+#include "lowering/stages/reduction.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -20,7 +21,7 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
 
 /// On more than two ranks, sums are forwarded and therefore rounded.
 static bool gemmsMayAdd(const Stage &stage) {
-  return stage.isReduction() && stage.steps == 2 && whyNoGemmAdds(stage).empty();
+  return stage.isReduction() && stage.steps == 2 && canEndInGemm(stage);
 }
 
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {

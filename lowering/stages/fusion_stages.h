@@ -19,8 +19,8 @@ struct FusionStage {
   /// All-reduces only: `rows` for the two-shot reduction.
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false; ///< true if the stage communicates
-  /// Reductions only: true if sums=gemm is possible, in which case intermediate sums are not
-  /// rounded. An all-reduce also needs reduction=two-shot for that.
+  /// Reductions only: true if the GEMMs of a ring may add without rounding intermediate sums. An
+  /// all-reduce also needs reduction=two-shot for that.
   bool gemmsMayAdd = false;
 };
 

@@ -32,8 +32,6 @@ public:
       formCollectives();
     else if (stage_.multipliesWhole())
       formWhole();
-    else if (stage_.addsInGemms())
-      formAddingRing();
     else if (stage_.isRing())
       formRing();
     else if (stage_.isHierarchical())
@@ -138,38 +136,9 @@ private:
                     rows);
   }
 
-  void formRing() {
-    const Scalar *one = scalars_.constant(1);
-    formChunkLoop();
-    multiplyFirst();
-    formLoop();
-    const Scalar *step = stage_.loop->index, *before = scalars_.sub(step, one);
-    stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.sent,
-                              before, fromHere(step));
-    const Scalar *rank = fromHere(scalars_.add(step, one));
-    stage_.block = selectRows(state_.names.local("block"), rank);
-    Value *pair = builder_.select(state_.names.local("pair"), stage_.parts, before);
-    multiply(selectBlock(state_, builder_, stage_, state_.names.local("part"), pair, one, rank),
-             stage_.block);
-    addPair(pair, rank);
-  }
-
-  /// Sums a pair into the send buffer, or in the last step into the result.
-  void addPair(Value *pair, const Scalar *rank) {
-    const Scalar *step = stage_.loop->index, *last = scalars_.constant(stage_.steps - 1);
-    IfOp *isNotLast = builder_.ifOp(scalars_.binary(ScalarKind::Ne, step, last));
-    builder_.insertAtEnd(isNotLast->thenBlock);
-    Value *next =
-        selectBlock(state_, builder_, stage_, state_.names.local("next"), stage_.sent, step, rank);
-    const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
-    builder_.sum(next, pair, rows ? scalars_.constant(0) : nullptr, rows);
-    builder_.insertAtEnd(isNotLast->elseBlock);
-    addParts(pair);
-  }
-
   /// Each GEMM but the first adds the sum received for its rows. The ring forwards the result; for
-  /// the local rows, it is the final sum.
-  void formAddingRing() {
+  /// the local rows, it is the last sum.
+  void formRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
     stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(2),
@@ -183,7 +152,14 @@ private:
     builder_.insertAtEnd(stage_.chunkLoop->body);
     Value *own = selectRows(state_.names.local("own_block"), scalars_.rank());
     Value *come = selectCome(scalars_.constant(stage_.steps), scalars_.rank());
-    stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
+    if (!stage_.own) {
+      stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
+      return;
+    }
+    Value *sum = selectBlock(state_, builder_, stage_, state_.names.local("own_part"), stage_.own,
+                             scalars_.constant(0), scalars_.rank());
+    stage_.lastGemm = multiply(sum, own, come);
+    addParts(stage_.own);
   }
 
   /// Returns the sum of the rows of `rank` that was received in the previous step.
@@ -367,6 +343,12 @@ private:
 
 } // namespace
 
+bool canEndInGemm(const Stage &stage) {
+  const FusionNode &node = *stage.gemms.front().node;
+  const bool hasBias = operandsOf(node).size() == 3;
+  return stage.pointwise.empty() && !hasBias && partialType(node) == resultOf(node)->type.dtype;
+}
+
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
   const FusionNode &node = *stage.gemms.front().node;
   auto allocate = [&](const char *what, llvm::ArrayRef<int64_t> leading) {
@@ -392,10 +374,11 @@ void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) 
     return;
   }
   const int64_t entries = stage.isRing() ? stage.steps - 1 : stage.steps;
-  const bool addsPairs = stage.isRing() && !stage.addsInGemms();
-  stage.parts = addsPairs ? allocate("_parts", {entries, 2}) : allocate("_parts", {entries});
+  stage.parts = allocate("_parts", {entries});
   if (stage.isScattered())
     stage.sent = allocate("_sent", {entries});
+  if (stage.isRing() && !canEndInGemm(stage))
+    stage.own = allocate("_own", {1});
 }
 
 void formReduction(LoweringState &state, Stage &stage) { ReductionFormer(state, stage).run(); }
@@ -410,16 +393,6 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
-/// Returns the receive buffer of a ring step: one half of the pair that is added.
-static Value *ringSlot(LoweringState &state, const Stage &stage, ProgramBuilder &builder,
-                       const Scalar *block) {
-  ScalarContext &scalars = state.program->scalars();
-  Value *come = builder.select(state.names.local("come"), stage.parts,
-                               scalars.sub(stage.loop->index, scalars.constant(1)));
-  return selectBlock(state, builder, stage, state.names.local("slot"), come, scalars.constant(0),
-                     block);
-}
-
 /// Returns rank + steps, modulo the number of ranks.
 static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Scalar *steps) {
   return scalars.mod(scalars.add(scalars.rank(), steps), scalars.constant(stage.steps));
@@ -429,35 +402,6 @@ static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Sc
 static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
   return scalars.mod(scalars.sub(scalars.rank(), scalars.constant(1)),
                      scalars.constant(stage.steps));
-}
-
-/// In a ring, a step sends the sum computed in the previous step, and adds the sum that it
-/// receives.
-static void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
-  ScalarContext &scalars = state.program->scalars();
-  ProgramBuilder builder = builderFor(state);
-  builder.setLocation(stage.location());
-  Block &body = stage.loop->body;
-  const Scalar *one = scalars.constant(1), *step = stage.loop->index;
-  const Scalar *from = around(scalars, stage, one), *to = before(scalars, stage);
-  const Scalar *block = around(scalars, stage, scalars.add(step, one));
-  builder.setInsertionPoint(body, llvm::find_if(body, [](const Op &op) { return isGemm(op); }));
-  Value *slot = ringSlot(state, stage, builder, block);
-  const bool isGet = stage.config.protocol() == Protocol::Get;
-  Value *received = nullptr, *sent = nullptr;
-  auto receive = [&] { received = builder.receive(state.names.local("r"), slot, from, handles); };
-  if (!isGet)
-    receive();
-  sent = builder.send(state.names.local("s"), stage.mine, to, handles);
-  if (isGet)
-    receive();
-  else
-    builder.wait(sent);
-  builder.insertBefore(body, body.back());
-  builder.wait(received);
-  builder.insertAtEnd(body);
-  if (isGet)
-    builder.wait(sent);
 }
 
 namespace {
@@ -522,7 +466,7 @@ void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
 
 /// Each step sends the result of its GEMM to one neighbor. The next step's GEMM adds the sum
 /// received from the other neighbor.
-void insertAddingRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
+void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   const Scalar *one = scalars.constant(1);
   const Scalar *from = around(scalars, stage, one), *to = before(scalars, stage);
@@ -551,9 +495,7 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
     return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
                        order.target(stage.loop->index), scalars.rank());
   };
-  if (stage.addsInGemms()) {
-    insertAddingRingTransfers(state, stage, handles);
-  } else if (stage.isRing()) {
+  if (stage.isRing()) {
     insertRingTransfers(state, stage, handles);
   } else if (stage.isHierarchical()) {
     insertHostTransfers(state, stage, handles);

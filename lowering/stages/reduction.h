@@ -26,38 +26,9 @@
 //
 // In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its local
 // partial result. Every rank starts with the rows of rank + 1 and ends with its local rows. So each
-// row is summed in another order, and intermediate sums are rounded to the partial type at each
-// rank.
-//
-//   %C_parts = allocate symmetric f32[7, 2, 128, 1024]  // per step: received and local partial sum
-//   %C_sent = allocate device f32[7, 128, 1024]         // sums to send
-//   for %c in 0 .. 1 {
-//     %first_block = select %A[(rank + 1) mod 8]
-//     %first_part = select %C_sent[0]
-//     matmul %first_part, %first_block, %B
-//     for %i in 1 .. 8 {
-//       %pair = select %C_parts[%i - 1]
-//       %slot = select %pair[0]
-//       %r = p2p recv %slot from (rank + 1) mod 8 via %h
-//       %given = select %C_sent[%i - 1]
-//       %s = p2p send %given to (rank - 1) mod 8 via %h
-//       wait %s
-//       %block = select %A[(rank + %i + 1) mod 8]
-//       %part = select %pair[1]
-//       matmul %part, %block, %B
-//       wait %r
-//       if %i != 7 {
-//         %next = select %C_sent[%i]
-//         sum %next, %pair
-//       } else {
-//         %C_sum = select %C[0]
-//         sum %C_sum, %pair
-//       }
-//     }
-//   }
-//
-// Under sums=gemm, no kernel adds: each GEMM adds the received sum to its result before rounding,
-// so a rank's local partial sum is not rounded separately. The first GEMM has nothing to add:
+// row is summed in another order, and intermediate sums are rounded at each rank. No kernel adds:
+// each GEMM adds the received sum to its result before rounding, so a rank's local partial sum is
+// not rounded separately. The first GEMM has nothing to add:
 //
 //   %C_parts = allocate symmetric f32[7, 128, 1024]     // received sums, one per step
 //   %C_sent = allocate device f32[7, 128, 1024]
@@ -84,6 +55,9 @@
 //     %C_sum = select %C[0]
 //     matmul %C_sum, %own_block, %B add %come
 //   }
+//
+// If the result has another type, a bias or functions, the last GEMM writes to %C_own instead, and
+// `sum %C_sum, %C_own` follows.
 //
 // In the hierarchical order, each host sums its partial results of a row on the rank that has the
 // owner's local index, in the order of its ranks, and rounds the sum once to the partial type. So
@@ -153,6 +127,9 @@
 
 namespace braid {
 
+/// Returns true if the last GEMM of a ring can compute the stage's result. Otherwise that GEMM has
+/// the partial type, and a sum of its result alone adds the bias, has functions and rounds.
+bool canEndInGemm(const Stage &stage);
 /// Allocates the stage's buffers at the builder's insertion point.
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 /// Emits the stage's loops, GEMMs and sum at the end of the program.

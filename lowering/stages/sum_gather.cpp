@@ -46,7 +46,7 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
 /// Returns the nodes that compute the sums of this rank's rows: a sum with its functions, or a
 /// GEMM.
 llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
-  if (!stage.addsInGemms())
+  if (stage.sum)
     return withFunctions(*state.program, *stage.sum);
   return {stage.lastGemm};
 }

@@ -15,20 +15,6 @@ struct Memory {
   auto operator<=>(const Memory &) const = default;
 };
 
-/// A map from the few memories of a rank to values.
-template <class T> class PerMemory {
-public:
-  T &operator[](const Memory &memory) {
-    for (auto &[known, value] : values_)
-      if (known == memory)
-        return value;
-    return values_.emplace_back(memory, T()).second;
-  }
-
-private:
-  std::vector<std::pair<Memory, T>> values_;
-};
-
 /// Bytes [begin, end) of a memory, as part of a buffer.
 struct Place {
   Memory memory;

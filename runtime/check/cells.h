@@ -49,7 +49,7 @@ private:
   template <class Fn> static void forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn);
 
   const History *history_;
-  PerMemory<Cells> cells_;
+  std::map<Memory, Cells> cells_;
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 

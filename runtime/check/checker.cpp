@@ -68,13 +68,6 @@ uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
   return static_cast<uint32_t>(most);
 }
 
-double memoryOfAll(llvm::ArrayRef<Plan> plans) {
-  double bytes = 0;
-  for (const Plan &plan : plans)
-    bytes += memoryOf(plan);
-  return bytes;
-}
-
 /// Returns the number of transfers of one run, excluding messages.
 size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   size_t endpoints = 0;
@@ -83,26 +76,23 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   return endpoints / 2;
 }
 
-/// Checks Plans whose groups and collectives have been spelled out. `bytes` is the size of all
-/// existing Plans.
+/// Checks Plans whose groups and collectives have been spelled out.
 class Check {
 public:
-  Check(llvm::ArrayRef<Plan> plans, const Fusion *fusion, bool relyOnMeetings, double bytes,
+  Check(llvm::ArrayRef<Plan> plans, const Fusion *fusion, bool relyOnMeetings,
         const CheckOptions &options)
-      : plans_(plans), fusion_(fusion), relyOnMeetings_(relyOnMeetings), bytes_(bytes),
-        options_(options) {}
+      : plans_(plans), fusion_(fusion), relyOnMeetings_(relyOnMeetings), options_(options) {}
 
   Result<CheckReport> run();
 
 private:
   Result<CheckReport> follow(Alike alike, CheckReport report) const;
-  Result<double> expectRoom(int64_t period) const;
-  Execution execute(const History &history, CheckReport &report, const ProgressFn &progress) const;
+  Status expectRoom(int64_t period) const;
+  Execution execute(const History &history, CheckReport &report) const;
 
   llvm::ArrayRef<Plan> plans_;
   const Fusion *fusion_;
   const bool relyOnMeetings_;
-  const double bytes_;
   const CheckOptions &options_;
   Partners partners_;
 };
@@ -115,7 +105,7 @@ Result<CheckReport> Check::run() {
   for (const Plan &plan : plans_)
     report.commands += commandsToCheck(plan, options_.runs);
   report.transfers = transfersOf(plans_);
-  report.violation = matchTransfers(plans_, partners_, withMemory(options_.progress, bytes_));
+  report.violation = matchTransfers(plans_, partners_, options_.progress);
   if (report.violation)
     return report;
   const Alike each{report.ranks};
@@ -130,10 +120,10 @@ Result<CheckReport> Check::run() {
 }
 
 Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
-  const double more = BRAID_TRY(expectRoom(alike.period));
-  const ProgressFn progress = withMemory(options_.progress, bytes_ + more);
+  BRAID_TRY(expectRoom(alike.period));
+  const ProgressFn &progress = options_.progress;
   const History history(plans_, partners_, options_.runs, alike, progress);
-  const Execution execution = execute(history, report, progress);
+  const Execution execution = execute(history, report);
   if (!report.violation)
     report.violation =
         findRace(history, execution.order, relyOnMeetings_, report.accesses, progress);
@@ -146,9 +136,9 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
   return report;
 }
 
-/// Returns the memory that the check needs in addition to the Plans if it follows only the first
-/// `period` ranks, which represent all.
-Result<double> Check::expectRoom(int64_t period) const {
+/// Returns Unsupported if the check takes too much memory in addition to the Plans, or too many
+/// commands, if it follows only the first `period` ranks, which represent all.
+Status Check::expectRoom(int64_t period) const {
   double bytes = 0;
   size_t commands = 0;
   for (const Plan &plan : plans_.take_front(static_cast<size_t>(period))) {
@@ -162,12 +152,10 @@ Result<double> Check::expectRoom(int64_t period) const {
     return unsupported(
         "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
         commands, counted(period, "rank"), options_.runs);
-  BRAID_TRY(expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs));
-  return bytes;
+  return expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs);
 }
 
-Execution Check::execute(const History &history, CheckReport &report,
-                         const ProgressFn &progress) const {
+Execution Check::execute(const History &history, CheckReport &report) const {
   Execution execution;
   const uint32_t streams = mostStreams(plans_);
   const bool share =
@@ -175,9 +163,9 @@ Execution Check::execute(const History &history, CheckReport &report,
   const uint32_t queues = share ? 1 : options_.queues;
   report.queues = queues;
   if (queues != 0)
-    execution = checker::execute(history, queues, progress);
+    execution = checker::execute(history, queues, options_.progress);
   else
-    report.queues = smallestSafeQueues(history, streams, execution, progress);
+    report.queues = smallestSafeQueues(history, streams, execution, options_.progress);
   if (!execution.cycle.empty())
     report.violation = deadlock(history, execution, queues);
   if (report.violation && share)
@@ -207,7 +195,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   if (plans.empty() || options.runs == 0)
     return Status(StatusCode::BadInput, "expected at least one rank and one run to check");
   if (!llvm::any_of(plans, sendsMessages))
-    return Check(plans, fusion, true, memoryOfAll(plans), options).run();
+    return Check(plans, fusion, true, options).run();
   CheckReport report;
   report.violation = matchMessages(plans);
   if (!report.violation)
@@ -219,8 +207,7 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
   // complete.
   const bool relyOnMeetings = transfersOf(plans) == 0;
   const std::vector<Plan> spelled = spellOut(plans);
-  const double bytes = memoryOfAll(plans) + memoryOfAll(spelled);
-  report = BRAID_TRY(Check(spelled, fusion, relyOnMeetings, bytes, options).run());
+  report = BRAID_TRY(Check(spelled, fusion, relyOnMeetings, options).run());
   report.messages = messagesOf(plans);
   report.transfers = report.messages + transfersOf(plans);
   report.collectives = plans.front().collectives.size();

@@ -51,7 +51,7 @@ struct CheckOptions {
   /// implies safety for any number of queues and any assignment of streams. 0 means one queue per
   /// stream.
   uint32_t ownQueues = 0;
-  /// Called for every step, with the total memory that it needs.
+  /// Called for every step.
   ProgressFn progress = {};
 };
 

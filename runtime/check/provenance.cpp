@@ -253,8 +253,8 @@ private:
   const History &history_;
   Terms terms_; // declared before the members that refer to it
   std::optional<Definition> definition_;
-  std::vector<const FusionTensor *> inputs_, outputs_; ///< in the definition's order
-  std::vector<PerMemory<MemoryContents>> memory_;      ///< by rank
+  std::vector<const FusionTensor *> inputs_, outputs_;   ///< in the definition's order
+  std::vector<std::map<Memory, MemoryContents>> memory_; ///< by rank
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> wrong_;                ///< part of an output, wrong from its first byte on

@@ -2,8 +2,6 @@
 
 #include "runtime/execute/transfer_mode.h"
 
-#include "ir/type.h"
-
 namespace braid {
 
 namespace {
@@ -18,11 +16,5 @@ constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm"};
 llvm::StringRef name(CopyBy by) { return kCopyBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(SignalBy by) { return kSignalBy[static_cast<size_t>(by)]; }
 llvm::StringRef name(MemoryFrom from) { return kMemoryFrom[static_cast<size_t>(from)]; }
-std::optional<CopyBy> copyByFromName(llvm::StringRef name) {
-  return enumFromName(name, CopyBy::Kernel);
-}
-std::optional<SignalBy> signalByFromName(llvm::StringRef name) {
-  return enumFromName(name, SignalBy::Kernel);
-}
 
 } // namespace braid

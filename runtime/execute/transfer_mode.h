@@ -4,7 +4,6 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
-#include <optional>
 
 namespace braid {
 
@@ -28,8 +27,6 @@ enum class MemoryFrom : uint8_t {
 llvm::StringRef name(CopyBy by);
 llvm::StringRef name(SignalBy by);
 llvm::StringRef name(MemoryFrom from);
-std::optional<CopyBy> copyByFromName(llvm::StringRef name);
-std::optional<SignalBy> signalByFromName(llvm::StringRef name);
 
 struct TransferMode {
   CopyBy copies = CopyBy::Default;

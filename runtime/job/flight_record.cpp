@@ -85,7 +85,7 @@ Result<std::string> writeFlightRecords(const std::string &directory, const JobMe
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return cannotWrite(directory);
   std::string path = fmt::format("{}/host{}.txt", directory, memory.host());
-  BRAID_TRY(replaceFile(path, flightRecords(memory, plans, job), {.mode = 0600}));
+  BRAID_TRY(replaceFile(path, flightRecords(memory, plans, job), 0600));
   return path;
 }
 

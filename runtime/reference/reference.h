@@ -9,9 +9,7 @@
 #pragma once
 
 #include "api/status.h"
-#include "ir/fusion.h"
-
-#include <memory>
+#include "runtime/reference/reference_inputs.h"
 
 namespace braid {
 
@@ -21,7 +19,6 @@ class Reference {
 public:
   /// `fusion` must be verified and outlive this object. `fileName` is its source in messages.
   Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName = "<input>");
-  ~Reference();
 
   /// Writes `rank`'s part of input `index` for `iteration` to `data`.
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
@@ -31,15 +28,15 @@ public:
   /// Returns WrongResult, which describes the first difference: "rank 2, iteration 5: %C[3, 17, 0]
   /// is 15, expected 12 (3 of 131072 elements differ)". Returns Unsupported, with the location of a
   /// node, if its values are not exact in the element type; the message names a wider type that
-  /// would hold all values.
+  /// would hold them.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
   /// Returns the number of elements of `rank` in existing rows of all outputs, which one iteration
   /// compares.
   int64_t elementsOf(int64_t rank) const;
 
 private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  const reference::Graph graph_;
+  const reference::Inputs inputs_;
 };
 
 } // namespace braid

@@ -71,16 +71,9 @@ std::optional<uint64_t> encodeExactly(DType dtype, double value) {
          (bits >> dropped & ((uint64_t(1) << to.mantissa) - 1));
 }
 
-bool isExact(DType dtype, double value) { return encodeExactly(dtype, value).has_value(); }
-
 void store(DType dtype, uint64_t bits, void *data, int64_t index) {
-  char *begin = static_cast<char *>(data);
-  if (dtype == DType::F64) // little-endian, so fewer bytes can be copied below
-    std::memcpy(begin + index * 8, &bits, 8);
-  else if (dtype == DType::F32)
-    std::memcpy(begin + index * 4, &bits, 4);
-  else
-    std::memcpy(begin + index * 2, &bits, 2);
+  const int64_t size = sizeOf(dtype);
+  std::memcpy(static_cast<char *>(data) + index * size, &bits, static_cast<size_t>(size));
 }
 
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out) {

@@ -15,9 +15,8 @@ int digitsOf(DType dtype);
 /// Returns the bits of `value` in `dtype`, or nullopt if it is not exactly representable. Subnormal
 /// numbers count as not representable.
 std::optional<uint64_t> encodeExactly(DType dtype, double value);
-bool isExact(DType dtype, double value);
 
-/// Writes the low bits of `bits` as element `index` of an array of `dtype`.
+/// Writes the low bits of `bits`, its first bytes, as element `index` of an array of `dtype`.
 void store(DType dtype, uint64_t bits, void *data, int64_t index);
 /// Reads elements [begin, begin + out.size()) of an array of `dtype`. Preserves NaN and infinity.
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out);

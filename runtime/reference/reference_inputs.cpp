@@ -184,9 +184,11 @@ private:
   }
 
   static std::string misfitOf(const Tensor &tensor, const char *what, DType dtype, Bound range) {
-    return fmt::format("{}: cannot verify %{}: expected {} that {} holds exactly, got up to {}",
-                       tensor.place, tensor.name, what, name(dtype),
-                       std::ldexp(range.most, range.unit));
+    const DType wider = range.isHeldBy(DType::F32) ? DType::F32 : DType::F64;
+    return fmt::format(
+        "{}: cannot verify %{}: expected {} that {} holds exactly, got up to {}{}", tensor.place,
+        tensor.name, what, name(dtype), std::ldexp(range.most, range.unit),
+        range.isHeldBy(wider) ? fmt::format("; {} would hold them", name(wider)) : "");
   }
 
   Bound boundOf(const Tensor &input) const {

@@ -43,28 +43,23 @@ int64_t Pattern::mostAcross() const {
   return lines.placement.devices * ((local + width - 1) / width);
 }
 
+/// Returns element k of a line of weights, in units.
 double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
-  if (k + 1 == lines.depth && most() == 4)
-    return std::ldexp(most(), exponent);
-  return std::ldexp(high == 1 || (k + line / 2 + iteration) % 2 == 0 ? 1 : 2, exponent);
-}
-
-/// Returns the signs of element k of this line, the next one, and so on to the end of the word,
-/// from the least significant bit on.
-uint64_t Pattern::signs(uint32_t iteration, int64_t k, int64_t line) const {
   const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
-  return splitMix(random + static_cast<uint64_t>(line / kWord)) >> (line % kWord);
+  const bool isPositive =
+      splitMix(random + static_cast<uint64_t>(line / kWord)) >> line % kWord & 1;
+  const bool isLast = k + 1 == lines.depth && most() == 4;
+  const double magnitude = isLast ? 4 : high == 1 || (k + line / 2 + iteration) % 2 == 0 ? 1 : 2;
+  return isPositive ? magnitude : -magnitude;
 }
 
 void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
+  const double unit = std::ldexp(1.0, exponent);
   if (kind == Kind::Weights) {
-    for (int64_t k = 0; k < lines.depth; ++k) {
-      const double magnitude = weight(iteration, k, line);
-      sink(k, signs(iteration, k, line) & 1 ? magnitude : -magnitude);
-    }
+    for (int64_t k = 0; k < lines.depth; ++k)
+      sink(k, unit * weight(iteration, k, line));
     return;
   }
-  const double unit = std::ldexp(1.0, exponent);
   const uint64_t range = static_cast<uint64_t>(high - low + 1);
   const uint64_t count = static_cast<uint64_t>(segments), width = uint64_t(lines.depth) / count;
   const uint64_t block = static_cast<uint64_t>(lines.placement.deviceOf(line));
@@ -84,52 +79,35 @@ void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
 }
 
 void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
-  if (kind == Kind::Weights)
-    return fillWeights(iteration, rank, dtype, data);
   const int64_t count = lines.placement.localElements(), depth = lines.localDepth();
   const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
+  const int64_t toNextLine = lines.areRows ? depth : 1, toNextK = lines.areRows ? 1 : count;
+  std::vector<int64_t> numbers; ///< in the whole tensor, of the rank's lines
+  for (int64_t local = 0; local < count; ++local)
+    numbers.push_back(lines.placement.globalOf(rank, local));
+  const auto put = [&](int64_t local, int64_t k, double value) {
+    store(dtype, encodeExactly(dtype, value).value_or(0), data, local * toNextLine + k * toNextK);
+  };
+  if (kind == Kind::Weights) {
+    const double unit = std::ldexp(1.0, exponent);
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t local = 0; local < count; ++local)
+        put(local, k, unit * weight(iteration, firstK + k, numbers[local]));
+    return;
+  }
   std::memset(data, 0, static_cast<size_t>(count * depth * sizeOf(dtype)));
   for (int64_t local = 0; local < count; ++local)
-    line(iteration, lines.placement.globalOf(rank, local), [&](int64_t k, double value) {
+    line(iteration, numbers[local], [&](int64_t k, double value) {
       if (k >= firstK && k < firstK + depth)
-        store(dtype, encodeExactly(dtype, value).value_or(0), data,
-              local * toNextLine() + (k - firstK) * toNextK());
+        put(local, k - firstK, value);
     });
-}
-
-/// Writes lines together whose signs are in the same words.
-void Pattern::fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
-  const int64_t inner = lines.placement.inner, depth = lines.localDepth();
-  const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
-  int64_t together = 0;
-  for (int64_t local = 0; local < lines.placement.localElements(); local += together) {
-    const int64_t global = lines.placement.globalOf(rank, local);
-    together = std::min(inner - local % inner, kWord - global % kWord);
-    for (int64_t k = 0; k < depth; ++k) {
-      uint64_t bits[2][2]; // of lines 0, 1, 4, 5, ..., and of the others
-      for (int64_t i : {0, 1}) {
-        const double magnitude = weight(iteration, firstK + k, 2 * i);
-        bits[i][0] = encodeExactly(dtype, -magnitude).value_or(0);
-        bits[i][1] = encodeExactly(dtype, magnitude).value_or(0);
-      }
-      uint64_t sign = signs(iteration, firstK + k, global);
-      for (int64_t i = 0; i < together; ++i, sign >>= 1)
-        store(dtype, bits[(global + i) / 2 % 2][sign & 1], data,
-              (local + i) * toNextLine() + k * toNextK());
-    }
-  }
 }
 
 void Pattern::addWeights(uint32_t iteration, int64_t k, double factor,
                          llvm::MutableArrayRef<double> sums) const {
-  const double first = factor * weight(iteration, k, 0), other = factor * weight(iteration, k, 2);
-  const double terms[2][2] = {{-first, first}, {-other, other}};
-  const int64_t count = static_cast<int64_t>(sums.size());
-  for (int64_t line = 0; line < count; line += kWord) {
-    uint64_t sign = signs(iteration, k, line);
-    for (int64_t i = line; i < std::min(count, line + kWord); ++i, sign >>= 1)
-      sums[i] += terms[i / 2 % 2][sign & 1];
-  }
+  factor = std::ldexp(factor, exponent);
+  for (size_t line = 0; line < sums.size(); ++line)
+    sums[line] += factor * weight(iteration, k, static_cast<int64_t>(line));
 }
 
 } // namespace braid::reference

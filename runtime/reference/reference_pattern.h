@@ -40,11 +40,7 @@ struct Pattern {
                   llvm::MutableArrayRef<double> sums) const;
 
 private:
-  void fillWeights(uint32_t iteration, int64_t rank, DType dtype, void *data) const;
   double weight(uint32_t iteration, int64_t k, int64_t line) const;
-  uint64_t signs(uint32_t iteration, int64_t k, int64_t line) const;
-  int64_t toNextLine() const { return lines.areRows ? lines.localDepth() : 1; }
-  int64_t toNextK() const { return lines.areRows ? 1 : lines.placement.localElements(); }
 };
 
 } // namespace braid::reference

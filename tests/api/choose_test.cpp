@@ -213,7 +213,7 @@ TEST(Candidate, OfMessagesHasNoProtocol) {
 /// A ring adds in another order and so rounds differently.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
   const auto all = firstFor(scatterOf(1024), of("ring"));
-  EXPECT_EQ(all.size(), 2u * 2 * 5) << "streams, protocols, chunks or a tail split";
+  EXPECT_EQ(all.size(), 3u * 3 * 5) << "streams, get or put or at peers, chunks or a tail split";
   for (const Candidate &each : all)
     EXPECT_EQ(each.preset(), "ring") << each.str();
 }

@@ -156,7 +156,7 @@ def second_shots(suite):
                  f"M={rows}", "--set", f"K={ranks * 32}", "--set", f"N={columns}"] + kernels
                 + flags, ranks, ALL_REDUCE)
     for ranks, chosen in ((2, "pairwise;chunks=3"), (4, "pairwise;placement=shared;chunks=2"),
-                          (3, "bulk;copies=engine"), (2, "ring;sums=gemm;chunks=2")):
+                          (3, "bulk;copies=engine"), (2, "ring;chunks=2")):
         add_run(suite, f"exact {ranks} second shot {chosen}",
                 ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--set",
                  f"K={ranks * 32}", "--set", "N=65", "--schedule",
@@ -173,7 +173,7 @@ def sums_in_gemms(suite):
                 graph = ["--graph"] if (number + (protocol != "get")) % 2 else []
                 columns = ("65", "64")[number % 2]
                 add_run(suite, f"exact 2 {name} in GEMMs{cut} {protocol} {' '.join(graph)}",
-                        ["--schedule", f"ring;sums=gemm{cut}{shots};protocol={protocol}",
+                        ["--schedule", f"ring{cut}{shots};protocol={protocol}",
                          "--verify", "--iterations", "300", "--set", "M=82", "--set", "K=128",
                          "--set", f"N={columns}"] + graph, 2, fusion)
 

@@ -29,7 +29,8 @@ Links read(FakeMachine &fake, const std::string &lines) {
 TEST(Topology, NvmlSaysWherePathsMeet) {
   const std::vector<std::pair<int, LinkClass>> cases = {
       {0, LinkClass::PcieSwitch},  {10, LinkClass::PcieSwitch}, {20, LinkClass::PcieSwitch},
-      {30, LinkClass::HostBridge}, {40, LinkClass::SameNuma},   {50, LinkClass::CrossNuma}};
+      {30, LinkClass::HostBridge}, {40, LinkClass::SameNuma},   {50, LinkClass::CrossNuma},
+      {15, LinkClass::Unknown}};
   for (const auto &[ancestor, kind] : cases) {
     FakeMachine fake;
     const Links joined =

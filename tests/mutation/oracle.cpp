@@ -75,7 +75,7 @@ public:
                       fmt::format("rank {}, iteration {}: element {} of %{} is {}, {} {}", rank,
                                   iteration, i, tensor.name, got[i], what, expected[i]));
       };
-      if (!reference::isExact(tensor.type.dtype, expected[i]))
+      if (!reference::encodeExactly(tensor.type.dtype, expected[i]))
         return differs("but its type does not hold", StatusCode::Unsupported);
       if (!(std::fabs(got[i] - expected[i]) <=
             tolerance() * std::fabs(expected[i]))) // also catches NaN

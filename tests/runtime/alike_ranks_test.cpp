@@ -72,8 +72,8 @@ std::vector<Subject> subjectsOn(int64_t ranks) {
     all.push_back(subjectOf(kGather, ranks, schedule));
   for (const char *schedule :
        {"pairwise", "ring", "bulk", "sequential", "pairwise;chunks=2", "pairwise;protocol=put",
-        "ring;protocol=put", "ring;sums=gemm;chunks=2", "pairwise;protocol=put;partials=peer",
-        "ring;sums=gemm;protocol=put;partials=peer"})
+        "ring;protocol=put", "ring;chunks=2", "pairwise;protocol=put;partials=peer",
+        "ring;protocol=put;partials=peer"})
     all.push_back(subjectOf(kScatter, ranks, schedule));
   for (const char *schedule : {"pairwise", "pairwise;reduction=two-shot",
                                "pairwise;reduction=two-shot;protocol=put;partials=peer"})

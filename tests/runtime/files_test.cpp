@@ -72,7 +72,7 @@ TEST_F(Files, AreWrittenThroughALinkOfTheirName) {
 TEST_F(Files, TakeThePlaceOfALinkWhereThatIsAskedFor) {
   put(path("target"), "old");
   fs::create_symlink(path("target"), path("link"));
-  ASSERT_TRUE(replaceFile(path("link"), "new", {.mode = 0600}).isOk());
+  ASSERT_TRUE(replaceFile(path("link"), "new", 0600).isOk());
   EXPECT_FALSE(fs::is_symlink(path("link")));
   EXPECT_EQ(fs::status(path("link")).permissions(), fs::perms(0600));
   EXPECT_EQ(textOf(path("target")), "old");
@@ -81,7 +81,7 @@ TEST_F(Files, TakeThePlaceOfALinkWhereThatIsAskedFor) {
 TEST_F(Files, HaveTheModeThatIsAskedForWhateverTheOldOneHad) {
   put(path("a"), "old");
   chmod(path("a").c_str(), 0666);
-  ASSERT_TRUE(replaceFile(path("a"), "new", {.mode = 0600}).isOk());
+  ASSERT_TRUE(replaceFile(path("a"), "new", 0600).isOk());
   EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms(0600));
 }
 

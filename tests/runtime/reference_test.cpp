@@ -56,12 +56,12 @@ TEST(ReferenceCodec, RoundTripsIntegersThatFit) {
 }
 
 TEST(ReferenceCodec, RefusesWhatDoesNotFit) {
-  EXPECT_FALSE(reference::isExact(DType::BF16, 257));
-  EXPECT_TRUE(reference::isExact(DType::BF16, 258));
-  EXPECT_FALSE(reference::isExact(DType::F16, 2049));
-  EXPECT_FALSE(reference::isExact(DType::F16, 65536));
-  EXPECT_FALSE(reference::isExact(DType::F32, 16777217));
-  EXPECT_TRUE(reference::isExact(DType::F64, 16777217));
+  EXPECT_FALSE(reference::encodeExactly(DType::BF16, 257));
+  EXPECT_TRUE(reference::encodeExactly(DType::BF16, 258));
+  EXPECT_FALSE(reference::encodeExactly(DType::F16, 2049));
+  EXPECT_FALSE(reference::encodeExactly(DType::F16, 65536));
+  EXPECT_FALSE(reference::encodeExactly(DType::F32, 16777217));
+  EXPECT_TRUE(reference::encodeExactly(DType::F64, 16777217));
 }
 
 // -- Comparison with the second evaluation. --
@@ -393,9 +393,10 @@ TEST(Reference, SaysWhatIsNotExactAndWhichTypeWouldDo) {
   %u = linear %z, %z partial bf16 : bf16[12, 12]
   output %u
 })",
-       "%u: expected partial results that bf16 holds exactly, got up to 1728; f32 in place of bf16 "
-       "would do"},
-      {squares("f32", "%v"), "%v: expected values that f32 holds exactly, got up to 35831808"}};
+       "%u: expected partial results that bf16 holds exactly, got up to 1728; f32 would hold "
+       "them"},
+      {squares("f32", "%v"),
+       "%v: expected values that f32 holds exactly, got up to 35831808; f64 would hold them"}};
   for (const auto &[text, message] : cases) {
     World world(text);
     const std::vector<char> data(world.localBytes(*world.fusion().outputs()[0]));
