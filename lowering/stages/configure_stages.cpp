@@ -221,7 +221,7 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     if (isReproducible)
       conflict = brokenRule(kReproducibleRules, config);
     if (!conflict.empty())
-      return "--reproducible adds partial results in the order of ranks: " + conflict;
+      return "reproducible sums add partial results in the order of ranks: " + conflict;
     conflict = brokenRule(kReductionRules, config);
   }
   if (conflict.empty())

@@ -88,7 +88,7 @@ static void try_other_versions(const char *path) {
   braid_program_free(program);
   newer.more[1] = 1;
   expect_bad_input(braid_compile_file(path, &newer.lowering, &program),
-                   "braid_lowering: expected 0 in what braid ");
+                   "braid_lowering: expected 0 in fields that braid ");
 
   braid_lowering lowering = BRAID_LOWERING_DEFAULTS; /* as if it ended before `schedule` */
   lowering.ranks = 2;
