@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Converts `code`, which the expression `call` returned.
+/// Converts `code`, which was returned by the expression `call`.
 Status cudaFailure(cudaError_t code, const char *call);
 
 /// For functions that return Status or Result.

@@ -53,7 +53,7 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
     if (batch.copies[i].bytes != bytes || at < 0 || at % sum.stride != 0 ||
         at / sum.stride >= sum.count)
       return false;
-    // One launch would order neither the sum's stores and the copy, nor the copy and the bias.
+    // One launch does not order the sum's stores and the copy, or the copy and the bias reads.
     if (readsResult(batch.copies[i], sum) || writesResultOrBias(batch.copies[i], sum))
       return false;
   }
