@@ -42,8 +42,7 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// Returns true if the kernels that signal or wait for peers count the captured run in the
-  /// caller's graph.
+  /// Returns true if kernels that signal or wait for peers count this run of a caller's graph.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
@@ -60,8 +59,7 @@ private:
     unsigned long long id = 0; ///< CUDA's capture id
     std::vector<cudaStream_t> streams;
     std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters that include its graph
-    std::vector<cudaGraphNode_t> forkedFrom = {}; ///< nodes from which the run's streams were
-                                                  ///< forked
+    std::vector<cudaGraphNode_t> forkedFrom = {}; ///< nodes that the run's streams follow
     bool isRunToBegin = false;
   };
   static Result<bool> isOpen(const Capture &capture);
@@ -84,8 +82,7 @@ private:
   std::vector<uint32_t> free_;             ///< unused graph numbers
   cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
   bool isRecording_ = false;               ///< true while Braid records a graph of its own
-  bool wasReplay_ = false;                 ///< true if the last run was a replay of Braid's own
-                                           ///< graph
+  bool wasReplay_ = false;                 ///< true if the last run was a replay
   bool hasCallersGraphs_ = false;          ///< true if any Plan has had a run in a caller's graph
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
 };

@@ -29,8 +29,7 @@ public:
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
 
-  /// Implements Device::allocate. Symmetric memory is allocated by cudaMalloc and shared by CUDA
-  /// IPC.
+  /// Implements Device::allocate. Uses CUDA IPC for symmetric memory.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   /// Implements PeerMemory::allocateFrom.
   Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);

@@ -29,8 +29,7 @@ CudaProgress::~CudaProgress() {
 
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
-/// Returns true if ranks of the Plan access each other's memory. The result is the same on all
-/// ranks.
+/// Returns true if ranks access each other's memory. The result is the same on all ranks.
 static bool sharesMemory(const Plan &plan) { return plan.channels != 0; }
 
 RegisteredPlan *CudaProgress::find(const Plan *plan) const {

@@ -1,8 +1,7 @@
 //===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
-// The GPU writes to host memory which signal or await each stream has completed last. For the
-// watchdog, CudaProgress derives which command each stream has reached and whether the stream
-// waits.
+// The GPU writes to host memory which signal or await each stream has completed last. From that,
+// CudaProgress tells the watchdog which command each stream has reached and whether it is waiting.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -46,8 +46,7 @@ bool hasFlagsOnDevice(TransferMode mode) {
 } // namespace
 
 /// Returns true if the GPU can perform atomics on the memory of all other GPUs, as over NVLink.
-/// Requires that this process sees one GPU for each of the host's `ranks`; it cannot query any
-/// others.
+/// Requires that this process sees one GPU for each of the host's `ranks`; it cannot query others.
 static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < ranks)

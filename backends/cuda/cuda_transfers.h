@@ -81,8 +81,7 @@ private:
   CudaGraphs &graphs_;
   CudaTracer &tracer_;
   uint32_t *released_ = nullptr; ///< once nonzero, kernels stop waiting
-  uint32_t *counters_ = nullptr; ///< CopyAndSignal::kCounters entries per stream, for
-                                 ///< kMaxPlanStreams
+  uint32_t *counters_ = nullptr; ///< kCounters entries for each of kMaxPlanStreams streams
   bool hasBulkCopies_ = false;   ///< true if the GPU has a bulk copy unit
   bool hasPeerAtomics_ = false;  ///< true if the GPU can perform atomics on flags in peers' memory
   int processors_ = 0;
