@@ -98,7 +98,7 @@ template <class T, int kWide> struct Group {
 
 /// The groups of dst that a thread adds: its first group, then every `apart`-th group.
 struct SumWalk {
-  int64_t groups;     ///< number of groups of dst
+  int64_t groups;     ///< number of groups in dst
   int64_t biasGroups; ///< at least 1
   int64_t apart;
 };

@@ -14,7 +14,7 @@ template <Movers kMovers = Movers::Workers> __device__ void coordinate(const Cop
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, /*tells=*/true, &run);
-  run.tellBegin(batch); // if there are no awaits
+  run.tellBegin(batch); // in case there are no awaits
   makeMoves<kMovers>(batch);
   passArrivals(batch);
   takeArrivals(batch);
@@ -30,7 +30,7 @@ __device__ void coordinateSum(const CopyAndSignal &batch) {
   const bool isLastToTell =
       batch.arrivalCount == 0 && batch.signalCount != 0 && !hasSecondShot(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);
-  run.tellBegin(batch); // if there are no awaits
+  run.tellBegin(batch); // in case there are no awaits
   leaveReads(batch, laneOfThread() == 0 && isLast(batch));
   if (hasSecondShot(batch))
     coordinateSecondShot(batch);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kWorkerThreads)
   if (coordinates) {
     giveReadySignals(batch);
     waitForAll(batch, batch.awaits, batch.awaitCount, /*tells=*/true, &run);
-    run.tellBegin(batch); // if there are no awaits
+    run.tellBegin(batch); // in case there are no awaits
     taken = takeOwn(batch, batch.awaits, batch.awaitCount);
   }
   __syncthreads();

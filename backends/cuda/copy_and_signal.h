@@ -6,7 +6,7 @@
 //   ready signals   tell peers that they may write, or read, this rank's memory
 //   awaits          wait for the ready signals of peers
 //   copies          each followed by the signal that it is complete
-//   a sum           of the data that the copies transfer
+//   a sum           adds the data that the copies transfer
 //   a second shot   sends that sum to peers, and receives theirs
 //   arrivals        wait for the signals of peers' copies
 //
@@ -68,7 +68,7 @@ struct CopyAndSignal {
   /// The fence before the ready signals makes writes by earlier launches to peers' memory visible
   /// to the peers; the fence after the copies does the same for the copies. A fence takes 2 us. A
   /// signal needs no fence if the peer then reads nothing, or reads only what earlier launches
-  /// wrote to this GPU's memory, because peers read this GPU's memory through the same cache. Both
+  /// wrote to this GPU's memory, because peers read that memory through the same cache. Both fields
   /// are true if flags are in host memory.
   bool fencesReadySignals = false, fencesMoves = false;
   Sum sum = {}; ///< no sum if it has no elements; otherwise see canAddAlong()

@@ -24,8 +24,8 @@ Status noGpu(const char *reason, int driver, int runtime, const char *backend = 
 /// default, copy engines execute copies; cuBLASLt computes GEMMs. Fails with Unsupported and the
 /// reason if there is no GPU for the rank, no driver, or no cuBLASLt.
 ///
-/// With BRAID_SHARE_GPUS=on in the environment, ranks share GPUs if there are too few; ranks that
-/// send messages then need NCCL 2.30 or later. The GPU time-slices between ranks, a few
+/// If BRAID_SHARE_GPUS=on is set in the environment, ranks share GPUs if there are too few; ranks
+/// that send messages then need NCCL 2.30 or later. The GPU time-slices between ranks, a few
 /// milliseconds each: results are the same but times are meaningless, so GEMMs are not tuned, even
 /// if each rank has its own GPU.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,

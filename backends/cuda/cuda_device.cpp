@@ -152,7 +152,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(transfers_.planWaiting(mode, *registered));
   if (RegisteredPlan *known = progress_.findSame(*registered)) { // prepared again
     ++known->users;
-    if (registered->waiting.wanted() > known->waiting.wanted()) { // now with kernels
+    if (registered->waiting.wanted() > known->waiting.wanted()) { // needs more kernels now
       known->waiting = registered->waiting;
       transfers_.reserveWaiting(*known);
       known->limitsInGraphs.reset();

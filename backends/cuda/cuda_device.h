@@ -27,7 +27,7 @@ public:
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
-  /// Returns the GPU's UUID as 16 bytes.
+  /// Returns the GPU's UUID, which has 16 bytes.
   Result<std::string> uuid() const;
   std::string description() const override;
   std::string identity() const override;

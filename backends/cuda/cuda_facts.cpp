@@ -61,7 +61,7 @@ void addDevices(BackendFacts &facts) {
       addDevice(facts, device, calls ? *calls : nullptr);
   }
   addAccess(facts, count);
-  (void)cudaGetLastError(); // clears errors of refused queries
+  (void)cudaGetLastError(); // clears errors from rejected queries
 }
 
 void addCublasLt(BackendFacts &facts) {

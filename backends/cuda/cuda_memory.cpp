@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
-// followed by the size of the region and the group's handle
+// In a handle, precedes the region's size and the group's handle for the region.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {
@@ -162,8 +162,8 @@ Result<void *> CudaMemory::allocateReports(int64_t bytes) {
   return allocateOnHost(reports_, bytes);
 }
 
-// -- Peers. A handle has the kind of memory, its rank, the region, the offset in it, and the text
-// -- of the region's provider: "ipc:1:0:4096:...".
+// -- Peers. A handle consists of the kind of memory, the owner, the region, the offset in it, and
+// -- the provider's handle for the region: "ipc:1:0:4096:...".
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto text = [&](llvm::StringRef kind, const BlockPool::Block &block, const std::string &inner) {
@@ -213,7 +213,7 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
   if (!reader.read(bytes))
     return badInput("expected a number of bytes, got '{}'", handle.str());
   void *base = BRAID_TRY(group_.open(peer, reader.rest().str()));
-  const bool isOurs = peer == group_.rank(); // the owner has already registered it
+  const bool isOurs = peer == group_.rank(); // already registered
   if (!isOurs)
     BRAID_TRY(registerWithGpu(base, bytes));
   return Opened{base, nullptr, !isOurs};

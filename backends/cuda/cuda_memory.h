@@ -35,7 +35,7 @@ public:
   Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);
   /// Allocates host memory that the GPU writes and the host reads. Not changed by fillFlags().
   Result<void *> allocateReports(int64_t bytes);
-  /// Implement Device::release, recycle and heldBytes. Regions are never freed here.
+  /// Implement Device::release, recycle and heldBytes. Regions stay allocated until freeUnused().
   void release(void *base);
   void recycle();
   int64_t heldBytes() const;
@@ -58,7 +58,7 @@ public:
 
 private:
   static constexpr size_t kAlignment = 256;
-  /// A provider of memory, and this rank's regions from it.
+  /// A memory provider and the regions that this rank has allocated from it.
   struct Provided {
     llvm::StringLiteral kind;                            ///< the first field of its handles
     std::unique_ptr<SymmetricMemory> provider = nullptr; ///< null until first used

@@ -159,8 +159,8 @@ Status CudaProgress::checkOverlaps() const {
   return Status::ok();
 }
 
-/// The latest replay may have completed or may not have begun. In the latter case, it can only be
-/// waiting for a peer that has begun fewer runs.
+/// Returns true if a peer has begun fewer runs. A replay that has been launched but has not begun
+/// can only be waiting for such a peer.
 bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
   if (!registered.begunRuns)
     return false;

@@ -1,6 +1,6 @@
 //===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
-// The GPU writes to host memory which signal or await each stream has completed last. From that,
+// The GPU records in host memory which signal or await each stream has completed last. From that,
 // CudaProgress tells the watchdog which command each stream has reached and whether it is waiting.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ public:
 
   // -- Registered Plans. --
 
-  /// Returns the newest registration of the Plan, or null if it is not registered.
+  /// Returns the newest registration of the Plan, or null if there is none.
   RegisteredPlan *find(const Plan *plan) const;
   /// Like find(), but never null: steps without a Plan (uploads) launch no kernels, so they can use
   /// an empty registration.
@@ -39,7 +39,7 @@ public:
   /// Drops one use of the Plan's registration, which must have no runs in flight. Returns null if
   /// other uses remain.
   std::unique_ptr<RegisteredPlan> remove(const Plan *plan);
-  /// Tells the watchdog which Plan is being issued. Returns its registration, or null.
+  /// Tells the watchdog which Plan is being issued. Returns the Plan's registration, or null.
   RegisteredPlan *note(Tag tag);
   /// Returns the registration of the Plan that was issued last.
   const RegisteredPlan *current() const { return current_.load(std::memory_order_relaxed); }
@@ -48,7 +48,7 @@ public:
 
   /// Returns the number that the GPU will write when this step completes.
   uint32_t number(uint32_t stream, Tag tag);
-  /// Returns the address to which the GPU will write that number.
+  /// Returns the address to which the GPU will write the step's number.
   uint32_t *stepOf(uint32_t stream, Tag tag);
   /// Makes the stream report that this step is complete.
   void reportStep(uint32_t stream, Tag tag);
@@ -83,8 +83,8 @@ private:
   std::mutex mutex_; ///< held by the watchdog to read plans_, and by the host thread to modify them
   std::atomic<RegisteredPlan *> current_{nullptr};
   std::atomic<uint32_t> run_{0};    ///< the last run issued
-  uint32_t seen_[kQueueSlots] = {}; ///< numbers that the watchdog has last seen
-  cudaStream_t reports_ = nullptr;  ///< reports replays
+  uint32_t seen_[kQueueSlots] = {}; ///< step numbers that the watchdog last saw
+  cudaStream_t reports_ = nullptr;  ///< the stream for reports on replays
   bool isReportedBeside_ = false;   ///< true if the first stream has not yet waited for reports_
 };
 

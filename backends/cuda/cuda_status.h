@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_status.h - CUDA's return codes as Status ----------------------------===//
+//===- backends/cuda/cuda_status.h - conversion of CUDA return codes to Status ----------------===//
 #pragma once
 
 #include "api/status.h"

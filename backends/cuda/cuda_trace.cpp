@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_trace.cpp - times of a GPU's commands -------------------------------===//
+//===- backends/cuda/cuda_trace.cpp - timing of a GPU's commands ------------------------------===//
 
 #include "backends/cuda/cuda_trace.h"
 
@@ -81,7 +81,7 @@ void CudaTracer::startTrace() {
   isTracing_ = true;
 }
 
-/// CUDA reports times between events as a float, whose resolution is 1 us after 10 s.
+/// CUDA reports times between events as a float, with a resolution of 1 us after 10 s.
 std::vector<Span> CudaTracer::takeTrace() {
   gpu_.enter();
   const auto nsOf = [this](cudaEvent_t event) {

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_trace.h - times of a GPU's commands ---------------------------------===//
+//===- backends/cuda/cuda_trace.h - timing of a GPU's commands --------------------------------===//
 #pragma once
 
 #include "backends/cuda/cuda_progress.h"
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Spans of commands, and profiler ranges with the program's names and lines.
+/// Records command spans, and emits profiler ranges with the program's names and lines.
 class CudaTracer final : public Tracer {
 public:
   CudaTracer(const Gpu &gpu, CudaStreams &streams, const CudaProgress &progress)
@@ -16,8 +16,8 @@ public:
 
   void startTrace() override;
   std::vector<Span> takeTrace() override;
-  /// Returns true if commands are traced. They are then issued one by one, each with its own span.
-  /// Commands in graphs have no spans.
+  /// Returns true while tracing. Each command is then issued separately and has its own span;
+  /// commands in graphs have none.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
   /// Registers a name for each origin in a Plan with profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
@@ -56,7 +56,7 @@ private:
   cudaEvent_t end_ = nullptr;
 };
 
-/// Measures the time on the first stream.
+/// Measures time on the first stream.
 class CudaStopwatch final : public Stopwatch {
 public:
   CudaStopwatch(const Gpu &gpu, CudaStreams &streams) : gpu_(gpu), streams_(streams) {}

@@ -35,9 +35,9 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
   return tag;
 }
 
-/// If no memory operation uses them, flags may be in the memory of the GPU that awaits them, which
-/// that GPU and its peers access faster than host memory. The host then ends waits through a
-/// separate word that kernels poll.
+/// Returns true if flags are in the memory of the GPU that awaits them, which that GPU and its
+/// peers access faster than host memory. Requires that only kernels access the flags; the host ends
+/// waits through a separate word that kernels poll.
 bool hasFlagsOnDevice(TransferMode mode) {
   return mode.signals == SignalBy::Kernel ||
          (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
@@ -56,7 +56,7 @@ static bool addsAtPeers(int device, int64_t ranks) {
     if (peer != device && cudaDeviceGetP2PAttribute(&adds, cudaDevP2PAttrNativeAtomicSupported,
                                                     device, peer) != cudaSuccess)
       adds = 0;
-  (void)cudaGetLastError(); // clears errors of refused queries
+  (void)cudaGetLastError(); // clears errors from rejected queries
   return adds != 0;
 }
 

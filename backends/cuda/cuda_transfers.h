@@ -20,7 +20,7 @@
 
 namespace braid {
 
-/// Access to peers' memory, and the command batches that copy to it.
+/// Accesses peers' memory, and issues the command batches that copy to it.
 class CudaTransfers final : public PeerMemory {
 public:
   CudaTransfers(const Gpu &gpu, CudaMemory &memory, const CudaStreams &streams,

@@ -1,4 +1,4 @@
-//===- backends/cuda/kernels.h - host functions of Braid's kernels ----------------------------===//
+//===- backends/cuda/kernels.h - host functions for Braid's kernels ---------------------------===//
 //
 // nvcc compiles the kernels. Other compilers include this header, so it uses no fmt or LLVM types.
 //

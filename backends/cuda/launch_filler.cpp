@@ -1,4 +1,4 @@
-//===- backends/cuda/launch_filler.cpp - combines commands of a batch in one launch -----------===//
+//===- backends/cuda/launch_filler.cpp - combines commands of a batch into one launch ---------===//
 
 #include "backends/cuda/launch_filler.h"
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/launch_filler.h - combines commands of a batch in one launch -------------===//
+//===- backends/cuda/launch_filler.h - combines commands of a batch into one launch -----------===//
 #pragma once
 
 #include "backends/cuda/copy_and_signal.h"
@@ -35,7 +35,7 @@ private:
     ReadySignals, ///< before anything else
     Awaits,
     Moves,    ///< copies and their signals, and a sum of the copied data
-    Arrivals, ///< awaits
+    Arrivals, ///< awaits of peers' copies
     Giving,   ///< copies of the sum to peers, and their signals
     LastCopies,
   };

@@ -44,13 +44,13 @@ struct RegisteredPlan {
   /// Allocates memory for runs in graphs: the guard's counts, the counters for copy-and-signal
   /// kernels, and a GEMM workspace per stream.
   Status allocateForGraphs(CudaMemory &memory, const Gemms &gemms);
-  /// Enlarges the workspaces if a GEMM needs more since it was last tuned. Recorded graphs keep
-  /// using the old memory.
+  /// Enlarges the workspaces if tuning has increased what a GEMM needs. Recorded graphs keep using
+  /// the old memory.
   Status growWorkspaces(CudaMemory &memory, const Gemms &gemms);
   void releaseForGraphs(CudaMemory &memory) const;
   int64_t workspaceBytes() const;
 
-  /// Returns true while a guarded run is in flight: in a caller's graph or concurrent with one.
+  /// Returns true while a guarded run is in flight, whether in a caller's graph or issued by Braid.
   bool isRunning() const;
   /// Returns the number of guarded runs that have ended, modulo 2^32.
   uint32_t endedRuns() const;
@@ -81,7 +81,7 @@ struct RegisteredPlan {
   std::vector<bool> isUsed; ///< true for streams with commands
   /// true once a caller's graph contains a run; later runs are guarded
   bool isInCallersGraph = false;
-  /// guarded runs that had ended when the watchdog last checked
+  /// number of guarded runs that had ended when the watchdog last checked
   uint32_t ended = 0;
   /// true if one of Braid's graphs was launched since all work was last known to be complete
   std::atomic<bool> isLaunched{false};

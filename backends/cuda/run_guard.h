@@ -8,7 +8,7 @@
 // In a caller's graph, the first and last kernels that signal or wait for peers also do the
 // counting (copy_and_signal.h), because separate kernels would add 2 to 3 us to each run. Separate
 // counting kernels are used for runs without signal or wait kernels, and for runs that Braid issues
-// while callers' graphs exist.
+// after a caller has captured the program.
 //
 // Compiled by both nvcc and the host compiler; uses no fmt or LLVM types.
 //

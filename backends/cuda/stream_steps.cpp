@@ -103,7 +103,7 @@ uint64_t GraphSteps::pack(uint32_t command) const {
   return packStep(run.load(std::memory_order_relaxed), firstCommand_ + command);
 }
 
-// -- Both. --
+// -- Eager runs and runs in graphs. --
 
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits) {

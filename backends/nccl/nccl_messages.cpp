@@ -85,7 +85,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // Waits for a peer end when the job or this object is aborted.
+  // A wait for a peer ends when the job or this object is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();

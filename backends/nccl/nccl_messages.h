@@ -26,8 +26,8 @@ public:
   /// Implement Messages::openTeams and describe.
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control);
   std::string describe() const;
-  /// Implement Messages::group and collective on `stream`, which may be in capture. Callers must
-  /// treat a failure as a failure of the job.
+  /// Implement Messages::group and collective on `stream`, which may be in capture. On failure, the
+  /// caller aborts the job.
   Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages);
   Status collective(cudaStream_t stream, const CollectiveArgs &args);
 

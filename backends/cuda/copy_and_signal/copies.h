@@ -12,7 +12,7 @@ namespace braid::cuda {
 
 constexpr uint32_t kTeam = 128;                 ///< threads per tile
 constexpr int kStages = 4;                      ///< tiles in flight per block: 64 KiB
-constexpr int kWorkerThreads = kTeam * kStages; ///< threads per block that copies or adds
+constexpr int kWorkerThreads = kTeam * kStages; ///< threads per copying or adding block
 static_assert(kWorkerThreads == kThreadsOfAdder);
 
 // -- Copying by threads. --

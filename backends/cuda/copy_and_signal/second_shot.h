@@ -10,8 +10,8 @@
 
 namespace braid::cuda {
 
-/// Does work that need not delay the other warps: a worker's last warp has the fewest tiles to
-/// copy.
+/// The last warp of a worker has the fewest tiles to copy, so it does the work that need not delay
+/// other warps.
 constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
 __device__ inline bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
 
@@ -26,8 +26,8 @@ enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 /// the total 1, so a flag becomes 1 once all blocks are done, in any order.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
-/// Adds a worker's share to the flags, after its block's stores. Waits for no other block; the
-/// release order is the only fence.
+/// Adds a worker's share to the flags, after its block's stores. Does not wait for other blocks.
+/// The release ordering is the only fence needed.
 __device__ inline void signalShare(const CopyAndSignal &batch) {
   if (threadIdx.x < batch.second.signalCount)
     SystemFlag(*batch.second.signals[threadIdx.x].flag)
@@ -45,7 +45,8 @@ __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) 
     report(batch, second.signals[second.signalCount - 1].value);
 }
 
-/// Called by one warp of each block after its last poll of the arrivals. The last one resets them.
+/// Called by one warp of each block after it has stopped polling the arrivals. The last block to
+/// call resets their flags.
 __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   DeviceCounter arrived(batch.counters[kArrived]);
   const bool isLast =

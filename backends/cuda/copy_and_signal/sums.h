@@ -33,8 +33,8 @@ __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   return before == gridDim.x - 1;
 }
 
-/// Called by one warp of each block after the block's reads. `isLastBlock` is taken from the warp's
-/// first thread: whether this block is the last one to finish reading.
+/// Called by one warp of each block after the block's reads. The warp's first thread passes whether
+/// this block is the last one to finish reading.
 __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
   if (!__shfl_sync(~0u, isLastBlock, 0))
     return;
@@ -94,8 +94,7 @@ struct FromSources {
 struct AlongCopies : FromSources {
   /// The state shared by a thread's rounds.
   struct Block {
-    bool isLast = false;   ///< all blocks have finished reading; valid in the thread that counts
-                           ///< the block
+    bool isLast = false;   ///< all blocks have read; valid in the thread that counts blocks
     bool hasRound = false; ///< a round has been read
     bool gives = false;    ///< results are also stored to the places of the second shot
   };

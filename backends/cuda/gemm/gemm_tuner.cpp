@@ -21,13 +21,13 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTunerCandidates = 32; ///< requested from the library
 /// approximate time per measurement, in microseconds
 constexpr double kBatch = 2000;
-constexpr double kMostInBatch = 100;             ///< GEMMs
-constexpr std::chrono::milliseconds kWarmUp{10}; ///< until clock rates have risen
-/// Longer GEMMs are limited by power, and the GPU takes time to adapt to an algorithm's power draw.
-/// A measurement of a millisecond can favour an algorithm that draws much power and is slow in a
-/// long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the mean of
-/// both, can favour one that is slow after pauses (8192 x 3584 x 4096, by 15 % and 10 %). An
-/// algorithm must therefore be faster in both measurements.
+constexpr double kMostInBatch = 100;             ///< GEMMs per measurement
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to rise
+/// GEMMs longer than this are limited by power, and the GPU takes time to adapt to an algorithm's
+/// power draw. A millisecond-long measurement can favour an algorithm that draws much power and is
+/// slow in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
+/// mean of both, can favour one that is slow after pauses (8192 x 3584 x 4096, by 15 % and 10 %).
+/// An algorithm must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, relative speeds vary by about this much between GPUs and over time.
 /// The library's first guess is rarely slower by more than this.

@@ -15,7 +15,7 @@ namespace braid {
 
 /// The policy for choosing the algorithm for a GEMM.
 enum class AlgorithmBy : uint8_t {
-  Time,  ///< the fastest measured
+  Time,  ///< the fastest in measurements
   Guess, ///< the library's first guess, unless setAlgorithm() sets another algorithm
   Kind,  ///< the same algorithm for every M (fixed_algorithm.h); never tuned or set
 };

@@ -54,9 +54,9 @@ public:
   /// Returns between one and `atMost` algorithms, with the library's best guess first. None of them
   /// rounds sums before they are complete. Fails with Unsupported if there are no candidates.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
-  /// Returns candidates(), followed by those of the library's algorithms for GEMMs with two and
-  /// four times the rows that also accept this GEMM. The latter are often the fastest if similar
-  /// GEMMs share the device, but the library does not list them for this GEMM.
+  /// Returns candidates(), followed by the library's algorithms for GEMMs with two and four times
+  /// as many rows, if they also accept this GEMM. These are often the fastest if similar GEMMs
+  /// share the device, but the library does not list them for this GEMM.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
   /// Checks an algorithm from another source. Fails with Unsupported unless the algorithm meets the
   /// requirements of candidates().
