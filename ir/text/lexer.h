@@ -47,9 +47,8 @@ std::string describe(TokenKind kind);
 
 struct Token {
   TokenKind kind = TokenKind::End;
-  bool startsLine =
-      false;            ///< the first token on its line, where the parser resumes after an error
-  llvm::StringRef text; ///< as written, including the sigil; lives as long as the Diagnostics
+  bool startsLine = false; ///< the first token on its line, where the parser resumes after an error
+  llvm::StringRef text;    ///< as written, including the sigil; lives as long as the Diagnostics
   Location location;
   uint64_t magnitude = 0; ///< value of an integer; at most 2^63, so that INT64_MIN can be written
 
