@@ -50,7 +50,7 @@ private:
   size_t nodes_ = 0, clusters_ = 0;
   std::vector<std::string> edges_;                   ///< printed last, outside all clusters
   llvm::DenseMap<const void *, size_t> definitions_; ///< node numbers by value or tensor
-  std::string previous_;                             ///< the program's previous node in source order
+  std::string previous_;                             ///< the previous program node in source order
 };
 
 void DotEmitter::emit(const Module &module) {

@@ -10,8 +10,8 @@
 namespace braid {
 
 /// Finds changes to a fusion that make lowering accept its refused nodes, by trying them on a copy.
-/// The first alternative for each node stays applied to the copy, so a user can apply the first
-/// alternatives of all messages together.
+/// The first alternative for each node stays applied to the copy, so that a user can apply the
+/// first alternatives from all messages together.
 class Adviser {
 public:
   /// Requires a verified `fusion`.
@@ -29,12 +29,12 @@ public:
   std::vector<std::string> adviceFor(const FusionNode &node);
 
 private:
-  /// New text for some lines of the copy, by line number, and the wording for the message.
+  /// New text for some lines of the copy, by line number, and the wording of the message.
   struct Change {
     std::map<size_t, std::string> lines = {};
     std::string text = {};
     int cost = 0; ///< lower means closer to the user's text
-    /// types of operands, or the type of the result, change
+    /// whether operand types, or the result type, change
     bool changesOperands = false, changesResult = false;
   };
 
@@ -51,7 +51,7 @@ private:
   std::vector<std::string> lines_; ///< the lines of the copy
   /// results of the copy's nodes that are still refused
   std::vector<std::string> refused_;
-  /// nodes no longer refused, with the change that fixed each
+  /// nodes no longer refused, each with the change that fixed it
   std::map<std::string, std::string> solved_;
 };
 
