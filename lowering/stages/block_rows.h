@@ -7,7 +7,7 @@
 //   %block = slice %block_full[0 .. min(1001 - (rank + %i) mod 8 * 126, 126)]
 //
 // Both sides of a transfer compute this range from the same block number. If the rows divide
-// evenly, the alias is the full block. No other file computes which rows exist.
+// evenly, the alias is the full block. Only this file computes which rows exist.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

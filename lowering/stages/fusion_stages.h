@@ -27,7 +27,7 @@ struct FusionStage {
 /// A stage whose transfers a schedule may hide.
 struct MovingStage {
   std::string result; ///< the first result of the stage
-  Location location;  ///< location of that result's node, and of all program nodes that move its data
+  Location location;  ///< location of that result's node, and of all nodes that move its data
   /// The knob setting that prevents GEMMs from overlapping the stage's transfers, such as
   /// "granularity=whole", or "" if there is none.
   std::string whyWhole;
