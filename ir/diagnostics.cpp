@@ -137,8 +137,7 @@ static std::string inColumns(llvm::StringRef line) {
   return shown;
 }
 
-/// Prints the line with a caret under `column`. Prints only the part around the caret if the line
-/// is very long.
+/// Prints `line` with a caret under `column`; only the part around the caret if `line` is long.
 static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t column) {
   constexpr size_t kShown = 160, kBefore = 80;
   if (line.empty())

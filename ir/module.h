@@ -30,8 +30,8 @@ std::string str(const Program &program);
 /// Returns `mesh [0 .. 16) of 8`, omitting `of 8` if all ranks are on one host.
 std::string meshText(const Fusion &fusion);
 std::string meshText(const Program &program);
-/// Returns one node on one line, without its blocks, for example `%r = p2p recv %block from (rank +
-/// 1) mod 4 via %h`.
+/// Returns one node on one line, without its blocks:
+/// `%r = p2p recv %block from (rank + 1) mod 4 via %h`.
 std::string str(const Op &op);
 
 /// Check the rules for every node, which ir/README.md lists. Report all violations, and return true

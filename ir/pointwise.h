@@ -21,7 +21,7 @@ std::optional<PointwiseFunction> pointwiseFromKeyword(llvm::StringRef word);
 std::vector<std::string> pointwiseKeywords();
 /// Returns 1 or 2.
 unsigned operandCount(PointwiseFunction function);
-/// True if `function` takes two operands. All such functions commute bit for bit.
+/// True if `function` takes two operands. All binary functions commute bit for bit.
 inline bool isBinary(PointwiseFunction function) { return operandCount(function) == 2; }
 
 /// Maximum number of functions in one program node; a kernel receives them as arguments.

@@ -3,9 +3,9 @@
 // A Program is a single text for all ranks of a mesh [0 .. ranks). The ranks are on one host, or on
 // several hosts with equally many consecutive ranks. Executing a node issues it to the rank's
 // current stream and continues; only stream order, `synchronize` and `wait` order the work.
-// Buffers, streams, requests and handles are named values, so that ordering can be checked and the
-// text needs no addresses. Each class below documents its semantics and its syntax; ir/README.md
-// has the grammar.
+// Buffers, streams, requests and handles are named values, so that order can be checked and the
+// text needs no addresses. Each class below documents its semantics and syntax; ir/README.md has
+// the grammar.
 //
 // Only ProgramBuilder (ir/builder.h) creates nodes. Each node is owned by the Block that contains
 // it.
@@ -29,8 +29,8 @@
 
 namespace braid {
 
-/// Limits that let ranks and streams fit every backend's tables. The k in `stream(k)` ranges over 0
-/// .. kMaxStreams-1.
+/// Limits that let ranks and streams fit every backend's tables. `stream(k)` requires 0 <= k <
+/// kMaxStreams.
 inline constexpr int64_t kMaxRanks = 4096;
 inline constexpr int64_t kMaxStreams = 1024;
 
@@ -160,14 +160,12 @@ struct SetOp : OpOf<OpKind::Set> {
 };
 
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
-/// first c axes. c is 1 or 2, depending on the numbers of axes (contractedAxes). dst has a's
-/// remaining axes, then b's. dst overlaps no operand, and has the element type of a and b, or that
-/// of a partial result (isPartialType). The addend has dst's type, and is added before the result
-/// is rounded.
+/// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst overlaps
+/// no operand, and has the element type of a and b, or that of a partial result (isPartialType).
+/// The addend has dst's type, and is added before the result is rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` instead of a bias: the same with b
-/// transposed, so that the last c axes of both operands are contracted. The bias has b's remaining
-/// axes.
+/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: likewise, with b
+/// transposed, so that the last c axes of both are contracted. The bias has b's remaining axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -225,8 +223,7 @@ enum class Direction : uint8_t { Send, Receive };
 llvm::StringRef name(Direction direction);
 
 /// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
-/// h, in program order, matches the n-th receive on q from p via h; sizes and element types must
-/// agree.
+/// h, in program order, matches the n-th receive on q from p via h; sizes and element types agree.
 ///
 /// Under `get`, the send signals that the source may be read from this point of its stream on; the
 /// receive waits for the signal, copies the data, and signals the sender. Under `put`, the receive
@@ -236,9 +233,8 @@ llvm::StringRef name(Direction direction);
 ///
 /// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, computes its data in
 /// the receiver's memory: once the destination may be written, a·b is stored there. The sending
-/// rank has no tensor for the product. After a wait for the request, a and b may be reused, and so
-/// may the c
-/// of a following `add %c`.
+/// rank has no tensor for the product. After a wait for the request, a and b may be reused; so may
+/// c, if `add %c` follows b.
 struct P2POp : OpOf<OpKind::P2P> {
   using OpOf::OpOf;
   Direction direction = Direction::Send;

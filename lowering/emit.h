@@ -20,8 +20,8 @@ MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value 
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
                    llvm::function_ref<Value *(Value *)> aliasOf);
 
-/// Emits everything that a stage computes from `first`, a slice of its operand: GEMMs, each on
-/// `first` or on a result of this stage, pointwise functions and copies. `aliasOf` returns the
+/// Emits everything that a stage computes from `first`, a slice of its operand: GEMMs (each on
+/// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` returns the
 /// corresponding slice of a full tensor.
 void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
                llvm::function_ref<Value *(Value *)> aliasOf);

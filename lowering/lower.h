@@ -18,9 +18,9 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 /// otherwise `<fusion>_local`. If `isReproducible`, schedules that change the bits of results are
 /// rejected.
 ///
-/// If the fusion cannot be lowered, reports the axis, the reason and what would be accepted, at the
-/// location of the GEMM. Fails with Unsupported, or with BadInput if an option is at fault. Fails
-/// with Internal, naming the pass, if the verifier rejects a program.
+/// If the fusion cannot be lowered, reports the axis, the reason and the accepted alternatives to
+/// `diags`, at the GEMM's location. Fails with Unsupported, or with BadInput if an option is at
+/// fault. Fails with Internal, naming the pass, if the verifier rejects a program.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass = {},

@@ -92,7 +92,7 @@ struct Stage {
   Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which adds nothing
   Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< the loop over steps; with granularity=whole, created by insert-transfers
+  ForOp *loop = nullptr;   ///< the loop over steps; if granularity=whole, insert-transfers creates it
   Value *block = nullptr;  ///< the block selected in the loop body
   /// Hierarchical order only. Each step handles one host and contains this loop over the other
   /// ranks on the local host: the rank forwards `block` to them and receives `relayed` from them.

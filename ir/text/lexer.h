@@ -1,8 +1,7 @@
 //===- ir/text/lexer.h - splits a text into tokens --------------------------------------------===//
 //
-// Accepts arbitrary bytes; the token list always ends with `End`. Characters that no language
-// construct can contain are reported and omitted, so that the parser never sees them. Private to
-// ir/.
+// Accepts arbitrary bytes; the token list always ends with `End`. Reports and omits characters that
+// no language construct can contain. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -15,7 +15,7 @@
 namespace braid {
 
 /// Maximum nesting of blocks, parentheses and unary minus. All walks over a program recurse equally
-/// deep; a program at this limit and at kMaxOperators fits in a stack of 128 KiB.
+/// deep; at this limit and at kMaxOperators, they need at most 128 KiB of stack.
 inline constexpr int kMaxNesting = 64;
 /// Maximum number of operators in one scalar, since a chain of n operators is a tree of depth n.
 inline constexpr int kMaxOperators = 200;
@@ -81,8 +81,8 @@ protected:
   const Scalar *parseScalar();
   /// Returns the leaf for a word or a value name, or null after an error.
   virtual const Scalar *resolve(const Token &name) = 0;
-  /// Returns the folded expression. Reports constant arithmetic that cannot be computed, at
-  /// `location`.
+  /// Returns the folded expression. At `location`, reports constant arithmetic that cannot be
+  /// computed.
   const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
 
   TokenCursor &cursor_;

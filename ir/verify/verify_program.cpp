@@ -223,7 +223,7 @@ bool ProgramVerifier::verifyScalar(const Op &op, const Scalar *scalar) {
   return verifyArithmetic(op, scalar->lhs()) && verifyArithmetic(op, scalar->rhs());
 }
 
-/// Checks that every leaf has a value here: `rank` and indices of enclosing loops do.
+/// Checks that every leaf is bound: only `rank` and the indices of enclosing loops are.
 bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
   const Scalar *strange = nullptr;
   anyLeaf(scalar, [&](const Scalar *leaf) {

@@ -4,7 +4,7 @@
 // that block must wait for it exactly once: in both branches of an `if` or in neither, and not
 // inside a loop if it was posted outside the loop. A single walk in source order records where each
 // visible request was waited for. The waits in one branch are undone before the other branch is
-// walked; then the two are compared.
+// walked; the waits of both branches are then compared.
 //
 //===----------------------------------------------------------------------------------------===//
 
