@@ -83,16 +83,15 @@ struct Stage {
   /// be an output.
   Value *whole = nullptr;
   Value *parts = nullptr; ///< reductions only: one addend per rank
-  /// The send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: the
-  /// input of each chunk's collective; the output is `parts`. Gather into an output: the local
-  /// block.
+  /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
+  /// each chunk's collective, which outputs `parts`. Gather into an output: the local block.
   Value *sent = nullptr;
   Value *own = nullptr;    ///< ring reduction: the last GEMM's result, if `sum` reads it
   SumOp *sum = nullptr;    ///< reduction only; null if a GEMM computes the result
   Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which adds nothing
   Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< the loop over steps; if granularity=whole, insert-transfers creates it
+  ForOp *loop = nullptr;   ///< the steps; created by insert-transfers if granularity=whole
   Value *block = nullptr;  ///< the block selected in the loop body
   /// Hierarchical order only. Each step handles one host and contains this loop over the other
   /// ranks on the local host: the rank forwards `block` to them and receives `relayed` from them.

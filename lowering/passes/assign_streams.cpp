@@ -1,8 +1,8 @@
 //===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Assigns steps and chunks to streams round-robin. Each is wrapped to start after all work issued
-// to the caller's stream so far, and to complete before any work issued there later: always
-// correct, but slow. hoist-syncs moves these forks and joins to the ends of the pipeline.
+// Assigns steps and chunks to streams round-robin. Each step or chunk is wrapped to start after all
+// work issued to the caller's stream so far, and to complete before any work issued there later:
+// always correct, but slow. hoist-syncs moves the forks and joins to the ends of the pipeline.
 //
 //   set_current_stream stream(%i mod 4)
 //   synchronize %main
@@ -14,8 +14,8 @@
 // GEMM, the transfers of `ring` share stream(0), the ring stream, and GEMMs use the other streams.
 //
 // In the hierarchical order, network transfers are on stream(0), the network stream. stream(1)
-// waits for them, so that only work that needs their data waits for the network. Forwarded blocks
-// and GEMMs are on the other streams, and begin with `synchronize stream(1)`.
+// waits for these transfers, so that only work that needs their data waits for the network.
+// Forwarded blocks and GEMMs are on the other streams, and begin with `synchronize stream(1)`.
 //
 // Copies may also share a stream (placement=shared; always in `batched` and `coalesced`).
 // Serialized copies each get the full link bandwidth, and the first block arrives after one copy
@@ -87,7 +87,7 @@ private:
       first_ = 2;
   }
 
-  /// Ready signals, and waits until peers have read, use stream(0). Sums, and waits for their
+  /// Ready signals, and waits for peers to read data, use stream(0). Sums, and waits for their
   /// addends, use stream(1). Copies use stream(2) if they share a stream. In a ring, stream(1)
   /// carries the copies, and does not exist if nothing is copied. A second shot adds two streams:
   /// one sends or fetches sums, and the other waits for the peers' sums and copies them. GEMMs wait

@@ -189,8 +189,8 @@ private:
     return found == stageOf_.end() || found->second < stage;
   }
 
-  /// True if any GEMM or reshard of the operand has a streamed result. Then every GEMM that gathers
-  /// the operand is streamed.
+  /// True if any GEMM or reshard of the operand has a streamed result. If so, every GEMM that
+  /// gathers the operand is streamed.
   bool isStreamed(const FusionTensor &operand) const {
     return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
       return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&

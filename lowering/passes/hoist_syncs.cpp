@@ -1,9 +1,8 @@
 //===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it --------===//
 //
-// assign-streams makes every step wait for the previous one through the caller's stream. However,
-// the steps of a stage use different slices, and their streams order any shared ones. It suffices
-// that the first step starts after the caller's work, and that the caller continues after the last
-// step:
+// assign-streams makes every step wait for the previous one through the caller's stream. But the
+// steps of a stage use different slices, and stream order protects any shared slices, so the first
+// step only needs to start after the caller's work, and the caller to continue after the last step:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)

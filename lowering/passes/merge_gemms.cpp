@@ -70,8 +70,8 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Moves waits for blocks before the GEMM, and waits until a peer has read data (get) after the
-  /// GEMM. Waits for this rank's own copies stay on the stream that copies.
+  /// Moves waits for blocks before the GEMM, and waits for peers to read data (get) after the GEMM.
+  /// Waits for this rank's own copies stay on the stream that copies.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {

@@ -21,9 +21,9 @@
 // shot, form a separate group before that GEMM, so that peers have ready signals before they need
 // them. The group is alone on stream(0), and nothing waits for it, so signals do not delay the
 // GEMM. If partial results are pulled and their sums pushed, the receives of the sums join the
-// first shot's group. The waits until peers have read the partial results move after the second
-// shot, which does not depend on them: between the two shots, the program waits only for flags that
-// are already set.
+// first shot's group. The waits for peers to read the partial results move after the second shot,
+// which does not depend on them: between the two shots, the program waits only for flags that are
+// already set.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -81,7 +81,7 @@ public:
       move(*op, before);
   }
 
-  /// Like moveRest(), except for waits until peers have read sent data.
+  /// Like moveRest(), except for waits for peers to read sent data.
   void moveAllButWaitsForPulls(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (!isWaitForSend(*op) || isWaitForPush(*op))

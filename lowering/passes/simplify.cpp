@@ -181,7 +181,7 @@ bool ignoresStream(const Op &op) { return isAlias(op) || llvm::isa<ShareMemHandl
 class StreamCollapser {
 public:
   bool run(Block &block, Current current) {
-    SetCurrentStreamOp *unused = nullptr; // no node has been issued since it
+    SetCurrentStreamOp *unused = nullptr; // set, but not yet used by any node
     for (Op &op : llvm::make_early_inc_range(block)) {
       if (ignoresStream(op))
         continue;

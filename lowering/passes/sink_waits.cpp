@@ -5,10 +5,9 @@
 // or sum that follows it in its block, onto the stream that is current there. Under `put`, the rank
 // copies the block itself, and stream order suffices.
 //
-// The wait must stay in its block, and must not be removed: before the run ends, the caller's
-// stream joins the stream that waits, so the next run, which overwrites the block, cannot begin
-// while a peer still reads the block. Otherwise a fast rank could send the next run's data to a
-// slow peer.
+// The wait must stay in its block and must not be removed: the caller's stream joins the waiting
+// stream before the run ends, so that the next run, which overwrites the block, cannot begin while
+// a peer still reads it. Otherwise a fast rank could send the next run's data to a slow peer.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - stores partial results at their receivers ---------===//
 //
 // A GEMM with few rows takes little longer to store over the link, at the peer that adds its
-// result, than to store locally; a local store followed by a copy takes longer than either. A GEMM
-// with many rows takes as long as the link, but then only the peer's last GEMM remains. Therefore,
+// result, than to store locally; a local store followed by a copy takes longer than either. With
+// many rows, the GEMM is bound by the link, but only the peer's last GEMM then remains. Therefore,
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h

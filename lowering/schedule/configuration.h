@@ -40,8 +40,7 @@ public:
   /// field is set), the fields that differ from the preset, and all other knobs that are set.
   std::string str() const;
   /// Parses `[PRESET;]knob=value;...`. `flags` override the preset's fields, but must not
-  /// contradict knobs that the text sets. Fails with BadInput, and a message that states what was
-  /// expected.
+  /// contradict knobs in the text. Fails with BadInput and states what was expected.
   static Result<Configuration> parse(llvm::StringRef text, const Configuration &flags = {});
 
   bool operator==(const Configuration &) const = default;

@@ -144,7 +144,7 @@ Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
     const std::string origin = "%" + originOf(*operand).name, name = "%" + operand->name;
     std::string &line = change.lines.try_emplace(number, lines_[number]).first->second;
     size_t at = line.find('=');
-    do // not the start of a longer name
+    do // skip longer names with the same prefix
       at = line.find(name, at + 1);
     while (at != std::string::npos && line[at + name.size()] != ',' &&
            line[at + name.size()] != ' ');

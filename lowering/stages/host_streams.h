@@ -10,7 +10,7 @@
 // Under placement=shared, stream(2) carries the copies of forwarded blocks, and stream(3) carries
 // their ready signals. In a reduction:
 //
-//   stream(0)   ready signals, and waits until peers have read
+//   stream(0)   ready signals, and waits for peers to read data
 //   stream(1)   waits for the partial sums within a host, and their addition
 //   stream(2)   transfer of these sums to other hosts
 //   stream(3)   waits for the sums of other hosts, and the final addition

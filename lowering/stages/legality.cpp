@@ -106,8 +106,7 @@ private:
              "a smaller result");
   }
 
-  /// Each axis of a partial result must be kept, or must be the leading axis and split over
-  /// devices.
+  /// Each axis of a partial result must be kept, or be the leading axis, split over devices.
   void checkReduced(AxisOf to) {
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))

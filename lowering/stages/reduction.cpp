@@ -168,8 +168,8 @@ private:
                        scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
-  /// For each host, sums the partial results for the rows of its rank with this rank's local index,
-  /// and sends one sum.
+  /// For each host, sums the partial results for that host's rank with this rank's local index, and
+  /// sends one sum.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
@@ -411,7 +411,7 @@ struct Exchange {
   Value *given;
   const Scalar *to, *from;
   llvm::function_ref<Value *(ProgramBuilder &)> slot;
-  const char *prefix = ""; ///< for names
+  const char *prefix = ""; ///< prepended to names
 };
 
 /// Inserts an exchange into `body` at `late`. Under put, the receive is inserted at `early`.
@@ -441,7 +441,7 @@ void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block
   builder.wait(isGet ? sent : received);
 }
 
-/// Sends partial sums to ranks on this host, and the sums that this rank computes to other hosts.
+/// Sends partial sums to ranks on this host, then sends their sums to other hosts.
 void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   const HostOrder order(scalars, stage);

@@ -127,8 +127,9 @@
 
 namespace braid {
 
-/// Returns true if the last GEMM in a ring can compute the stage's result. Otherwise it yields the
-/// partial type, and a sum of its result alone adds the bias, applies functions and rounds.
+/// Returns true if the last GEMM in a ring can compute the stage's result. Otherwise the GEMM
+/// yields the partial type, and a sum of its result alone adds the bias, applies functions and
+/// rounds.
 bool canEndInGemm(const Stage &stage);
 /// Allocates the stage's buffers at the builder's insertion point.
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
