@@ -283,7 +283,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Counts the work units to assign to streams; with growing groups, the GEMMs after merge-gemms.
+  /// Counts the work units to assign to streams; for geometric stages, the GEMMs after merge-gemms.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);

@@ -1,4 +1,4 @@
-//===- lowering/stages/advice.cpp - suggested changes for nodes that lowering refuses ---------===//
+//===- lowering/stages/advice.cpp - suggested changes for nodes that lowering rejects ---------===//
 
 #include "lowering/stages/advice.h"
 
@@ -23,7 +23,7 @@ std::vector<std::string> refusedNodes(const Fusion &fusion) {
   return names;
 }
 
-/// Returns the refused nodes of a fusion given as text, or std::nullopt if the text is not a valid
+/// Returns the rejected nodes of a fusion given as text, or std::nullopt if the text is not a valid
 /// fusion.
 std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string> &lines) {
   Diagnostics diags("", llvm::join(lines, "\n"));

@@ -33,8 +33,8 @@ constexpr Rule kRules[] = {
     rule(Knob::Order, Order::Ring, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Order, Order::Ring, Knob::Placement, only(Placement::Ring)),
     rule(Knob::Placement, Placement::Ring, Knob::Order, only(Order::Ring)),
-    // Growing groups consist of contiguous blocks, which only xor provides, and span several
-    // streams.
+    // Geometric granularity needs contiguous blocks, which only xor provides, and its GEMMs span
+    // several streams.
     rule(Knob::Order, Order::Xor, Knob::Granularity, only(Granularity::Geometric)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Order, only(Order::Xor)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Posting, only(Posting::Each)),
@@ -265,8 +265,8 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// True if the stage can use the configuration `asked`, and split-chunks would not refuse to split
-/// the stage because a single GEMM computes everything.
+/// True if the stage can use the configuration `asked`, and split-chunks would not reject the split
+/// because a single GEMM computes everything.
 bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
   stage.config = settled(stage, asked);
   if (stage.isReduction())

@@ -28,8 +28,8 @@ struct FusionStage {
 struct MovingStage {
   std::string result; ///< the first result of the stage
   Location location;  ///< location of that result's node, and of all nodes that move its data
-  /// The knob setting that prevents GEMMs from overlapping the stage's transfers, such as
-  /// "granularity=whole", or "" if there is none.
+  /// The reason why no GEMM overlaps the stage's transfers, such as "granularity=whole"; "" if
+  /// GEMMs can overlap them.
   std::string whyWhole;
   bool asksForWhole; ///< true if the user chose a schedule without overlap
 };
@@ -38,7 +38,7 @@ struct MovingStage {
 /// be lowered with `given`.
 std::vector<MovingStage> movingStagesOf(const Fusion &fusion, const Configurations &given);
 
-/// Returns the stages in issue order. If lowering refuses the fusion, reports the reason and
+/// Returns the stages in issue order. If lowering rejects the fusion, reports the reason and
 /// returns an empty list.
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags);
 
