@@ -2,7 +2,8 @@
 //
 // Three parties use a queue: the rank's host thread issues commands to it, a worker (or the
 // scheduler) executes them, and the host threads of all ranks watch its progress. They share:
-// |   published count   host -> worker, release/acquire: a command happens after its issue
+//
+//   published count   host -> worker, release/acquire: a command happens after its issue
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
 //   watched state     relaxed, also in observers: if a watcher acquired a worker's past, it could
 //                     pass that on to its own worker, and two ranks would appear ordered even
