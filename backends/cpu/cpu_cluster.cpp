@@ -125,12 +125,12 @@ CpuCluster::~CpuCluster() {
     parts_->process->close();
   } else {
     parts_->process->leave();
-    // A worker is stuck in a command and may still access any of the parts.
+    // A worker is stuck in a command and may still access the parts, so they are leaked.
     [[maybe_unused]] Parts *kept = parts_.release();
   }
 }
 
-// -- With a scheduler. --
+// -- Running under a scheduler. --
 
 void CpuCluster::startScheduler(Picker picker) {
   std::vector<CpuDevice *> devices;

@@ -170,8 +170,8 @@ private:
 
   /// by stream, or by stream modulo Options::queues if that is not 0
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
-  /// The numbers returned by callerStream(). They all share one queue: each continues only after
-  /// earlier commands of stream 0.
+  /// The stream numbers returned by callerStream(). All these streams form one queue: each
+  /// continues only after earlier commands on stream 0.
   std::set<uint32_t> callersStreams_;
   /// All lists ever published, because watchers may still be reading an old one. Publishing a
   /// pointer avoids a lock, and the ordering that a lock would add.

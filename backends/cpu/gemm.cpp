@@ -146,8 +146,8 @@ Gate &gate() {
   return gate;
 }
 
-/// Ends the process with `status` before OpenBLAS frees its buffers at exit, if a GEMM of a failed
-/// run is still in progress.
+/// If a GEMM of a failed run is still in progress, ends the process with `status` before OpenBLAS
+/// frees its buffers at exit.
 void endBeforeOpenBlas(int status, void *) {
   if (underWay == 0)
     return;
@@ -174,7 +174,7 @@ void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
 }
 
 template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
-  // OpenBLAS takes dimensions as int, and does not define the result for an empty sum.
+  // OpenBLAS takes dimensions as int, and leaves the result of an empty sum undefined.
   if (by == GemmBy::Loops || g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
     return multiplyPlainly(g);
   gate().enter();
@@ -187,14 +187,14 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
 
 #endif
 
-/// The size of the block of c that is computed at a time, to bound the scratch memory.
+/// The size of the blocks in which c is computed; bounds the scratch memory.
 struct Panel {
   int64_t rows, columns;
 };
 
 constexpr int64_t kPanelElements = int64_t(1) << 20;
 constexpr int64_t kMinPanel =
-    64; ///< in smaller panels, the repeated conversion of operands costs more than it saves
+    64; ///< below this, the repeated conversion of operands costs more than it saves
 
 Panel panelOf(int64_t m, int64_t n, int64_t k) {
   int64_t limit = std::max(kMinPanel, kPanelElements / std::max<int64_t>(k, 1));

@@ -8,7 +8,7 @@
 namespace braid {
 
 /// Memory for converted operands. Grows on demand and never shrinks. Each thread that calls
-/// multiply() needs its own.
+/// multiply() needs its own Scratch.
 class Scratch {
 public:
   /// Returns at least `bytes` bytes, aligned to 64 bytes, with undefined contents. Throws

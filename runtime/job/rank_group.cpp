@@ -148,7 +148,7 @@ Status RankGroup::commit(int64_t rank) {
   return memory_.committed() >= step ? Status::ok() : failure();
 }
 
-// -- Waits for a device. --
+// -- Waiting for a device. --
 
 Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
   setActivity(rank, HostActivity::InSynchronize);

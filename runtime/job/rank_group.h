@@ -26,7 +26,7 @@
 
 namespace braid {
 
-/// Thread-safe. Must outlive all operations of its ranks. `rank` must be on this process.
+/// Thread-safe. Must outlive all operations of its ranks. `rank` must be in this process.
 class RankGroup {
 public:
   /// All ranks are threads of this process. `memory` must belong to a job on a single host, and
@@ -133,7 +133,7 @@ private:
   std::function<bool()> runCommands_; ///< null if workers run the commands
   std::function<void()> showWaits_;
 
-  std::mutex mutex_; ///< guards the ranks that wait for their commands to run
+  std::mutex mutex_; ///< guards arrived_ and timesRun_
   std::condition_variable changed_;
   int64_t arrived_ = 0;
   uint64_t timesRun_ = 0;

@@ -61,7 +61,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
                                     job.rankText(*silent))};
 }
 
-/// Blames the queue that has been executing a command that needs no other rank for the longest.
+/// Blames the queue whose current command, which waits for no other rank, has run longest.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;

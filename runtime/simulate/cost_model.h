@@ -15,7 +15,7 @@
 //            participating ranks have reached it
 //   network  a latency, and a rate that all messages of a host, or of a rank, share evenly
 //
-// Times are in microseconds, rates in bytes per microsecond (1000 bytes/us are 1 GB/s).
+// Times are in microseconds, rates in bytes per microsecond (1000 bytes/us = 1 GB/s).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -122,7 +122,7 @@ private:
   Result<double> nearestUs(const PlanMatmul &shape) const;
 };
 
-/// Return `model` with GEMMs that take no time, or in which only GEMMs take time.
+/// Return `model` changed so that GEMMs take no time, or so that only GEMMs take time.
 CostModel withoutGemms(CostModel model);
 CostModel withGemmsAlone(CostModel model);
 

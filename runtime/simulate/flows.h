@@ -57,7 +57,7 @@ public:
   }
   /// Updates the rates. Must be called once all flows that start at this time have been added.
   void share();
-  /// Returns the microseconds until the first flow ends, or infinity if none does.
+  /// Returns the time in microseconds until the first flow ends, or infinity if no flow ends.
   double untilNextEnd() const;
   /// Advances all flows by `us`. Removes those due within `toleranceUs` and returns their lanes.
   std::vector<uint32_t> proceed(double us, double toleranceUs);

@@ -108,7 +108,7 @@ private:
   const CopyCost &costOf(const Command &command) const;
   uint32_t meetingOf(const Plan &plan, uint32_t command);
 
-  /// Returns the index of the rank that represents `rank`, a rank of the mesh.
+  /// Returns the index of the Plan that represents rank `rank` of the mesh.
   size_t standsFor(int64_t rank) const { return static_cast<size_t>(rank) % plans_.size(); }
 
   llvm::ArrayRef<Plan> plans_;

@@ -68,7 +68,7 @@ struct Meeting {
 
 struct Job {
   std::vector<RankState> ranks;
-  std::vector<Lane> lanes; ///< rank by rank
+  std::vector<Lane> lanes; ///< in rank order
   std::vector<Meeting> meetings;
 };
 

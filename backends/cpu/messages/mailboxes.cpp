@@ -21,7 +21,7 @@ struct alignas(64) Bell {
 
 } // namespace
 
-/// In memory, followed by one bell per rank and one mailbox per pair of ranks.
+/// Followed in memory by one bell per rank and one mailbox per pair of ranks.
 struct alignas(64) Mailboxes::Header {
   uint64_t number; ///< random number that rank 0 drew to identify these mailboxes
   Bell *bells() { return reinterpret_cast<Bell *>(this + 1); }

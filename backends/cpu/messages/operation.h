@@ -25,7 +25,7 @@ struct Transfer {
   };
   Direction direction;
   int64_t peer;
-  char *data; ///< if in scratch, set when the operation begins
+  char *data; ///< if it is in scratch, set when the operation begins
   int64_t bytes;
   int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if `data` is elsewhere
   uint32_t number = 0;    ///< message number, counted per peer and direction
@@ -97,7 +97,7 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// To be called after an advance() without progress: sleeps until progress may be possible, for
+  /// To be called after advance() has made no progress. Sleeps until progress may be possible, for
   /// at most `slice`.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.

@@ -26,8 +26,8 @@ struct QueuedCommand {
     Matmul,
     Sum,
     Pointwise,
-    Store,    ///< stores a value into a flag, for signals and events
-    Wait,     ///< waits until a flag has reached a value, for signals and events
+    Store,    ///< stores a value in a flag (signals and events)
+    Wait,     ///< waits until a flag has reached a value (signals and events)
     Exchange, ///< a group or a collective, executed in one or more steps
     Stop,     ///< ends the worker
   };
@@ -91,7 +91,7 @@ public:
   const QueuedCommand *front() {
     if (published_.load(std::memory_order_acquire) == popped_)
       return nullptr;
-    // The producer linked the next chunk before it published the first command in it.
+    // The producer links the next chunk before it publishes the chunk's first command.
     if (headUsed_ == kChunk)
       enterNextChunk();
     return &head_->slots[headUsed_];

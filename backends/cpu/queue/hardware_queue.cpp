@@ -12,11 +12,11 @@ namespace braid {
 
 namespace {
 
-// A sleeper rechecks its condition after one of these times, so a lost wake-up only delays it.
+// Sleepers recheck their conditions at these intervals, so a lost wake-up only causes a delay.
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 
-/// Requires that the command will not run again.
+/// Frees the command's operation, if any. The command must not run again.
 void release(const QueuedCommand &command) {
   if (command.kind == QueuedCommand::Kind::Exchange)
     delete command.args.operation;
@@ -246,8 +246,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
   return true;
 }
 
-/// The queue counts as blocked from its first wait on, although later parts may still move: the
-/// observer counts moved parts separately.
+/// The queue counts as blocked from its first wait on, even if later parts move: the observer
+/// counts moved parts separately.
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;
   while (!group_.isAborted() && advance(command)) {

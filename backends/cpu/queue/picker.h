@@ -1,7 +1,7 @@
 //===- backends/cpu/queue/picker.h - chooses the next command to run --------------------------===//
 //
 // A scheduler runs the commands of all ranks one at a time. Whenever several commands can run, a
-// Picker chooses one. A Picker is a plain function, so a new strategy requires no other change.
+// Picker chooses one. A Picker is a function object, so a new strategy requires no other change.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@ namespace braid {
 
 struct QueuedCommand;
 
-/// A command at the head of a queue that can run now.
+/// A queue whose head can run now.
 struct RunnableHead {
   int64_t rank;
   uint32_t queue;
@@ -28,7 +28,8 @@ using Picker = std::function<size_t(llvm::ArrayRef<RunnableHead>)>;
 
 /// Returns a picker that derives its choices from `seed`, in phases of 1 to 256 choices. In a
 /// phase, either all candidates have equal chances, or each queue has a random priority and the
-/// highest one always wins. The same seed yields the same choices on every platform.
+/// queue with the highest priority always wins. The same seed yields the same choices on every
+/// platform.
 Picker seededPicker(uint64_t seed);
 
 } // namespace braid

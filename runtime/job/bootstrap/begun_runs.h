@@ -20,7 +20,7 @@ constexpr uint64_t programKey(uint64_t fingerprint, uint32_t firstCommand) {
 /// the counts.
 class BegunRuns {
 public:
-  /// The capacity. Runs of further programs are not counted.
+  /// The capacity of the table. Runs of further programs are not counted.
   static constexpr size_t kMost = 256;
 
   /// Returns the count of `program`, initially 0, or null if the table is full.

@@ -102,7 +102,7 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
-/// Returns why the connection has failed. The host also closes it after an abort.
+/// Returns why the connection has failed; the host also closes connections after an abort.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
        !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
@@ -169,7 +169,7 @@ Status Client::meet(const std::string &part, uint32_t step) {
   RankSlot &own = memory_.slot(rank());
   own.arrivals.fetch_add(1, std::memory_order_relaxed);
   const uint32_t number = ++gathers_;
-  if (isHostGone()) { // nothing would detect a dead rank
+  if (isHostGone()) { // without a host, nothing detects a dead rank
     memory_.abort(hostIsGone());
     memory_.decideHere();
   }

@@ -21,7 +21,7 @@ using Names = std::vector<std::string>;
 /// one that is set is used, but all variables in `job` that are set become part of the job's name.
 struct Variables {
   const char *source;
-  const char *advice; ///< for ranks that are not evenly distributed, host by host
+  const char *advice; ///< shown if ranks are not distributed evenly, host by host
   Names rank, ranks, localRank, localRanks, job;
   bool saysLocalRank = true; ///< whether the launcher always sets localRank
 };
@@ -121,7 +121,7 @@ Names identifying(const Variables &of, const Environment &environment) {
   Names found;
   if (isSlurm && isStepOfSrun(environment))
     found.push_back("SLURM_STEP_ID");
-  // srun sets PMI's variables in addition to its own, and only its own assign ranks to hosts.
+  // srun sets PMI's variables in addition to SLURM's, and only SLURM's assign ranks to hosts.
   const bool isOfSrun = of.source == llvm::StringRef("PMI") && isStepOfSrun(environment) &&
                         !firstSet(of.localRank, environment);
   if (!isSlurm && !isOfSrun)

@@ -60,8 +60,8 @@ Environment processEnvironment();
 /// launcher. All ranks are on this host unless PMI or BRAID_LOCAL_RANKS specifies otherwise.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
-/// Returns the variables that make findPlace() look for a place, for example "RANK, WORLD_SIZE", or
-/// "". Without them, it would find no place, or that of an outer launcher.
+/// Returns the variables that make findPlace() look for a place, as in "RANK, WORLD_SIZE", or "".
+/// If they were unset, findPlace() would find no place, or an outer launcher's.
 std::string variablesOfPlace(const Environment &environment);
 
 /// Returns the value of the on/off variable `name`, or `otherwise` if it is unset. Returns BadInput

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/host_messages.cpp - the values in the store of a job's hosts -----===//
+//===- runtime/job/bootstrap/host_messages.cpp - the format of the values in the hosts' store -===//
 
 #include "runtime/job/bootstrap/host_messages.h"
 

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/host_messages.h - the values in the store of a job's hosts -------===//
+//===- runtime/job/bootstrap/host_messages.h - the format of the values in the hosts' store ---===//
 //
 // The values are decimal numbers in text form, so that a store is human-readable. The decoders
 // depend only on their input bytes, so that they can be fuzzed.

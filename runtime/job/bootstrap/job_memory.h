@@ -49,7 +49,7 @@ constexpr uint64_t inNs(std::chrono::milliseconds time) {
   return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
 }
 
-/// Commands are numbered across all programs of a job, from Plan::firstCommand in each Plan.
+/// Commands are numbered across a job's programs; a Plan's numbers start at Plan::firstCommand.
 inline constexpr uint32_t kNoCommand = ~0u;
 
 enum class RankState : uint32_t {
@@ -72,7 +72,7 @@ struct alignas(64) QueueSlot {
   std::atomic<uint64_t> completed; ///< number of completed commands
   std::atomic<uint64_t> current;   ///< run << 32 | command; ~0 between commands
   std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC at the last start or end of a command
-  std::atomic<uint32_t> isWaiting; ///< the current command is blocked
+  std::atomic<uint32_t> isWaiting; ///< whether the current command is blocked
   std::atomic<uint32_t> flagValue; ///< last observed value of the flag that the command waits for
   std::atomic<uint32_t> wantedValue;
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0 if there is none
@@ -89,12 +89,12 @@ struct RankSlot {
   std::atomic<uint64_t> activitySinceNs;
   std::atomic<uint64_t> heartbeatNs;     ///< written by the watchdog
   std::atomic<uint64_t> issued;          ///< number of commands issued to all queues
-  std::atomic<uint64_t> arrivals;        ///< progress events of the host thread
+  std::atomic<uint64_t> arrivals;        ///< number of progress events on the host thread
   std::atomic<uint64_t> completedBeyond; ///< commands completed on queues that have no slot
   std::atomic<uint32_t> runs;            ///< the epoch of the last issued run
   std::atomic<uint32_t> closed;          ///< futex; 1 once peer memory is unmapped
-  /// Set if the launcher has killed the rank, which then never sets `closed`; its process keeps
-  /// memory mapped until it has exited.
+  /// Set if the launcher has killed the rank, which then never sets `closed` and may keep memory
+  /// mapped until its process has exited.
   std::atomic<uint32_t> isKilled;
   /// Counts runs of programs whose ranks wait for each other's memory. Runs in the caller's graphs
   /// are counted once the GPU has reported them. Not available for ranks on other hosts.
@@ -107,7 +107,7 @@ struct RankSlot {
     std::atomic<uint64_t> bytes;
     std::atomic<uint32_t> step;              ///< last completed step; 0 if there is none
   } parts[2];                                ///< parts[n % 2] belongs to all-gather n
-  alignas(64) std::atomic<uint32_t> barrier; ///< number of spinning barriers entered
+  alignas(64) std::atomic<uint32_t> barrier; ///< number of spin barriers entered
   QueueSlot queue[kQueueSlots];
 
   void setActivity(HostActivity now) {

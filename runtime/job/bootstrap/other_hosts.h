@@ -40,7 +40,7 @@ struct OtherHostsOptions {
 
 class OtherHosts {
 public:
-  /// Starts the thread. `memory` is this host's job memory and must outlive this object.
+  /// Starts the thread. `memory` must be this host's job memory, and must outlive this object.
   static Result<std::unique_ptr<OtherHosts>> start(std::unique_ptr<Store> store, JobMemory &memory,
                                                    OtherHostsOptions options);
   /// Announces that this host has left. Host 0 also waits for the others to leave. Blocks for at

@@ -52,7 +52,7 @@ std::string namePids(int64_t one, int64_t other) {
 } // namespace
 
 Result<std::string> randomName() {
-  std::array<char, 16> bytes; // getrandom() never returns only part of up to 256 bytes
+  std::array<char, 16> bytes; // getrandom() fills up to 256 bytes at once
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
@@ -146,7 +146,7 @@ private:
       for (const auto &[rank, each] : members_) {
         ranks.push_back(rank);
         events.push_back({each.connection.descriptor(), POLLIN, 0});
-        // A child process of a dead rank may keep the connection open, so polls the process.
+        // A child process of a dead rank may keep the connection open, so the process is polled.
         events.push_back({each.process.get(), POLLIN, 0});
       }
       poll(events.data(), events.size(), kTick.count());
@@ -215,8 +215,8 @@ private:
   }
 
   /// Aborts a job that has not started. A job that has started, or has failed for another reason,
-  /// is not affected: the peer may belong to the next job with the same name, whose first rank
-  /// listens after this host has stopped listening.
+  /// is not affected: the peer may belong to the next job with the same name, whose first rank can
+  /// listen once this host has stopped listening.
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
     if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
       if (memory_.isAborted() && hello.rank == ranks_.first)

@@ -1,4 +1,4 @@
-//===- runtime/job/network/hosts_store.cpp - finds the store of a job's hosts -----------------===//
+//===- runtime/job/network/hosts_store.cpp - finds the store that a job's hosts share ---------===//
 
 #include "runtime/job/network/hosts_store.h"
 

@@ -1,9 +1,9 @@
-//===- runtime/job/network/hosts_store.h - finds the store of a job's hosts -------------------===//
+//===- runtime/job/network/hosts_store.h - finds the store that a job's hosts share -----------===//
 //
 //   BRAID_RENDEZVOUS=tcp://host:port   host 0 starts a store at this address
-//   torchrun                           the first agent has started one
-//   mpirun, srun --mpi=pmix            host 0 starts one at a free port and publishes its address
-//                                      through PMIx
+//   torchrun                           the first agent has started a store
+//   mpirun, srun --mpi=pmix            host 0 starts a store at a free port and publishes its
+//                                      address through PMIx
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
