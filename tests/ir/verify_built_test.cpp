@@ -60,8 +60,8 @@ TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
   FusionTensor *scalar = b.input("A", DType::F32, {});
   b.output({scalar, b.input("B", DType::F32, {b.plain(foreign.rank())})});
   EXPECT_EQ(messages(), "<input>: error: %A has no axes, expected at least one\n"
-                        "<input>: error: extent rank of axis 0 of %B uses a name that has no value "
-                        "here, expected parameters and integers\n");
+                        "<input>: error: extent rank of axis 0 of %B uses a name that is not in "
+                        "scope here, expected parameters and integers\n");
 }
 
 TEST_F(VerifyFusion, OperandsAreDefinedBefore) {
@@ -155,10 +155,11 @@ TEST_F(VerifyProgram, ScalarsUseWhatHasAValue) {
   ForOp *loop = b.forLoop("i", constant(0), constant(1));
   b.synchronize({nullptr, loop->index});
   b.synchronize({nullptr, b.scalars().addParameter("D")});
-  EXPECT_EQ(messages(), "<input>: error: '%i' has no value here, expected 'rank' or the index of a "
-                        "loop around this 'synchronize'\n"
-                        "<input>: error: 'D' has no value here, expected 'rank' or the index of a "
-                        "loop around this 'synchronize'\n");
+  EXPECT_EQ(messages(),
+            "<input>: error: '%i' is not in scope here, expected 'rank' or the index of a "
+            "loop that encloses this 'synchronize'\n"
+            "<input>: error: 'D' is not in scope here, expected 'rank' or the index of a "
+            "loop that encloses this 'synchronize'\n");
 }
 
 TEST_F(VerifyProgram, ScalarsCanBeComputed) {
