@@ -164,7 +164,7 @@ std::string Scalar::str() const {
 llvm::StringRef describe(ScalarError error) {
   static constexpr llvm::StringLiteral kTexts[] = {"is fine", "overflows 64 bits",
                                                    "divides by zero", "is not an integer",
-                                                   "uses a name that has no value here"};
+                                                   "uses a name that is not in scope here"};
   return kTexts[static_cast<size_t>(error)];
 }
 

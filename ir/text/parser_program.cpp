@@ -187,7 +187,7 @@ bool ProgramParser::isTooDeep() {
     return false;
   if (!std::exchange(wasTooDeep_, true))
     cursor_.error(cursor_.peek().location)
-        << "expected at most " << kMaxNesting << " nested blocks, got more";
+        << "blocks are nested too deeply, expected at most " << kMaxNesting << " levels";
   return true;
 }
 
@@ -393,8 +393,8 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
                               ")")
              << didYouMean(word.text, pointwiseKeywords());
     if (functions.size() == kMostPointwiseSteps)
-      return cursor_.error(word.location)
-             << "expected at most " << kMostPointwiseSteps << " functions in one another, got more";
+      return cursor_.error(word.location) << "functions are nested too deeply, expected at most "
+                                          << kMostPointwiseSteps << " levels";
     cursor_.take();
     if (!cursor_.expect(TokenKind::LeftParen))
       return false;

@@ -144,15 +144,16 @@ const Scalar *ScalarParser::parseCall(ScalarKind kind) {
 bool ScalarParser::countNesting(Location location) {
   if (nesting_ <= kMaxNesting)
     return true;
-  return cursor_.error(location) << "expected at most " << kMaxNesting
-                                 << " nested parentheses and minus signs, got more";
+  return cursor_.error(location)
+         << "parentheses and minus signs are nested too deeply, expected at most " << kMaxNesting
+         << " levels";
 }
 
 bool ScalarParser::countOperator(Location location) {
   if (++operators_ <= kMaxOperators)
     return true;
-  return cursor_.error(location) << "expected at most " << kMaxOperators
-                                 << " operators in one expression, got more";
+  return cursor_.error(location) << "the expression is too long, expected at most " << kMaxOperators
+                                 << " operators";
 }
 
 const Scalar *ScalarParser::parseConstant() {

@@ -315,7 +315,7 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
                                  const std::string &subject) {
   if (error == ScalarError::Unbound)
     return diags_.error(location)
-           << subject << " uses a name that has no value here, expected parameters and integers";
+           << subject << " uses a name that is not in scope here, expected parameters and integers";
   const Scalar *step = failingStep(scalar);
   const std::string lhs = std::to_string(fusion_.valueOf(step->lhs()).value),
                     rhs = std::to_string(fusion_.valueOf(step->rhs()).value),

@@ -235,8 +235,9 @@ bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
   if (!strange)
     return true;
   return diags_.error(op.location())
-         << "'" << strange->str() << "' has no value here, expected 'rank' or the index of a loop "
-         << "around this '" << keyword(op) << "'";
+         << "'" << strange->str()
+         << "' is not in scope here, expected 'rank' or the index of a loop "
+         << "that encloses this '" << keyword(op) << "'";
 }
 
 /// Checks that `scalar` contains no comparison, and no operation that fails on every rank.

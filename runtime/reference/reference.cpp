@@ -151,7 +151,7 @@ private:
 
 struct Differences {
   int64_t count = 0;
-  int64_t firstAt = 0; ///< index of the local element
+  int64_t firstAt = 0; ///< local index of the element
   double got = 0, expected = 0;
 
   void note(int64_t at, double gotHere, double expectedHere) {

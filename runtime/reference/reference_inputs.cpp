@@ -215,7 +215,7 @@ private:
     return result + bounds_[*gemm.bias];
   }
 
-  /// The first GEMM that uses an input determines its unit, unless the unit matters elsewhere.
+  /// The first GEMM that uses a free input determines the input's unit.
   void makeUnit(size_t tensor, int exponent) {
     if (!isFree_[tensor])
       return;

@@ -167,8 +167,8 @@ static void try_from_child(braid_job *job, braid_session *session) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    expect_bad_input(braid_job_synchronize(job), "a fork cannot use its job");
-    expect_bad_input(braid_job_commit(job), "a fork cannot use its job");
+    expect_bad_input(braid_job_synchronize(job), "not a fork of it");
+    expect_bad_input(braid_job_commit(job), "not a fork of it");
     braid_job_abort(job, BRAID_PEER_FAILED, "by a child");
     braid_session_free(session);
     braid_job_free(job);

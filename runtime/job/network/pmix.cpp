@@ -82,8 +82,9 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
     void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
       const char *reason = dlerror();
-      return unsupported("PMIx: {}; BRAID_PMIX_LIBRARY may name libpmix.so.2 of the launcher",
-                         reason ? reason : file + " cannot be opened");
+      return unsupported(
+          "PMIx: {}; set BRAID_PMIX_LIBRARY to the path of the launcher's libpmix.so.2",
+          reason ? reason : file + " cannot be opened");
     }
     auto library = std::make_shared<Library>();
     auto find = [&](const char *name, auto &function) {
@@ -113,7 +114,7 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
     if (code == NotFoundYet || code == TimedOutCode)
       return timedOut("PMIx's server did not answer in time");
     return code == Success ? Status::ok()
-                           : peerFailed("expected an answer of PMIx's server, got: {} ({})",
+                           : peerFailed("PMIx's server failed: {} ({})",
                                         explain ? explain(code) : "an error", code);
   }
 };

@@ -170,9 +170,9 @@ Result<std::string> TcpStore::readAnswer(Deadline deadline) {
     }
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got == 0)
-      return peerFailed("expected an answer of {}, got the end of the connection", whose_);
+      return peerFailed("{} closed the connection before it had answered", whose_);
     if (got < 0 && !hasNothingNow())
-      return peerFailed("expected an answer of {}, got: {}", whose_, llvm::sys::StrError(errno));
+      return peerFailed("cannot read the answer of {}: {}", whose_, llvm::sys::StrError(errno));
     received_.append(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && !waitUntilReady(socket_.get(), POLLIN, deadline))
       return timedOut("{} did not answer in time", whose_);
