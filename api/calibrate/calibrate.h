@@ -52,8 +52,8 @@ std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
 
-/// Measures all costs in every transfer mode of the device, and `gemms`. Warns and skips messages if
-/// a rank cannot send them. Collective; blocks for minutes. Returns the same model on all ranks.
+/// Measures all costs in every transfer mode of the device, and `gemms`. Warns and skips messages
+/// if a rank cannot send them. Collective; blocks for minutes. All ranks return the same model.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);
 
