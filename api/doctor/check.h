@@ -15,10 +15,10 @@ enum class Severity : uint8_t {
 
 /// One line of the report.
 struct Finding {
-  std::string check, line; ///< such as "power" and "capped"
+  std::string check, line; ///< for example, "power" and "capped"
   Severity severity = Severity::Ok;
-  std::string seen;   ///< what was found and, unless obvious, what was expected
-  std::string advice; ///< how to fix it; empty for Ok
+  std::string seen;   ///< the finding and, unless obvious, the expected state
+  std::string advice; ///< the recommended fix; empty for Ok
 };
 
 /// Collects the findings of one check. `seen` and `advice` are format strings for `args`. Escapes

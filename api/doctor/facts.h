@@ -74,7 +74,7 @@ struct Facts {
   bool isStuck() const { return nvml.isLate || cuda.isLate || nccl.isLate; }
 };
 
-/// Where facts are read from.
+/// The data sources from which readFacts() reads.
 struct Sources {
   std::string root; ///< prefix of the paths /proc, /sys and /dev
   std::map<std::string, std::string> variables;

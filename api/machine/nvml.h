@@ -60,7 +60,7 @@ struct NvmlDevice {
   std::vector<NvmlLink> links;
 };
 
-/// What the driver reports about access from one device to another device's memory.
+/// The driver's report about access from one device to another device's memory.
 struct NvmlPair {
   std::string refusal; ///< why access is refused; empty if access is possible or unknown
   std::optional<bool> mayUseNvLink;

@@ -24,7 +24,7 @@ constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block 
 constexpr int kBursts = 3;
 constexpr double kMostRuns = 50; ///< per burst
 
-/// How many transfers a run contains, and how long a burst of runs takes.
+/// The number of transfers in a run, and the target duration of a burst of runs.
 struct Effort {
   int64_t runBytes, most; ///< one-way runs: target size in bytes, and maximum number of transfers
   int64_t turns;          ///< number of round trips

@@ -74,8 +74,8 @@ struct PathStep {
 
 /// The times of all commands, from one source such as a prediction or a trace.
 struct Timing {
-  std::string name;                          ///< such as "predicted" or "measured"
-  std::string gap = "launch";                ///< how to call the gap before a command begins
+  std::string name;                          ///< "predicted" or "measured", for example
+  std::string gap = "launch";                ///< the name for gaps before commands begin
   std::vector<std::vector<Span>> spans = {}; ///< [rank][command]
   std::vector<PathStep> critical = {};       ///< the critical path, first step first; may be empty
   double total = 0;                          ///< time at which the last command ends
@@ -89,7 +89,7 @@ struct Mark {
 };
 
 struct Page {
-  std::string title;                 ///< such as "@ag_matmul_pairwise"
+  std::string title;                 ///< for example, "@ag_matmul_pairwise"
   std::string subtitle;              ///< describes what the page shows
   std::vector<std::string> findings; ///< sentences, most important first
   bool isFailure = false;            ///< true if the findings describe a failure
