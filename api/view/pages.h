@@ -25,8 +25,8 @@ Result<Page> layOver(const Page &measured, Page predicted);
 Page counterexamplePage(const PrintedProgram &program, const CheckReport &report);
 
 /// Returns a timing in steps. A command begins when it reaches the head of its queue, and ends one
-/// step after the command that it waits for, if any. If `queues` is not 0, streams share this number
-/// of hardware queues, in the Plan's order. A command that never ends has only a begin.
+/// step after the command that it waits for, if any. If `queues` is not 0, streams share that many
+/// hardware queues, in the Plan's order. A command that never ends has only a begin.
 Timing stepsOf(const Page &page, uint32_t queues);
 
 /// Shows the flight records of a failed job, starting with the root cause. `records` contains at
