@@ -37,7 +37,7 @@ import torch.distributed as dist
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
 OPERATIONS = ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp")
-GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # the kinds of work that a row does
+GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # what a row times
 BURST_US, STEADY_US = 10e3, 100e3
 MOST_OF_BURST = {False: 100, True: 1000}  # eager runs must fit in a blocked GPU's queue
 CYCLES_OF_US = 2000  # GPU clock cycles per microsecond, an upper bound
@@ -103,8 +103,8 @@ class Ranks:
 
 
 class Problem:
-    """The rows of the table for one shape: an optional gather of A, one or two GEMMs, and an
-    optional reduction."""
+    """The work for one shape: an optional gather of A, one or two GEMMs, and an optional
+    reduction."""
 
     def __init__(self, ranks, args, shape):
         self.ranks, self.args = ranks, args

@@ -60,7 +60,7 @@ std::atomic<bool> wasShort{false};
   throw std::bad_alloc();
 }
 
-/// The terminate handler: called if a thread does not catch an exception, or is never joined.
+/// The terminate handler. Runs if an exception is not caught, or if a thread is not joined.
 [[noreturn]] void endProcess() {
   StatusCode code = wasShort.load() ? StatusCode::Unsupported : StatusCode::Internal;
   if (std::current_exception())

@@ -367,7 +367,7 @@ int Run::runRanks() {
   Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
-  job_->cluster.reset(); // leave before printing: the launcher then waits longer
+  job_->cluster.reset(); // leave before printing: the launcher waits longer for ranks that left
   if (setup_.place && setup_.place->rank != 0)
     return 0;
   if (!flags_.trace.empty())
@@ -464,7 +464,7 @@ int Run::endFailed(const Status &cause) const {
 }
 
 /// Without our launcher, the rank that hosts the job writes its host's flight records after the
-/// other ranks have left. If the hosting rank caused the failure, it may be dead, so all ranks do.
+/// other ranks have left. If that rank caused the failure, it may be dead, so all ranks write them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();

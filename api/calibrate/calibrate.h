@@ -36,7 +36,7 @@ struct RunModes {
 
 struct CalibrationOptions : RunModes {
   ProgressFn progress = {};                          ///< receives progress on this rank
-  std::function<void(const std::string &line)> warn; ///< for warnings; may be null
+  std::function<void(const std::string &line)> warn; ///< receives warnings; may be null
 };
 
 /// Measures all costs except those of GEMMs. Includes messages if `options.transports` contains

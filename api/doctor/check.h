@@ -52,7 +52,7 @@ private:
 
 struct Check {
   const char *name;
-  bool needsGpu; ///< skipped if there is no GPU
+  bool needsGpu; ///< true to skip the check if there is no GPU
   void (*look)(const Facts &facts, Lines &lines);
 };
 

@@ -46,7 +46,7 @@ struct Facts {
   std::map<std::string, std::string> variables;
   Limits limits;
   int64_t processors = 0; ///< available to this process
-  /// Whether this process has its own PID and IPC namespaces; nullopt if unknown.
+  /// True if this process has its own PID or IPC namespace; nullopt if unknown.
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
   std::string cache;                 ///< the directory for measurements; empty if none

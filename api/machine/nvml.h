@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// Which processes may use a device.
+/// Restricts which processes may use a device.
 enum class ComputeMode : unsigned {
   Shared = 0, ///< any number of processes
   ExclusiveThread = 1,

@@ -31,7 +31,7 @@ struct Effort {
   double burstUs;
 };
 constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
-/// Less effort, because the cores that copy also do all other work.
+/// CPU ranks use less effort, because the cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
 const Effort &effortOn(const Device &device) {

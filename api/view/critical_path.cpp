@@ -33,8 +33,8 @@ public:
     return latest;
   }
 
-  /// Returns the steps, last step first. A command contributes the time up to `until`, from when it
-  /// has begun and its predecessor on the path has ended.
+  /// Returns the steps, last step first. A command contributes the time between when both it has
+  /// begun and its predecessor has ended, and `until`.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
     CommandRef at = last();

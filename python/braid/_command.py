@@ -67,7 +67,7 @@ def doctor(**options: Any) -> Dict[str, Any]:
     """Checks whether programs can run on this machine, like `braid doctor`.
 
     Returns its JSON output: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
-    "advice", ...}, ...]}. exit_code is 4 if a check fails. Uses no GPU and changes nothing.
+    "advice", ...}, ...]}. exit_code is 4 if there is a problem. Uses no GPU and changes nothing.
 
         for line in braid.doctor()["lines"]:
             print(line["severity"], line["seen"])
@@ -84,7 +84,7 @@ def calibrate(**options: Any) -> Dict[str, Any]:
         with open("machine.json", "w") as file:
             json.dump(braid.calibrate(backend="cuda"), file)
 
-    Blocks for minutes. Starts one process per rank.
+    Takes minutes. Starts one process per rank.
     options: the command's flags, such as backend="cuda" or ranks=2.
     """
     return dict(json.loads(run("calibrate", "-", *flags(options))))

@@ -22,7 +22,7 @@ class WrongResultError(Error):
 
 
 class InputError(Error, ValueError):
-    """Invalid input or incorrect use of the API. The failed call has changed no state.
+    """Invalid input or incorrect use of the API. The failed call had no effect.
 
     If the source of a fusion or program is invalid, these attributes describe the first error:
     filename, lineno and offset (both 1-based), text (the source line), and msg (the message without

@@ -39,7 +39,7 @@ def _operation(symbol: str, is_swapped: bool = False) -> Callable[[Extent, Numbe
 
 
 class Extent(Axis):
-    """A number, a parameter, or an arithmetic expression. `/` requires even division."""
+    """A number, a parameter, or an expression of them. In a / b, b must evenly divide a."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"

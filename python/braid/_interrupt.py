@@ -28,8 +28,8 @@ class _Watch:
         threading.Thread(target=self._listen, name="braid signals", daemon=True).start()
 
     def begin(self, act: Callable[[], None]) -> Optional[Callable[[], None]]:
-        """Makes SIGINT call `act`, and returns the previous function, which must be passed to
-        end(). It is None unless this call is made by a signal handler during another call."""
+        """Makes SIGINT call `act`, and returns the previous function, to be passed to end(). The
+        previous function is None unless a signal handler runs during another library call."""
         with self._lock:
             self._hear()  # an exception may have prevented the previous call's end()
             outer, self._on_interrupt = self._on_interrupt, act

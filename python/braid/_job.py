@@ -74,8 +74,8 @@ class Job(_library.Unique):
         self._lost: List[Any] = []  # arrays of failed GPU runs; released after the handle is freed
 
     def __del__(self) -> None:
-        """Keeps arrays alive if a run may still use them: a run that a signal interrupted, or a run
-        that was in flight when the interpreter freed the job at exit."""
+        """Keeps arrays alive that a run may still use. A signal may have interrupted the run, or
+        the run may have been in flight when the interpreter freed the job at exit."""
         if not getattr(self, "_used", None):
             return
         if self._handle.is_alive:
@@ -112,7 +112,7 @@ class Job(_library.Unique):
         return self.first_rank
 
     def prepare(self, program: Program, *, measures: bool = True) -> "Operation":
-        """Allocates memory, exchanges handles, tunes GEMMs, and chooses the schedule if "auto".
+        """Allocates memory, exchanges handles, tunes, and chooses the schedule if it is "auto".
 
         measures: if True, times GEMMs that no job has timed yet, which may take a second on GPUs.
             If False, uses the GEMM library's heuristic for them until they are timed.
@@ -193,7 +193,7 @@ class Job(_library.Unique):
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
-        """Ends the job on all ranks with the cause `message`. Raises the job's root cause."""
+        """Ends the job on all ranks, with `message` as the cause. Raises the job's root cause."""
         if not isinstance(message, str):
             raise InputError(f"message: expected a str, got {message!r}")
         _library.call("job_fail", self._handle.address,
@@ -224,8 +224,8 @@ class Job(_library.Unique):
 
 
 class RunOnCpu:
-    """A context manager in which one run is issued. Exiting it blocks until the run is done. Keeps
-    the arrays of the run alive, even if a signal handler raises an exception."""
+    """A context manager for issuing one run. On exit, blocks until the run is done. Keeps the run's
+    arrays alive, even if a signal handler raises an exception."""
 
     __slots__ = ("_job", "_used")
 
@@ -239,7 +239,7 @@ class RunOnCpu:
         if kind is None:
             self._job.synchronize()
         elif issubclass(kind, InputError):
-            self._job._settle()  # if the job has failed, the run may have been issued
+            self._job._settle()  # the run may have been issued if the job has failed
         else:
             self._job._interrupt()
             self._job._settle()
@@ -450,7 +450,7 @@ class Operation(_library.Unique):
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
-        """Returns the arrays of each tensor, one array per rank of this process."""
+        """Returns one sequence per tensor, with an array for each rank of this process."""
         if len(given) != len(specs):
             names = ", ".join("%" + spec.name for spec in specs)
             raise InputError(f"@{self.program.name}: expected {len(specs)} {what}s ({names}), got "

@@ -45,7 +45,7 @@ class JobOptions(_Options):
 _ADDRESS = POINTER(c_void_p)
 _TEXT = POINTER(c_char_p)
 
-# Functions that can fail, with their argument types. They return an error, or null.
+# Argument types of the functions that can fail. These functions return an error, or null.
 _FALLIBLE = {
     "compile_text": (c_char_p, c_char_p, POINTER(Lowering), _ADDRESS),
     "compile_file": (c_char_p, POINTER(Lowering), _ADDRESS),
@@ -68,7 +68,7 @@ _FALLIBLE = {
     "session_capture": (c_void_p, POINTER(Tensor), c_size_t),
     "session_replay": (c_void_p, c_void_p),
 }
-# The other functions, with their result types followed by their argument types.
+# Result type and argument types of the other functions.
 _OTHERS = {
     "version": (c_char_p,),
     "error_code": (c_int32, c_void_p),
@@ -264,7 +264,7 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# Exit functions run in LIFO order. finalize() registers the one that frees handles, so register it
-# first: _note_end() must run before handles are freed.
+# Exit functions run in LIFO order. The first finalize() registers weakref's exit function, which
+# frees handles. Registering _note_end() afterwards makes it run before handles are freed.
 weakref.finalize(Handle, int)
 atexit.register(_note_end)

@@ -187,7 +187,7 @@ class Program:
     def view(self, trace: Union[None, str, "os.PathLike[str]", Dict[str, Any]] = None,
              **options: Any) -> _command.Page:
         """Returns an HTML page that shows the program and a timeline of its commands. The page is a
-        str; Jupyter displays it.
+        str, which Jupyter renders inline.
 
             pathlib.Path("ring.html").write_text(program.view())
 
@@ -265,7 +265,7 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
         measured on this machine for the nearest sizes, or else the default schedule.
     entry: the name of the fusion or program in the source; optional if there is only one.
     reproducible: if True, the results depend only on the inputs, the number of ranks, the device
-        and the library.
+        model and the version of the GEMM library.
     parameters: the values of the fusion's parameters, such as M=4096.
 
     Raises InputError, with a location (filename, lineno, offset), if the source is invalid. Raises

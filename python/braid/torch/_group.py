@@ -24,7 +24,7 @@ from braid._job import Job, join
 
 c10d: Any = distributed_c10d  # as Any, to access private names
 
-# The default memory limit for the operations of a group on a rank, per kind of device.
+# The default memory limit in bytes for a group's operations on a rank, per kind of device.
 DEFAULT_BYTES = 4 << 30
 LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two polls of a store
 
@@ -87,7 +87,7 @@ class GroupJob:
 
     lock: must be held to use the job, because the job is not thread-safe, and autograd runs
         backward passes on other threads.
-    error: the failure that ended or prevented the job, unless later calls of the job report it.
+    error: the failure that ended or prevented the job, unless the library reports it by itself.
     """
 
     def __init__(self, group: Any, device: torch.device) -> None:

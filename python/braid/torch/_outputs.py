@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 class Output(NamedTuple):
-    """An output tensor of a run. Rows are contiguous in memory, whichever dimension they are."""
+    """An output tensor of a run. Each row is contiguous in memory, whichever axis the rows are."""
 
     shape: Tuple[int, ...]
     stride: Tuple[int, ...]
