@@ -181,7 +181,7 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
   const Result<CostModel> model = measureOn(*job, flags);
-  if (!model) // report the failure before leaving, which other ranks would notice first
+  if (!model) // report it before leaving, or others would report the departure
     return job->fail(model.status());
   if (place.rank == 0)
     print(flags, *model);

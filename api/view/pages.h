@@ -20,8 +20,8 @@ Result<Page> measuredPage(const std::string &name, const std::string &text);
 /// show different programs.
 Result<Page> layOver(const Page &measured, Page predicted);
 
-/// Shows the commands in an order that leads to the violation. If there is no violation, shows what
-/// was proved. `report` must be the result of checking `program.plans`.
+/// Shows the commands in one possible order, and marks the events of the violation. If there is no
+/// violation, shows what was proved. `report` must be the result of checking `program.plans`.
 Page counterexamplePage(const PrintedProgram &program, const CheckReport &report);
 
 /// Returns a timing in steps. A command begins when it reaches the head of its queue, and ends one

@@ -158,8 +158,8 @@ Result<std::string> RankBench::json() {
   return jsonText(write, 1) + "\n";
 }
 
-/// Prints the table on rank 0. Writes the JSON after each shape, so that an interrupted benchmark
-/// leaves its rows, or only after the last shape if the file cannot be replaced atomically.
+/// Called on rank 0. Prints the table. Writes the JSON after each shape, so that an interrupted
+/// benchmark leaves its rows, or only after the last shape if the file cannot be rewritten.
 Status RankBench::report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast) {
   printTable(flags_.titleOf(shape), rows, flags_.json == "-" ? llvm::errs() : llvm::outs());
   for (const BenchRow &row : rows)
