@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Times Braid's operators for PyTorch, PyTorch's own operators, NCCL and Transformer Engine.
+"""Benchmarks Braid's PyTorch operators, PyTorch's own operators, NCCL and Transformer Engine.
 
     PYTHONPATH=build/release/python tools/bench_torch.py gather-matmul --ranks 4 \\
         --shapes 8192x8192x8192,2048x2048x2048 --json OUT.json
 
-The script starts its ranks, or is one rank under torchrun. Shapes are MxNxK, as in braid bench:
+The script starts its ranks, or is one rank under torchrun. Shapes are MxNxK. Each rank has:
 
-    gather-matmul          A[m / ranks, k] on each rank, B[k, n]
-    matmul-reduce-scatter  A[m, k], B[k, n], k of each rank; C[m / ranks, n]
-    matmul-all-reduce      the same; C[m, n]
-    mlp                    X[m / ranks, n], W1[n, k], W2[k, n], k of each rank
+    gather-matmul          A[m / ranks, k], B[k, n]
+    matmul-reduce-scatter  A[m, k], B[k, n]; C[m / ranks, n]
+    matmul-all-reduce      A[m, k], B[k, n]; C[m, n]
+    mlp                    X[m / ranks, n], W1[n, k], W2[k, n]
 
 All rows of a shape are timed in the same processes, in turns; every other round is in reverse
-order. A burst is about 10 ms of consecutive runs. The GPU is blocked until the host has issued the
-burst. The time of a run is the time between two events around the burst, divided by the number of
-runs; the maximum over the ranks is reported. On CPU ranks, the host's clock is used instead. Before
-its bursts, a row runs until the clocks are steady. For a row that is not available, the reason is
-printed. E is the longer of two times, the fastest GEMMs alone and the fastest transfers alone,
+order. A burst is about 10 ms of back-to-back runs. The GPU is blocked until the host has issued the
+whole burst. The time per run is the time between two events around the burst, divided by the number
+of runs; the table shows the maximum over the ranks. CPU ranks use the host's clock instead. Before
+its bursts, each row runs until the GPU clocks are steady. If a row is not available, the reason is
+printed. E is the time of the fastest GEMMs or of the fastest transfers, whichever is longer,
 divided by the time of the row.
 """
 import argparse
@@ -37,22 +37,22 @@ import torch.distributed as dist
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
 OPERATIONS = ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp")
-GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # the work of a row
+GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # what a row times
 BURST_US, STEADY_US = 10e3, 100e3
-MOST_OF_BURST = {False: 100, True: 1000}  # eager runs must fit into the queue of a waiting GPU
-CYCLES_OF_US = 2000  # an upper bound for GPUs
+MOST_OF_BURST = {False: 100, True: 1000}  # eager runs must fit in a blocked GPU's queue
+CYCLES_OF_US = 2000  # GPU clock cycles per microsecond, an upper bound
 TIMEOUT = datetime.timedelta(seconds=120)
-CHOOSE_SECONDS = 2  # for choosing Braid's schedules
-# Not every machine with NVLink supports multicast, and NCCL may hang if support is incomplete.
+CHOOSE_SECONDS = 2  # the time budget for choosing each of Braid's schedules
+# Not every NVLink machine supports multicast, and NCCL may hang if the support is incomplete.
 DEFAULTS = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0"}
 
 
 class Refused(Exception):
-    """A row is not available on this machine. The message contains the reason."""
+    """A row is not available on this machine. The message is the reason."""
 
 
 class Ranks:
-    """One rank and its collective calls on the host."""
+    """One rank, with collectives that run on the host."""
 
     def __init__(self, args):
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -76,12 +76,12 @@ class Ranks:
         return [max(column) for column in zip(*self.gather(values))]
 
     def together(self, step):
-        """Returns the result of `step`. If it raises on one rank, raises on every rank, so that no
-        rank waits for a failed rank."""
+        """Calls `step` and returns its result. If `step` raises on any rank, raises Refused on
+        every rank, so that no rank waits for a failed one."""
         value, failure = None, ""
         try:
             value = step()
-        except Exception as error:  # any failure of a library is a result
+        except Exception as error:  # a library may fail in any way
             line = (str(error).strip().splitlines() or [""])[0][:300]
             failure = line if isinstance(error, Refused) else f"{type(error).__name__}: {line}"
         failure = next((text for text in self.gather(failure) if text), "")
@@ -95,7 +95,7 @@ class Ranks:
 
     @functools.cached_property
     def job(self):
-        """Returns a job of Braid, which uses NCCL on GPUs. Collective."""
+        """A Braid job, which uses NCCL on GPUs. The first access is collective."""
         import braid
         name = self.gather(str(uuid.uuid4()))[0]
         return braid.join("nccl" if self.is_gpu else "cpu", self.size, name=name, rank=self.rank,
@@ -103,7 +103,7 @@ class Ranks:
 
 
 class Problem:
-    """The rows of one shape: an optional gather of A, one or two GEMMs, and an optional
+    """The work for one shape: an optional gather of A, one or two GEMMs, and an optional
     reduction."""
 
     def __init__(self, ranks, args, shape):
@@ -124,7 +124,7 @@ class Problem:
         return (values * 2 - 1).to(self.dtype)
 
     def blocks_of(self, tensor):
-        """Splits a tensor into equal blocks of rows. Raises Refused if that is impossible."""
+        """Splits a tensor into equal row blocks, or raises Refused if m does not divide evenly."""
         if self.m % self.ranks.size:
             raise Refused(f"expected m to be a multiple of {self.ranks.size} ranks")
         return tensor.view(self.ranks.size, -1, tensor.shape[1])
@@ -139,7 +139,7 @@ class Problem:
         """This rank's rows of the sum."""
         return self.blocks_of(self.c)[0].clone()
 
-    # -- PyTorch's operations, with NCCL on GPUs. Each method returns a function to time. --
+    # -- PyTorch's operations, over NCCL on GPUs. Each method returns a function to time. --
 
     def gemms(self, target=None):
         *first, last = self.weights
@@ -169,7 +169,7 @@ class Problem:
                         *[self.reduce()] * bool(self.reduces))
 
     def symmetric(self):
-        """Returns PyTorch's module for symmetric memory. Importing it registers the operators."""
+        """Returns PyTorch's symmetric memory module. Importing it registers the operators."""
         if not self.ranks.is_gpu:
             raise Refused("symmetric memory exists only on GPUs")
         import torch.distributed._symmetric_memory as symmetric
@@ -201,14 +201,14 @@ class Problem:
         parts = self.a.chunk(size)
         pairs = [(parts[peer], peers.get_buffer(peer, tuple(block.shape), self.dtype))
                  for peer in ((rank + step) % size for step in range(1, size))]
-        def run(_held=block):  # peers read it
+        def run(_held=block):  # keeps `block` alive, since peers read it
             for target, source in pairs:
                 target.copy_(source)
         return run
 
     def reduce_by(self, operator, with_gemm):
-        """Returns an all-reduce that uses an operator of symmetric memory, with or without the
-        GEMM."""
+        """Returns an all-reduce that uses a symmetric memory operator, preceded by the GEMM if
+        `with_gemm`."""
         c = self.shared(self.c)
         reduce = functools.partial(getattr(torch.ops.symm_mem, operator), c, "sum", self.group)
         return in_order(self.gemms(c), reduce) if with_gemm else reduce
@@ -216,7 +216,7 @@ class Problem:
     # -- Other libraries. --
 
     def braid(self):
-        """Returns an operator of braid.torch, after measuring its schedules."""
+        """Returns braid.torch's operators for this problem, after measuring their schedules."""
         import braid.torch as bt
         calls = []
         if self.gathers:
@@ -238,7 +238,7 @@ class Problem:
         return run
 
     def braid_transfers(self):
-        """Returns the same collective run by Braid, over NCCL on GPUs."""
+        """Returns the problem's collective, run by Braid (over NCCL on GPUs)."""
         import braid
         if self.reduces == "all":
             kind, blocks = "allreduce sum", (self.c[None], torch.empty_like(self.c)[None])
@@ -258,7 +258,7 @@ class Problem:
         import transformer_engine.pytorch as te
         (k, n), size = self.weights[0].shape, self.ranks.size
         with contextlib.suppress(Exception):
-            te.module.base.destroy_ub()  # the buffers of the previous row
+            te.module.base.destroy_ub()  # frees the previous row's buffers
         te.module.base.initialize_ub([self.m, k if self.gathers else n], size, use_fp8=False,
                                      dtype=self.dtype)
         if self.gathers:
@@ -272,8 +272,8 @@ class Problem:
         return torch.no_grad()(lambda: layer(x))
 
     def rows(self):
-        """Returns the name and the work of each row, and a method that returns the function to
-        time."""
+        """Returns, for each row, its name, its kind of work, and a method that makes the function
+        to time."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
                 ("torch/sequential", ALL, self.sequential)]
@@ -308,20 +308,20 @@ def in_order(*steps):
 # -- Timing. --
 
 class Row:
-    """A function that is timed in bursts. The constructor is collective. If it raises Refused, it
-    does so on all ranks."""
+    """A function that is timed in bursts. The constructor is collective. It raises Refused on all
+    ranks or on none."""
 
     def __init__(self, ranks, run, graphed_runs):
         self.ranks, self.us = ranks, []
-        self.runs = max(graphed_runs, 1)  # the number of runs in a call of self.run
-        self.held = run  # keeps its tensors alive, which a graph uses but does not own
+        self.runs = max(graphed_runs, 1)  # the number of runs per call of self.run()
+        self.held = run  # keeps alive the tensors that a graph uses but does not own
         self.run = ranks.together(lambda: self.begun(run, graphed_runs))
         self.issue_us, us = ranks.slowest(self.alone())
         self.count = max(2, min(int(BURST_US / max(us, 1)), MOST_OF_BURST[graphed_runs > 0]))
         self.burst_us = us * self.count
 
     def begun(self, run, graphed_runs):
-        """Runs the function to load its libraries. Captures its runs if graphs are timed."""
+        """Runs the function a few times as a warm-up. Captures it if `graphed_runs` is not 0."""
         for _ in range(3):
             run()
         self.ranks.synchronize()
@@ -334,8 +334,8 @@ class Row:
         return graph.replay
 
     def alone(self):
-        """Returns the time to issue a run or a graph, and the time until it is done, in
-        microseconds."""
+        """Returns the median time to issue one call of self.run(), and the median time until its
+        work is done, in microseconds."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)
@@ -347,7 +347,7 @@ class Row:
         return [1e6 * statistics.median(issued), 1e6 * statistics.median(done)]
 
     def burst(self):
-        """Returns the time of a run on this rank in microseconds."""
+        """Times one burst. Returns the time per run on this rank in microseconds."""
         dist.barrier(self.ranks.host)
         if not self.ranks.is_gpu:
             begin = time.perf_counter()
@@ -356,7 +356,7 @@ class Row:
             return 1e6 * (time.perf_counter() - begin) / self.count
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(int(CYCLES_OF_US * (100 + 1.3 * self.count * self.issue_us)))
-        self.run()  # synchronises the ranks, because their waits differ
+        self.run()  # synchronises the ranks, whose GPUs are blocked for different times
         begin.record()
         for _ in range(self.count):
             self.run()
@@ -365,7 +365,7 @@ class Row:
         return 1e3 * begin.elapsed_time(end) / self.count / self.runs
 
     def time(self, bursts, limit_us):
-        """Times one round of bursts."""
+        """Times one round of up to `bursts` bursts, fewer (but at least 3) to meet `limit_us`."""
         steady_us = STEADY_US if self.ranks.is_gpu else 0
         for _ in range(1 + math.ceil(steady_us / self.burst_us)):
             self.burst()
@@ -374,7 +374,7 @@ class Row:
 
 
 def time_shape(ranks, args, shape):
-    """Returns the rows of a shape as JSON, in the format of braid bench."""
+    """Times the rows of a shape. Returns them in the JSON format of braid bench."""
     problem, made, results = Problem(ranks, args, shape), [], []
     wanted = args.rows.split(",") if args.rows else None
     graphs = [graph for graph in (False, True) if args.graph in ("both", "yes" if graph else "no")]
@@ -399,7 +399,7 @@ def time_shape(ranks, args, shape):
 
 
 def table(shape, rows):
-    """Returns the rows of a shape as a table for users."""
+    """Formats the rows of a shape as a table."""
     def fastest(does):
         return min((row["burst_median_us"] for row in rows
                     if row["does"] == does and "burst_median_us" in row), default=math.nan)
@@ -438,7 +438,7 @@ def run_rank(args):
 # -- The command. --
 
 def start_ranks(args):
-    """Becomes torchrun, which starts the ranks. If a rank fails, it ends the others."""
+    """Replaces this process by torchrun, which starts the ranks, and ends them all if one fails."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                 str(args.ranks)]
     os.execve(sys.executable, [*launcher, *sys.argv], {**DEFAULTS, "OMP_NUM_THREADS": "1",

@@ -1,7 +1,7 @@
 //===- tools/calibrate.cpp - `braid calibrate` ------------------------------------------------===//
 //
-// The command starts its ranks. Rank 0 writes the file before the run is committed, so that all
-// ranks have the same outcome.
+// The command starts its own ranks. Rank 0 writes the file before the job commits, so that all
+// ranks report the same outcome.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -71,7 +71,7 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
   app.footer(kCalibrateFooter);
 }
 
-/// Returns layers of models with 2048 to 16384 columns, whole or split over up to 8 devices.
+/// Returns the GEMMs of models with 2048 to 16384 columns, whole or split over up to 8 devices.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   using Extents = std::pair<int64_t, int64_t>;
   const std::vector<Extents> columnsAndDepths =
@@ -91,7 +91,7 @@ std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
 
 /// Parses a shape "MxNxK".
 Result<PlanMatmul> shapeOf(const std::string &text) {
-  constexpr int64_t kMost = int64_t(1) << 24; // the byte sizes of such tensors fit into 64 bits
+  constexpr int64_t kMost = int64_t(1) << 24; // tensor sizes in bytes must fit in 64 bits
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef(text).split(parts, 'x');
   llvm::SmallVector<int64_t> extents;
@@ -130,7 +130,7 @@ Status checkFlags(const CalibrateFlags &flags) {
   return gemmsOf(flags).status();
 }
 
-// -- The results, for users. --
+// -- Printing the results. --
 
 std::string rate(double bytesPerUs) { return fmt::format("{:.3g} GB/s", bytesPerUs / 1e3); }
 
@@ -153,11 +153,11 @@ void print(const CalibrateFlags &flags, const CostModel &model) {
 
 // -- One rank. --
 
-/// Measures on ranks that have joined. Rank 0 writes the file.
+/// Measures the machine. Rank 0 writes the file. Collective.
 Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   ControlPlane &control = ranks.cluster->control(ranks.cluster->firstHosted());
   CalibrationOptions options = chooseOptions(ranks.backend, /*ranksAreProcesses=*/true);
-  // The times of messages are meaningless if ranks share a GPU.
+  // Message timings are meaningless if ranks share a GPU.
   const bool areShared = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   if (ranks.backend.messages && ranks.backend.transport == Transport::PeerMemory && !areShared)
     options.transports.push_back(Transport::Messages);
@@ -169,7 +169,7 @@ Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
   const std::vector<PlanMatmul> gemms = BRAID_TRY(gemmsOf(flags));
   CostModel model = BRAID_TRY(measureMachine(timer, options, gemms));
-  if (!flags.usesGpus()) // the host's cores have no device name
+  if (!flags.usesGpus()) // CPU ranks have no device name
     model.machine = counted(std::thread::hardware_concurrency(), "CPU core");
   if (control.rank() == 0)
     BRAID_TRY(writeFile(flags.file, model.encode()));
@@ -181,7 +181,7 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
   const Result<CostModel> model = measureOn(*job, flags);
-  if (!model) // before this rank leaves, which the others would report as the cause
+  if (!model) // report it before leaving, or others would report the departure
     return job->fail(model.status());
   if (place.rank == 0)
     print(flags, *model);

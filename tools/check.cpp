@@ -98,7 +98,7 @@ void writeReport(JsonWriter &json, const CheckReport &report) {
   });
 }
 
-/// Returns the edge between two events of a violation: a wait, or a missing order.
+/// Returns the DOT edge between two events of a violation: a wait, or a missing ordering.
 std::string edge(const Violation &violation, size_t index, size_t next) {
   const std::string &awaited = violation.events[index].waitsFor;
   if (!awaited.empty())
@@ -109,7 +109,7 @@ std::string edge(const Violation &violation, size_t index, size_t next) {
   return "";
 }
 
-/// Prints the events of a violation, and the edges of a cycle of waits or of an unordered pair.
+/// Prints the violation as a DOT graph: its events, and its wait cycle or unordered pairs as edges.
 void printDot(const CheckReport &report) {
   llvm::raw_ostream &os = llvm::outs();
   os << "digraph check {\n  node [shape=box, fontname=monospace];\n";

@@ -33,9 +33,9 @@ Command addCalibrate(CLI::App &app);
 Command addSimulate(CLI::App &app);
 Command addView(CLI::App &app);
 
-/// The flags for the compilation of a FILE, common to several commands.
+/// The flags for compiling a FILE, common to several commands.
 struct SourceFlags {
-  std::string command; ///< "braid run"
+  std::string command; ///< for messages, such as "braid run"
   std::string file;
   std::optional<std::string> entry;
   std::optional<int64_t> ranks;
@@ -44,38 +44,36 @@ struct SourceFlags {
   std::array<std::optional<std::string>, kKnobCount> knobs; ///< the values of --KNOB
   bool reproducible = false;
 
-  bool isRun = false;    ///< adds flags for the knobs of the run, and --schedule auto
-  bool takesAuto = true; ///< false if --schedule auto is not supported
-  std::string defaultSchedule = "pairwise"; ///< for help
+  bool isRun = false;    ///< true to add flags for run knobs, and --schedule auto
+  bool takesAuto = true; ///< false if the command does not support --schedule auto
+  std::string defaultSchedule = "pairwise"; ///< as shown by --help
 
-  /// Adds the flags. FILE is optional if `isFileOptional`.
   void addTo(CLI::App &app, bool isFileOptional = false);
-  /// Converts the values to `options`. BadInput names the flag and the expected and actual value.
+  /// Stores the values in `options`. BadInput names the flag and the expected and actual values.
   Status toOptions(CompileOptions &options) const;
 };
 
-/// Adds --reproducible.
 void addReproducible(CLI::App &app, bool &isReproducible);
 
-/// Formats a failure: unchanged if it is located in `file`, otherwise as "braid: error: ...". Ends
-/// with a line break.
+/// Formats a failure: unchanged if it has a location in `file`, otherwise as "braid: error: ...".
+/// The result ends with a newline.
 std::string messageOf(const Status &status, const std::string &file = "");
-/// Prints a failure: the source's located messages if there are any, otherwise "braid: error: ...".
+/// Prints a failure: the source's located diagnostics, if any, otherwise "braid: error: ...".
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
 
-/// Print why a job failed, and which ranks ended differently from the job. `success` is what is
-/// true even so if the job succeeded, such as "the run was complete".
+/// Print why a job failed, and which ranks ended differently from the job. If the job nevertheless
+/// succeeded, the warnings begin with `success`, such as "the run was complete".
 void sayCause(const Status &cause);
 void sayEndings(const LaunchReport &report, const std::string &success);
 
-/// Runs a command, which returns its exit code or fails and sets `source` to the text that it
-/// reads. Prints a failure. Returns the exit code.
+/// Runs a command, which returns its exit code, or a failure, which is printed. The command sets
+/// `source` to the source that it reads. Returns the exit code.
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
 
-/// Returns BadInput if this process is one of several ranks of another launcher, each of which
-/// would execute the whole command. Ignores incomplete variables and those of a single rank, which
-/// containers may set. The message begins with `expected`; `advice` names an alternative to
+/// Returns BadInput if another launcher has started this process as one of several ranks, each of
+/// which would execute the whole command. Ignores incomplete variables, and those of a single rank,
+/// which containers may set. The message begins with `expected`; `advice` names an alternative to
 /// unsetting the variables.
 Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 
@@ -83,16 +81,16 @@ Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 Status badChoice(llvm::StringRef flag, llvm::StringRef value,
                  const std::vector<std::string> &choices);
 
-/// Returns the backend with that name. Returns BadInput if it is not one of the choices, and
-/// Unsupported if the registry lacks it.
+/// Returns the backend `name`. Returns BadInput if `name` is not in `choices`, and Unsupported if
+/// the registry does not contain it.
 Result<Backend> findBackend(const BackendRegistry &registry, const std::string &name,
                             const std::vector<std::string> &choices);
 
-/// Returns BadInput if the output of `flag` would overwrite `input`. Must be called before any
-/// work. Empty names mean no file.
+/// Returns BadInput if `output`, the value of `flag`, is the same file as `input`. Must be called
+/// before any work. Empty names mean no file.
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
 
-/// Returns the folder for temporary files: $TMPDIR, or /tmp.
+/// Returns the directory for temporary files: $TMPDIR, or /tmp if unset.
 std::string temporaryFolder();
 
 } // namespace braid::tools

@@ -51,7 +51,7 @@ Status checkPassNames(const std::vector<std::string> &names) {
   return Status::ok();
 }
 
-/// Prints the result of compile(), which is also in the source's module.
+/// Prints what --emit asks for. `source.module` also contains the result of compile().
 Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled) {
   llvm::raw_ostream &os = llvm::outs();
   if (flags.emit == "dot")
@@ -68,7 +68,7 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
     return badInput("--emit fusion: @{} implements no fusion", compiled.program->name());
   if (flags.emit != "plan")
     return Status::ok();
-  // main() reports write errors.
+  // Stops at a write error, which main() reports.
   for (int64_t rank = 0; rank < compiled.program->ranks() && !llvm::outs().has_error(); ++rank)
     os << str(BRAID_TRY(makePlan(compiled, rank, source.diags)));
   return Status::ok();

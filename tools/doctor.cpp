@@ -31,7 +31,7 @@ Exit codes: 0 programs can run, even if there are notes or no GPU; 4 a problem s
   braid doctor
   mpirun -n 4 braid doctor --json)";
 
-// -- The place in a job, and variables. --
+// -- The rank's place in a job, and environment variables. --
 
 std::string describe(const std::optional<Place> &place) {
   constexpr size_t kLongestJob = 200;
@@ -43,7 +43,7 @@ std::string describe(const std::optional<Place> &place) {
                      place->source, printable(place->job, kLongestJob));
 }
 
-/// Returns a table of the variables that are set.
+/// Formats the variables that are set as a table.
 std::string variablesText(const std::vector<VariableReport> &variables) {
   constexpr size_t kWidestValue = 32;
   std::vector<std::array<std::string, 5>> rows = {

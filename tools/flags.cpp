@@ -55,7 +55,7 @@ void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
   addText(app, "--set", set, "NAME=VALUE", "set a parameter of the fusion; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  // Flags that steer lowering are refused for a file that contains a program.
+  // compile() refuses flags that affect lowering if FILE contains a program.
   const std::string alternative = isRun && takesAuto ? ", or auto, which finds the fastest" : "";
   addText(app, "--schedule", schedule, "SCHEDULE",
           presetNames() + alternative + " (default: " + defaultSchedule +
@@ -88,7 +88,7 @@ Status badChoice(llvm::StringRef flag, llvm::StringRef value,
 
 Result<Backend> findBackend(const BackendRegistry &registry, const std::string &name,
                             const std::vector<std::string> &choices) {
-  if (name == "gpu") // as typed, it is nearest to cpu
+  if (name == "gpu") // badChoice() would suggest 'cpu', the nearest spelling
     return badInput("expected --backend to be one of {}, got 'gpu' (did you mean 'cuda'?)",
                     llvm::join(choices, ", "));
   if (!llvm::is_contained(choices, name))

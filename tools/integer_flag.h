@@ -13,13 +13,13 @@
 
 namespace braid::tools {
 
-/// The integer type of a flag's variable: an integer, an optional one, or a list.
+/// The integer type of a flag's variable, which may be an integer, an optional, or a vector.
 template <class T> struct IntegerOf { using Type = T; };
 template <class T> struct IntegerOf<std::optional<T>> { using Type = T; };
 template <class T> struct IntegerOf<std::vector<T>> { using Type = T; };
 
-/// Adds a flag for one or several texts; help calls the value `typeName`. Refuses an empty text,
-/// since it is usually an unset variable of a shell.
+/// Adds a flag whose values are strings, shown as `typeName` in the help. Refuses empty strings,
+/// which usually come from unset shell variables.
 template <class T>
 CLI::Option *addText(CLI::App &app, const std::string &name, T &variable,
                      const std::string &typeName, const std::string &help) {
@@ -29,9 +29,9 @@ CLI::Option *addText(CLI::App &app, const std::string &name, T &variable,
   return app.add_option(name, variable, help)->type_name(typeName)->check(refuse, "", "");
 }
 
-/// Adds a flag for decimal integers of the variable's type; help calls the value `typeName`.
-/// CLI11's conversion changes numbers that do not fit, and reads 010 as 8. This one refuses the
-/// former with the original text, and reads the latter as 10.
+/// Adds a flag whose values are decimal integers of the variable's type, shown as `typeName` in the
+/// help. Unlike CLI11's own conversion, refuses out-of-range values instead of truncating them, and
+/// parses 010 as 10 instead of 8.
 template <class T>
 CLI::Option *addInteger(CLI::App &app, const std::string &name, T &variable,
                         const std::string &typeName, const std::string &help) {

@@ -26,7 +26,7 @@ constexpr size_t kLongestMessage = 1000; // command lines may be very long
 
 constexpr const char *kVersion = "braid " BRAID_VERSION;
 
-/// Returns the long flags of a command, for suggestions.
+/// Returns a command's long flags, for suggestions.
 std::vector<std::string> flagsOf(const CLI::App &app) {
   std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
@@ -35,7 +35,7 @@ std::vector<std::string> flagsOf(const CLI::App &app) {
   return flags;
 }
 
-/// Returns the selected command, or the whole program, with its name.
+/// Returns the innermost selected subcommand, or `app` if there is none, with its full name.
 std::pair<const CLI::App &, std::string> chosen(const CLI::App &app) {
   const CLI::App *command = &app;
   std::string name = "braid";
@@ -66,7 +66,7 @@ int usageError(const CLI::App &app, const std::string &message) {
   return static_cast<int>(StatusCode::BadInput);
 }
 
-/// Returns true if the word in the place of a command is unknown.
+/// Returns true if the command line contains an unknown word instead of a command.
 bool hasUnknownCommand(const CLI::App &app) {
   return &chosen(app).first == &app && !app.remaining().empty();
 }
@@ -77,7 +77,7 @@ int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int 
   } catch (const CLI::Success &question) { // --help or --version
     if (hasUnknownCommand(app))
       return usageError(app, unexpected(app, commands));
-    // The help is that of the selected command, if there is one.
+    // CLI11 prints the help of the selected command, if there is one.
     llvm::outs() << (question.get_name() == "CallForVersion" ? kVersion : app.help()) << "\n";
     return 0;
   } catch (const CLI::ExtrasError &) {

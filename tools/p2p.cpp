@@ -49,8 +49,8 @@ struct P2pFlags {
   std::vector<int64_t> sizes;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  std::vector<int64_t> steps; ///< for a measuring process
-  std::optional<int> results; ///< the descriptor for its records
+  std::vector<int64_t> steps; ///< in a measuring process: the steps to measure
+  std::optional<int> results; ///< in a measuring process: the descriptor to write records to
 };
 
 CLI::Option *withCommas(CLI::Option *option) {
@@ -134,7 +134,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
              : Status::ok();
 }
 
-/// Returns the numbers of the devices to measure.
+/// Returns the device numbers to measure.
 Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, int64_t gpus) {
   if (!flags.devices.empty() && !areGpus)
     return badInput("--devices: requires --backend cuda; CPU ranks have no devices");
@@ -155,8 +155,8 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   return devices;
 }
 
-/// Returns NVML's report, or an empty one. Returns TimedOut if the driver does not respond. Must be
-/// called first, since any other call of the driver would hang, too.
+/// Returns NVML's report, or an empty report if NVML fails. Returns TimedOut if the driver does not
+/// respond. Must be called before any other driver call, which would then hang, too.
 Result<NvmlReport> askDriver(milliseconds timeout) {
   Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
   if (!nvml && nvml.status().code() != StatusCode::TimedOut)
@@ -164,7 +164,7 @@ Result<NvmlReport> askDriver(milliseconds timeout) {
   return nvml;
 }
 
-/// Adds the links between the devices to the report.
+/// Adds the links between devices, as reported by NVML, to the report.
 void addLinks(PairReport &report, const NvmlReport &nvml) {
   const std::vector<std::vector<Link>> links = linksOf(nvml);
   std::map<std::string, size_t> places;
@@ -179,7 +179,7 @@ void addLinks(PairReport &report, const NvmlReport &nvml) {
     }
 }
 
-/// Measures as one of two ranks.
+/// Runs as one of the two measuring processes of a pair. Returns the exit code.
 Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) {
   MeterOptions options{{}, flags.sizes, *flags.results};
   for (int64_t step : flags.steps)
@@ -191,7 +191,7 @@ Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) 
   return static_cast<int>(measureAsRank(*backend, options).code());
 }
 
-/// Prints the report and writes its files. Returns the exit code.
+/// Prints the report and writes the JSON and HTML files. Returns the exit code.
 Result<int> show(const P2pFlags &flags, const PairReport &report) {
   const bool isAside = flags.json == "-" || flags.html == "-";
   llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();
@@ -199,9 +199,9 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
   os.flush();
   if (report.signal != 0) {
     llvm::errs() << "braid: interrupted: this is what had been measured; no file was written\n";
-    return 128 + report.signal; // as in a shell
+    return 128 + report.signal; // the shell convention
   }
-  // If one file cannot be written, the other one still is.
+  // If one file cannot be written, still write the other one.
   const Status json = flags.json.empty() ? Status::ok() : writeFile(flags.json, reportJson(report));
   const Status html = flags.html.empty() ? Status::ok() : writeFile(flags.html, reportHtml(report));
   BRAID_TRY(json);

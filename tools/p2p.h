@@ -6,7 +6,7 @@
 
 namespace braid::tools {
 
-/// Like addP2p() in command.h, with the given backends.
+/// Like addP2p() in command.h, but with the given backends instead of the built-in ones.
 Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends);
 
 } // namespace braid::tools

@@ -24,13 +24,13 @@ namespace {
 constexpr const char *kOutOfMemory =
     "out of memory: expected more than this process may have (ulimit -v, cgroup or machine)";
 
-/// Uses only system calls, since there may be no memory.
+/// Prints an error. Uses only system calls, because memory may be exhausted.
 void say(const char *what) {
   for (const char *part : {"braid: error: ", what, "\n"})
     (void)!write(STDERR_FILENO, part, std::strlen(part));
 }
 
-/// Must be called in a handler of an exception. Prints the exception, and returns its code.
+/// Prints the exception that is being handled, and returns its status code.
 StatusCode explainException() {
   try {
     throw;
@@ -52,7 +52,7 @@ StatusCode explainException() {
   return StatusCode::Unsupported;
 }
 
-/// True if an allocation has failed; later failures may be caused by that.
+/// True if an allocation has failed, which may be the cause of later failures.
 std::atomic<bool> wasShort{false};
 
 [[noreturn]] void throwBadAlloc() {
@@ -60,7 +60,7 @@ std::atomic<bool> wasShort{false};
   throw std::bad_alloc();
 }
 
-/// Ends the process after an uncaught exception, on a thread or before threads are joined.
+/// The terminate handler. Runs if an exception is not caught, or if a thread is not joined.
 [[noreturn]] void endProcess() {
   StatusCode code = wasShort.load() ? StatusCode::Unsupported : StatusCode::Internal;
   if (std::current_exception())
@@ -70,7 +70,7 @@ std::atomic<bool> wasShort{false};
   _exit(static_cast<int>(code));
 }
 
-/// Flushes the output, and returns the error of writing, if any.
+/// Flushes `os`, and returns the write error, if any.
 std::error_code flushed(llvm::raw_fd_ostream &os) {
   os.flush();
   std::error_code error = os.error();
@@ -91,7 +91,7 @@ int codeOfOutput(int code) {
 void prepareProcess() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-  // Opens closed descriptors read-only, so that writing to them fails.
+  // Opens any closed standard descriptors read-only, so that writing to them fails.
   while (true) {
     const int number = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (number < 0 || number > STDERR_FILENO) {

@@ -5,14 +5,14 @@
 
 namespace braid::tools {
 
-/// Must be called first in main(). Afterwards, a write to a closed pipe or beyond a file size limit
-/// is an ordinary error; descriptors 0 to 2 are open, so that no file gets their numbers; and an
-/// exception on a library's thread ends the process as in exitCodeOf().
+/// Must be called first in main(). Afterwards, writing to a closed pipe or past the file size limit
+/// fails without a signal. Descriptors 0 to 2 are open, so no other file can reuse them. Uncaught
+/// exceptions on library threads are reported as in exitCodeOf(), then end the process.
 void prepareProcess();
 
-/// Returns the exit code of the process: the result of `command`, if it returns and its output was
-/// written. A closed reader is not an error. Reports other problems in one line on stderr: lack of
-/// memory or threads and failed output are Unsupported; any other exception is Internal.
+/// Runs `command`, and returns the exit code of the process: the result of `command`, if its output
+/// could be written or the reader has closed the pipe. Otherwise prints one line on stderr, and
+/// returns Unsupported (out of memory or threads, failed output) or Internal (other exceptions).
 int exitCodeOf(const std::function<int()> &command);
 
 } // namespace braid::tools

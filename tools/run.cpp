@@ -108,7 +108,7 @@ Status checkFlags(const RunFlags &flags) {
   return Status::ok();
 }
 
-/// Refuses options that the backend does not support, rather than ignoring them.
+/// Refuses options that the backend does not support.
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
@@ -119,7 +119,7 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
   return Status::ok();
 }
 
-/// Returns the role of this process. In a rank of our launcher, --processes is the launcher's flag.
+/// Returns the role of this process. A rank that our launcher has started ignores --processes.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (place && *place && !(*place)->meeting.empty())
@@ -136,12 +136,12 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
 }
 
-/// Returns true if the user has set a folder for flight records.
+/// Returns true if the user has set a directory for flight records.
 bool leavesRecords(const RunFlags &flags) {
   return !flags.flightRecords.empty() && flags.flightRecords != "none";
 }
 
-/// Refuses flags that the ranks, threads or processes, do not support.
+/// Refuses flags that are not supported for this role, or contradict the launcher's environment.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: requires --processes");
@@ -164,7 +164,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// Refuses unwritable files before anything runs.
+/// Refuses output files that cannot be written, before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput(
@@ -176,15 +176,15 @@ Status checkFiles(const RunFlags &flags) {
   return leavesRecords(flags) ? checkRecordsFolder(flags.flightRecords) : Status::ok();
 }
 
-/// Returns true if the run itself has failed, so that flight records are useful.
+/// Returns true if the run itself has failed, in which case flight records are useful.
 bool hasFailedRunning(const Status &status) {
   constexpr StatusCode kFailures[] = {StatusCode::WrongResult, StatusCode::PeerFailed,
                                       StatusCode::TimedOut, StatusCode::Internal};
   return llvm::is_contained(kFailures, status.code());
 }
 
-/// Writes the flight records of all ranks, unless flags forbid it or a rank has not joined. Returns
-/// a message.
+/// Writes the flight records of all ranks, and returns a message. If the flags forbid it or a rank
+/// has not joined, does nothing and returns "".
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          const std::string &job) {
   for (int64_t rank = 0; rank < memory.ranks(); ++rank)
@@ -201,7 +201,7 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
                      counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
-/// One `braid run`: compiles, checks, and then executes the ranks, starts them, or is one of them.
+/// One `braid run`: compiles and checks, then runs the ranks, launches them, or runs as one rank.
 class Run {
 public:
   explicit Run(const RunFlags &flags) : flags_(flags) {}
@@ -239,14 +239,14 @@ private:
   RankSetup setup_;
   CompileOptions compileOptions_;
   std::string file_;                      ///< the name of the source
-  std::shared_ptr<ProgramState> program_; ///< with a provisional schedule until ranks have chosen
+  std::shared_ptr<ProgramState> program_; ///< until choose(), has a provisional schedule
   std::vector<Plan> plans_;
-  std::once_flag isChoiceTaken_;  ///< set once a launcher's plans_ are those of the ranks' choice
-  bool isKnown_ = false;          ///< the job knows this rank, and must be told its failure
+  std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the ranks' choice
+  bool isKnown_ = false;          ///< true if this rank has joined, and must report its failure
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
-/// Determines the role of this process, and joins the job if it is a rank. Afterwards, a failure in
+/// Determines the role of this process. If it is a rank, joins the job; from then on, a failure of
 /// this process ends all ranks.
 Status Run::begin() {
   BRAID_TRY(flags_.source.toOptions(compileOptions_));
@@ -285,7 +285,7 @@ Status Run::createOrJoin() {
 Status Run::compile() {
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
-  // Our launcher passes on the checked text, since the file may have changed, or be a pipe.
+  // Our launcher passes the text that it has checked, since FILE may have changed, or be a pipe.
   const SourceFlags &flags = flags_.source;
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
@@ -300,8 +300,8 @@ Status Run::compile() {
   return makePlans(/*isDecided=*/!options_.isAuto);
 }
 
-/// Makes the Plans, and checks them if they will be run: returns Rejected, with the counterexample,
-/// unless they are safe with the number of queues that they will have.
+/// Makes the Plans. If `isDecided` and this process is the checker, also checks them: returns
+/// Rejected, with the counterexample, unless they are safe with the job's number of queues.
 Status Run::makePlans(bool isDecided) {
   const Compiled &compiled = program_->compiled;
   if (!isDecided || flags_.noCheck || !isChecker()) {
@@ -311,7 +311,7 @@ Status Run::makePlans(bool isDecided) {
   StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
-    if (job_ && !areThreads()) // the other ranks wait
+    if (job_ && !areThreads()) // the other ranks are waiting, and must not time out
       job_->cluster->control(setup_.place->rank).tick();
   };
   Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = options_.cluster.queues,
@@ -324,18 +324,18 @@ Status Run::makePlans(bool isDecided) {
   return Status::ok();
 }
 
-/// Returns true in the process that checks for the whole job: the launcher, or rank 0.
+/// Returns true if this process checks the program for the whole job: the launcher, or rank 0.
 bool Run::isChecker() const {
   if (setup_.kind != RankSetup::Rank)
     return true;
   return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
 }
 
-/// Afterwards, the state is as if flags had set the chosen knobs. Rank 0 checks the choice before
-/// any rank prepares it.
+/// Lets the ranks choose a schedule. Afterwards, the state is as if flags had set the chosen knobs.
+/// Rank 0 checks the chosen program before any rank prepares it.
 Status Run::choose() {
   ChooseOptions how = chooseOptions(backend_, !areThreads(), compileOptions_);
-  if (!flags_.trace.empty()) // traces of graphs have no commands
+  if (!flags_.trace.empty()) // a graph's trace would have no commands
     how.launchModes = {LaunchMode::Eager};
   how.timed = flags_.timeBest;
   how.seconds = flags_.autoSeconds.value_or(how.seconds);
@@ -367,7 +367,7 @@ int Run::runRanks() {
   Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
-  job_->cluster.reset(); // the launcher waits longer for a rank that has left and only prints
+  job_->cluster.reset(); // leave before printing: the launcher waits longer for ranks that left
   if (setup_.place && setup_.place->rank != 0)
     return 0;
   if (!flags_.trace.empty())
@@ -381,7 +381,7 @@ int Run::runRanks() {
   return 0;
 }
 
-/// Returns the Plans for messages. Compiles the ranks' choice when it is first needed.
+/// Returns the Plans for messages. With `auto`, makes them on demand, once the ranks have chosen.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
@@ -392,7 +392,7 @@ llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   return plans_;
 }
 
-/// Returns none if they cannot be made, for example for lack of memory.
+/// Returns the Plans for `choice`, or none if making them fails, for example for lack of memory.
 std::vector<Plan> Run::plansOf(const std::string &choice) const {
   const Result<Configurations> chosen = Configurations::parse(choice);
   if (!chosen)
@@ -426,7 +426,7 @@ int Run::launchRanks() {
   return endFailed(report->status);
 }
 
-/// Prefixes every line with this process's rank if it shares the terminal with other ranks.
+/// Prefixes every line with this process's rank, if it is a rank that shares the terminal.
 std::string Run::prefixed(const std::string &message) const {
   if (!setup_.place)
     return message;
@@ -439,22 +439,22 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  // Other ranks do not have our Diagnostics, so the message contains the located mistakes.
+  // Other ranks do not have our Diagnostics, so put the located errors into the message.
   Status cause = program_ ? withLocated(status, *program_->source) : status;
   if (job_) {
     cause = job_->fail(cause);
     job_->cluster.reset();
   }
   if (isKnown_ && setup_.isLaunched())
-    return static_cast<int>(cause.code()); // the launcher prints it once
+    return static_cast<int>(cause.code()); // the launcher prints the cause once
   llvm::errs() << prefixed(messageOf(cause, file_));
   if (job_ && !areThreads() && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());
   return endFailed(cause);
 }
 
-/// Suggests `braid doctor` if a run on GPUs was refused. Only one rank prints this. Returns the
-/// exit code.
+/// Suggests `braid doctor` if a run on GPUs was refused; only rank 0 prints the suggestion. Returns
+/// the exit code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;
@@ -463,8 +463,8 @@ int Run::endFailed(const Status &cause) const {
   return static_cast<int>(cause.code());
 }
 
-/// Without our launcher, the rank that hosts the job writes the records of its host after the other
-/// ranks have left. If that rank is the cause, it may have died, so all ranks write them.
+/// Without our launcher, the rank that hosts the job writes its host's flight records after the
+/// other ranks have left. If that rank caused the failure, it may be dead, so all ranks write them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();

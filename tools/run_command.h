@@ -26,19 +26,19 @@ struct RunFlags {
 struct RankSetup {
   enum Kind {
     Threads,  ///< all ranks are threads of this process
-    Launcher, ///< it starts a process for each rank
+    Launcher, ///< this process starts one process per rank
     Rank,     ///< this process is one rank
   } kind = Threads;
-  std::optional<Place> place = {}; ///< only for a Rank
+  std::optional<Place> place = {}; ///< set only for Rank
 
   /// Returns true if `braid run --processes` started this rank.
   bool isLaunched() const { return place && !place->meeting.empty(); }
 };
 
-/// Prints the program, its time and the result of the comparison.
+/// Prints the program, its run time, and the result of --verify.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
                   const RunReport &report);
-/// Prints each choice and its origin, and the device's choices on stderr.
+/// Prints each choice and its origin. Prints machine-specific choices on stderr.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const ProgramState &program, const RunReport &report);
 

@@ -21,7 +21,7 @@ std::string timeText(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-/// Returns what the ranks are, and the reason for that.
+/// Returns a line that explains whether the ranks are threads or processes, and why.
 std::string explainRanks(const RunFlags &flags, const RankSetup &setup, int64_t ranks) {
   if (setup.kind == RankSetup::Threads)
     return explainLine("ranks", counted(ranks, "thread") + " of this process",
@@ -68,7 +68,7 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
                   const ProgramState &program, const RunReport &report) {
   os << "choices\n"
      << program.explain() << explainRanks(flags, setup, program.compiled.program->ranks());
-  // These lines are about the machine rather than the program.
+  // These lines describe the machine rather than the program.
   for (const std::string &line : {report.choices, report.messages})
     if (!line.empty())
       llvm::errs() << "braid: " << line << "\n";

@@ -9,7 +9,7 @@
 namespace braid::tools {
 namespace {
 
-/// Formats a number such as "19,019,776".
+/// Formats a number with thousands separators, such as "19,019,776".
 std::string grouped(size_t number) {
   std::string digits = std::to_string(number);
   for (size_t at = digits.size(); at > 3;)
@@ -38,7 +38,7 @@ void StepProgress::operator()(const WorkProgress &now) {
   say(now, std::chrono::duration<double>(time - stepStart_).count());
 }
 
-/// Prints the progress, and the remaining time, estimated from the finished part of the step.
+/// Prints the progress, and an estimate of the time remaining in the current step.
 void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
   std::string left;
   if (now.done != 0)

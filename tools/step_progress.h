@@ -7,11 +7,11 @@
 
 namespace braid::tools {
 
-/// A ProgressFn that prints a line on stderr after `silence`, and then every two seconds. Copies
-/// have separate states, so pass it by std::ref.
+/// A ProgressFn that prints a line on stderr after `silence`, and then every two seconds. Pass it
+/// by std::ref, because copies do not share state.
 class StepProgress {
 public:
-  /// `command` is the prefix of lines, such as "check".
+  /// `command` is the prefix of each line, such as "check".
   explicit StepProgress(std::string command,
                         std::chrono::milliseconds silence = std::chrono::milliseconds(500))
       : command_(std::move(command)), next_(Clock::now() + silence) {}

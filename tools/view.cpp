@@ -19,7 +19,7 @@
 namespace braid::tools {
 namespace {
 
-constexpr size_t kMostBytes = size_t(1) << 30; ///< maximum size of an input
+constexpr size_t kMostBytes = size_t(1) << 30; ///< maximum size of an input file
 constexpr const char *kMachine = "h200-4";
 
 struct ViewFlags {
@@ -78,7 +78,7 @@ Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   Result<view::Page> page = view::predictedPage(program, model, options);
-  if (!page) // reports the file's lines, rather than the page's
+  if (!page) // simulate again for an error with FILE's line numbers instead of the page's
     BRAID_TRY(simulateProgram(plans, model, options));
   return page;
 }
@@ -101,14 +101,14 @@ Result<view::Page> pageOfTrace(const ViewFlags &flags) {
   return view::measuredPage(flags.trace, BRAID_TRY(readFile(flags.trace, kMostBytes)));
 }
 
-/// Returns true for a flag that only affects predictions.
+/// Returns true if `flag` affects only predictions.
 bool isOfModel(const std::string &flag) {
   return flag == "--machine" || llvm::any_of(allKnobs(), [&](const KnobRow &row) {
            return row.isOfRun() && row.knob != Knob::DataPlane && flag == "--" + row.name;
          }); // the transport affects checks, too
 }
 
-/// Accepts FILE with or without --trace, --trace alone, or --records. Refuses flags without effect.
+/// Accepts FILE, --trace, both, or --records alone. Refuses flags that would have no effect.
 Status checkFlags(const CLI::App &app, const ViewFlags &flags) {
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
@@ -130,7 +130,7 @@ Status checkFlags(const CLI::App &app, const ViewFlags &flags) {
   return Status::ok();
 }
 
-/// Standard input must be read only once, and inputs must not be overwritten.
+/// Refuses to read standard input twice, to overwrite an input, or to write to a terminal.
 Status checkFiles(const ViewFlags &flags) {
   const std::string inputs[] = {flags.records, flags.source.file, flags.trace,
                                 flags.machine.value_or("")};
@@ -156,7 +156,7 @@ Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &sou
   return view::layOver(measured, std::move(predicted));
 }
 
-/// Writes the page to a file or to stdout.
+/// Writes the page to `file`, or to standard output if `file` is empty.
 Status write(const view::Page &page, const std::string &file) {
   const std::string html = view::toHtml(page);
   if (!file.empty())

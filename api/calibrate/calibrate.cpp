@@ -18,7 +18,7 @@ constexpr int kChain = 8;
 
 double positive(double us) { return std::max(us, kLeastUs); }
 
-/// Measures the operations of one transfer mode.
+/// Measures the costs of operations in one transfer mode.
 class Calibration {
 public:
   Calibration(PlanTimer &timer, const CalibrationOptions &options, TransferMode mode)
@@ -26,8 +26,8 @@ public:
         large_(timer.device().sharesHostMemory() ? int64_t(1) << 20 : int64_t(32) << 20),
         usesPeers_(uses(Transport::PeerMemory)), usesMessages_(uses(Transport::Messages)) {}
 
-  /// Measures in every launch mode. Repeats disturbed measurements and keeps the shortest times;
-  /// after the last attempt it accepts them. All ranks get the same times, and so agree.
+  /// Measures in every launch mode. Repeats disturbed measurements a few times, and uses the
+  /// shortest times. All ranks see the same times, and therefore make the same decisions.
   Result<std::vector<OperationCosts>> measureOperations();
 
 private:
@@ -42,7 +42,7 @@ private:
   CopyCost copyLine(double smallUs, double growthUs);
   CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs);
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// Returns the additional time of a longer chain. If it is 0, one of the two was disturbed.
+  /// Returns the extra time of a longer chain. If it is not positive, a measurement was disturbed.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);
@@ -55,7 +55,7 @@ private:
   const int64_t small_ = int64_t(1) << 16, large_; ///< bytes
   const bool usesPeers_, usesMessages_;
   bool wasDisturbed_ = false;
-  std::map<std::string, std::vector<RunTime>> times_; ///< by name; one for each launch mode
+  std::map<std::string, std::vector<RunTime>> times_; ///< by name; one entry per launch mode
 };
 
 Status Calibration::measure(const std::string &name, const std::string &text, Transport transport,
@@ -93,14 +93,14 @@ Status Calibration::measureAll() {
   return measureTurns("put", Protocol::Put, Transport::PeerMemory);
 }
 
-/// Returns the line through the times of a small copy and a large one, `growthUs` longer.
+/// Fits a line to the times of a small copy and of a large copy, which takes `growthUs` longer.
 CopyCost Calibration::copyLine(double smallUs, double growthUs) {
   const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
   const double bytesPerUs = (large - small) / growth(growthUs);
   return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
 }
 
-/// Returns the cost of the copy or the message in a turn, whose signals take `signalsUs`.
+/// Returns the cost of the copy or message in a round whose signals take `signalsUs`.
 CopyCost Calibration::turnLine(const std::string &kind, size_t mode, double runUs,
                                double signalsUs) {
   const double small = positive((us(kind + " small", mode) - runUs) / kChain - signalsUs);
@@ -124,8 +124,8 @@ OperationCosts Calibration::deduce(size_t mode) {
   return costs;
 }
 
-/// Deduces the costs of transfers. A turn has two signals: "you may read" and "I have read". Ranks
-/// that wait for each other start when the last one starts.
+/// Deduces the costs of transfers. A round has two signals: "ready to read" and "done reading".
+/// Because the ranks wait for each other, a run effectively starts when the last rank starts.
 void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
   const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
   costs.signalUs = turn / 2;
@@ -149,7 +149,7 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
   return operations;
 }
 
-/// Returns all transfer modes that `peers` offers, the default first.
+/// Returns all transfer modes that `peers` offers, starting with the default.
 std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   std::vector<TransferMode> all;
   for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
@@ -175,9 +175,9 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
   return model;
 }
 
-/// Opens messages on all ranks if `options.transports` contains anything else. Erases messages if
-/// some rank cannot send them. If that rank should be able to, rank 0 warns. Collective; equal on
-/// all ranks.
+/// Opens messages on all ranks if `options` contains several transports. If a rank cannot send
+/// messages, removes them from `options`, and rank 0 issues a warning unless its device does not
+/// support messages. Collective; `options` stays the same on all ranks.
 static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   if (options.transports.size() == 1)
     return Status::ok();
@@ -189,14 +189,14 @@ static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
   if (failure == all.end())
     return Status::ok();
-  const bool isMissing = mine.code() == StatusCode::Unsupported; // needs no warning
+  const bool isMissing = mine.code() == StatusCode::Unsupported; // expected, so no warning
   if (timer.rank() == 0 && options.warn && !isMissing)
     options.warn("messages are not measured: " + *failure);
   llvm::erase_value(options.transports, Transport::Messages);
   return Status::ok();
 }
 
-/// Every rank measures; rank 0's model, made of the maxima over ranks, is used.
+/// Every rank measures, but all ranks use rank 0's model, which consists of maxima over the ranks.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms) {
   options.transferModes = {TransferMode()};

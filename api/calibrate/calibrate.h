@@ -1,16 +1,16 @@
 //===- api/calibrate/calibrate.h - measures the costs of a cost model -------------------------===//
 //
-// Each cost is measured with a tiny program that the ordinary executor runs on the ranks of the
-// job: a chain of one kind of operation, long enough to separate its cost from that of a run.
+// Each cost is measured with a tiny program that the ordinary executor runs on the job's ranks: a
+// chain of one kind of operation, long enough to separate its cost from the fixed cost of a run.
 //
-//   run, local copy   1 and 9 small sums; a large one
-//   signal            turns in which every rank signals its neighbour and waits for the other
-//                     neighbour: transfers without the copies of their Plan
-//   pull, push        the same turns with a copy in each, small and large
-//   message           the same turns by messages, small and large
-//   GEMM              a few in sequence
+//   run, local copy   1 and 9 small sums; 1 large sum
+//   signal            rounds in which every rank signals one neighbour and waits for the other
+//                     neighbour: transfers whose copies are removed from the Plan
+//   pull, push        the same rounds with a small or large copy in each
+//   message           the same rounds with a small or large message in each
+//   GEMM              a few back-to-back GEMMs
 //
-// The costs of messages between hosts are not measured; those of CostModel are used.
+// Messages between hosts are not measured; CostModel's default costs are used.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,40 +20,40 @@
 
 namespace braid {
 
-/// The smallest time that a clock can distinguish from zero.
+/// The smallest time in microseconds that a clock can distinguish from zero.
 constexpr double kLeastUs = 0.01;
 
-/// The launch modes, transfer modes and transports that are measured or tried.
+/// The launch modes, transfer modes and transports to measure or try.
 struct RunModes {
   /// At least one; the backend must support all of them. The last one is used for GEMMs.
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
-  /// The device must offer them. The first one is used for GEMMs.
+  /// The device must offer all of them. The first one is used for GEMMs.
   std::vector<TransferMode> transferModes = {};
-  /// At least one. The first is the default of candidates that set none. Without peers' memory,
-  /// signals and copies to and from peers are treated as free.
+  /// At least one. The first is the default for candidates that set none. Without PeerMemory,
+  /// signals and copies to and from peers are assumed to be free.
   std::vector<Transport> transports{Transport::PeerMemory};
 };
 
 struct CalibrationOptions : RunModes {
   ProgressFn progress = {};                          ///< receives progress on this rank
-  std::function<void(const std::string &line)> warn; ///< for warnings; may be null
+  std::function<void(const std::string &line)> warn; ///< receives warnings; may be null
 };
 
-/// Measures a model of everything except GEMMs. Messages are measured if `options.transports`
-/// contains them; they must then be open. Collective; blocks for a second or two. Returns the same
+/// Measures all costs except those of GEMMs. Includes messages if `options.transports` contains
+/// them, in which case they must be open. Collective; blocks for a second or two. Returns the same
 /// model on all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
 
-/// Returns the `shapes` from which a model can interpolate all of them: few row counts for each
-/// number of columns and depth.
+/// Returns a subset of `shapes` from which a model can interpolate the others: a few row counts for
+/// each combination of columns and depth.
 std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
-/// Measures the `shapes` that `model` lacks. Returns true if it measured any. Collective; equal on
-/// all ranks.
+/// Measures the `shapes` that are not in `model`. Returns true if there were any. Collective; the
+/// arguments must be the same on all ranks.
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
 
-/// Measures everything in every transfer mode of the device, and `gemms`. If a rank cannot send
-/// messages, they are left out with a warning. Collective; blocks for minutes; equal on all ranks.
+/// Measures all costs in every transfer mode of the device, and `gemms`. Warns and skips messages
+/// if a rank cannot send them. Collective; blocks for minutes. All ranks return the same model.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);
 

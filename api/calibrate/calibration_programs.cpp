@@ -14,13 +14,13 @@
 namespace braid::calibration {
 namespace {
 
-/// Returns the mesh as a text such as "[0 .. 8) of 4".
+/// Returns the source text of the mesh, such as "[0 .. 8) of 4".
 std::string textOf(const Mesh &mesh) {
   return fmt::format("[0 .. {}){}", mesh.ranks,
                      mesh.perHost == mesh.ranks ? "" : fmt::format(" of {}", mesh.perHost));
 }
 
-/// Returns an expression for the next ("+ 1") or previous rank on this host.
+/// Returns an expression for the next ("+ 1") or previous ("- 1") rank on this host.
 std::string neighbour(const Mesh &mesh, const char *distance) {
   return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance);
 }
@@ -43,7 +43,7 @@ Result<std::vector<Plan>> plansOf(const std::string &text, Transport transport) 
 }
 
 std::string sums(const Mesh &mesh, int64_t bytes, int sums) {
-  constexpr int64_t kAligned = 64; // aligns the second part
+  constexpr int64_t kAligned = 64; // keeps the second part aligned
   // A sum moves three times 2 bytes per element; a copy of `bytes` moves each byte twice.
   const int64_t elements = std::max(bytes / 3 / kAligned, int64_t(1)) * kAligned;
   std::string text = fmt::format("program @sums mesh {0} () -> () {{\n"
@@ -84,7 +84,7 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count) {
   return text + "}\n";
 }
 
-/// Reduces the effort on slow host cores. Large GEMMs need steady clocks.
+/// CPU ranks use less effort, because they are slow. Large GEMMs warm up until clocks are steady.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing) {
   std::vector<Plan> plans = BRAID_TRY(plansOf(text, timing.transport));

@@ -7,32 +7,32 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The folder that stores the model, and a key of the model besides the device.
+  /// The directory that stores the model, and the model's key in addition to the device.
   std::string cacheFolder, cacheKey;
 };
 
-/// Measures what the model lacks on all ranks. Rank 0 stores the results, and all ranks use its
-/// model. Collective and equal on all ranks, except for keep().
+/// Measures missing costs on all ranks. Rank 0 stores the results, and all ranks use its model.
+/// Functions that return a Status or Result are collective, with the same result on all ranks.
 class JobModel {
 public:
-  /// `timer` must outlive this.
+  /// `timer` must outlive this object.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// The stored measurements of this machine on rank 0, or null on other ranks.
+  /// The stored measurements of this machine; null on all ranks except rank 0.
   const MeasurementCache *cache() const { return cache_.get(); }
-  /// Returns true if a stored model exists that find() uses unchanged.
+  /// Returns true if there is a stored model that find() would use unchanged.
   Result<bool> isKept();
-  /// Stores a value on rank 0. Concurrent jobs wait for each other.
+  /// Stores a value; a no-op except on rank 0. Concurrent jobs wait for each other.
   void keep(const std::string &key, std::string value);
-  /// The path of the cache on rank 0, or an empty string.
+  /// The path of the cache file; empty on all ranks except rank 0.
   std::string path() const { return cache_ ? cache_->path() : ""; }
 
-  /// Loads the stored model, or measures one except for GEMMs.
+  /// Loads the stored model, or measures all costs except those of GEMMs.
   Status find();
-  /// Measures the `shapes` whose costs the model needs. Returns true if it measured any.
+  /// Measures the GEMMs that the model needs for `shapes`. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
-  /// Returns a text for users such as "from FILE, measured in 0.20 s".
+  /// Returns a description for users, such as "from FILE, measured in 0.20 s".
   std::string source() const;
 
 private:
@@ -44,8 +44,8 @@ private:
   const JobModelOptions options_;
   std::unique_ptr<MeasurementCache> cache_; ///< null except on rank 0
   CostModel model_;
-  std::string path_;   ///< the file of the model
-  double seconds_ = 0; ///< the duration of measurements
+  std::string path_;   ///< the file from which the model was loaded
+  double seconds_ = 0; ///< total time spent measuring
 };
 
 } // namespace braid

@@ -15,8 +15,8 @@
 namespace braid {
 namespace {
 
-/// Selects shapes that differ only in their rows: the one with most rows, then each with at most
-/// half the rows of the one before, and the one with fewest rows unless it is close to the last.
+/// Selects from shapes that differ only in their rows: the largest, then each with at most half the
+/// rows of the previous selection, and the smallest unless it is close to the last selection.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
@@ -28,7 +28,7 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   return kept;
 }
 
-/// Returns a length that makes the cost of the run small, but no longer than large GEMMs need.
+/// Returns a chain length that makes the fixed cost of a run negligible. Large GEMMs need fewer.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;

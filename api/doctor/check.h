@@ -1,4 +1,4 @@
-//===- api/doctor/check.h - the checks of `braid doctor` and what they find -------------------===//
+//===- api/doctor/check.h - the checks of `braid doctor` and their findings -------------------===//
 #pragma once
 
 #include "api/doctor/facts.h"
@@ -9,20 +9,20 @@ namespace braid::doctor {
 
 enum class Severity : uint8_t {
   Ok,
-  Note,    ///< programs run, but slower than possible, or not in every mode
+  Note,    ///< programs run, but slower than they could, or not in every mode
   Problem, ///< programs cannot run
 };
 
 /// One line of the report.
 struct Finding {
-  std::string check, line; ///< "power", "capped"
+  std::string check, line; ///< for example, "power" and "capped"
   Severity severity = Severity::Ok;
-  std::string seen;   ///< the finding and, unless it is obvious, the expectation
-  std::string advice; ///< the remedy; empty for Ok
+  std::string seen;   ///< the finding and, unless obvious, the expected state
+  std::string advice; ///< the recommended fix; empty for Ok
 };
 
-/// Collects the findings of one check. Texts are format strings of `args`. Values of variables
-/// cannot move the terminal's cursor.
+/// Collects the findings of one check. `seen` and `advice` are format strings for `args`. Escapes
+/// control characters in the formatted text.
 class Lines {
 public:
   Lines(const char *check, std::vector<Finding> &findings) : check_(check), findings_(findings) {}
@@ -52,11 +52,11 @@ private:
 
 struct Check {
   const char *name;
-  bool needsGpu; ///< skipped if there is no GPU
+  bool needsGpu; ///< true to skip the check if there is no GPU
   void (*look)(const Facts &facts, Lines &lines);
 };
 
-// The checks, in three files. Causes precede their effects.
+// The checks, from three files. A check for a cause precedes the checks for its effects.
 std::vector<Check> gpuChecks();
 std::vector<Check> processChecks();
 std::vector<Check> environmentChecks();

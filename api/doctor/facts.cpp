@@ -20,7 +20,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-extern char **environ; // unistd.h declares it for GNU only
+extern char **environ; // unistd.h declares it only with _GNU_SOURCE
 
 namespace braid::doctor {
 namespace {
@@ -28,7 +28,7 @@ namespace {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// Returns the trimmed text of a file in /proc or /sys, or an empty string if it cannot be read.
+/// Returns the trimmed contents of a file in /proc or /sys, or "" if the file cannot be read.
 std::string textAt(const std::string &file) {
   constexpr size_t kMostBytes = 1 << 16;
   Result<std::string> text = readFile(file, kMostBytes);
@@ -71,7 +71,7 @@ std::optional<Space> spaceOf(const char *folder) {
                uint64_t(about.f_bavail) * about.f_frsize};
 }
 
-/// Returns true unless the namespace is Linux's first of its kind, which has a fixed number.
+/// Returns true unless the namespace is the initial one, whose link target `first` is fixed.
 std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef first) {
   char target[64] = {};
   const ssize_t size = readlink(file.c_str(), target, sizeof(target) - 1);
@@ -126,7 +126,7 @@ std::optional<int64_t> cudaNumberAt(const Facts &facts, const std::string &pci) 
   return std::nullopt;
 }
 
-/// Returns the GPUs that NVML lists, or else those on the PCI bus.
+/// Returns the GPUs that NVML lists, or, without NVML, the GPUs on the PCI bus.
 std::vector<Gpu> listGpus(const std::string &devices, const Facts &facts) {
   std::vector<Gpu> gpus;
   auto add = [&](const std::string &pci, const NvmlDevice &device) {

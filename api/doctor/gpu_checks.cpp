@@ -19,7 +19,7 @@ std::string addressesOf(const Facts &facts) {
   return llvm::join(addresses, ", ");
 }
 
-/// Returns "13.0" for 13000.
+/// Formats a CUDA version, such as "13.0" for 13000.
 std::string versionText(int64_t version) {
   return version == 0 ? "an unknown version"
                       : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -263,7 +263,7 @@ void checkNvLink(const Facts &facts, Lines &lines) {
   }
 }
 
-/// An idle device reduces the generation of its link, but never the width.
+/// Checks only the link width, because idle devices reduce the link's generation.
 void checkPcie(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth &&
@@ -287,13 +287,13 @@ const NvmlPair &nvmlPair(const Facts &facts, const Gpu &from, const Gpu &to) {
   return facts.nvml.value ? facts.nvml.value->pairs[from.index][to.index] : kUnknown;
 }
 
-/// Returns why NVML reports that one device cannot access the other, or an empty string.
+/// Returns NVML's reason why one of two GPUs cannot access the other, or "" if there is none.
 std::string refusalOf(const Facts &facts, const Gpu &a, const Gpu &b) {
   const std::string &there = nvmlPair(facts, a, b).refusal;
   return there.empty() ? nvmlPair(facts, b, a).refusal : there;
 }
 
-/// Returns CUDA's answer, or else NVML's.
+/// Returns true if both GPUs can access each other, according to CUDA or else to NVML.
 bool canReach(const Facts &facts, const Gpu &a, const Gpu &b) {
   if (!a.cuda || !b.cuda)
     return refusalOf(facts, a, b).empty();
@@ -321,7 +321,7 @@ void checkAccess(const Facts &facts, Lines &lines) {
     lines.ok("all", "the GPUs of {0} pairs can access each other's memory", reachable);
 }
 
-/// Ignores type "identity", which is harmless.
+/// Ignores groups of type "identity", which are harmless.
 void checkIommu(const Facts &facts, Lines &lines) {
   std::vector<std::string> translated;
   for (const Gpu &gpu : facts.visibleGpus())

@@ -15,19 +15,19 @@ constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
 
 std::string bytesText(uint64_t bytes) { return strOfBytes(static_cast<double>(bytes)); }
 
-/// Returns the given number of ranks, or one for each GPU.
+/// Returns the number of ranks that the user or the job has set, or one rank per GPU.
 int64_t ranksOf(const Facts &facts) {
   const auto gpus = static_cast<int64_t>(facts.visibleGpus().size());
   return facts.ranks > 0 ? facts.ranks : std::max<int64_t>({facts.cudaDevices(), gpus, 1});
 }
 
-/// Returns the address space that a process needs at least. CUDA reserves as much as the memory of
-/// all visible GPUs. Without GPUs, ranks are threads of one process, and need OpenBLAS's buffers
-/// and, for each thread, a stack and a malloc arena.
+/// Returns the address space in bytes that a process needs at minimum. CUDA reserves as much as the
+/// memory of all visible GPUs. Without GPUs, ranks are threads of one process, which needs
+/// OpenBLAS's buffers, and a stack and a malloc arena per thread.
 uint64_t neededAddresses(const Facts &facts) {
   if (!facts.hasGpu())
     return 512 * kMiB + static_cast<uint64_t>(ranksOf(facts)) * 64 * kMiB;
-  constexpr uint64_t kLeast = 16 * kGiB; // every supported GPU has more memory
+  constexpr uint64_t kLeast = 16 * kGiB; // every supported GPU has at least this much
   uint64_t sum = 0;
   for (const Gpu &gpu : facts.visibleGpus())
     sum += gpu.nvml.memoryBytes.value_or(kLeast);
@@ -57,7 +57,7 @@ void checkAddresses(const Facts &facts, Lines &lines) {
 }
 
 void checkOpenFiles(const Facts &facts, Lines &lines) {
-  constexpr int64_t kOfCuda = 256; // the maximum for CUDA and its libraries in a process
+  constexpr int64_t kOfCuda = 256; // the most that CUDA and its libraries open in a process
   const int64_t ranks = ranksOf(facts);
   const int64_t needed = std::max(openFilesFor(ranks), facts.hasGpu() ? kOfCuda : 0);
   if (!facts.limits.openFiles)
@@ -71,7 +71,7 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
     lines.ok("fine", "a process may open {0} files", *facts.limits.openFiles);
 }
 
-/// NCCL needs some MiB there for each pair of ranks whose GPUs cannot access each other.
+/// NCCL needs some MiB of /dev/shm for each pair of ranks whose GPUs cannot access each other.
 void checkSharedMemory(const Facts &facts, Lines &lines) {
   if (!facts.sharedMemory)
     return lines.problem("missing", "there is no /dev/shm",

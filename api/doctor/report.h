@@ -6,8 +6,8 @@
 
 namespace braid::doctor {
 
-/// Returns one line for each finding, followed by the advice, and a summary. Ends with a line
-/// break.
+/// Returns one line for each finding, followed by its advice, if any. Ends with a summary and a
+/// newline.
 std::string reportText(const Facts &facts, const std::vector<Finding> &findings);
 
 /// Writes the members "exit_code": 0,
@@ -15,7 +15,7 @@ std::string reportText(const Facts &facts, const std::vector<Finding> &findings)
 /// "lines": [{"check", "line", "severity", "seen", "advice"}, ...].
 void writeMembers(JsonWriter &json, const Facts &facts, const std::vector<Finding> &findings);
 
-/// Returns 4 if there is a problem, otherwise 0.
+/// Returns 4 if any finding is a Problem, otherwise 0.
 int exitCodeOf(const std::vector<Finding> &findings);
 
 } // namespace braid::doctor

@@ -12,9 +12,9 @@
 
 namespace braid {
 
-/// Returns the result of `ask`, which runs on a separate thread. Blocks for at most `patience`;
-/// then returns TimedOut, and the thread stays until the process ends. After TimedOut, callers
-/// should exit by std::_Exit(), which runs no destructors under that thread. Messages use `what`.
+/// Runs `ask` on a separate thread, and returns its result. If `ask` takes longer than `patience`,
+/// returns TimedOut and leaves the thread running. Callers should then exit by std::_Exit(), which
+/// runs no destructors while that thread still runs. `what` names the callee in messages.
 template <class Value>
 Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
                         std::function<Result<Value>()> ask) {
@@ -29,10 +29,10 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
   return answer.get();
 }
 
-/// A driver that has just been loaded needs a second or two for each GPU.
+/// The default timeout. A freshly loaded driver needs a second or two per GPU.
 inline constexpr std::chrono::milliseconds kNvmlPatience{20000};
 
-/// Calls readNvml(), and waits at most `patience`.
+/// Calls readNvml() with a timeout of `patience`.
 inline Result<NvmlReport> askNvml(const Environment &environment,
                                   std::chrono::milliseconds patience = kNvmlPatience) {
   return askWithin<NvmlReport>(patience, "NVML", [environment] { return readNvml(environment); });

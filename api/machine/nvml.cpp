@@ -1,7 +1,7 @@
 //===- api/machine/nvml.cpp - facts about the GPUs of a machine, from NVML --------------------===//
 //
-// Building needs neither the driver nor its header: functions are looked up by name. Values and
-// layouts are those of NVML's documented ABI, which is stable.
+// The build requires neither the driver nor its header, because functions are looked up by name.
+// The values and layouts below are part of NVML's documented ABI, which is stable.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
-/// nvmlFieldValue_t. 32-bit values are in the first 32 bits of `value`.
+/// nvmlFieldValue_t. 32-bit values occupy the first 32 bits of `value`.
 struct FieldValue {
   unsigned field = 0, scope = 0;
   int64_t timestamp = 0, latencyUs = 0;
@@ -52,7 +52,7 @@ struct MemoryInfo {
   uint64_t total, free, used;
 };
 
-/// The library. The destructor closes it.
+/// The NVML library. The destructor closes it.
 class Library {
 public:
   bool open(const std::string &file) {
@@ -61,18 +61,18 @@ public:
   }
   void *find(const char *name) const { return dlsym(handle_.get(), name); }
 
-  /// Returns 0 for success, or -1 if the function does not exist.
+  /// Calls a function, and returns its nvmlReturn_t (0 is success), or -1 if it does not exist.
   template <class... Args> int call(const char *name, Args... args) const {
     auto *function = reinterpret_cast<int (*)(Args...)>(find(name));
     return function ? function(args...) : -1;
   }
-  /// Returns the value that the function stores at its last argument.
+  /// Returns the value that a function stores in its output parameter, which is the last one.
   template <class Value = unsigned, class... Args>
   std::optional<Value> ask(const char *name, Args... args) const {
     Value value{};
     return call(name, args..., &value) == 0 ? std::optional(value) : std::nullopt;
   }
-  /// Returns the current mode. The function also reports the mode after a reset.
+  /// Returns the current mode. Ignores the pending mode, which applies after a reset.
   std::optional<bool> askMode(const char *name, Handle device) const {
     unsigned current = 0, pending = 0;
     return call(name, device, &current, &pending) == 0 ? std::optional(current != 0) : std::nullopt;
@@ -166,7 +166,7 @@ NvmlDevice readDevice(const Library &nvml, Handle device) {
   return read;
 }
 
-/// Reasons for refused access, indexed by nvmlGpuP2PStatus_t. Empty for "OK" and "unknown".
+/// Reasons why access is refused, indexed by nvmlGpuP2PStatus_t. Empty for "OK" and "unknown".
 constexpr const char *kRefusals[] = {"",
                                      "the chipset does not support it",
                                      "the GPUs do not support it",

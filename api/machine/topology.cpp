@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// Returns the number of active NvLinks between two devices, or else of links to switches.
+/// Returns the number of active NVLinks from `from` to `to`, or, if there are none, to switches.
 int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   const int64_t direct = llvm::count_if(from.links, [&](const NvmlLink &link) {
     return link.isUp && !link.remote.empty() && link.remote == to.pci;
@@ -19,8 +19,8 @@ int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   return direct > 0 ? direct : switched;
 }
 
-/// Returns the payload rate of an NvLink, one way. The signalling rate includes framing: an H100
-/// signals 26,562 MB/s.
+/// Returns the payload rate of one NVLink, one way, or 0 if unknown. NVML reports the signalling
+/// rate, which includes framing: 26,562 MB/s on H100.
 double nvLinkGBps(const NvmlDevice &device) {
   constexpr std::pair<unsigned, double> kSpeeds[] = {
       {100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}};
@@ -30,7 +30,7 @@ double nvLinkGBps(const NvmlDevice &device) {
   return 0;
 }
 
-/// The rate of a lane in GB/s: GT/s times the efficiency of the encoding, divided by 8 bits.
+/// Returns the PCIe rate in GB/s, one way. A lane's rate is GT/s * encoding efficiency / 8 bits.
 double pcieGBps(const NvmlDevice &device) {
   constexpr double kLane[] = {0,
                               2.5 * 0.8 / 8,
@@ -43,8 +43,8 @@ double pcieGBps(const NvmlDevice &device) {
   return generation < std::size(kLane) ? kLane[generation] * device.pcieWidth.value_or(0) : 0;
 }
 
-/// Levels are 0 for one board, 10 and 20 for one PCIe switch or several, 30 for a root complex, 40
-/// for a NUMA node, and 50 for the machine.
+/// Converts an nvmlGpuTopologyLevel_t: 0 is a board, 10 a single PCIe switch, 20 several PCIe
+/// switches, 30 a root complex, 40 a NUMA node, and 50 the whole machine.
 LinkClass classOf(std::optional<unsigned> level) {
   constexpr LinkClass kClasses[] = {LinkClass::PcieSwitch, LinkClass::PcieSwitch,
                                     LinkClass::PcieSwitch, LinkClass::HostBridge,
@@ -54,7 +54,7 @@ LinkClass classOf(std::optional<unsigned> level) {
   return kClasses[*level / 10];
 }
 
-/// If the driver reports no NvLink for a pair, it has none, even if both devices have switches.
+/// Ignores links to switches if the driver reports that the pair cannot use NVLink.
 Link linkBetween(const NvmlDevice &from, const NvmlDevice &to, const NvmlPair &pair) {
   Link link;
   const int64_t count = std::min(linksBetween(from, to), linksBetween(to, from));

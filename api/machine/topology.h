@@ -7,27 +7,27 @@
 
 namespace braid {
 
-/// The kinds of links between two devices, the best first.
+/// The kinds of links between two devices, best first.
 enum class LinkClass : uint8_t {
   Own,        ///< the same device
-  NvLink,     ///< directly, or through a switch
-  PcieSwitch, ///< below one PCIe switch
-  HostBridge, ///< below one root complex
-  SameNuma,   ///< several root complexes of one NUMA node
-  CrossNuma,  ///< over the link between sockets
+  NvLink,     ///< NVLink, directly or through a switch
+  PcieSwitch, ///< through PCIe switches only
+  HostBridge, ///< through one root complex
+  SameNuma,   ///< through several root complexes on one NUMA node
+  CrossNuma,  ///< through the interconnect between sockets
   Unknown,
 };
 /// Returns a name such as "nvlink" or "pcie-switch".
 llvm::StringRef name(LinkClass kind);
 
-/// The properties of a link between two devices that are known without measuring.
+/// The properties of a link between two devices that are known without measuring it.
 struct Link {
   LinkClass kind = LinkClass::Unknown;
-  double nominalGBps = 0; ///< one way, from generation and width; 0 if unknown
+  double nominalGBps = 0; ///< nominal rate, one way; 0 if unknown
 };
 
-/// Returns the links between all devices of NVML, in its order: [source][destination]. The link of
-/// a device to itself is Own.
+/// Returns the links between all devices in NVML's order, as [source][destination]. The link from a
+/// device to itself is Own.
 std::vector<std::vector<Link>> linksOf(const NvmlReport &nvml);
 
 } // namespace braid

@@ -13,7 +13,7 @@ namespace {
 
 bool isGet(Path path) { return path == Path::GetEngine || path == Path::GetKernel; }
 
-/// Returns a send or a receive, and its wait. `name` is the name of its request.
+/// Returns the source text of a send or receive, followed by its wait. `name` names the request.
 std::string transfer(const char *name, bool isSend, int64_t peer) {
   return fmt::format("      %{0} = p2p {1} via %h\n      wait %{0}\n", name,
                      isSend ? fmt::format("send %x to {}", peer)
@@ -45,16 +45,16 @@ std::string programText(const BlockTransfers &transfers) {
                      fmt::arg("back", back));
 }
 
-/// Returns true for a ready signal or its await, rather than for a completion.
+/// Returns true for a "ready" signal or its await, and false for a completion signal or its await.
 bool isReady(const Endpoint &endpoint, CommandKind kind) {
   const bool copies =
       (endpoint.protocol == Protocol::Put) == (endpoint.direction == Direction::Send);
   return copies == (kind == CommandKind::Await);
 }
 
-/// Returns true if a signal stays. One way, the first ready signal and the last completion stay.
-/// For round trips, a put needs completions and a get needs ready signals. The other signals follow
-/// from the order of turns, except that the first put must wait for the peer.
+/// Returns true if a signal must be kept. One-way runs keep the first ready signal and the last
+/// completion. In round trips, puts need completions and gets need ready signals. The order of the
+/// round trips makes other signals redundant, except that the first put must wait for the peer.
 bool isKept(const BlockTransfers &transfers, int64_t rank, const Endpoint &endpoint, bool ready) {
   const auto last = static_cast<uint32_t>(transfers.count - 1);
   if (!transfers.andBack)

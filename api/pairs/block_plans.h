@@ -1,8 +1,8 @@
 //===- api/pairs/block_plans.h - programs that move blocks from one rank to the other ---------===//
 //
-// A run is an ordinary program, which the executor issues. Transfers in one direction keep only
-// their first signal (the receiver is ready) and their last one (all data have arrived), so that a
-// run is equivalent to a hand-written loop of copies.
+// A run is an ordinary program, issued by the executor. One-way runs keep only the first signal
+// (the receiver is ready) and the last signal (all data has arrived), so that a run is equivalent
+// to a hand-written loop of copies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,12 +12,12 @@
 
 namespace braid {
 
-/// Transfers of blocks from rank `source` to the other of two ranks. Transfer i moves block i mod
-/// `slots` of a row of blocks.
+/// Block transfers from rank `source` to the other one of two ranks. Transfer i moves block
+/// i mod `slots` in a row of blocks.
 struct BlockTransfers {
   Path path = Path::PutEngine;
   int64_t source = 0;
-  bool andBack = false; ///< each block is answered by one in the other direction
+  bool andBack = false; ///< round trips: a block in the other direction answers each block
   int64_t bytes = 4;    ///< size of a block, a multiple of 4
   int64_t slots = 1, count = 1;
 
@@ -25,8 +25,8 @@ struct BlockTransfers {
   int64_t rowBytes() const { return slots * bytes; }
 };
 
-/// Returns the Plans of both ranks. Their only symmetric buffer contains the row that is sent,
-/// followed by the row that is received.
+/// Returns the Plans of both ranks. The only symmetric buffer contains the row of blocks to send,
+/// followed by the row of received blocks.
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers);
 
 } // namespace braid

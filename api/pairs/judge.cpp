@@ -1,8 +1,8 @@
 //===- api/pairs/judge.cpp - finds slow pairs -------------------------------------------------===//
 //
-// A path is slow if its largest transfers are much slower than the median of comparable pairs:
-// those with the same class of link and nominal rate, by the same path, at the same size. The
-// fastest path of a pair is also slow if it is slower than healthy links of that nominal rate.
+// A path is slow if its largest transfers are much slower than the median of comparable transfers:
+// the same path and size, between pairs with the same link class and nominal rate. The fastest path
+// of a pair is also slow if it is slower than healthy links with the same nominal rate.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@ struct Limits {
   double ofNominal; ///< a path below this fraction of the nominal rate is slow; 0 if unknown
 };
 
-/// Published rates: NVLink of H100 reaches 376 to 392 of 450 GB/s, and PCIe 4.0 x16 reaches 25.5 to
-/// 26.5 of 31.5 GB/s below a switch. Root complexes and links between sockets reach a third of it
-/// on some healthy machines. CPU ranks share the machine with other work: a pair on a busy machine
-/// was observed at a third of the median.
+/// Based on published rates: NVLink on H100 reaches 376 to 392 of 450 GB/s, and PCIe 4.0 x16 behind
+/// a switch reaches 25.5 to 26.5 of 31.5 GB/s. Across root complexes or sockets, some healthy
+/// machines reach a third of the nominal rate. CPU ranks share the machine with other work: on a
+/// busy machine, a pair was observed at a third of the median.
 Limits limitsOf(const PairReport &report, const PairRow &row) {
   if (report.backend == "cpu")
     return {0.25, 0};
@@ -43,14 +43,14 @@ Limits limitsOf(const PairReport &report, const PairRow &row) {
   return {0.85, 0};
 }
 
-/// Returns the largest size, or null if its time is mostly latency.
+/// Returns the point with the largest size, or null if latency dominates the time of that size.
 const PathPoint *judgedPoint(const PathReport &path) {
   constexpr int64_t kLeastBytes = int64_t(1) << 20;
   const bool isJudged = path.verdict == Verdict::Ok && path.points.back().bytes >= kLeastBytes;
   return isJudged ? &path.points.back() : nullptr;
 }
 
-/// Returns true if a transfer takes long enough to saturate a link of that rate.
+/// Returns true if a transfer of `bytes` is long enough to saturate a link of `nominalGBps`.
 bool fillsLink(int64_t bytes, double nominalGBps) {
   constexpr double kLeastUs = 100, kBytesOfGBpsAndUs = 1e3;
   return static_cast<double>(bytes) >= nominalGBps * kLeastUs * kBytesOfGBpsAndUs;

@@ -21,13 +21,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// launch() calls listen() more often than this, unless this process is stopped, as by Ctrl-Z. Then
-/// the ranks wait for it, and the time does not count.
+/// launch() calls listen() more often than this, unless this process is stopped, for example by
+/// Ctrl-Z. While it is stopped, the ranks wait for it, so the time does not count as silence.
 constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
-/// Processes take time to start, even if transfers are short.
+/// The minimum timeout for the first record, because processes take time to start.
 constexpr milliseconds kLeastToStart{10000};
 constexpr milliseconds kGrace{300};
-/// After a hang, the limit of a pair is this many times its longest step, but at least a second.
+/// After a hang, a pair's timeout is this many times its longest silence, but at least a second.
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
 
@@ -44,7 +44,7 @@ std::string numbersOf(const std::vector<Step> &steps) {
   return numbers;
 }
 
-/// Measures one pair.
+/// Runs the jobs that measure one pair.
 class PairJobs {
 public:
   PairJobs(const MeasureOptions &options, SignalWatch &signals, PairReport &report, size_t one,
@@ -56,7 +56,7 @@ public:
         steps_.push_back({path, source});
   }
 
-  /// Runs jobs until no step is left, or a signal ends it.
+  /// Runs jobs until no steps are left, or until a signal arrives.
   Status run();
 
 private:
@@ -75,18 +75,18 @@ private:
   const MeasureOptions &options_;
   SignalWatch &signals_;
   PairReport &report_;
-  const std::array<size_t, 2> devices_; ///< indices in the report, by rank
-  std::vector<Step> steps_;             ///< not yet measured
+  const std::array<size_t, 2> devices_; ///< indices into the report's devices, by rank
+  std::vector<Step> steps_;             ///< steps that are not measured yet
   milliseconds timeout_;
   // State of the current job.
   FileDescriptor pipe_;
-  Clock::duration silence_{0}, longest_{0}; ///< since the last record; between any two
+  Clock::duration silence_{0}, longest_{0}; ///< time since the last record; its maximum so far
   Clock::time_point lastLook_;
-  bool hasBegun_ = false;      ///< a rank has written a record
-  std::optional<Record> last_; ///< the last Begin
+  bool hasBegun_ = false;      ///< true once a rank has written a record
+  std::optional<Record> last_; ///< the last Begin record
 };
 
-/// Returns TimedOut if the last record is too old.
+/// Reads new records. Returns TimedOut if there has been no record for too long.
 Status PairJobs::listen() {
   const Clock::time_point now = Clock::now();
   silence_ += std::min(now - std::exchange(lastLook_, now), kMostBetweenLooks);
@@ -97,7 +97,7 @@ Status PairJobs::listen() {
   return timedOut("no progress for {} ms", limit.count());
 }
 
-/// Processes all records that have arrived. Each is written and read atomically.
+/// Processes all pending records. Each record is written and read atomically.
 void PairJobs::read() {
   Record record;
   while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
@@ -143,7 +143,7 @@ Result<LaunchReport> PairJobs::runJob() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return unsupported("cannot create a pipe: {}", std::strerror(errno));
-  // This process reads without blocking; the ranks inherit the write end.
+  // This process polls the read end; the ranks inherit the write end.
   pipe_ = FileDescriptor(ends[0]);
   const FileDescriptor write(ends[1]);
   (void)fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
@@ -162,7 +162,7 @@ Result<LaunchReport> PairJobs::runJob() {
       {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
   launching.timeout = std::max(timeout_, kLeastToStart);
   launching.grace = kGrace;
-  launching.discardOutput = true; // libraries may print anything
+  launching.discardOutput = true; // libraries may print to it
   launching.watch = [this] { return listen(); };
   launching.signals = &signals_;
   Result<LaunchReport> report = launch(launching);
@@ -170,7 +170,7 @@ Result<LaunchReport> PairJobs::runJob() {
   return report;
 }
 
-/// Returns the failure in one line, with the devices instead of the ranks, and with the size.
+/// Returns the failure in one line, with device numbers instead of ranks, and the transfer size.
 std::string PairJobs::explained(const Status &failure) const {
   std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
   for (size_t rank : {0, 1}) {
@@ -183,8 +183,8 @@ std::string PairJobs::explained(const Status &failure) const {
   return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
 }
 
-/// Assigns the failure to the step that was begun last, or to all steps if none was. A path that
-/// the devices lack is unavailable in both directions.
+/// Attributes the failure to the step that began last, or to all steps if none has begun. A path
+/// that the devices do not support is unavailable in both directions.
 void PairJobs::takeFailure(const Status &failure) {
   const Verdict verdict = verdictOf(failure.code());
   const bool isLack = verdict == Verdict::Unavailable;
@@ -220,7 +220,7 @@ Status PairJobs::run() {
 
 Result<PairReport> measurePairs(const MeasureOptions &options) {
   PairReport report(options.backend, options.devices);
-  SignalWatch signals; // between jobs, too
+  SignalWatch signals; // also watches between jobs
   size_t number = 0;
   for (size_t one = 0; one < options.devices.size(); ++one)
     for (size_t other = one + 1; other < options.devices.size() && report.signal == 0; ++other) {

@@ -1,9 +1,9 @@
 //===- api/pairs/measure_pairs.h - measures every pair of a machine's devices -----------------===//
 //
-// Two processes measure two devices, over all paths and in both directions. If a process dies or a
-// transfer does not end, both processes are ended, the current step gets this as its verdict, and
-// two new processes measure the rest. The first hang of a pair takes the whole time limit;
-// afterwards the pair's limit is a small multiple of its longest transfer.
+// Two processes measure a pair of devices over all paths, in both directions. If a process dies or
+// a transfer hangs, both processes are killed, the current step's verdict is set accordingly, and
+// two new processes measure the remaining steps. The first hang of a pair takes the whole timeout;
+// the pair's timeout is then reduced to a small multiple of its longest transfer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,18 +17,18 @@ namespace braid {
 
 struct MeasureOptions {
   std::string backend;          ///< a backend whose ranks can be processes
-  std::vector<int64_t> devices; ///< the backend's device numbers, distinct, at least two
-  std::vector<Path> paths;      ///< distinct
+  std::vector<int64_t> devices; ///< the backend's device numbers; at least two, all distinct
+  std::vector<Path> paths;      ///< all distinct
   std::chrono::milliseconds timeout{20000}; ///< maximum time between two records
-  /// The command line, including argv[0], of a process that calls measureAsRank(). The numbers of
-  /// its steps and the descriptor for its records are added: --measure-steps 0,1 --measure-to 5.
+  /// The command line, including argv[0], of a process that calls measureAsRank(). measurePairs()
+  /// appends the step numbers and the records' descriptor: --measure-steps 0,1 --measure-to 5.
   std::vector<std::string> command;
-  /// Called before each pair of devices, with its number, starting at 1.
+  /// Called before each pair is measured. `number` is the number of the pair, starting at 1.
   std::function<void(int64_t one, int64_t other, size_t number)> progress;
 };
 
-/// Blocks until all pairs are measured. Must be called by the main thread, see launch(). Returns
-/// BadInput if the processes refuse to start. No verdict is Slow before judge().
+/// Blocks until all pairs are measured. Must be called on the main thread; see launch(). Returns
+/// BadInput if the processes refuse to start. Only judge() sets verdicts to Slow.
 Result<PairReport> measurePairs(const MeasureOptions &options);
 
 } // namespace braid

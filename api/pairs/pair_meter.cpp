@@ -18,20 +18,20 @@
 namespace braid {
 namespace {
 
-/// Larger transfers have no latency of interest: bytes dominate.
+/// The latency of larger transfers is not measured, because bandwidth dominates their time.
 constexpr int64_t kMostForLatency = int64_t(1) << 20;
 constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block is larger
 constexpr int kBursts = 3;
-constexpr double kMostRuns = 50; ///< in a burst
+constexpr double kMostRuns = 50; ///< per burst
 
-/// The number of transfers in a run, and the duration of a burst of runs.
+/// The number of transfers in a run, and the target duration of a burst of runs.
 struct Effort {
-  int64_t runBytes, most; ///< one way
-  int64_t turns;          ///< round trips
+  int64_t runBytes, most; ///< one-way runs: target size in bytes, and maximum number of transfers
+  int64_t turns;          ///< number of round trips
   double burstUs;
 };
 constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
-/// Cores that copy also do all other work.
+/// CPU ranks use less effort, because the cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
 const Effort &effortOn(const Device &device) {
@@ -43,7 +43,7 @@ BlockTransfers transfersOf(const Step &step, int64_t bytes, int64_t count, bool 
   return {step.path, step.source, andBack, bytes, slots, count};
 }
 
-/// Devices without a choice of copies use their engine.
+/// Returns the mode for `path`. Devices that do not offer a choice use their default.
 TransferMode modeOf(Path path, Device &device) {
   if (path == Path::PutKernel || path == Path::GetKernel)
     return {CopyBy::Kernel};
@@ -53,8 +53,8 @@ TransferMode modeOf(Path path, Device &device) {
   return isOffered ? engine : TransferMode();
 }
 
-/// Returns the bytes of a row. Each seed is used once per job, so a byte from another run or
-/// position is detected with a probability of 255/256.
+/// Returns random bytes for a row. Each seed is used only once per job, so a byte from another run
+/// or position is detected with a probability of 255/256.
 std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
   constexpr size_t kWord = sizeof(uint64_t);
   std::vector<char> row((static_cast<size_t>(bytes) + kWord - 1) / kWord * kWord);
@@ -68,18 +68,18 @@ std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
 
 } // namespace
 
-/// If the command has stopped reading, it also ends its ranks, so write errors are ignored.
+/// Ignores write errors: if the command has stopped reading, it also ends its ranks.
 void PairMeter::write(const Record &record) const {
-  // Both ranks know the results. Both write Begin, because a rank may fail in a step before the
-  // other rank starts it.
+  // Both ranks know the results, so only rank 0 writes them. Both write Begin, because a rank may
+  // fail in a step before the other rank starts it.
   const bool isResult =
       record.kind == Record::Kind::Bandwidth || record.kind == Record::Kind::Latency;
   if (rank() == 0 || !isResult)
     (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
 }
 
-/// Returns true if the rows fit: those that are sent and received, and as much again for other
-/// users of memory. The host needs two rows for each rank to compare them.
+/// Returns true if there is enough memory for the rows to send and receive, plus as much again for
+/// other users of the memory. The host needs two more rows per rank for the comparison.
 bool PairMeter::fits(const BlockTransfers &transfers) const {
   const auto needed = 4 * static_cast<double>(transfers.rowBytes());
   const std::optional<int64_t> free = device().freeBytes();
@@ -112,8 +112,8 @@ Status PairMeter::copy(void *to, const void *from, int64_t bytes) {
   return device().synchronize();
 }
 
-/// Fills the destination with the complement of the expected bytes, so that bytes that are not
-/// written are certainly wrong.
+/// Fills the source with random bytes, and the destination with the complement of the expected
+/// bytes, so that every byte that is not overwritten is wrong.
 Status PairMeter::fillRows(const BlockRun &run, const BlockTransfers &transfers) {
   ++round_;
   const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
@@ -127,7 +127,7 @@ Status PairMeter::fillRows(const BlockRun &run, const BlockTransfers &transfers)
   return copy(run.received, complement.data(), bytes);
 }
 
-/// Returns true if both ranks have received what was sent.
+/// Returns true if both ranks have received the correct bytes. Otherwise, writes Wrong records.
 Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &transfers) {
   const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
   bool isRight = true;
@@ -146,8 +146,8 @@ Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &tr
   return BRAID_TRY(timer_.largest(isRight ? 0 : 1)) == 0;
 }
 
-/// Returns the median of some bursts. If the host's cores copy, other work only adds to a time, so
-/// the shortest is used.
+/// Returns the median time of a few bursts, or the minimum if the host's cores copy, because other
+/// work on the host can only add to the time.
 Result<double> PairMeter::usualTime(TimedPlan &plan) {
   const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
   const double first = BRAID_TRY(timer_.largest(mine));
@@ -159,7 +159,7 @@ Result<double> PairMeter::usualTime(TimedPlan &plan) {
                                                     : median(us));
 }
 
-/// Makes two rounds, and times the second.
+/// Fills, runs and compares twice. Times only the second round.
 Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
   BlockRun run = BRAID_TRY(prepareRun(transfers));
   BRAID_TRY(fillRows(run, transfers));
@@ -214,7 +214,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected to be one of two ranks that measure");
-  // The command decides better whether a transfer hangs, since it may have been stopped meanwhile.
+  // Effectively no timeout: the command detects hangs, since only it knows if it has been stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   job->trials.resize(1);

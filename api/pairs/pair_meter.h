@@ -1,8 +1,8 @@
 //===- api/pairs/pair_meter.h - one rank of the two that measure a pair -----------------------===//
 //
-// Before a run, the source contains its blocks and the destination their complements; after it,
-// every block is compared. A timed run is repeated, and its last result is compared, so that times
-// include neither filling nor comparing. A time is the maximum of both ranks.
+// Before a run, the source contains random blocks, and the destination their complements. After the
+// run, every block is compared. Timed runs are repeated, and only the last result is compared, so
+// that times include neither filling nor comparing. A time is the maximum over both ranks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,27 +14,27 @@
 
 namespace braid {
 
-/// One path in one direction. Rank 0 is the pair's first device.
+/// One path in one direction. Rank 0 has the pair's first device.
 struct Step {
   Path path = Path::PutEngine;
-  int64_t source = 0; ///< rank
+  int64_t source = 0; ///< the rank that sends
 
   bool operator==(const Step &) const = default;
-  /// Returns a number for the command line, less than kSteps; of() is the inverse.
+  /// Returns a number below kSteps, for command lines. of() is the inverse.
   int64_t number() const { return 2 * static_cast<int64_t>(path) + source; }
   static Step of(int64_t number) { return {static_cast<Path>(number / 2), number % 2}; }
 };
 inline constexpr int64_t kSteps = 2 * int64_t(kAllPaths.size());
 
-/// A record that a rank writes into a pipe, atomically. A rank may die at any point; the records
-/// that it has written stay valid.
+/// A record that a rank writes atomically to a pipe. A rank may die at any point without
+/// invalidating the records that it has written.
 struct Record {
   enum class Kind : uint8_t {
     Device,    ///< the device of rank `step.source`; `text` is its identity and description
     Begin,     ///< transfers of `bytes` are about to start
-    Bandwidth, ///< `value` in GB/s
-    Latency,   ///< `value` in microseconds, of both directions
-    Wrong,     ///< the data in `wrong` arrived
+    Bandwidth, ///< `value` is in GB/s
+    Latency,   ///< `value` is in microseconds, and is valid for both directions
+    Wrong,     ///< wrong data has arrived; `wrong` describes the first wrong byte
   };
   Kind kind = Kind::Begin;
   Step step;
@@ -47,24 +47,24 @@ static_assert(sizeof(Record) <= PIPE_BUF);
 
 struct MeterOptions {
   std::vector<Step> steps;
-  std::vector<int64_t> sizes; ///< bytes, ascending; multiples of 4
-  int results = -1;           ///< the descriptor to which records are written
+  std::vector<int64_t> sizes; ///< in bytes; multiples of 4, in ascending order
+  int results = -1;           ///< the descriptor to write records to
 };
 
 class PairMeter {
 public:
-  /// All arguments must outlive this.
+  /// `options` and `timer` must outlive this object.
   PairMeter(const MeterOptions &options, const Backend &backend, PlanTimer &timer)
       : options_(options), timer_(timer),
         launchMode_(backend.hasGraphs ? LaunchMode::Graph : LaunchMode::Eager) {}
 
-  /// Measures all steps and writes the results. The second direction of a path also measures its
-  /// latency. Collective; blocks. Wrong data end their step but are not a failure. Returns
-  /// Unsupported if the devices lack a path.
+  /// Measures all steps and writes the results. The second direction of a path also measures the
+  /// path's latency. Collective; blocks. Wrong data ends the step, but is not a failure. Returns
+  /// Unsupported if the devices do not support a path.
   Status measure();
 
 private:
-  /// A prepared program, and its rows of blocks.
+  /// A prepared program, and the addresses of its rows.
   struct BlockRun {
     TimedPlan plan;
     char *sent, *received;
@@ -72,7 +72,7 @@ private:
 
   Status measure(const Step &step);
   Result<BlockRun> prepareRun(const BlockTransfers &transfers);
-  /// Returns the microseconds of a run, or nullopt if data were wrong.
+  /// Returns the time of a run in microseconds, or nullopt if wrong data arrived.
   Result<std::optional<double>> time(const BlockTransfers &transfers);
   Result<double> usualTime(TimedPlan &plan);
   Status fillRows(const BlockRun &run, const BlockTransfers &transfers);
@@ -88,10 +88,10 @@ private:
   PlanTimer &timer_;
   const LaunchMode launchMode_;
   uint64_t round_ = 0;
-  std::optional<Step> right_; ///< the last step, if all its data were correct
+  std::optional<Step> right_; ///< the last step, if all of its data was correct
 };
 
-/// Joins the job that launch() started, and measures. Blocks. Returns the failure of the job.
+/// Joins the job that launch() has started, and measures. Blocks. Returns the failure of the job.
 Status measureAsRank(const Backend &backend, const MeterOptions &options);
 
 } // namespace braid

@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-// Indexed by value.
+// Indexed by enum value.
 constexpr llvm::StringRef kPathNames[] = {"put-engine", "put-kernel", "get-engine", "get-kernel",
                                           "messages"};
 constexpr llvm::StringRef kVerdictNames[] = {"not-measured", "unavailable", "ok",   "slow",
@@ -58,7 +58,7 @@ PairReport::PairReport(std::string usedBackend, const std::vector<int64_t> &numb
   }
 }
 
-/// A source has one row fewer than there are devices.
+/// Each source has one row fewer than there are devices, because it has none for itself.
 const PairRow *PairReport::row(size_t source, size_t destination) const {
   const size_t place = source * (devices.size() - 1) + destination - (destination > source ? 1 : 0);
   return source == destination ? nullptr : &rows[place];

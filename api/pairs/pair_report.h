@@ -8,49 +8,49 @@
 
 namespace braid {
 
-/// The ways in which bytes are transferred from one device to another.
+/// The ways to transfer bytes from one device to another.
 enum class Path : uint8_t {
-  PutEngine, ///< the source writes to the destination's memory, by a copy engine
-  PutKernel, ///< ... by a kernel
-  GetEngine, ///< the destination reads the source's memory, by a copy engine
-  GetKernel, ///< ... by a kernel
+  PutEngine, ///< a copy engine of the source writes to the destination's memory
+  PutKernel, ///< a kernel on the source writes to the destination's memory
+  GetEngine, ///< a copy engine of the destination reads the source's memory
+  GetKernel, ///< a kernel on the destination reads the source's memory
   Messages,  ///< a send and a receive of the message library (NCCL)
 };
 inline constexpr std::array kAllPaths = {Path::PutEngine, Path::PutKernel, Path::GetEngine,
                                          Path::GetKernel, Path::Messages};
 
-/// In order of severity. The verdict on a pair is the worst verdict on its paths.
+/// Verdicts in order of severity. A pair's verdict is the worst verdict of its paths.
 enum class Verdict : uint8_t {
   NotMeasured, ///< the command ended before the measurement
-  Unavailable, ///< the devices lack this path
+  Unavailable, ///< the devices do not support this path
   Ok,
   Slow,    ///< far below the median of comparable pairs, or below the nominal rate of its link
-  Hung,    ///< a transfer did not end within the time limit
+  Hung,    ///< a transfer did not finish within the timeout
   Crashed, ///< a process of the pair died
-  Wrong,   ///< the bytes that arrived differ from those that were sent
+  Wrong,   ///< the received bytes differ from the sent bytes
 };
 
 /// Return names such as "put-engine" and "wrong".
 llvm::StringRef name(Path path);
 llvm::StringRef name(Verdict verdict);
 
-/// The measurements for one size. 0 means not measured.
+/// The measurements for one transfer size. 0 means not measured.
 struct PathPoint {
   int64_t bytes = 0;
-  double latencyUs = 0; ///< half of a round trip, including signals
-  double GBps = 0;      ///< the rate of many successive transfers; 10^9 bytes/s
+  double latencyUs = 0; ///< half the time of a round trip, including signals
+  double GBps = 0;      ///< bandwidth of many back-to-back transfers, in 10^9 bytes/s
 };
 
-/// The first wrong byte in a transfer of `bytes`.
+/// The first wrong byte in a transfer of size `bytes`.
 struct WrongData {
   int64_t bytes = 0, offset = 0;
   uint8_t expected = 0, got = 0;
 };
 
-/// One path of an ordered pair.
+/// The measurements of one path of an ordered pair.
 struct PathReport {
   Verdict verdict = Verdict::NotMeasured;
-  std::string reason;            ///< explains a verdict other than Ok to users
+  std::string reason;            ///< for users: the reason for a verdict other than Ok
   std::vector<PathPoint> points; ///< sorted by size
   std::optional<WrongData> wrong;
 
@@ -72,7 +72,7 @@ struct PairRow {
 };
 
 struct MeasuredDevice {
-  int64_t number = 0; ///< the backend's number
+  int64_t number = 0; ///< the backend's device number
   std::string name, uuid;
 };
 
@@ -82,9 +82,9 @@ struct PairReport {
   std::vector<PairRow> rows; ///< sorted by source, then destination
   int signal = 0; ///< the SIGINT, SIGTERM or SIGHUP that ended the measurements early, or 0
 
-  /// Starts without names and measurements of the devices.
+  /// Creates a row for each pair, without measurements. Device names are empty.
   PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);
-  /// Returns the row of two indices in `devices`, or null if they are equal.
+  /// Returns the row for two indices into `devices`, or null if the indices are equal.
   const PairRow *row(size_t source, size_t destination) const;
   PairRow *row(size_t source, size_t destination) {
     return const_cast<PairRow *>(std::as_const(*this).row(source, destination));
@@ -92,20 +92,20 @@ struct PairReport {
   Verdict verdict() const;
 };
 
-/// Finds slow paths, and sets their verdict to Slow: see judge.cpp.
+/// Finds slow paths, and sets their verdicts to Slow. See judge.cpp for the criteria.
 void judge(PairReport &report);
 
-/// Returns matrices of bandwidth and latency by the fastest path of each pair, and a line for each
+/// Returns matrices with the bandwidth and latency of each pair's fastest path, and a line for each
 /// path that is not ok.
 std::string reportText(const PairReport &report);
-/// Returns all measurements.
+/// Returns all measurements as JSON.
 std::string reportJson(const PairReport &report);
-/// Returns a self-contained page: a matrix coloured by bandwidth and verdict, above the text.
+/// Returns a self-contained HTML page: a matrix coloured by bandwidth and verdict, above the text.
 std::string reportHtml(const PairReport &report);
 
-/// Returns a text such as "4 B", "64 KiB" or "1.5 MiB".
+/// Formats a size, such as "4 B", "64 KiB" or "1.5 MiB".
 std::string sizeText(int64_t bytes);
-/// Returns three significant digits: "392", "25.4", "0.81".
+/// Formats a number with up to three significant digits, such as "392", "25.4" or "0.81".
 std::string figureText(double value);
 
 } // namespace braid

@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-/// Returns the point of the largest size of the fastest path, or the smallest for latency; or null.
+/// Returns the fastest path's point at the largest size (for latency, the smallest), or null.
 const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
   const std::optional<Path> path = row.fastest();
   return !path ? nullptr : isLatency ? &row.on(*path).points.front() : &row.on(*path).points.back();
@@ -42,7 +42,7 @@ std::string matrixText(const PairReport &report, bool isLatency) {
                      isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
 }
 
-/// A reason that several pairs share is printed once.
+/// Formats the verdicts. Prints each reason why a path is unavailable only once.
 std::string verdictText(const PairReport &report) {
   std::string text;
   std::map<std::pair<Path, std::string>, int64_t> lacks;
@@ -116,7 +116,7 @@ td, th { min-width: 3.5em; padding: .4em; text-align: right; } td { color: #222;
 .slow { background: #fdae4d; } .hung, .crashed, .wrong { background: #d7301f; color: #fff; }
 </style>)";
 
-/// Faster pairs have bluer cells. A pair that is not ok has the colour of its verdict.
+/// Formats a table cell, bluer for faster pairs. A pair that is not ok gets its verdict's colour.
 std::string cellHtml(const PairRow &row, double most) {
   const PathPoint *point = shownPoint(row, false);
   const double GBps = point ? point->GBps : 0;

@@ -5,15 +5,15 @@
 
 namespace braid {
 
-/// A machine that comes with Braid.
+/// A machine model that is built into Braid.
 struct ShippedMachine {
   std::string name;
   const char *file; ///< its cost model as JSON
 };
 llvm::ArrayRef<ShippedMachine> shippedMachines();
 
-/// Returns the cost model of the machine with that name that comes with Braid, or else of the file
-/// with that name. Returns BadInput if there is neither, or the file is not a cost model.
+/// Returns the cost model of the built-in machine `nameOrFile`, or else reads it from the file with
+/// this path. Returns BadInput if there is neither, or if the file is not a cost model.
 Result<CostModel> findMachine(const std::string &nameOrFile);
 
 } // namespace braid

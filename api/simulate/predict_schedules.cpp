@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Returns the modes that the model contains and `given` allows.
+/// Returns the modes that `model` contains and `given` allows.
 RunModes modesOf(const CostModel &model, const Configuration &given) {
   RunModes modes{.launchModes = {}};
   for (const OperationCosts &costs : model.operations)

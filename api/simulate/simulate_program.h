@@ -9,24 +9,24 @@ namespace braid {
 
 struct MachinePrediction {
   std::string program;
-  int64_t ranks = 0, simulated = 0; ///< simulated ranks, which represent all
+  int64_t ranks = 0, simulated = 0; ///< `simulated` ranks represent all `ranks`
   double us = 0;                    ///< time of a single run
-  double burstUs = 0;               ///< time of a run among successive runs
+  double burstUs = 0;               ///< time per run if runs are issued back to back
   int64_t memoryBytes = 0;          ///< maximum over ranks: tensors and allocations
-  double gemmsUs = 0;               ///< time of all GEMMs if everything else took no time
-  double othersUs = 0;              ///< time of everything else if GEMMs took no time
+  double gemmsUs = 0;               ///< time of a run in which only GEMMs take time
+  double othersUs = 0;              ///< time of a run in which GEMMs take no time
 
-  /// Returns E: the larger of the GEMMs' time and the rest, divided by the time of the run. E is 1
-  /// if the smaller one is hidden completely.
+  /// Returns E: the larger of `gemmsUs` and `othersUs`, divided by `us`. E is 1 if the smaller one
+  /// is completely hidden.
   double efficiency() const { return us > 0 ? std::min(1.0, std::max(gemmsUs, othersUs) / us) : 1; }
 };
 
-/// Returns Plans that represent all ranks. If `most` is not 0, compares about that many ranks.
-/// Located mistakes are added to the source's diags.
+/// Returns Plans that represent all ranks. If `most` is not 0, compares only about `most` ranks.
+/// Adds errors that have a location to the source's diagnostics.
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
                                           const ProgressFn &progress = {});
 
-/// Fails like simulate(). Returns Rejected if the run cannot end.
+/// Fails like simulate(), but returns Rejected if the run deadlocks.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options);
 
@@ -34,9 +34,9 @@ struct PredictedSchedule {
   Configurations schedule;
   MachinePrediction prediction;
 };
-/// Returns the schedules that `auto` would try, the fastest prediction first. Chooses for the
-/// stages in sequence, with the best choices so far for the others. `auto` also treats nearly equal
-/// predictions as equal, and measures. Returns BadInput for a program.
+/// Returns the schedules that `auto` would try, fastest prediction first. Chooses for one stage
+/// after the other, using the best choices so far for the other stages. Unlike `auto`, neither
+/// measures nor treats nearly equal predictions as equal. Returns BadInput for a program.
 Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
                                                         const CompileOptions &given,
                                                         const CostModel &model,

@@ -21,7 +21,7 @@ std::string asSentence(llvm::StringRef words) {
   return text.empty() || text.back() == '.' ? text : text + ".";
 }
 
-/// Returns the number of runs up to the last event.
+/// Returns the number of runs up to the violation's last event, but at most 4.
 uint32_t runsOf(const CheckReport &report) {
   uint32_t runs = 1;
   if (report.violation)
@@ -30,7 +30,7 @@ uint32_t runsOf(const CheckReport &report) {
   return std::min<uint32_t>(runs, 4);
 }
 
-/// Returns the command of an event, if it has exactly one. Events of the caller have none.
+/// Returns the command of an event, or an invalid reference for an event of the caller.
 CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef<Plan> plans) {
   const auto rank = static_cast<size_t>(event.rank);
   if (event.command == kNone || rank >= plans.size())
@@ -68,7 +68,7 @@ void addViolation(Page &page, const Violation &violation, llvm::ArrayRef<Plan> p
     page.findings.push_back(asSentence(note));
 }
 
-/// Commands that are issued in sequence.
+/// Commands that execute in order.
 struct Queue {
   int32_t rank;
   std::vector<uint32_t> commands = {};
@@ -109,7 +109,7 @@ Timing stepsOf(const Page &page, uint32_t queues) {
           page.ranks[static_cast<size_t>(head.rank)].commands[head.command].cause;
       if (std::isnan(span(head).begin))
         span(head).begin = step;
-      if (!cause.isValid() || span(cause).end <= step) // false if it has not run
+      if (!cause.isValid() || span(cause).end <= step) // false if `cause` has not ended
         moving.push_back(&queue);
     }
     if (moving.empty()) {

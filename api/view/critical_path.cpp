@@ -33,13 +33,13 @@ public:
     return latest;
   }
 
-  /// Returns the steps, the last one first. The relevant part of a command ends at `until` and
-  /// begins once the command has begun and its predecessor on the path has ended.
+  /// Returns the steps, last step first. A command contributes the time between when both it has
+  /// begun and its predecessor has ended, and `until`.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
     CommandRef at = last();
     double until = at.isValid() ? span(at).end : 0;
-    size_t left = commands() + 1; // equal times could form a cycle
+    size_t left = commands() + 1; // commands with equal times could form a cycle
     while (at.isValid() && left-- > 0) {
       const CommandRef from = later(causeOf(at), beforeOnStream(at));
       const double over = from.isValid() ? span(from).end : 0;

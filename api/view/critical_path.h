@@ -5,13 +5,13 @@
 
 namespace braid::view {
 
-/// Finds the critical path, backwards from the command that ends last. Each step leads to the
-/// predecessor that ended later: the command before on the same stream, or the one that was waited
-/// for. The time between the two is called `timing.gap`. Sets `timing.critical` and `timing.total`.
+/// Finds the critical path by walking backwards from the command that ends last. The predecessor of
+/// a command is the previous command on its stream or the command that it waits for, whichever ends
+/// later. Gaps become steps named `timing.gap`. Sets `timing.critical` and `timing.total`.
 void findCriticalPath(const Page &page, Timing &timing);
 
-/// Returns "the critical path of 193.2 µs is 84 % GEMM, 9 % copy": the parts of at least half a
-/// percent, the longest first. Returns an empty string without a path.
+/// Returns a sentence such as "the critical path of 193.2 µs is 84 % GEMM, 9 % copy", which lists
+/// kinds of at least 0.5 %, longest first. Returns an empty string if there is no critical path.
 std::string whatLimits(const Timing &timing, const std::string &unit);
 
 } // namespace braid::view

@@ -16,7 +16,7 @@
 namespace braid::view {
 namespace {
 
-/// Rounds to 1/1000 (a nanosecond). Returns -1 if the command did not run.
+/// Rounds to 1/1000 (a nanosecond, if the unit is µs). Returns -1 if the command did not run.
 double timeNumber(double value) {
   return std::isfinite(value) ? std::round(value * 1000) / 1000 : -1;
 }
@@ -35,7 +35,7 @@ void writeRank(JsonWriter &json, const Rank &rank) {
   });
 }
 
-/// Writes the begin and the end of each span, in one flat array.
+/// Writes the begin and end of each span to one flat array.
 void writeSpans(JsonWriter &json, const std::vector<Span> &spans) {
   json.array([&] {
     for (const Span &span : spans) {
@@ -77,7 +77,7 @@ void writeData(JsonWriter &json, const Page &page) {
   });
 }
 
-/// Returns JSON for a script element, escaped so that "</script" cannot end the element.
+/// Returns the page's data as JSON, escaped so that no "</script" can end the script element.
 std::string dataText(const Page &page) {
   std::string text;
   for (char c : jsonText([&](JsonWriter &json) { writeData(json, page); }))
@@ -85,7 +85,7 @@ std::string dataText(const Page &page) {
   return text;
 }
 
-/// Replaces each {{name}} in a template. Values are not searched for names.
+/// Replaces each {{name}} in a template by its value. Does not expand {{name}} inside of values.
 std::string fill(llvm::StringRef text, const std::map<llvm::StringRef, std::string> &values) {
   std::string filled;
   while (!text.empty()) {

@@ -18,20 +18,20 @@ namespace {
 
 using Spans = std::vector<std::vector<Span>>; ///< [rank][command]
 
-/// A command of a run. Times are in microseconds since the trace's start.
+/// A command in a trace. Times are in microseconds since the start of the trace.
 struct TraceEvent {
-  std::string where; ///< for messages
+  std::string where; ///< location in the trace, for messages
   uint32_t rank, run, command;
   double begin, took;
 };
 
-/// Returns microseconds, at most thirty years.
+/// Returns a time in microseconds, or nullopt if it is missing or exceeds thirty years.
 std::optional<double> microsAt(const JsonObject &object, const char *name) {
   const double value = valueOr(object.getNumber(name), std::nan(""));
   return std::abs(value) <= 1e15 ? std::optional(value) : std::nullopt;
 }
 
-/// Returns an integer of at most 31 bits.
+/// Returns an integer of at most 31 bits, or nullopt if it is missing or out of range.
 std::optional<uint32_t> indexAt(const JsonObject &object, const char *name) {
   const int64_t value = valueOr(object.getInteger(name), -1);
   return value >> 31 == 0 ? std::optional(static_cast<uint32_t>(value)) : std::nullopt;
@@ -51,7 +51,7 @@ Result<TraceEvent> eventOf(const std::string &where, const JsonObject &event) {
                   printable(got, 160));
 }
 
-/// Returns at least one event.
+/// Returns the events of commands: at least one, or a failure.
 Result<std::vector<TraceEvent>> eventsOf(const std::string &name, const JsonArray &array) {
   std::vector<TraceEvent> events;
   for (size_t i = 0; i < array.size(); ++i)
@@ -93,7 +93,7 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
   return Status::ok();
 }
 
-/// Describes the first line in which two programs differ, or their different numbers of commands.
+/// Describes the first line in which two programs differ, or else that their commands differ.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');
@@ -142,7 +142,7 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   return page;
 }
 
-/// The predicted page also contains the text of the fusion.
+/// Keeps the text of the predicted page, because it also contains the fusion.
 Result<Page> layOver(const Page &measured, Page predicted) {
   const bool areAlike =
       measured.program == predicted.program && measured.ranks.size() == predicted.ranks.size() &&

@@ -17,7 +17,7 @@
 namespace braid::view {
 namespace {
 
-/// Returns how many bytes a command writes.
+/// Returns the number of bytes that a command writes.
 int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   int64_t bytes = 0;
   forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole) {
@@ -26,7 +26,7 @@ int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   return bytes;
 }
 
-/// Writes the commands of all ranks, run after run.
+/// Converts Plans to the commands of a page, one run after the other.
 class CommandWriter {
 public:
   CommandWriter(llvm::ArrayRef<Plan> plans, size_t lines)
@@ -42,7 +42,7 @@ public:
   Rank write(size_t index, uint32_t runs) {
     const Plan &plan = plans_[index];
     Rank rank{plan.rank, plan.streams, {}};
-    std::vector<CommandRef> records(plan.events); // the last record of each event
+    std::vector<CommandRef> records(plan.events); // the latest Record command of each event
     for (uint32_t run = 1; run <= runs; ++run)
       for (const braid::Command &from : plan.commands) {
         Command command = commandOf(plan, from);
@@ -72,7 +72,7 @@ private:
             .trips = fmt::format("{}", fmt::join(first, first + origin.tripCount, ", "))};
   }
 
-  /// Returns the command that sends the signal which `endpoint` awaits in that run.
+  /// Returns the command that sends the signal that `endpoint` awaits in `run`.
   CommandRef signalOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) const {
     const auto period = static_cast<int64_t>(plans_.size());
     const auto found = signals_.find(partnerKeyOf(plan, endpoint, period));
@@ -83,7 +83,7 @@ private:
   }
 
   llvm::ArrayRef<Plan> plans_;
-  const uint32_t lines_; ///< in the page's text
+  const uint32_t lines_; ///< number of lines in the page's text
   std::map<EndpointKey, CommandRef> signals_;
 };
 
@@ -118,7 +118,7 @@ Result<PrintedProgram> parseAgain(const std::string &name, const std::string &te
 
 } // namespace
 
-/// The text does not contain the fusion that the program implements.
+/// Drops "implements @FUSION", because the text does not contain the fusion.
 Result<PrintedProgram> readAgain(const std::string &name, const std::string &text,
                                  Transport transport) {
   const auto [head, rest] = llvm::StringRef(text).split(" implements @");

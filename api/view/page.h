@@ -1,8 +1,8 @@
 //===- api/view/page.h - the contents of a page about a program -------------------------------===//
 //
-// One model serves all sources: predictions, traces, counterexamples and flight records. A page
-// shows the text of the program beside lanes of commands, each with the line that it implements and
-// the command that it waits for.
+// Predictions, traces, counterexamples and flight records all use this model. A page shows the text
+// of the program next to lanes of commands. Each command refers to the line that it implements and
+// to the command that it waits for.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,13 +27,13 @@ enum class Kind : uint8_t {
   Await,
   Record,
   WaitEvent,
-  Message, ///< a group or a collective
+  Message, ///< a group of messages or a collective
 };
 
-/// Returns the kind of the commands with that name in plan.h, such as "wait_event".
+/// Returns the kind for a command name in plan.h, such as "wait_event".
 Kind kindNamed(llvm::StringRef name);
 
-/// A reference to a rank's command: indices into Page::ranks and Rank::commands.
+/// A reference to a command, as indices into Page::ranks and Rank::commands.
 struct CommandRef {
   int32_t rank = -1;
   uint32_t command = 0;
@@ -44,75 +44,75 @@ struct CommandRef {
 struct Command {
   Kind kind = Kind::Gemm;
   uint32_t stream = 0;
-  uint32_t line = 0; ///< line in Page::text, from 1; 0 if none
+  uint32_t line = 0; ///< 1-based line in Page::text; 0 if none
   uint32_t run = 1;
   int64_t peer = -1;      ///< the other rank; -1 if none
-  int64_t bytes = 0;      ///< written; 0 if unknown
-  std::string trips = {}; ///< "2", "0, 3": the values of the enclosing loop indices
-  CommandRef cause = {};  ///< the command that a wait waits for
+  int64_t bytes = 0;      ///< bytes written; 0 if unknown
+  std::string trips = {}; ///< index values of the enclosing loops, such as "2" or "0, 3"
+  CommandRef cause = {};  ///< for a wait, the command that it waits for
 };
 
 struct Rank {
   int64_t number = 0;
-  std::vector<std::string> streams; ///< names, by number
+  std::vector<std::string> streams; ///< names, indexed by stream number
   std::vector<Command> commands;    ///< in issue order
 };
 
 inline constexpr double kDidNotRun = std::numeric_limits<double>::quiet_NaN();
 
-/// A time is kDidNotRun if the command did not begin or did not end.
+/// The times of a command. `begin` or `end` is kDidNotRun if the command did not begin or end.
 struct Span {
   double begin = kDidNotRun, end = kDidNotRun;
 };
 
-/// A part of the critical path, which starts at `begin` and takes `took`.
+/// A step of the critical path, which starts at `begin` and takes `took`.
 struct PathStep {
   CommandRef command;
   std::string what; ///< "GEMM", "copy", "signal", "launch", ...
   double begin = 0, took = 0;
 };
 
-/// The times of the commands, from one source.
+/// The times of all commands, from one source such as a prediction or a trace.
 struct Timing {
-  std::string name;                          ///< "predicted", "measured"
-  std::string gap = "launch";                ///< the name of the time before a command begins
+  std::string name;                          ///< "predicted" or "measured", for example
+  std::string gap = "launch";                ///< the name for gaps before commands begin
   std::vector<std::vector<Span>> spans = {}; ///< [rank][command]
-  std::vector<PathStep> critical = {};       ///< from the first to the last; may be empty
-  double total = 0;                          ///< from 0 to the end of the last command
+  std::vector<PathStep> critical = {};       ///< the critical path, first step first; may be empty
+  double total = 0;                          ///< time at which the last command ends
 };
 
-/// A numbered sentence about a command or, if that is invalid, about a line.
+/// A numbered note about a command or, if `command` is invalid, about a line.
 struct Mark {
   CommandRef command = {};
   std::string text = {};
-  uint32_t line = 0; ///< line in Page::text, from 1; 0 if none
+  uint32_t line = 0; ///< 1-based line in Page::text; 0 if none
 };
 
 struct Page {
-  std::string title;                 ///< "@ag_matmul_pairwise"
-  std::string subtitle;              ///< describes the page's subject
-  std::vector<std::string> findings; ///< sentences, the most important first
-  bool isFailure = false;            ///< the findings describe a failure
-  std::string unit = "µs";           ///< the unit of spans; "step" for orders without times
+  std::string title;                 ///< for example, "@ag_matmul_pairwise"
+  std::string subtitle;              ///< describes what the page shows
+  std::vector<std::string> findings; ///< sentences, most important first
+  bool isFailure = false;            ///< true if the findings describe a failure
+  std::string unit = "µs";           ///< unit of the spans; "step" if commands have only an order
   std::vector<std::string> text;     ///< lines of the program
   std::string program;               ///< the program as printed
   std::vector<Rank> ranks;
-  std::vector<Timing> timings; ///< one or more
+  std::vector<Timing> timings; ///< at least one
   std::vector<Mark> marks;
   bool areMarksLinked =
-      false; ///< each mark's command leads to the next one's, the last to the first
+      false; ///< true to link each mark to the next one, and the last mark to the first
 };
 
-/// Returns `text` escaped for an element or an attribute of HTML.
+/// Escapes `text` for use in an HTML element or attribute.
 std::string htmlText(const std::string &text);
 
-/// Returns one self-contained HTML file in the style of all pages. `title` is text, `body` is HTML.
+/// Returns a self-contained HTML file in the common style. `title` is plain text; `body` is HTML.
 std::string htmlPage(const std::string &title, const std::string &body);
 
-/// Returns the page as such a file.
+/// Returns the page as a self-contained HTML file.
 std::string toHtml(const Page &page);
 
-/// Returns "52.9 µs", "161.1 ms" or "3 steps".
+/// Formats a time, such as "52.9 µs", "161.1 ms" or "3 steps".
 std::string timeText(double time, const std::string &unit);
 
 } // namespace braid::view

@@ -3,7 +3,7 @@
 
 namespace braid::view {
 
-/// The body, style and script of a page (cmake/BraidEmbed.cmake).
+/// The HTML body, style sheet and script of a page (see cmake/BraidEmbed.cmake).
 extern const char *const kPageHtml, *const kPageCss, *const kPageJs;
 
 } // namespace braid::view

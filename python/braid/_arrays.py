@@ -1,4 +1,4 @@
-"""Reads the address, type and shape of arrays from NumPy, PyTorch and libraries with DLPack."""
+"""Reads the address, type and shape of NumPy arrays, PyTorch tensors and DLPack arrays."""
 from __future__ import annotations
 
 import ctypes
@@ -8,13 +8,13 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from braid._errors import InputError
 from braid._program import TensorSpec
 
-# DLPack device types: devices with streams, and devices whose memory the host can read.
+# DLPack device types: first those that use streams, then those whose memory the host can read.
 _CUDA, _CUDA_MANAGED = 2, 13
 _OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, pinned memory, managed memory
 
 
 class Array(NamedTuple):
-    """An array that stays valid as long as `owner`."""
+    """An array, which is valid as long as `owner` is alive."""
 
     address: int
     dtype: str
@@ -27,7 +27,7 @@ class Array(NamedTuple):
 
 _OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
 _THEIRS = {ours: name for name, ours in _OURS.items()}
-_names: Dict[Any, str] = {}  # by dtype object of NumPy or PyTorch
+_names: Dict[Any, str] = {}  # keyed by NumPy or PyTorch dtype
 
 
 def _name_of(dtype: Any) -> str:
@@ -86,7 +86,7 @@ def _is_contiguous(tensor: _Tensor, shape: Tuple[int, ...]) -> bool:
 def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
     kind = int(array.__dlpack_device__()[0])
     if kind in (_CUDA, _CUDA_MANAGED):
-        # The array's library orders its own work before the run. CUDA's legacy default stream is 1.
+        # Makes the stream wait for pending writes. In DLPack, 1 is CUDA's legacy default stream.
         capsule = array.__dlpack__(stream=stream or 1)
     else:
         capsule = array.__dlpack__()
@@ -106,8 +106,8 @@ def _library_of(array: Any) -> str:
 
 
 def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
-    """Returns a view of an array for a run on `stream`. Raises InputError, which contains `what`,
-    if `array` is not an array."""
+    """Returns a view of `array` for a run on `stream`, a cudaStream_t. Raises InputError, with
+    `what` in the message, if `array` is not an array."""
     library = _library_of(array)
     if library == "numpy" and hasattr(array, "__array_interface__"):
         return _of_numpy(array)
@@ -116,7 +116,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         try:
             return _of_dlpack(array, stream)
-        except Exception as error:  # raised by the array, or by reading its capsule
+        except Exception as error:  # from __dlpack__(), or from reading the capsule
             raise InputError(f"{what}: expected an array that DLPack shares, got "
                              f"{type(error).__name__}: {error}") from error
     raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
@@ -124,7 +124,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
 
 
 def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
-    """Raises InputError if the array does not match the program's tensor `spec`."""
+    """Raises InputError unless `array` can be passed to a run as the program's tensor `spec`."""
     if is_on_host and array.device:
         raise InputError(f"{what} %{spec.name}: expected an array in memory of the host, got one "
                          f"on {array.device}")
@@ -140,13 +140,13 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
 
 
 def note_write(array: Any) -> None:
-    """Tells PyTorch that a run writes to `array`, so that autograd detects the modification."""
+    """Tells PyTorch that a run modifies `array` in place, so that autograd can detect it."""
     if _library_of(array) == "torch":
         sys.modules["torch"].autograd.graph.increment_version(array)
 
 
 def empty_like(array: Any, spec: TensorSpec) -> Any:
-    """Returns a new array for an output, with the library and device of the input `array`."""
+    """Allocates the output `spec` with the library of the input `array`, on the same device."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
@@ -168,13 +168,13 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
 
 
 def current_stream(array: Any) -> Optional[int]:
-    """Returns the current stream of PyTorch or CuPy on the array's device. Returns None for arrays
-    on the CPU, and for other libraries, which use the legacy default stream."""
+    """Returns PyTorch's current stream on the array's device, or CuPy's current stream. Returns
+    None, the legacy default stream, for CPU tensors and for arrays of other libraries."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:
         if not array.is_cuda:
-            return None  # the run determines it
+            return None
         return int(module.cuda.current_stream(array.device).cuda_stream)
     if library == "cupy" and module:
         return int(module.cuda.get_current_stream().ptr)

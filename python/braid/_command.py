@@ -1,5 +1,5 @@
-"""Calls the command `braid` for functions that are not in the library: predictions, HTML pages,
-traces, and checks of the machine."""
+"""Runs the `braid` command for features that the shared library lacks: predictions, HTML pages,
+traces, and machine checks."""
 from __future__ import annotations
 
 import html
@@ -15,7 +15,7 @@ from braid._errors import UnsupportedError, error_of
 
 
 class Page(str):
-    """A self-contained HTML page as a str. Jupyter displays it in a frame."""
+    """A str that contains a self-contained HTML page. Jupyter renders the page inline."""
 
     def _repr_html_(self) -> str:
         return (f'<iframe srcdoc="{html.escape(self)}" width="100%" height="700" '
@@ -23,8 +23,8 @@ class Page(str):
 
 
 def _path() -> str:
-    """Returns the path of the command. It is in bin/ of a build, or in Python's folder of
-    scripts."""
+    """Returns the path of the `braid` executable, which is in bin/ of the build directory, in
+    Python's scripts directory, or on PATH."""
     here = os.path.dirname(os.path.abspath(__file__))
     built = os.path.join(here, os.pardir, os.pardir, "bin", "braid")
     installed = os.path.join(sysconfig.get_path("scripts"), "braid")
@@ -38,13 +38,13 @@ def _path() -> str:
 
 def flags(options: Dict[str, Any]) -> List[str]:
     """Converts keyword arguments to flags: timeout_ms=500 becomes "--timeout-ms=500", and
-    graph=True becomes "--graph"."""
+    graph=True becomes "--graph". Skips arguments that are None or False."""
     return ["--" + name.replace("_", "-") + ("" if value is True else f"={value}")
             for name, value in options.items() if value is not None and value is not False]
 
 
 def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
-    """Runs the command with `text` as its standard input, and returns its output. If the exit
+    """Runs `braid` with `text` as standard input, and returns its standard output. If the exit
     code is not in `codes`, raises the corresponding exception."""
     command = subprocess.run([_path(), *arguments], input=text, capture_output=True,
                              encoding="utf-8", check=False)
@@ -55,7 +55,7 @@ def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
 
 
 def _of_keywords(message: str) -> str:
-    """Returns a message about unknown flags in the words of a caller who passed keywords."""
+    """Rewrites an "unknown flag" message in terms of keyword arguments. Keeps other messages."""
     found = re.match(r"unknown flag '(--[\w-]+).*?'(.*)\nSee (braid \w+ --help)\.$", message)
     if not found:
         return message
@@ -78,13 +78,13 @@ def doctor(**options: Any) -> Dict[str, Any]:
 
 
 def calibrate(**options: Any) -> Dict[str, Any]:
-    """Measures this machine, like `braid calibrate`. Returns the cost model as JSON. Save it to a
-    file to pass it to Program.simulate(machine=...) and Program.view(machine=...).
+    """Measures this machine, like `braid calibrate`. Returns the cost model as a JSON object. Save
+    the model to a file to use it in Program.simulate(machine=...) and Program.view(machine=...).
 
         with open("machine.json", "w") as file:
             json.dump(braid.calibrate(backend="cuda"), file)
 
-    options: the command's flags, such as backend="cuda", ranks=2. Takes minutes.
-    Starts a process for each rank.
+    Takes minutes. Starts one process per rank.
+    options: the command's flags, such as backend="cuda" or ranks=2.
     """
     return dict(json.loads(run("calibrate", "-", *flags(options))))

@@ -1,4 +1,4 @@
-"""Exceptions, one for each status code of api/status.h."""
+"""Exceptions, one for each status code in api/status.h."""
 from __future__ import annotations
 
 import re
@@ -9,7 +9,7 @@ class Error(RuntimeError):
     """Base class of all errors. The message contains the location, what was expected, and what was
     found.
 
-    code: the exit code of the command `braid` for this failure.
+    code: the exit code of the `braid` command for this error.
     """
 
     code = 70
@@ -22,11 +22,11 @@ class WrongResultError(Error):
 
 
 class InputError(Error, ValueError):
-    """A mistake of the caller. No state has changed.
+    """Invalid input or incorrect use of the API. The failed call had no effect.
 
-    For the first mistake in a fusion or program, these attributes are set: filename, lineno and
-    offset (both counted from 1), text (the line), and msg (the message without the location). For
-    other mistakes, they are None, and msg is the whole message.
+    If the source of a fusion or program is invalid, these attributes describe the first error:
+    filename, lineno and offset (both 1-based), text (the source line), and msg (the message without
+    the location). Otherwise, msg is the whole message, and the other attributes are None.
     """
 
     code = 2
@@ -51,20 +51,20 @@ class RejectedError(Error):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Not available in this build, on this machine, or with the installed libraries."""
+    """The feature is not supported by this build, this machine, or the installed libraries."""
 
     code = 4
 
 
 class PeerError(Error):
-    """Another rank died or failed first. The message contains the first cause. The job has
+    """Another rank died or failed first. The message contains the root cause. The job has
     ended."""
 
     code = 5
 
 
 class TimedOutError(PeerError, TimeoutError):
-    """No rank made progress within the time limit, or there is a deadlock. The job has ended."""
+    """No rank made progress within the timeout, or the ranks deadlocked. The job has ended."""
 
     code = 6
 
@@ -80,5 +80,5 @@ _KINDS = {kind.code: kind for kind in (WrongResultError, InputError, RejectedErr
 
 
 def error_of(code: int, message: str) -> Error:
-    """Returns the exception for a status code."""
+    """Returns the exception for the status code `code`. Unknown codes map to InternalError."""
     return _KINDS.get(code, InternalError)(message)

@@ -1,4 +1,4 @@
-"""Builds the text of a fusion in Python.
+"""Builds the source text of a fusion in Python.
 
     f = Fusion("ag_matmul")
     D, M, K, N = f.parameters(D=4, M=1024, K=512, N=256)
@@ -9,8 +9,8 @@
     f.output(C)
     program = braid.compile(f)
 
-A Fusion only builds the text str(f); compile() parses and verifies it. See ir/README.md for the
-grammar.
+A Fusion only builds the source text, str(f); compile() parses and verifies the text. See
+ir/README.md for the grammar.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Number = Union[int, "Extent"]
 
 
 class Axis:
-    """An axis of a tensor, as a string."""
+    """A tensor axis, in the syntax of the fusion."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -39,7 +39,7 @@ def _operation(symbol: str, is_swapped: bool = False) -> Callable[[Extent, Numbe
 
 
 class Extent(Axis):
-    """A number, a parameter, or an expression of these. A quotient `/` must be exact."""
+    """A number, a parameter, or an expression of them. In a / b, b must evenly divide a."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"
@@ -54,24 +54,24 @@ AxisLike = Union[int, Axis]
 
 
 def ceil(a: Number, b: Number) -> Extent:
-    """The number of rows in a block, if the last block may be smaller. This axis must directly
-    follow an axis of extent `b`."""
+    """Returns the number of rows per block if `a` rows may not divide evenly into `b` blocks. The
+    axis must directly follow an axis of extent `b`."""
     return Extent(f"ceil({a}, {b})")
 
 
 def didx(extent: Number) -> Axis:
-    """An axis that is sharded over the devices: each device has one entry. `extent` is the number
-    of devices."""
+    """Returns an axis that is sharded across the devices, with one entry per device. `extent` is
+    the number of devices."""
     return Axis(f"DIDx{{{extent}}}")
 
 
 def stream(extent: Number) -> Axis:
-    """An axis that is not sharded, and that every rank computes slice by slice."""
+    """Returns an axis that is not sharded, along which every rank computes slice by slice."""
     return Axis(f"Stream{{{extent}}}")
 
 
 class Value:
-    """A tensor of a fusion. str() returns its name in the text, such as "%A"."""
+    """A tensor in a fusion. str() returns its name in the source text, such as "%A"."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -87,7 +87,7 @@ def _type(dtype: str, axes: Sequence[AxisLike]) -> str:
 
 
 class Fusion:
-    """The text of a fusion. Every method adds a line. Element types are bf16, f16, f32 and f64."""
+    """Builds the source text of a fusion. The element types are bf16, f16, f32 and f64."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -99,17 +99,17 @@ class Fusion:
         return f"fusion @{self.name}({', '.join(self._parameters)}) {{\n{body}}}\n"
 
     def parameters(self, **values: int) -> Tuple[Extent, ...]:
-        """Adds parameters with default values, which compile() can override. Returns an extent for
-        each."""
+        """Adds parameters with default values, which compile() can override. Returns one Extent
+        per parameter."""
         self._parameters += [f"{name} = {value}" for name, value in values.items()]
         return tuple(Extent(name) for name in values)
 
     def mesh(self, devices: Number) -> None:
-        """Sets the number of devices. Must precede all tensors."""
+        """Sets the number of devices. Must be called before any tensor is added."""
         self._lines.append(f"mesh [0 .. {devices})")
 
     def input(self, name: str, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """Adds an input. The caller passes it to each run."""
+        """Adds an input, which the caller passes to every run."""
         self._lines.append(f"%{name} = input {_type(dtype, axes)}")
         return Value(name)
 
@@ -120,29 +120,29 @@ class Fusion:
 
     def matmul(self, name: str, a: Value, b: Value, dtype: str, axes: Sequence[AxisLike],
                partial: Optional[str] = None) -> Value:
-        """Contracts the last axis of a with the first axis of b, or the last two with the first
-        two.
+        """Contracts the last axis of `a` with the first axis of `b`, or the last two axes of `a`
+        with the first two of `b`.
 
-        partial: the element type of partial results that are transferred. If None, it is the type
-            of the result.
+        partial: the element type in which partial results are transferred. If None, the element
+            type of the result.
         """
         return self.define(name, f"matmul {a}, {b}" + _partial(partial), dtype, axes)
 
     def linear(self, name: str, x: Value, w: Value, dtype: str, axes: Sequence[AxisLike],
                bias: Optional[Value] = None, partial: Optional[str] = None) -> Value:
-        """Contracts the last axes of x and w, like PyTorch's linear. The axes of the bias are the
-        other axes of w."""
+        """Contracts the last axis, or the last two axes, of both `x` and `w`, like PyTorch's
+        linear. The axes of `bias` are the remaining axes of `w`."""
         operands = f"{x}, {w}" + (f", {bias}" if bias else "")
         return self.define(name, f"linear {operands}" + _partial(partial), dtype, axes)
 
     def reshard(self, name: str, a: Value, dtype: str, axes: Sequence[AxisLike]) -> Value:
-        """Changes the kinds of a tensor's axes, but not its elements."""
+        """Changes the kinds of the axes (plain, didx, stream) of `a`, but not its elements."""
         return self.define(name, f"reshard {a}", dtype, axes)
 
     def pointwise(self, name: str, function: str, *operands: Value, dtype: str,
                   axes: Sequence[AxisLike]) -> Value:
         """Applies relu, gelu, gelu_tanh or silu to one tensor, or multiply or add to two
-        tensors."""
+        tensors, element by element."""
         return self.define(name, f"{function} {', '.join(map(str, operands))}", dtype, axes)
 
     def output(self, *values: Value) -> None:

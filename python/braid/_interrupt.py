@@ -1,4 +1,4 @@
-"""Lets Ctrl-C end a call that blocks in the library. Its job cannot continue and also ends."""
+"""Lets Ctrl-C abort a call that blocks in the library, which also ends the call's job."""
 from __future__ import annotations
 
 import functools
@@ -7,40 +7,40 @@ import select
 import signal
 import socket
 import threading
-# signal.getsignal() creates an enumerator first, which takes microseconds.
+# signal.getsignal() converts the result to an enum, which takes microseconds.
 from _signal import getsignal  # type: ignore[import-not-found,unused-ignore]
 from typing import Any, Callable, Optional
 
 
 class _Watch:
-    """A thread that receives signals while the main thread is in the library, because Python
-    handles no signals there. The interpreter's handler writes the number of each signal to a
-    socket. The thread forwards the numbers to the previous file descriptor of set_wakeup_fd()."""
+    """A thread that reacts to signals while the main thread is in the library, where Python runs
+    no signal handlers. The interpreter writes the number of each signal to a socket. The thread
+    also forwards the numbers to the file descriptor that set_wakeup_fd() replaced."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Guards the next two members and the contents of the socket. Reentrant for signal handlers.
+        # Guards the next two members and reads from the socket. Recursive, for signal handlers.
         self._lock = threading.RLock()
         self._on_interrupt: Optional[Callable[[], None]] = None
         self._before = -1
         threading.Thread(target=self._listen, name="braid signals", daemon=True).start()
 
     def begin(self, act: Callable[[], None]) -> Optional[Callable[[], None]]:
-        """Sets the function that an interrupt calls, and returns the previous one for end(). There
-        is a previous function if a signal handler interrupted another call."""
+        """Makes SIGINT call `act`, and returns the previous function, to be passed to end(). The
+        previous function is None unless a signal handler runs during another library call."""
         with self._lock:
-            self._hear()  # an interrupt may have prevented the end() of the previous call
+            self._hear()  # an exception may have prevented the previous call's end()
             outer, self._on_interrupt = self._on_interrupt, act
             mine = self._writer.fileno()
             before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
-            if before != mine:  # equal if an interrupt prevented an end()
+            if before != mine:  # equal if an exception prevented an end()
                 self._before = before
             return outer
 
     def end(self, outer: Optional[Callable[[], None]]) -> None:
-        """Restores the previous function. Later calls ignore signals that arrived before."""
+        """Restores the function `outer`. Discards pending signals, so later calls ignore them."""
         with self._lock:
             self._on_interrupt = outer
             if outer is None:
@@ -56,11 +56,11 @@ class _Watch:
                 self._hear()
 
     def _hear(self) -> None:
-        """Reads the received signals. An interrupt ends the current call."""
+        """Reads the pending signals, and calls the current function if one is SIGINT."""
         if signal.SIGINT in self._read() and self._on_interrupt:
             try:
                 self._on_interrupt()
-            except Exception:  # the job has ended; other jobs may remain
+            except Exception:  # the job has already ended; keep watching for other jobs
                 pass
 
     def _read(self) -> bytes:
@@ -69,7 +69,7 @@ class _Watch:
             numbers = self._reader.recv(4096)
             if self._before >= 0:
                 os.write(self._before, numbers)
-        except OSError:  # the socket is empty, or the other one is full or closed
+        except OSError:  # the socket is empty, or the forwarding target is full or closed
             pass
         return numbers
 
@@ -86,15 +86,15 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _raises(handler: Any) -> bool:
-    """Returns True if Ctrl-C raises KeyboardInterrupt: with Python's handler, or asyncio's."""
+    """Returns True if `handler` is Python's or asyncio's, which raise KeyboardInterrupt."""
     if isinstance(handler, functools.partial):
         return getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
     return handler is signal.default_int_handler
 
 
 class interrupting:
-    """While active, Ctrl-C also calls `act` on another thread, if this is the main thread and
-    Ctrl-C raises KeyboardInterrupt."""
+    """A context manager in which Ctrl-C also calls `act`, on another thread. Has no effect outside
+    the main thread, or if Ctrl-C does not raise KeyboardInterrupt."""
 
     __slots__ = ("_act", "_outer", "_watch")
 
@@ -112,7 +112,7 @@ class interrupting:
         self._watch = _watch
         try:
             self._outer = self._watch.begin(self._act)
-        except BaseException:  # KeyboardInterrupt, after which __exit__ is not called
+        except BaseException:  # KeyboardInterrupt; __exit__ will not be called
             self._watch.end(None)
             raise
 

@@ -16,20 +16,20 @@ _replay = _library.fast("session_replay")
 
 
 def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
-    """Calls a function of the library, and returns the numbers that it stores."""
+    """Calls a library function, and returns the values of its output parameters."""
     values = [kind() for kind in kinds]
     _library.ask(name, address, *map(ctypes.byref, values))
     return [value.value for value in values]
 
 
 class Usage(NamedTuple):
-    """The memory of a job's operations on the ranks of this process.
+    """Memory used by a job's operations on the ranks of this process, in bytes.
 
-    most: the largest number of bytes on any rank; equal on all ranks.
-    in_graphs: the part of `most` that belongs to operations with is_in_graph.
-    held: all bytes that the job holds, including those of ended operations and unused space.
-    most_held: the largest `held` of any rank when the last prepare() or give_back() of the job
-        returned; equal on all ranks.
+    most: the maximum over all ranks; the same on all ranks.
+    in_graphs: the part of `most` used by operations whose is_in_graph is True.
+    held: all memory allocated by the job, including unused space and memory of closed operations.
+    most_held: the maximum of `held` over all ranks when the job's last prepare() or give_back()
+        returned; the same on all ranks.
     """
 
     operations: int
@@ -41,12 +41,12 @@ class Usage(NamedTuple):
 
 
 class OperationUsage(NamedTuple):
-    """The memory of an operation on the ranks of this process, and its use in graphs.
+    """Memory used by an operation on the ranks of this process, in bytes.
 
-    most: the largest number of bytes on any rank; equal on all ranks.
-    is_in_graph: True if a live graph of the caller on some rank contained runs of the operation
-        when the last prepare() of the job returned; equal on all ranks. A destroyed graph counts
-        for a few more milliseconds.
+    most: the maximum over all ranks; the same on all ranks.
+    is_in_graph: True if a live graph on any rank contained runs of the operation when the job's
+        last prepare() returned; the same on all ranks. A graph still counts as live for a few
+        milliseconds after the caller has destroyed it.
     """
 
     bytes: int
@@ -55,10 +55,10 @@ class OperationUsage(NamedTuple):
 
 
 class Job(_library.Unique):
-    """Ranks that run programs together. create() and join() return one. Not thread-safe.
+    """A group of ranks that run programs together, returned by create() or join(). Not thread-safe.
 
     All ranks must make the collective calls in the same order. Any failure except InputError ends
-    the job on all ranks: the other ranks raise PeerError with the first cause.
+    the job on all ranks: the other ranks raise PeerError with the root cause.
     """
 
     def __init__(self, address: int, backend: str) -> None:
@@ -69,13 +69,13 @@ class Job(_library.Unique):
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
         self._used: List[Any] = []  # arrays that runs on the CPU may still access
-        # Arrays of GPU runs that may still be in progress, with a mark that follows the run.
+        # Arrays of GPU runs that may still be in flight, each with a mark issued after the run.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
-        self._lost: List[Any] = []  # arrays of failed runs on GPUs; freed after the handle
+        self._lost: List[Any] = []  # arrays of failed GPU runs; released after the handle is freed
 
     def __del__(self) -> None:
-        """Keeps arrays alive if a run may still use them: a run that a signal has interrupted, or a
-        run that was active when the interpreter freed the job at exit."""
+        """Keeps arrays alive that a run may still use. A signal may have interrupted the run, or
+        the run may have been in flight when the interpreter freed the job at exit."""
         if not getattr(self, "_used", None):
             return
         if self._handle.is_alive:
@@ -87,7 +87,7 @@ class Job(_library.Unique):
         return self
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
-        """Closes the job and its operations, or ends the job if there is an exception."""
+        """Closes the job and its operations. If the block raised an exception, fails the job."""
         if error is None:
             for operation in list(self._operations):
                 operation.close()
@@ -100,7 +100,7 @@ class Job(_library.Unique):
         try:
             self.fail(f"{type(error).__name__}: {error}", code)
         except Error:
-            pass  # the caller already has the first error
+            pass  # the original exception propagates instead
         if self._used:
             self._settle()
             self._keep_used()
@@ -108,14 +108,14 @@ class Job(_library.Unique):
 
     @property
     def rank(self) -> int:
-        """The rank of this process. If the process has several ranks, the first one."""
+        """The rank of this process, or the first rank if the process hosts several."""
         return self.first_rank
 
     def prepare(self, program: Program, *, measures: bool = True) -> "Operation":
-        """Allocates memory, exchanges handles, and tunes. Chooses the schedule if it is "auto".
+        """Allocates memory, exchanges handles, tunes, and chooses the schedule if it is "auto".
 
-        measures: if True, measures GEMMs that no job has measured yet, which may take a second on
-            GPUs. If False, uses the library's estimate for them until they are measured.
+        measures: if True, times GEMMs that no job has timed yet, which may take a second on GPUs.
+            If False, uses the GEMM library's heuristic for them until they are timed.
 
         Collective; blocks until all work issued to the job is done. Raises InputError if the
         program is for a different number of ranks, or if the ranks pass different programs.
@@ -142,7 +142,7 @@ class Job(_library.Unique):
                      f"rank {self.rank} was interrupted".encode())
 
     def _block(self, name: str) -> None:
-        """Calls a function that may take a long time. Ctrl-C ends the call and the job."""
+        """Calls a library function that may block. Ctrl-C aborts the call and ends the job."""
         with interrupting(self._interrupt):
             _library.call(name, self._handle.address)
 
@@ -157,20 +157,20 @@ class Job(_library.Unique):
         self._in_flight.clear()
 
     def _forget_used(self) -> None:
-        """Releases arrays after a failure, unless a run that has not ended may still use them."""
+        """Releases the arrays after a failure, unless an unfinished run may still use them."""
         if not _library.ask("job_is_stuck", self._handle.address):
             self._used.clear()
             self._in_flight.clear()
 
     def _keep_used(self) -> None:
-        """Keeps the arrays until the process ends, even after the interpreter has ended, because a
-        run that has not ended may use them."""
+        """Keeps the arrays alive until the process exits, even after the interpreter shuts down,
+        because an unfinished run may use them."""
         for used in self._used:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))
         self._used.clear()
 
     def _settle(self) -> None:
-        """Waits for interrupted runs after the job has ended."""
+        """Waits for interrupted runs to finish, after the job has ended."""
         try:
             _library.call("job_synchronize", self._handle.address)
         except Error:
@@ -178,13 +178,13 @@ class Job(_library.Unique):
         self._forget_used()
 
     def commit(self) -> None:
-        """When it returns, the results are valid on all ranks. Otherwise raises on all ranks.
-        Collective; blocks."""
+        """Blocks until the results of all runs are valid on all ranks. If any rank has failed,
+        raises on all ranks. Collective."""
         self._block("job_commit")
 
     def close(self) -> None:
-        """Commits, and releases all resources. While an operation or a graph with a captured run is
-        alive, raises InputError and changes nothing. Collective; blocks. May be called again."""
+        """Commits, then releases all resources of the job. Raises InputError, with no effect, if an
+        operation or a graph with a captured run is alive. Collective; blocks. Idempotent."""
         if self._handle._address is None:
             return
         self._block("job_close")
@@ -193,7 +193,7 @@ class Job(_library.Unique):
         self._handle.free()
 
     def fail(self, message: str, code: int = InputError.code) -> None:
-        """Ends the job on all ranks with the cause `message`. Raises the first cause of the job."""
+        """Ends the job on all ranks, with `message` as the cause. Raises the job's root cause."""
         if not isinstance(message, str):
             raise InputError(f"message: expected a str, got {message!r}")
         _library.call("job_fail", self._handle.address,
@@ -206,13 +206,13 @@ class Job(_library.Unique):
                      *_numbers("job_held", self._handle.address, *kinds))
 
     def give_back(self) -> None:
-        """Returns the memory of ended operations to the system, unless other operations share it.
-        Collective; blocks until the work issued to the job is done."""
+        """Returns the memory of closed operations to the system, unless other operations share it.
+        Collective; blocks until all work issued to the job is done."""
         self._block("job_give_back")
 
     def _keep_until_over(self, used: Any) -> bool:
-        """Keeps `used` until the runs issued so far are done. Returns False, without keeping it, if
-        the stream is being captured or the job has failed."""
+        """Keeps `used` alive until the runs issued so far are done. If the stream is being captured
+        or the job has failed, returns False and does not keep `used`."""
         mark = _library.ask("job_mark", self._handle.address)
         if not mark:
             return False
@@ -224,8 +224,8 @@ class Job(_library.Unique):
 
 
 class RunOnCpu:
-    """A context manager that issues one run, and blocks until the run is done. Keeps the arrays of
-    the run alive, even if a signal handler raises an exception."""
+    """A context manager for issuing one run. On exit, blocks until the run is done. Keeps the run's
+    arrays alive, even if a signal handler raises an exception."""
 
     __slots__ = ("_job", "_used")
 
@@ -239,7 +239,7 @@ class RunOnCpu:
         if kind is None:
             self._job.synchronize()
         elif issubclass(kind, InputError):
-            self._job._settle()  # if the job has failed, the run may have been issued
+            self._job._settle()  # the run may have been issued if the job has failed
         else:
             self._job._interrupt()
             self._job._settle()
@@ -262,9 +262,9 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
            reproducible: bool = False) -> Job:
     """Creates a job whose ranks are all threads of this process.
 
-    timeout: raises TimedOutError if no rank makes progress for this number of seconds.
-    max_bytes: the maximum memory of all operations on one rank; 0 means no limit.
-    reproducible: True to run programs that were compiled with reproducible=True.
+    timeout: calls raise TimedOutError if no rank makes progress for this many seconds.
+    max_bytes: the memory limit for all operations on a rank, in bytes; 0 means no limit.
+    reproducible: must be True to run programs that were compiled with reproducible=True.
 
     Raises UnsupportedError for "cuda" and "nccl", whose ranks must be processes.
     """
@@ -275,19 +275,19 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
 def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_bytes: int = 0,
          device: Optional[int] = None, reproducible: bool = False, name: Optional[str] = None,
          rank: int = 0) -> Job:
-    """Joins a job as one rank. The rank is read from the environment of torchrun, mpirun or srun,
-    or from BRAID_RANK and BRAID_RANKS. Alternatively, the caller passes `name` and `rank`.
+    """Joins a job as one rank. Reads the rank from the environment set by torchrun, mpirun or srun,
+    or from BRAID_RANK and BRAID_RANKS, unless the caller passes `name`, `rank` and `ranks`.
 
     backend: "cpu", "cuda" or "nccl".
     ranks: the expected number of ranks; 0 means any number.
-    device: the CUDA device number. If None, the rank's number on this host.
-    name: the name of a job with `ranks` ranks, where this process has the number `rank`. It must be
-        equal on all ranks, and different from the names of all other jobs of this user on this
-        host. If None, it is read from the environment.
+    device: the CUDA device number. If None, the rank's index among the ranks on this host.
+    name: the name of the job. Must be the same on all ranks, and differ from the names of all other
+        jobs of this user on this host. Requires `ranks`. If None, the environment defines the job.
+    rank: the rank of this process in the job `name`, from 0 to `ranks` - 1.
 
     See create() for the other arguments. Collective; blocks until all ranks have joined. Raises
-    InputError if the environment sets no rank or is inconsistent, or if ranks contradict each
-    other.
+    InputError if the environment defines no rank or is inconsistent, or if the ranks pass
+    conflicting arguments.
     """
     ranks, rank = _library.integer("ranks", ranks), _library.integer("rank", rank)
     if name is None and rank != 0:
@@ -305,7 +305,7 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
 
 
 class Operation(_library.Unique):
-    """A program that is prepared on the ranks of this process. Call it to run the program."""
+    """A program that is ready to run on the ranks of this process. Call the operation to run it."""
 
     def __init__(self, job: Job, program: Program, measures: bool = True) -> None:
         self.job = job
@@ -317,13 +317,13 @@ class Operation(_library.Unique):
         self._specs = program.inputs + program.outputs
         self._shapes = [(ctypes.c_int64 * len(spec.shape))(*spec.shape) for spec in self._specs]
         self._tensors = (_library.Tensor * (len(self._specs) * job.hosted))()
-        for index, tensor in enumerate(self._tensors):  # everything except addresses
+        for index, tensor in enumerate(self._tensors):  # each run sets the addresses
             spec = self._specs[index % len(self._specs)]
             tensor.dtype, tensor.axes = DTYPES.index(spec.dtype), len(spec.shape)
             tensor.shape = ctypes.cast(self._shapes[index % len(self._specs)],
                                        ctypes.POINTER(ctypes.c_int64))
-        self._captured: List[Any] = []  # arrays of runs in graphs of the caller
-        self._recorded: Any = None  # arrays of replays
+        self._captured: List[Any] = []  # arrays of runs captured in the caller's graphs
+        self._recorded: Any = None  # the arrays that replay() uses
         self._is_on_host = job.backend in ("cpu", "null")
 
     @property
@@ -337,7 +337,7 @@ class Operation(_library.Unique):
         return OperationUsage(size, most, bool(is_in_graph))
 
     def close(self) -> None:
-        """Releases the resources of the operation. Never blocks. May be called again."""
+        """Releases the resources of the operation. Never blocks. Idempotent."""
         self._record(None)
         self._handle.free()
 
@@ -346,37 +346,36 @@ class Operation(_library.Unique):
             self._record(None)
 
     def _record(self, owners: Any) -> None:
-        """Keeps the arrays of later replays alive. Earlier replays may still be executing."""
+        """Keeps `owners` alive for later replays, and the previous owners for replays in flight."""
         before, self._recorded = self._recorded, owners
         if before and not self._is_on_host and self.job._handle._address is not None:
             self._keep(before)
 
     def keep_after_error(self, owners: Any) -> None:
-        """Keeps `owners` of a run on GPUs that raised an exception. If the job has failed, commands
-        of the run may have been issued and may never end, so `owners` are kept as long as the
-        job."""
+        """Keeps `owners` alive after a GPU run has raised an exception. If the job has failed, the
+        run may have issued commands that never finish, so `owners` live as long as the job."""
         if not self.job._keep_until_over(owners):
             self.job._lost.append(owners)
 
     def _keep(self, owners: Any) -> None:
-        """Keeps `owners` until the runs issued so far are done. Owners of runs in a graph of
-        the caller are kept as long as this operation, which must outlive the graph."""
+        """Keeps `owners` alive until the runs issued so far are done. If the caller is capturing a
+        graph, keeps them as long as this operation, which must outlive the graph."""
         if not self.job._keep_until_over(owners):
             self._captured.append(owners)
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Optional[int] = None) -> Any:
-        """Runs the program once. Returns the output, or a tuple if there are several.
+        """Runs the program once. Returns the output, or a tuple if the program has several outputs.
 
-        inputs: a contiguous array with the local shape for each input of the program. Arrays can
-            come from NumPy, PyTorch, CuPy, or any library that supports __dlpack__. If this process
-            has several ranks, each input is a list with one array per rank.
-        out: the array for the output, or a tuple of arrays, in the same form as inputs. If None,
-            new arrays are allocated by the library of the inputs.
-        stream: a cudaStream_t. If None, the caller's current stream.
+        inputs: one contiguous array per input of the program, with the local shape. The arrays can
+            be from NumPy, PyTorch, CuPy, or any library that supports __dlpack__. If this process
+            hosts several ranks, each input is a list with one array per rank.
+        out: the array that receives the output, or a tuple of arrays if there are several outputs,
+            in the same form as `inputs`. If None, the library of the inputs allocates the outputs.
+        stream: a cudaStream_t. If None, the current stream of the inputs' library.
 
-        On CPU ranks, blocks until the run is done. On GPUs, only issues the run to the stream, like
-        a kernel launch. If an array does not match the program, raises InputError and issues
-        nothing.
+        On CPU ranks, blocks until the run is done. On GPUs, only enqueues the run on the stream,
+        like a kernel launch. If an array does not match the program, raises InputError and does not
+        issue the run.
         """
         address = self._handle.address
         columns = self._columns(inputs, self.program.inputs, "input")
@@ -395,16 +394,16 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def _stream(self, given: Optional[int], array: Any) -> Optional[int]:
-        """Returns the given stream, or the current stream of the array's library."""
+        """Returns `given`, or the current stream of the array's library if `given` is None."""
         if given is not None:
             return _library.integer("stream", given, 0, 2**64 - 1)
         return None if self._is_on_host else _arrays.current_stream(array)
 
     def capture(self, *inputs: Any, out: Any = None) -> Any:
-        """Records one run as a graph, which replaces the previous graph. Executes nothing. Blocks.
+        """Records one run as a graph, replacing the previous graph, if any. Executes nothing.
 
-        The arguments are those of __call__(); their arrays are kept alive. Returns the outputs,
-        which replay() writes. Raises UnsupportedError if the backend does not support graphs.
+        Takes the same arguments as __call__(), and keeps the arrays alive. Returns the outputs, to
+        which replay() writes. Blocks. Raises UnsupportedError if the backend has no graphs.
         """
         address = self._handle.address
         outputs, owners = self._bind(self._columns(inputs, self.program.inputs, "input"), out)
@@ -413,7 +412,7 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def replay(self, stream: Optional[int] = None) -> None:
-        """Issues the recorded run like __call__(), with the current contents of its arrays.
+        """Issues the recorded run, like __call__(), with the current contents of its arrays.
 
         Raises InputError if no run has been recorded.
         """
@@ -430,7 +429,7 @@ class Operation(_library.Unique):
 
     def _bind(self, columns: Sequence[Sequence[Any]], out: Any,
               stream: Optional[int] = None) -> Tuple[List[Sequence[Any]], List[Any]]:
-        """Sets all tensors. Returns the outputs and the objects that must outlive the run."""
+        """Sets all addresses. Returns the outputs and the objects that must outlive the run."""
         owners = self._fill(columns, self.program.inputs, "input", 0, stream)
         if out is None:
             outputs: List[Sequence[Any]] = [
@@ -451,7 +450,7 @@ class Operation(_library.Unique):
 
     def _columns(self, given: Sequence[Any], specs: Sequence[TensorSpec],
                  what: str) -> List[Sequence[Any]]:
-        """Returns the arrays of each tensor on the ranks of this process."""
+        """Returns one sequence per tensor, with an array for each rank of this process."""
         if len(given) != len(specs):
             names = ", ".join("%" + spec.name for spec in specs)
             raise InputError(f"@{self.program.name}: expected {len(specs)} {what}s ({names}), got "
@@ -466,7 +465,7 @@ class Operation(_library.Unique):
 
     def _fill(self, columns: Sequence[Sequence[Any]], specs: Sequence[TensorSpec], what: str,
               first: int, stream: Optional[int]) -> List[Any]:
-        """Sets the tensors of all ranks. Returns the objects that must outlive the run."""
+        """Sets the addresses of `specs`. Returns the objects that must outlive the run."""
         owners = []
         for index, (spec, column) in enumerate(zip(specs, columns)):
             for rank, given in enumerate(column):

@@ -1,4 +1,4 @@
-"""Loads the shared library from this folder, and declares the functions of api/c.h."""
+"""Loads the shared library in this folder, and declares the functions of api/c.h."""
 from __future__ import annotations
 
 import atexit
@@ -45,7 +45,7 @@ class JobOptions(_Options):
 _ADDRESS = POINTER(c_void_p)
 _TEXT = POINTER(c_char_p)
 
-# Functions that can fail, which return an error, and their argument types.
+# Argument types of the functions that can fail. These functions return an error, or null.
 _FALLIBLE = {
     "compile_text": (c_char_p, c_char_p, POINTER(Lowering), _ADDRESS),
     "compile_file": (c_char_p, POINTER(Lowering), _ADDRESS),
@@ -68,7 +68,7 @@ _FALLIBLE = {
     "session_capture": (c_void_p, POINTER(Tensor), c_size_t),
     "session_replay": (c_void_p, c_void_p),
 }
-# Result types and argument types of the other functions.
+# Result type and argument types of the other functions.
 _OTHERS = {
     "version": (c_char_p,),
     "error_code": (c_int32, c_void_p),
@@ -124,7 +124,7 @@ def _raise(error: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function that can fail, and raises its error."""
+    """Calls a function that can fail, and raises an exception if it fails."""
     global _calls
     _calls += 1
     try:
@@ -143,12 +143,12 @@ def make(name: str, *arguments: Any) -> int:
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """Returns the result of a function that cannot fail."""
+    """Calls a function that cannot fail, and returns its result."""
     return getattr(_library, "braid_" + name)(*arguments)
 
 
 def fast(name: str) -> Callable[..., None]:
-    """Returns a function that is equivalent to call(), but looks up `name` only once."""
+    """Returns a function that calls `name` like call(), but looks up `name` only once."""
     function = getattr(_library, "braid_" + name)
 
     def call_it(*arguments: Any) -> None:
@@ -159,8 +159,8 @@ def fast(name: str) -> Callable[..., None]:
 
 
 def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
-    """Checks that an integer fits into its C type; ctypes would otherwise reduce it modulo
-    2**64."""
+    """Returns `value` as an int. Raises InputError unless it is an integer in [least, most], since
+    ctypes would silently wrap it."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -171,7 +171,7 @@ def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -
 
 
 def seconds(name: str, value: Any, most: float = float("inf")) -> float:
-    """Checks that a time is from 0 to `most`, in seconds."""
+    """Returns `value` as a float. Raises InputError unless it is a number in [0, most]."""
     given = float(value) if isinstance(value, numbers.Real) else -1.0
     if not 0 <= given <= most:
         bound = "of 0 or more" if most == float("inf") else f"up to {most:g}"
@@ -180,7 +180,7 @@ def seconds(name: str, value: Any, most: float = float("inf")) -> float:
 
 
 def encoded(name: str, text: Any) -> bytes:
-    """Encodes a string for C. Raises InputError if it contains a null character."""
+    """Encodes `text` as UTF-8. Raises InputError unless it is a str without NUL characters."""
     if not isinstance(text, str):
         raise InputError(f"{name}: expected a str, got {text!r}")
     try:
@@ -198,7 +198,7 @@ def version() -> str:
     return str(ask("version").decode())
 
 
-_calls = 0  # the number of threads that are in the library
+_calls = 0  # the number of library calls in progress
 _is_ending = False
 
 
@@ -222,9 +222,9 @@ class Unique:
 
 
 class Handle(Unique):
-    """Owns an object of the library. The object is freed with its Handle, or when the interpreter
-    exits, the newest object first. A child process created by fork() does not own the object,
-    because its threads and connections are not copied.
+    """Owns a library object. Frees the object when the Handle is destroyed, or when the interpreter
+    exits, newest object first. A child process created by fork() does not own the object, because
+    fork() does not copy the object's threads and connections.
     """
 
     _all: "weakref.WeakSet[Handle]" = weakref.WeakSet()
@@ -249,7 +249,7 @@ class Handle(Unique):
         return self._free.alive
 
     def free(self) -> None:
-        """Frees the object now. May be called again."""
+        """Frees the object now. Idempotent."""
         self._address = None
         self._free()
 
@@ -264,6 +264,7 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-# Exit functions run in reverse order of registration: _note_end() runs before handles are freed.
+# Exit functions run in LIFO order. The first finalize() registers weakref's exit function, which
+# frees handles. Registering _note_end() afterwards makes it run before handles are freed.
 weakref.finalize(Handle, int)
 atexit.register(_note_end)

@@ -1,4 +1,4 @@
-"""Compiles fusions and programs to the program that every rank runs."""
+"""Compiles fusions and programs into the program that every rank runs."""
 from __future__ import annotations
 
 import ctypes
@@ -20,8 +20,8 @@ DTYPES = ("bf16", "f16", "f32", "f64")
 
 
 class TensorSpec(NamedTuple):
-    """An input or output of a program on each rank. `shape` is local; the layout is row-major and
-    contiguous."""
+    """An input or output of a program. `shape` is the local shape on each rank. The layout is
+    row-major and contiguous."""
 
     name: str
     dtype: str
@@ -44,10 +44,10 @@ class Request(NamedTuple):
         return self.schedule is not None and _AUTO.match(self.schedule) is not None
 
     def compile(self, job: Optional[int] = None) -> int:
-        """Returns the address of a new program. Measures if the schedule is "auto" and `job` is
-        set."""
+        """Compiles the program, and returns its address. If the schedule is "auto" and `job` is
+        given, the ranks measure schedules."""
         schedule = self.schedule
-        if self.is_auto and not job:  # uses only the knobs after "auto"
+        if self.is_auto and not job:  # use only the knobs after "auto"
             schedule = (schedule or "")[len("auto"):].lstrip(",")
         names = [_library.encoded("a parameter's name", name) for name in self.parameters]
         values = [_library.integer(name, value) for name, value in self.parameters.items()]
@@ -82,14 +82,14 @@ def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
 class Program:
     """A verified program for all ranks. Immutable and thread-safe.
 
-    With schedule="auto", the ranks choose the schedule in Job.prepare(). Until then, this program
-    has the default schedule. Operation.program is the program with the chosen schedule.
+    With schedule="auto", this program has the default schedule, and the ranks choose the schedule
+    in Job.prepare(). Operation.program is the program with the chosen schedule.
     """
 
     def __init__(self, request: Request, job: Optional[int] = None) -> None:
         self.request = request
         self._is_of_job = job is not None
-        self._asking = threading.Lock()  # a result is valid until the next call
+        self._asking = threading.Lock()  # a returned string is valid only until the next call
         self._handle = _library.Handle("program", request.compile(job))
         count = _library.ask("program_inputs", self._address)
         tensors = self._tensors(count + _library.ask("program_outputs", self._address))
@@ -132,13 +132,12 @@ class Program:
 
     @property
     def schedule(self) -> str:
-        """The schedule, in the syntax of compile(schedule=). "" if the program was not lowered."""
+        """The schedule, in the syntax of compile(schedule=), or "" if the program has none."""
         return self._answer("program_schedule")
 
     def explain(self) -> str:
-        """Returns the choices of the compiler and their origins. There is a line for each knob, a
-        line with the reason for each stage that is not overlapped, and the trials of a measured
-        choice.
+        """Returns the compiler's choices and their origins: one line per knob, one line with the
+        reason for each stage that is not overlapped, and the trials if the choice was measured.
         """
         text = self._answer("program_explain")
         if self.request.is_auto:
@@ -153,15 +152,15 @@ class Program:
         return self._text("program_plan", _library.integer("rank", rank))
 
     def check(self, queues: int = 0, runs: int = 3) -> str:
-        """Proves that the program has no race and no deadlock in any order of execution, and that
-        it computes the result of the fusion. Returns the report of `braid check`.
+        """Proves that the program is free of races and deadlocks in every order of execution, and
+        that it computes the result of the fusion. Returns the report of `braid check`.
 
         queues: the number of hardware queues that the streams of a rank share. If 0, finds the
             smallest safe number.
-        runs: the number of successive runs.
+        runs: the number of back-to-back runs to check.
 
-        Raises RejectedError with the counterexample. Blocks; signals do not interrupt the call.
-        Time and memory grow with the program and the number of ranks.
+        Raises RejectedError with a counterexample if the proof fails. Blocks; signals do not
+        interrupt the call. Time and memory grow with the sizes of the program and of the mesh.
         """
         return self._text("program_check", _library.integer("queues", queues, 0, 2**32 - 1),
                           _library.integer("runs", runs, 0, 2**32 - 1))
@@ -171,29 +170,29 @@ class Program:
         return dict(json.loads(self._command("compile", {"emit": "json"})))
 
     def simulate(self, **options: Any) -> Dict[str, Any]:
-        """Predicts the time of a run on this machine or another one.
+        """Predicts the duration of a run on this machine or on another one.
 
-        Returns the JSON output of `braid simulate`. `predictions` has one entry. Its `us` is the
-        time of one run in microseconds. Its `E` is the longer of two times, all GEMMs alone and
-        everything else alone, divided by the time of the run: 1.0 if the shorter one is completely
-        hidden.
+        Returns the JSON output of `braid simulate`. `predictions` has one entry, whose `us` is the
+        duration of one run in microseconds. Its `E` is the overlap efficiency: the duration of all
+        GEMMs alone or of everything else alone, whichever is longer, divided by the duration of the
+        run. An `E` of 1.0 means that the shorter one is completely hidden.
 
             program.simulate(machine="dgx-h100-8")["predictions"][0]["us"]
 
-        options: the command's flags. `machine` is a built-in model, such as "h200-4", or a file
-            with the result of calibrate(). launch="graph" predicts a replay.
+        options: the command's flags. `machine` is a built-in model, such as "h200-4", or the path
+            of a file with the result of calibrate(). launch="graph" predicts a graph replay.
         """
         return dict(json.loads(self._command("simulate", {"json": True, **options})))
 
     def view(self, trace: Union[None, str, "os.PathLike[str]", Dict[str, Any]] = None,
              **options: Any) -> _command.Page:
         """Returns an HTML page that shows the program and a timeline of its commands. The page is a
-        str; Jupyter displays it.
+        str, which Jupyter renders inline.
 
             pathlib.Path("ring.html").write_text(program.view())
 
-        trace: the result of trace(), or the path of a file from `braid run --trace`. The
-            page shows the measured run and the predicted run.
+        trace: the result of trace(), or the path of a file from `braid run --trace`. If set, the
+            page shows the measured run as well as the predicted run.
         options: the command's flags, such as machine="h100-2", or check=True for a counterexample.
         """
         if not isinstance(trace, dict):
@@ -205,21 +204,20 @@ class Program:
             return _command.Page(self._command("view", {"trace": file.name, **options}))
 
     def verify(self, **options: Any) -> str:
-        """Runs the program on random inputs, and compares every element with a reference.
-
-        Returns the report of `braid run --verify`. Raises WrongResultError, which contains the
-        first wrong element, or UnsupportedError if there is no fusion that defines the reference.
+        """Runs the program on random inputs, and compares every element of the results with a
+        reference. Returns the report of `braid run --verify`. Raises WrongResultError with the
+        first wrong element. Raises UnsupportedError if no fusion defines the reference.
 
             print(program.verify(iterations=20))
 
         options: the command's flags, such as backend="cuda" or iterations=5. The ranks are threads
             of one process, or processes if processes=True. Under torchrun, mpirun or srun, each
-            caller is one rank instead.
+            calling process is one rank instead.
         """
         return self._command("run", {"verify": True, **options})
 
     def trace(self, **options: Any) -> Dict[str, Any]:
-        """Runs the program on random inputs. Returns when each command ran, in the format of
+        """Runs the program on random inputs. Returns a trace of all commands in the format of
         https://ui.perfetto.dev: a dict whose `traceEvents` have times in microseconds.
 
         options: the command's flags; see verify().
@@ -230,8 +228,8 @@ class Program:
             return dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A pickle contains the source text and the arguments of compile(). Loading it compiles the
-        program again, with the schedule that the ranks have chosen, if any."""
+        """Pickles the source text and the arguments of compile(). Unpickling compiles the program
+        again, with the schedule that the ranks have chosen, if any."""
         source = self.request.source
         text = (pathlib.Path(source).read_text(encoding="utf-8")
                 if isinstance(source, os.PathLike) else str(source))
@@ -256,21 +254,21 @@ class Program:
 def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str] = None, *,
             entry: Optional[str] = None, reproducible: bool = False, auto_seconds: float = 2.0,
             **parameters: int) -> Program:
-    """Lowers a fusion, or compiles a program as it is.
+    """Lowers a fusion to a program, or compiles a program as written.
 
-    source: a string, the path of a file (os.PathLike), or a Fusion.
-    ranks: the number of ranks; sets the parameter that is the size of the fusion's mesh.
+    source: the source text, the path of a file (os.PathLike), or a Fusion.
+    ranks: the number of ranks; sets the parameter that defines the size of the fusion's mesh.
     schedule: the same syntax as on the command line: "ring;chunks=2" for all stages,
         "H=ring,Y=bulk" for individual stages, or "auto". With "auto", the ranks measure schedules
         and choose one.
-    auto_seconds: the time limit of the measurements for "auto". If 0, uses the schedule that was
-        measured for the nearest sizes on this machine, or else the default.
+    auto_seconds: the time budget for the measurements of "auto". If 0, uses the schedule that was
+        measured on this machine for the nearest sizes, or else the default schedule.
     entry: the name of the fusion or program in the source; optional if there is only one.
-    reproducible: True if results may depend only on the inputs, the number of ranks, the device and
-        the library.
-    parameters: values of the fusion's parameters, such as M=4096.
+    reproducible: if True, the results depend only on the inputs, the number of ranks, the device
+        model and the version of the GEMM library.
+    parameters: the values of the fusion's parameters, such as M=4096.
 
-    Raises InputError with the location of a mistake (filename, lineno, offset). Raises
+    Raises InputError, with a location (filename, lineno, offset), if the source is invalid. Raises
     UnsupportedError if the fusion cannot be lowered with these arguments.
     """
     if schedule is not None and not isinstance(schedule, str):

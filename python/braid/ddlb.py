@@ -1,30 +1,30 @@
-"""Braid's implementations for the benchmark DDLB (github.com/samnordmann/ddlb).
+"""Braid's implementations for the DDLB benchmark (github.com/samnordmann/ddlb).
 
-DDLB finds implementations in the table `primitive_mappings` in its ddlb/benchmark.py. Add a line
-for each of the two primitives:
+DDLB looks up implementations in the table `primitive_mappings` in its ddlb/benchmark.py. Add one
+line for each of the two primitives:
 
     'tp_columnwise': {
         'braid': ('braid.ddlb', 'BraidTPColumnwise'),
     'tp_rowwise': {
         'braid': ('braid.ddlb', 'BraidTPRowwise'),
 
-Then, in DDLB's folder, with both packages installed, on one host with one rank per GPU:
+Install both packages. Then run this in DDLB's folder, on one host with one rank per GPU:
 
     mpirun -np 4 python ddlb/cli/benchmark.py --primitive tp_columnwise -m 8192 -n 8192 -k 8192 \\
         --dtype bfloat16 --impl pytorch --impl 'braid;schedule=auto,none'
     mpirun -np 4 python scripts/run_benchmark.py FILE
 
-FILE is required for tp_rowwise. It has the format of scripts/config_tp_rowwise.json. An example of
-an entry in "implementations" is "braid": [{"schedule": ["auto", "none"]}].
+tp_rowwise requires FILE, which has the same format as scripts/config_tp_rowwise.json. An example of
+an entry in its "implementations" is "braid": [{"schedule": ["auto", "none"]}].
 
 Options:
-    schedule: with "auto", the ranks measure schedules before the benchmark, and rank 0 prints their
-        choice. With "none", they use the default of braid.torch without measurements.
-    seconds: the time limit of the measurements for "auto".
+    schedule: with "auto", the ranks measure schedules before the benchmark, and rank 0 prints the
+        chosen one. With "none", they use the default schedule of braid.torch without measuring.
+    seconds: the time budget for the measurements of "auto".
 
-Two options of other implementations have no equivalent. Braid has no `backend`, because it
-transfers the data itself, regardless of the backend of the process group. It has no `order`,
-because it always gathers A during the GEMM; "AG_after" would gather the results. The supported
+Two options of other implementations have no equivalent. Braid has no `backend` option, because it
+transfers the data itself, regardless of the process group's backend. It has no `order` option,
+because it always gathers A during the GEMM; "AG_after" would gather the result. The supported
 element types are float32, float64, float16 and bfloat16.
 """
 from __future__ import annotations
@@ -47,13 +47,13 @@ except ImportError as _error:
 
 __all__ = ["BraidTPColumnwise", "BraidTPRowwise"]
 
-# The maximum time that ranks wait for the others after validation.
+# The maximum time that a rank waits for the other ranks after validation.
 _FAREWELL = datetime.timedelta(seconds=60)
 
 
 class _Implementation:
-    """Base class of both implementations. Must precede DDLB's class, which creates A and B, in the
-    list of base classes."""
+    """Base class of both implementations. Subclasses must list this class before DDLB's class,
+    which creates A and B."""
 
     DEFAULT_OPTIONS: Dict[str, Any] = {"schedule": "auto", "seconds": 2.0}
     ALLOWED_VALUES: Dict[str, Any] = {"schedule": ["auto", "none"], "seconds": (0, 600)}
@@ -67,9 +67,9 @@ class _Implementation:
 
     def __init__(self, m: int, n: int, k: int, dtype: str = "float32", seed: int = 42,
                  **options: Any) -> None:
-        """Creates the inputs and the default process group. Measures if the schedule is "auto".
+        """Creates the inputs and the default process group. If the schedule is "auto", measures.
 
-        Collective; blocks. Raises ValueError if DDLB rejects the extents, the type or the options.
+        Collective; blocks. Raises ValueError if DDLB rejects the sizes, the type or the options.
         """
         super().__init__(m, n, k, dtype, seed, **options)  # type: ignore[call-arg]
         self._store = self._meet()
@@ -80,7 +80,7 @@ class _Implementation:
                       flush=True)
 
     def _meet(self) -> Any:
-        """Creates the process group with a store at DDLB's address. Returns the store."""
+        """Creates the default process group, with a store at DDLB's address. Returns the store."""
         device, rank = self.communicator.device, self.communicator.rank
         ranks = self.communicator.world_size
         store = dist.TCPStore(  # type: ignore[attr-defined,unused-ignore]
@@ -96,8 +96,8 @@ class _Implementation:
         return result
 
     def validate(self, result: torch.Tensor) -> None:
-        """Calls DDLB's validation, which raises AssertionError if the result is wrong. If a run
-        failed, raises the exception of the run."""
+        """Calls DDLB's validation, which raises AssertionError if `result` is wrong. If a run
+        failed, raises the run's exception instead."""
         synchronize()
         super().validate(result)  # type: ignore[misc]
 
@@ -109,25 +109,25 @@ class _Implementation:
         self.communicator.barrier()
 
     def _await_others(self, store: Any) -> None:
-        """Waits for the other ranks. Without this, a rank could leave early, and DDLB's next
-        process at the same address could connect to this store shortly before it ends."""
+        """Waits for the other ranks. If ranks exited at different times, DDLB's next process could
+        connect to this store, which has the same address, shortly before the store closes."""
         ranks = range(self.communicator.world_size)
         try:
             store.set(f"braid/ddlb/{self.communicator.rank}", "done")
             store.wait([f"braid/ddlb/{rank}" for rank in ranks], _FAREWELL)
         except RuntimeError:
-            pass  # the other ranks have left, or will not arrive
+            pass  # the other ranks have exited, or are late
 
 
 class BraidTPColumnwise(_Implementation, TPColumnwise):  # type: ignore[misc]
-    """all_gather(A) @ B. A is [m / ranks, k] on each rank, and B is [k, n], equal on all ranks.
-    run() returns [m, n] on all ranks."""
+    """all_gather(A) @ B. A is [m / ranks, k] on each rank. B is [k, n] and the same on all ranks.
+    run() returns [m, n] on every rank."""
 
     _function = staticmethod(all_gather_matmul)
 
 
 class BraidTPRowwise(_Implementation, TPRowwise):  # type: ignore[misc]
-    """reduce_scatter(A @ B). A is [m, k / ranks] and B is [k / ranks, n] on each rank. run()
+    """reduce_scatter(A @ B). On each rank, A is [m, k / ranks] and B is [k / ranks, n]. run()
     returns this rank's rows of the sum, [m / ranks, n]."""
 
     _function = staticmethod(matmul_reduce_scatter)

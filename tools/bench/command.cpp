@@ -17,7 +17,7 @@
 namespace braid::tools {
 namespace {
 
-/// Starts the ranks, which time all shapes. Returns the exit code.
+/// Starts the ranks, which time all shapes, and waits for them. Returns the exit code.
 Result<int> launchRanks(const BenchFlags &flags) {
   if (!flags.json.empty())
     BRAID_TRY(checkWritable(flags.json));
@@ -60,7 +60,7 @@ std::vector<std::string> standardRows(const Compiled &compiled, bool isAuto) {
   return {"gemms", "transfers", "sequential", "given", "auto"};
 }
 
-/// Ranks read FILE's text from standard input, since FILE may have changed, or be a pipe.
+/// Ranks read the source from standard input, because FILE may have changed, or may be a pipe.
 Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   CompileOptions options;
   const std::string &file = flags.source.file;
@@ -81,14 +81,14 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   return bench(std::move(flags));
 }
 
-/// Refuses an unknown word before parsing its flags. Ranks do not read FILE.
+/// Refuses an unknown word before its flags are parsed. Ranks skip this check, and never open FILE.
 void checkFile(const std::string &file, const BenchFlags &flags) {
   if (!flags.isRank && file != "-" && !std::filesystem::exists(file))
     throw CLI::ParseError(expectedOperation("'" + file + "'"), // caught in main
                           CLI::ExitCodes::ValidationError);
 }
 
-/// Refuses flags before an operation's name, which would be those of a FILE.
+/// Refuses flags that precede an operation's name, since they would be parsed as flags for a FILE.
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
     if (option->count() != 0)
@@ -115,7 +115,7 @@ Command addBench(CLI::App &app) {
   command->get_option("FILE")->required(false)->each(
       [&flags = *file](const std::string &word) { checkFile(word, flags); });
   command->footer(kFooter);
-  auto flags = std::make_shared<std::deque<BenchFlags>>(); // the options refer to it
+  auto flags = std::make_shared<std::deque<BenchFlags>>(); // CLI11's options refer to it
   for (const Operation &operation : operations()) {
     BenchFlags &each = flags->emplace_back();
     each.operation = &operation;

@@ -29,7 +29,7 @@ std::string footerOf(bool isFusion) {
   return text + (isFusion ? "  a schedule  see braid run --schedule\n" : "");
 }
 
-/// Splits lists into rows. A list with schedules for stages is one row.
+/// Splits comma-separated lists into rows. A list that names stages is a single row.
 std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   std::vector<std::string> rows;
   for (const std::string &list : lists) {
@@ -44,7 +44,7 @@ std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   return rows;
 }
 
-/// Returns the default rows. Messages have no protocol, but additional collectives.
+/// Returns the default rows. With messages, drops rows that set a protocol, and adds `collective`.
 std::vector<std::string> usualRows(const BenchFlags &flags, Transport transport) {
   std::vector<std::string> rows = flags.standard;
   if (transport == Transport::PeerMemory)
@@ -194,7 +194,7 @@ BenchProblem BenchFlags::problemOf(const BenchShape &shape, const Backend &backe
   return problem;
 }
 
-/// Rows that set their launch mode, and `auto`, which chooses it, appear once.
+/// Rows that set a launch mode, and `auto`, which chooses one, appear only once.
 std::vector<TimedRow> BenchFlags::rowsOf(const BenchShape &shape,
                                          const Backend &backendOfName) const {
   const BenchProblem problem = problemOf(shape, backendOfName);

@@ -10,37 +10,37 @@
 
 namespace braid::tools {
 
-/// Parses a text such as "8192x7168x4096" with any integers, or returns nullopt.
+/// Parses a shape such as "8192x7168x4096", without checking ranges. Returns nullopt on failure.
 std::optional<BenchShape> parseShape(llvm::StringRef text);
 
 struct BenchFlags {
-  const Operation *operation = nullptr; ///< for a FILE: its lowering
-  SourceFlags source;                   ///< for a FILE: how to lower it
-  BenchProblem file;                    ///< the text of FILE, after it was read
+  const Operation *operation = nullptr; ///< null if a FILE is timed
+  SourceFlags source;                   ///< FILE, and how to lower it
+  BenchProblem file;                    ///< the text of FILE, once it has been read
   std::vector<std::string> standard;    ///< the rows that are timed by default
 
   std::vector<int64_t> m, n, k;
-  std::vector<std::string> listed; ///< alternative: shapes as MxNxK
+  std::vector<std::string> listed; ///< instead of m, n and k: shapes as MxNxK
   std::string dtype = "bf16";
   int64_t ranks = 2;
   std::string backend = "cpu";
   std::vector<std::string> impl; ///< empty means the default rows
-  std::string graph;             ///< empty means what the backend supports
+  std::string graph;             ///< empty means "both" if the backend has graphs, otherwise "no"
   int64_t rounds = 1, iterations = 20, bursts = 21, rowMs = 200;
   int64_t timeoutMs = 60000;
   std::string json;
 
-  bool isRank = std::getenv("BRAID_MEETING"); ///< this command has started the process as a rank
+  bool isRank = std::getenv("BRAID_MEETING"); ///< `braid bench` has started this process as a rank
 
-  /// Adds the flags of an operation or of a FILE.
+  /// Adds the flags for `operation`, or for a FILE if it is null.
   void addTo(CLI::App &app);
   /// Checks the flags and sets defaults. BadInput names the flag and the expected and actual value.
   Status check(const Backend &backend);
 
-  // These may be called after check() has returned Ok.
+  // The following require that check() has returned Ok.
   std::vector<BenchShape> shapes() const;
   std::string titleOf(const BenchShape &shape) const;
-  /// Returns the rows of a shape in the order of timing.
+  /// Returns the rows of a shape in the order in which they are timed.
   std::vector<TimedRow> rowsOf(const BenchShape &shape, const Backend &backend) const;
   BenchTiming timing() const { return {rounds, iterations, bursts, 1e3 * double(rowMs)}; }
 

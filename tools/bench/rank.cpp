@@ -19,7 +19,7 @@
 namespace braid::tools {
 namespace {
 
-/// Each prepared row needs open files; a shape may need hundreds.
+/// Raises the limit on open files: prepared rows keep files open, hundreds for some shapes.
 void allowOpenFiles() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -30,7 +30,7 @@ void allowOpenFiles() {
 
 //===- The table ------------------------------------------------------------------------------===//
 
-/// Numbers that are too wide widen their column.
+/// Formats a right-aligned cell, or "-" if there is no number. Wide numbers widen the column.
 std::string cell(std::optional<double> number, int width, int digits) {
   return fmt::format(" {:>{}}", number ? fmt::format("{:.{}f}", *number, digits) : "-", width - 1);
 }
@@ -63,10 +63,10 @@ void printTable(const std::string &title, const std::vector<BenchRow> &rows,
 
 //===- A rank ---------------------------------------------------------------------------------===//
 
-/// Chooses like `braid run --schedule auto`; rank 0 shows the best candidates.
+/// Returns a function that chooses like `braid run --schedule auto`. Rank 0 prints the choice.
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
-  options.seconds = 4; // more than by default, since the result is compared with other rows
+  options.seconds = 4; // more than the default, since the choice is compared with other rows
   if (flags.graph != "both")
     options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
@@ -94,7 +94,7 @@ std::string rowJson(const BenchFlags &flags, const BenchShape &shape, const Benc
   });
 }
 
-/// Returns the time in UTC, such as 2026-11-20T12:00:00Z.
+/// Returns the current time in UTC, such as 2026-11-20T12:00:00Z.
 std::string timeNow() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
@@ -103,11 +103,11 @@ std::string timeNow() {
   return text;
 }
 
-/// The shapes on one rank of the job.
+/// Times all shapes on one rank of the job.
 class RankBench {
 public:
   RankBench(const BenchFlags &flags, JobState &job) : flags_(flags), job_(job) {}
-  /// Returns the failure of the first refused row, or the failure that ended the job.
+  /// Returns the failure that ended the job, or else the failure of the first refused row, if any.
   Status run();
 
 private:
@@ -119,7 +119,7 @@ private:
 
   const BenchFlags &flags_;
   JobState &job_;
-  std::vector<std::string> rows_; ///< JSON, each on one line
+  std::vector<std::string> rows_; ///< one line of JSON per row
 };
 
 Result<std::vector<BenchRow>> RankBench::timeShape(const BenchShape &shape) {
@@ -128,7 +128,7 @@ Result<std::vector<BenchRow>> RankBench::timeShape(const BenchShape &shape) {
   return timer.time(flags_.rowsOf(shape, job_.backend), flags_.timing());
 }
 
-/// Returns the results, with one line per row, since rows have many samples.
+/// Returns the results as JSON, with each row on a single line, because rows have many samples.
 Result<std::string> RankBench::json() {
   const BenchFlags &f = flags_;
   std::string description = device().description();
@@ -158,8 +158,8 @@ Result<std::string> RankBench::json() {
   return jsonText(write, 1) + "\n";
 }
 
-/// Rank 0 prints the table. It writes the JSON after each shape, so that an interrupted benchmark
-/// leaves its rows, or after the last shape if a file cannot be replaced.
+/// Called on rank 0. Prints the table. Writes the JSON after each shape, so that an interrupted
+/// benchmark leaves its rows, or only after the last shape if the file cannot be rewritten.
 Status RankBench::report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast) {
   printTable(flags_.titleOf(shape), rows, flags_.json == "-" ? llvm::errs() : llvm::outs());
   for (const BenchRow &row : rows)
@@ -184,7 +184,7 @@ Status RankBench::run() {
       if (refused.isOk() && row.code != StatusCode::Ok)
         refused = Status(row.code, row.name + ": " + row.failure);
     BRAID_TRY(device().synchronize());
-    BRAID_TRY(control().allGather("idle")); // no rank uses the memory of the shape now
+    BRAID_TRY(control().allGather("idle")); // no rank uses this shape's memory now
     device().recycle();
   }
   return refused.isOk() ? control().commit() : refused;
@@ -197,7 +197,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
                                .reproducible = flags.source.reproducible};
   const auto job = BRAID_TRY(JobState::join(backend, options, place));
   const Status status = RankBench(flags, *job).run();
-  // This rank must not leave first, since the others would report that as the cause.
+  // Report the failure before leaving, or the other ranks would report the departure as the cause.
   return status.isOk() ? status : job->fail(status);
 }
 

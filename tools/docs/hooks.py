@@ -1,7 +1,7 @@
-"""MkDocs hooks for Braid's site: generated pages, and links to files outside of the site.
+"""MkDocs hooks for Braid's site: generate pages, and replace links to files outside the site.
 
-The home page is the README. The page of commands contains the --help output of each command; the
-variable BRAID is the path of the program. The pages for C and C++ contain the public headers.
+The home page is the README. The commands page contains the --help output of each command, which the
+executable $BRAID prints. The C and C++ pages contain the public headers.
 """
 import glob
 import os
@@ -50,7 +50,7 @@ def headers_page(title, headers):
 
 
 def readme_page():
-    """Returns the README, with links relative to docs/."""
+    """Returns the README with its links rewritten relative to docs/."""
     return re.sub(r"\]\((?!https?:|#)(docs/)?", lambda to: "](" if to[1] else "](../",
                   read("README.md"))
 
@@ -66,7 +66,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Replaces links to files outside of the site by their text. A broken link is an error."""
+    """Replaces links to files outside the site with text. Raises PluginError for broken links."""
     folder = os.path.dirname(os.path.join(config["docs_dir"], page.file.src_uri))
 
     def link(match):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""lanes.py BRAID OUT.svg: draws the commands of rank 0 in a layer, without and with overlap.
+"""lanes.py BRAID OUT.svg: draws rank 0's commands in an MLP layer, without and with overlap.
 
-The times are those that `braid view` predicts for 4 H200. Each lane is a stream."""
+`braid view` predicts the times for 4 H200 GPUs. Each lane is a stream."""
 import html
 import json
 import os
@@ -14,7 +14,7 @@ FILE = "examples/mlp.braid"
 SIZES = "--ranks 4 --set M=8192 --set K=4096 --set F=16384 --set N=4096".split()
 PANELS = [("One after the other", "sequential"),
           ("Overlapped by Braid", "pairwise;placement=shared;chunks=2")]
-# The kinds of commands, by their numbers in the page. Signals and waits take negligible time.
+# The command kinds to draw, keyed by their numbers in the page. Signals and waits are negligible.
 KINDS = {0: ("GEMM", "#3b6fd4"), 1: ("copy", "#e8903a"), 2: ("sum, activation", "#4da35a")}
 WIDTH, LEFT, LANE, GAP = 920, 10, 18, 34
 
@@ -30,7 +30,7 @@ def page_of(braid, schedule):
 
 
 def bars_of(data):
-    """Yields the stream, kind, begin and end of each command that takes time."""
+    """Yields the stream, kind, begin and end of each command of a kind in KINDS."""
     spans = data["timings"][0]["spans"][0]
     for i, (kind, stream, *_) in enumerate(data["ranks"][0]["commands"]):
         if kind in KINDS:

@@ -1,4 +1,4 @@
-"""Functions for tensor-parallel layers that hide communication behind matrix multiplications.
+"""Tensor-parallel operators that hide communication behind matrix multiplications.
 
     from braid.torch import all_gather_matmul, matmul_reduce_scatter
     H = all_gather_matmul(X, up.weight.t(), group, activation="gelu")   # X: this rank's rows
@@ -9,7 +9,7 @@ Models that use torch.compile need no change:
     braid.torch.enable()         # run Braid's operators in PyTorch's async tensor parallelism
     print(braid.torch.report())  # operators that ran, and collectives that were not replaced
 
-All ranks of a group must make their calls in the same order. See docs/pytorch.md for an
+All ranks of a group must make the same calls in the same order. See docs/pytorch.md for an
 introduction.
 """
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,

@@ -1,9 +1,9 @@
-"""Finds collectives that are not fused with an adjacent GEMM in a graph compiled by Inductor.
+"""Finds collectives that Inductor does not fuse with an adjacent GEMM.
 
-Async tensor parallelism fuses every match of its patterns, even if there is no operator for it. It
-does not report collectives that match no pattern. Gates restrict it to the operations that Braid
-supports. A pass then records each remaining collective next to a GEMM, with the reason if the graph
-shows it.
+Inductor's async tensor parallelism fuses every match of its patterns, even if Braid has no operator
+for the match, and does not report collectives that match no pattern. Gates restrict the fusions to
+the operations that Braid supports. A pass then records each remaining collective next to a GEMM,
+with the reason if the graph shows it.
 """
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, at
           aten.view.dtype, aten.t.default, aten.transpose.int, aten.unsqueeze.default,
           aten.squeeze.dim,
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
-# Nodes that are parts of a collective along an axis other than the first.
+# Nodes that implement a collective along an axis other than the first.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}
 _COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gather",
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
                 _c10d.all_reduce.default: "all_reduce"}
 _MOST_STEPS = 12  # the maximum number of nodes between a collective and a GEMM
-_REASON, _OURS = "braid: reason", "braid: operator"  # meta keys: the reason, the operator
-# Advice about a conversion before a reduction, and after a gather.
+_REASON, _OURS = "braid: reason", "braid: operator"  # keys in node.meta
+# Advice if the element type is converted before a reduction or after a gather, respectively.
 _ADVICE = ("reduce in {0}, and convert the result",
            "gather x.to(torch.{0}), or keep the model's parameters in {0}")
 
@@ -57,7 +57,7 @@ def _is_between(node: Node) -> bool:
 
 
 def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
-    """Returns the shortest path to a GEMM through nodes that only move or convert elements."""
+    """Returns the shortest path, if any, to a GEMM via nodes that only move or convert elements."""
     paths: List[Path] = [(collective,)]
     for _ in range(_MOST_STEPS):
         longer: List[Path] = []
@@ -106,7 +106,7 @@ def _shape(node: Any) -> str:
 
 
 def _group_of(collective: Node) -> str:
-    """Returns the name of the group, which is the last argument."""
+    """Returns the group's name, which is the last argument of `collective`."""
     arguments = [*collective.args, *collective.kwargs.values()]
     return str(arguments[-1])
 
@@ -118,14 +118,14 @@ def note(collective: Node) -> None:
         found = Apart(_COLLECTIVES[collective.target], _group_of(collective),
                       _shape(collective.args[0]), str(path[-1].target),
                       _reason(path, is_forwards))
-        if found not in apart:  # already recorded if the graph is compiled again
+        if found not in apart:  # a recompiled graph is already recorded
             apart.append(found)
 
 
-# -- Restricting the fusions of PyTorch's pass. --
+# -- Restricting the fusions in PyTorch's pass. --
 
 def _why_not(matmuls: List[Any], A: Node, dim: int, reduce_op: str = "sum") -> str:
-    """Returns the reason why GEMMs that match a pattern are not fused, or "" if they are."""
+    """Returns why Braid cannot fuse GEMMs that match a pattern, or "" if it can."""
     if any(isinstance(each, theirs._ScaledMatmul) for each in matmuls):
         return "the GEMM is scaled"
     tensors = [each.meta.get("val") for each in (A, *(each.B_node for each in matmuls))]
@@ -165,17 +165,17 @@ _FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
 
 
 def gates() -> Dict[str, Callable[[Any], None]]:
-    """Returns replacements for PyTorch's functions that fuse a match, by their names."""
+    """Returns replacements for PyTorch's functions that fuse a match, keyed by function name."""
     return {name: _gate(getattr(theirs, name), reason_of, collective)
             for name, reason_of, collective in _FUSIONS}
 
 
 class FindApart(CustomGraphPass):
-    """A pass that runs after all of PyTorch's passes, and after the pass of the user, if any."""
+    """A pass that runs after all of PyTorch's passes, and after the user's pass, if any."""
 
     def __init__(self, first: Any = None) -> None:
         self._first = first
-        # The unique id disables the cache: this pass would not see a graph from another process.
+        # A unique id disables Inductor's cache: this pass would not see a graph loaded from it.
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:
@@ -192,5 +192,5 @@ class FindApart(CustomGraphPass):
 
 
 def behind(first: Any) -> Any:
-    """Returns a pass, or a list of them, that runs after the passes in Inductor's configuration."""
+    """Returns a pass, or a list of passes, that runs FindApart after the configured `first`."""
     return [*first, FindApart()] if isinstance(first, (list, tuple)) else FindApart(first)

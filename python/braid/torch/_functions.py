@@ -18,14 +18,14 @@ Bs = Union[Tensor, Sequence[Tensor]]
 
 
 def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
-    """Raises InputError if A or B (the first two) is not a tensor. A bias may be None."""
+    """Raises InputError unless A, B and the biases are local strided tensors. Skips None biases."""
     for index, each in enumerate(tensors):
         if each is None and index > 1:
             continue
         if not isinstance(each, Tensor):
             raise InputError(f"expected tensors, got {type(each).__name__}")
         _gradients.expect_local(each)
-        # A compiled backward cannot read the layout.
+        # Code traced for a compiled backward pass cannot read the layout.
         if not torch.compiler.is_compiling() and each.layout is not torch.strided:
             raise InputError(f"expected strided tensors, got one of {each.layout}")
     if not isinstance(dim, (int, torch.SymInt)):
@@ -33,14 +33,14 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
 
 
 def _text(name: str, given: Any) -> str:
-    """Returns an optional string in the form that the operators use: "" for None."""
+    """Returns an optional string as the operators expect it: "" for None."""
     if given is not None and not isinstance(given, str):
         raise InputError(f"{name}: expected a str, got {given!r}")
     return given or ""
 
 
 def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
-    """Returns the weights, the biases, and a bit for each weight that has a bias."""
+    """Returns the weights, the biases, and a bit mask of the weights that have a bias."""
     if isinstance(B, Tensor):
         if bias is not None and not isinstance(bias, Tensor):
             raise InputError(f"expected a bias, or None, for one B, got {type(bias).__name__}")
@@ -57,7 +57,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 
 def _count(rows: Optional[int]) -> int:
-    """Returns an optional number of rows in the form that the operators use: -1 for None."""
+    """Returns an optional number of rows as the operators expect it: -1 for None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
         raise InputError(f"expected rows of 0 or more, or None, got {rows!r}")
     return -1 if rows is None else rows
@@ -66,33 +66,33 @@ def _count(rows: Optional[int]) -> int:
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
                       activation: Optional[str] = None, gather_dim: int = 0,
                       rows: Optional[int] = None, return_A: bool = False) -> Any:
-    """Computes activation(all_gather(A) @ B + bias). Transfers of A's blocks overlap the GEMM.
+    """Computes activation(all_gather(A) @ B + bias), overlapping the gather of A with the GEMM.
 
-    A: this rank's rows, [..., K], with any number of dimensions. `gather_dim` is the dimension to
+    A: this rank's rows, [..., K], with two or more dimensions. `gather_dim` is the dimension to
         gather; it cannot be the last one.
     B: [K, N], or a list of such tensors, which share one gather. For a torch.nn.Linear, pass
         weight.t().
     bias: [N], or a list with a bias or None for each B.
-    activation: "relu", "gelu", "gelu_tanh" or "silu".
-    rows: the total number of rows. Required only if it is not divisible by the number of ranks; the
-        rows are then split like torch.chunk.
+    activation: "relu", "gelu", "gelu_tanh", "silu", or None.
+    rows: the total number of rows. Required only if the rows do not divide evenly among the ranks;
+        they are then split like torch.chunk.
     group: a ProcessGroup, a one-dimensional DeviceMesh, the name of a group, or None for the
         default group.
 
-    Returns Y, with all rows and this rank's columns, or a list of such tensors. With return_A,
-    returns a tuple whose second element is the gathered A.
+    Returns Y, with all rows and this rank's columns, or a list with one Y per B. If return_A is
+    True, returns a tuple of Y, or the list, and the gathered A.
 
-    Collective. On GPUs, only issues work to the current stream. On CPUs, blocks until the result is
-    ready. All tensors must have the same type: bf16, f16, f32 or f64.
+    Collective. On GPUs, only enqueues work on the current stream. On CPUs, blocks until the result
+    is ready. All tensors must have the same element type: bf16, f16, f32 or f64.
 
-    To avoid copies, A must be contiguous with gather_dim first. B must be contiguous or transposed,
-    or transposed if there is a bias. Tensors with other layouts are copied.
+    To avoid copies, make A contiguous with gather_dim as the first axis, and B transposed or, if
+    there is no bias, contiguous. Tensors with other layouts are copied.
 
-    The first call with a shape prepares it. Raises InputError if an argument is wrong. PeerError
-    and TimedOutError end the group's operators on all ranks.
+    The first call with a shape prepares the operator. Raises InputError if an argument is invalid.
+    After a PeerError or TimedOutError, the group's operators can no longer be used on any rank.
 
     Gradients: the gradient of A is computed by matmul_reduce_scatter. The gradient of B is a matmul
-    with the gathered A, which is saved for this purpose.
+    with the gathered A, which the forward pass saves.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
     name = name_of(group)
@@ -110,18 +110,18 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
 def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
                           bias: Optional[Tensor] = None, activation: Optional[str] = None,
                           scatter_dim: int = 0, reduce_op: str = "sum") -> Tensor:
-    """Computes activation(reduce_scatter(A @ B) + bias). Transfers of partial results overlap the
+    """Computes activation(reduce_scatter(A @ B) + bias), overlapping the reduce-scatter with the
     GEMM.
 
-    A: all rows, [..., K], with this rank's part of K. `scatter_dim` is the dimension to scatter,
-        split like torch.chunk; it cannot be the last one.
-    B: [K, N], with this rank's part of K. For a torch.nn.Linear, pass weight.t().
-    bias: [N], equal on all ranks; added once.
-    reduce_op: "sum", or "avg" without a bias and an activation.
+    A: all rows, [..., K], where K is this rank's slice. `scatter_dim` is the dimension to scatter,
+        which is split like torch.chunk; it cannot be the last one.
+    B: [K, N], where K is this rank's slice. For a torch.nn.Linear, pass weight.t().
+    bias: [N], the same on all ranks; added once.
+    reduce_op: "sum", or "avg" if there is neither a bias nor an activation.
 
-    Returns this rank's rows. Partial results are transferred in the type of A, and added in f32 (in
-    f64 for f64) in the order of the ranks. See all_gather_matmul() for everything else; it also
-    computes the gradient.
+    Returns this rank's rows. Partial results are transferred in the element type of A, and summed
+    in f32 (f64 if A is f64) in rank order. See all_gather_matmul() for everything else. The
+    gradients are computed by all_gather_matmul.
 
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
@@ -136,13 +136,13 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
 
 def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional[Tensor] = None,
                       activation: Optional[str] = None) -> Tensor:
-    """Computes activation(all_reduce(A @ B) + bias). The result is bitwise equal on all ranks.
+    """Computes activation(all_reduce(A @ B) + bias). The result is bitwise identical on all ranks.
 
-    A: all rows, [..., K], with this rank's part of K.
-    B: [K, N], with this rank's part of K.
+    A: all rows, [..., K], where K is this rank's slice.
+    B: [K, N], where K is this rank's slice.
 
-    See matmul_reduce_scatter() for everything else. The backward assumes that the gradient of the
-    result is equal on all ranks, so it needs no communication.
+    See matmul_reduce_scatter() for everything else. The backward pass needs no communication,
+    because it assumes that the gradient of the result is the same on all ranks.
     """
     name = name_of(group)
     _expect_tensors([A, B, bias])
@@ -156,15 +156,15 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
 def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *,
             seconds: float = 2.0, **options: Any) -> str:
     """Measures schedules of `function` for these tensors, for at most `seconds`. Stores the fastest
-    one for later calls, which also use it for similar shapes that were not measured. If the shape
-    has already been measured on this machine, measures nothing.
+    schedule for later calls with this shape, and with similar shapes that were not measured. If the
+    shape has already been measured on this machine, uses the stored schedule instead.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
     A, B, group, options: the arguments of a call, with or without gradients and autocast. The
         contents of the tensors are not read. Calls with gradients are measured separately.
 
     Returns the schedule in the syntax of the command line. Collective; blocks. Must be called
-    before the operator is captured into a CUDA graph.
+    before a run of the operator is captured into a CUDA graph.
     """
     seconds = core.seconds("seconds", seconds)
     known = (all_gather_matmul, matmul_reduce_scatter, matmul_all_reduce)
@@ -192,8 +192,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
 
 
 def synchronize(group: Any = None) -> None:
-    """Blocks until all calls of this rank in the group are done, and raises their errors. On GPUs,
-    a call itself raises only errors that are known when it is issued."""
+    """Blocks until all of this rank's calls in the group are done. Raises an exception if a call
+    failed. On GPUs, a call itself raises only errors that are known when it is issued."""
     name = name_of(group)
     for job in all_jobs():
         if job.group == name:

@@ -1,9 +1,9 @@
-"""The three operators with gradients.
+"""Gradients of the three operators.
 
-If a call does not need PyTorch's dispatcher, it calls the kernel directly, and an autograd.Function
-around the kernel computes gradients. Otherwise it calls an operator of torch.ops.braid, whose
-Autograd kernel is the same Function. If gradients are needed, the activation is applied after the
-kernel, and the gathered A is saved if the gradient of a B needs it.
+A call that does not need PyTorch's dispatcher runs the kernel directly, wrapped in an
+autograd.Function if gradients are needed. Other calls go through an operator in torch.ops.braid,
+whose Autograd kernel uses the same Function. If gradients are needed, PyTorch applies the
+activation after the kernel, and the gathered A is saved if the gradient of a B needs it.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from braid.torch._group import place_of
 from braid.torch._layout import check_activation
 
 Tensor = torch.Tensor
-Run = Callable[..., Any]  # a kernel, or an operator below autograd; both have the same parameters
+Run = Callable[..., Any]  # a kernel, or an operator below autograd, with the same parameters
 
 _ORDINARY = (Tensor, torch.nn.Parameter)
 ops = torch.ops.braid
@@ -37,7 +37,7 @@ _FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
 # -- Calling a kernel or an operator. --
 
 def tensors_of(arguments: Sequence[Any]) -> List[Tensor]:
-    """Returns the tensors of an operator's call, which are in its first three arguments."""
+    """Returns the tensors among an operator's arguments. Only the first three contain tensors."""
     tensors: List[Tensor] = []
     for each in arguments[:3]:
         if isinstance(each, (list, tuple)):
@@ -58,7 +58,7 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
     if forward_ad._current_level >= 0:
         _refuse_forward_mode(tensors)
     if tensors[0].is_meta and all(each.is_meta for each in tensors):
-        return False  # for the fake kernels
+        return False  # the fake kernels handle meta tensors
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
@@ -68,20 +68,20 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
 
 
 def _is_ordinary(tensor: Tensor) -> bool:
-    """Returns True if the tensor needs nothing from the dispatcher."""
+    """Returns True if the tensor does not require the dispatcher."""
     return (type(tensor) in _ORDINARY and not tensor.is_neg() and
             not tensor._is_zerotensor() and tensor.layout is torch.strided)
 
 
 def expect_local(tensor: Tensor) -> None:
-    """Raises InputError for a DTensor, because PyTorch's message would not be helpful."""
+    """Raises InputError for a DTensor, for which PyTorch's own message would be unhelpful."""
     if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
         raise InputError(f"expected this rank's part, got a {type(tensor).__name__}: pass its "
                          "to_local()")
 
 
 def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
-    """Raises UnsupportedError if a tensor has a tangent, which would otherwise be lost silently."""
+    """Raises UnsupportedError if a tensor has a tangent, which would otherwise be dropped."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
         raise UnsupportedError("operators of braid.torch have no forward-mode derivatives")
@@ -93,22 +93,22 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
 
 
 def _place(name: str) -> Tuple[int, int]:
-    """Returns place_of(), even while the call is being traced."""
+    """Returns place_of(name). Dynamo evaluates it while tracing and treats it as a constant."""
     return place_of(name)
 
 
-# torch.compiler.assume_constant_result() does the same, but imports the compiler, which takes
-# longer than the rest of this package.
+# torch.compiler.assume_constant_result() does the same, but first imports the compiler, which takes
+# longer than importing the rest of this package.
 setattr(_place, "_dynamo_marked_constant", True)
 
 
-# The entries of place_of() that are the last arguments of an operator's schema.
+# Indices into the result of place_of(): the values that the operator's schema expects last.
 _PLACES: Dict[str, Tuple[int, ...]] = {
     "all_gather_matmul": (1,), "matmul_reduce_scatter": (0, 1), "matmul_all_reduce": ()}
 
 
 def call(operator: str, *arguments: Any) -> Any:
-    """Calls an operator with the arguments of its schema up to the name of the group."""
+    """Calls an operator. `arguments` are those of its schema, up to and including `group_name`."""
     places = _PLACES[operator]
     tensors = tensors_of(arguments)
     if not _is_plain(tensors):
@@ -149,8 +149,8 @@ _WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
 
 
 def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
-    """Calls the operator `name` with the arguments of its schema, and returns its result with
-    gradients. `ranks` may be 0 if the group is available."""
+    """Calls the operator `name` with all arguments of its schema. Autograd can differentiate the
+    result. `rank` and `ranks` may be 0 if this process is a member of the group."""
     return _WITH_GRADIENTS[name](run, *arguments)
 
 
@@ -160,7 +160,7 @@ def function_of(activation: str) -> Callable[[Tensor], Tensor]:
 
 
 def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
-    """Returns all rows as a matrix, with `dim` as the first axis of the rows."""
+    """Returns the tensor as a matrix: moves `dim` to the front, then flattens all row axes."""
     return tensor.movedim(dim, 0).flatten(0, -2)
 
 
@@ -169,7 +169,7 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
-    """Returns a contiguous tensor of `count` rows, padded with zeros."""
+    """Returns a contiguous copy padded with zeros to `count` rows, or the tensor if it is full."""
     missing = count - rows_first.shape[0]
     if missing == 0:
         return rows_first.contiguous()
@@ -177,14 +177,14 @@ def _padded(rows_first: Tensor, count: Any) -> Tensor:
 
 
 def _gathered(A: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """Gathers A. Returns all `count` rows."""
+    """Gathers A along `dim`. Returns all `count` rows."""
     mine = _padded(A.movedim(dim, 0), (count + ranks - 1) // ranks)
     whole: Tensor = _c10d.wait_tensor(_c10d.all_gather_into_tensor(mine, ranks, name))
     return whole.narrow(0, 0, count).movedim(0, dim)
 
 
 def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """Sums over the ranks. Returns this rank's `count` rows of the sum."""
+    """Sums G over the ranks. Returns this rank's `count` rows of the sum, along `dim`."""
     block = (G.shape[dim] + ranks - 1) // ranks
     whole = _padded(G.movedim(dim, 0), block * ranks)
     mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, name))
@@ -192,15 +192,15 @@ def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor
 
 
 class _Gather(torch.autograd.Function):
-    """Returns the results of the GEMMs, then the gathered A if requested. The gathered A is an
-    output so that autograd can compute second derivatives."""
+    """Returns the GEMM results, followed by the gathered A if requested. The gathered A is an
+    output, so that autograd can compute second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, run: Run, biased: int, dim: int, rows: Any, returns_A: bool, name: str,
                 ranks: int, count: int, A: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
         Bs, biases = tensors[:count], tensors[count:]
         outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, name, ranks)
-        ctx.set_materialize_grads(False)  # no zeros for a gathered A that is only saved
+        ctx.set_materialize_grads(False)  # no zeros for an output without a gradient
         ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
         ctx.biased, ctx.mine = biased, A.shape[dim]
         needs_A, *needs_Bs = ctx.needs_input_grad[8:9 + count]
@@ -230,7 +230,7 @@ class _Gather(torch.autograd.Function):
 
 
 def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
-    """Saves each operand of a GEMM that is needed for the gradient of the other one."""
+    """Saves each operand of a GEMM that the gradient of the other operand needs."""
     needs_A, needs_B = ctx.needs_input_grad[1:3]
     ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
 
@@ -255,7 +255,7 @@ class _Scatter(torch.autograd.Function):
         if needs_A:
             dA, *more = call("all_gather_matmul", dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
                              needs_B or needs_bias, ctx.name)
-            # The layout of a plain collective, which cuDNN's attention may rely on.
+            # A plain collective returns a contiguous tensor. cuDNN's attention may rely on it.
             dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:
             ranks = ctx.ranks or place_of(ctx.name)[1]
@@ -277,8 +277,8 @@ class _AllReduce(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, dY: Tensor) -> Any:
-        """Assumes that dY is equal on every rank. Raises for second derivatives, which would
-        violate this."""
+        """Assumes that dY is the same on every rank. Raises an exception for second derivatives,
+        which would violate this assumption."""
         A, B = ctx.saved_tensors
         _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
         dA = dY @ B.t() if needs_A else None

@@ -1,7 +1,7 @@
-"""The job of a process group.
+"""The jobs of process groups.
 
-At the first call of an operator, the members of a group connect through the group's store, with a
-prefix. Other ranks do not take part. A job exists as long as its group. A failure ends the job
+At the first call of an operator, the members of the group connect through the group's store, under
+a key prefix. Other ranks do not take part. A job lives as long as its group. A failure ends the job
 permanently, but the user can create a new group.
 """
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torch.distributed import distributed_c10d
 from braid._errors import Error, InputError, PeerError, UnsupportedError
 from braid._job import Job, join
 
-c10d: Any = distributed_c10d  # includes names that are not exported
+c10d: Any = distributed_c10d  # as Any, to access private names
 
-# The default limit of the memory of operations on a rank, for each kind of device.
+# The default memory limit in bytes for a group's operations on a rank, per kind of device.
 DEFAULT_BYTES = 4 << 30
-LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two queries of a store
+LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two polls of a store
 
 
 def name_of(group: Any) -> str:
-    """Returns the name of a group, which the operators use. `group` is a ProcessGroup, a
-    one-dimensional DeviceMesh, a name, or None for the default group."""
+    """Returns the name by which the operators identify `group`: a ProcessGroup, a one-dimensional
+    DeviceMesh, a name, or None for the default group."""
     if group is None:
         group = dist.group.WORLD
         if group is None:
@@ -53,18 +53,18 @@ def _group_of_mesh(mesh: Any) -> Any:
 
 
 def resolve(group_name: str) -> Any:
-    """Returns the ProcessGroup of a name. Raises RuntimeError or ValueError if there is none."""
+    """Returns the ProcessGroup with this name. Raises RuntimeError or ValueError if none exists."""
     return c10d._resolve_process_group(group_name)
 
 
 def place_of(group_name: str) -> Tuple[int, int]:
-    """Returns the number of this rank in a group, and the number of ranks."""
+    """Returns this process's rank in the group, and the number of ranks in the group."""
     group = resolve(group_name)
     return int(group.rank()), int(group.size())
 
 
 def _host() -> str:
-    """Returns a string that identifies the host."""
+    """Returns a string that identifies this host, and differs between hosts of the same name."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -77,7 +77,7 @@ def _timeout_of(group: Any, device: torch.device) -> float:
     """Returns the group's timeout in seconds."""
     try:
         timeout = group._get_backend(device).options._timeout
-    except (AttributeError, RuntimeError):  # the backend does not expose it
+    except (AttributeError, RuntimeError):  # the backend does not expose its timeout
         timeout = c10d.default_pg_timeout
     return float(timeout.total_seconds())
 
@@ -85,9 +85,9 @@ def _timeout_of(group: Any, device: torch.device) -> float:
 class GroupJob:
     """The job of a group for one kind of device.
 
-    lock: must be held to use the job. The job is not thread-safe, and autograd runs backward passes
-        on other threads.
-    error: the failure that ended or prevented the job, unless the library itself reports it again.
+    lock: must be held to use the job, because the job is not thread-safe, and autograd runs
+        backward passes on other threads.
+    error: the failure that ended or prevented the job, unless the library reports it by itself.
     """
 
     def __init__(self, group: Any, device: torch.device) -> None:
@@ -99,14 +99,14 @@ class GroupJob:
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
         self.turns = itertools.count()  # the sequence numbers of calls
-        self.sites: Dict[Any, Any] = {}  # the operation of each known call, by its key
-        self.counts: Dict[Any, Any] = {}  # Counts by operator, shape and schedule
-        # Set in prepare(): called with the layout of a call instead of running it.
+        self.sites: Dict[Any, Any] = {}  # the operation for each known call, by Site
+        self.counts: Dict[Any, Any] = {}  # Counts, keyed by operator, shape and schedule
+        # If set (by prepare()), calls pass their layout to this function instead of running.
         self.instead_of_run: Optional[Callable[[Any], None]] = None
 
     @property
     def job(self) -> Job:
-        """Raises InputError before meet()."""
+        """The job. Raises InputError before meet() has been called."""
         if self._job is None:
             raise InputError(f"group '{self.group}': expected a call of an operator first")
         return self._job
@@ -116,7 +116,7 @@ class GroupJob:
         return self._job is not None
 
     def meet(self, group: Any) -> None:
-        """Joins the job. The first call is collective and blocks. Requires the lock."""
+        """Joins the job. The first call is collective and blocks. The caller must hold `lock`."""
         if self._job is not None:
             return
         self.raise_error()
@@ -130,16 +130,16 @@ class GroupJob:
                              device=self.device.index if self.on_gpu else None,
                              name=self._agree_on_name(store, timeout), rank=self.rank,
                              ranks=self.ranks)
-        except Error as error:  # permanent, because later ranks would wait for ranks that have left
+        except Error as error:  # permanent, because a retry would wait for ranks that have left
             self.error = copy.copy(error)
             raise
-        except KeyboardInterrupt:  # permanent, because the other ranks count this rank as present
+        except KeyboardInterrupt:  # permanent, because other ranks count this rank as arrived
             self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
                                    "operator was interrupted")
             raise
 
     def _agree_on_name(self, store: Any, timeout: float) -> str:
-        """Returns the new job's name, equal on all ranks. Blocks until all ranks have arrived."""
+        """Returns a new job name, the same on all ranks. Blocks until all ranks have arrived."""
         turn = (store.add("arrivals", 1) - 1) // self.ranks
         if self.rank == 0:
             store.set(f"{turn}/job", f"torch {uuid.uuid4()}")
@@ -162,9 +162,9 @@ class GroupJob:
         return job
 
     def _wait_for(self, store: Any, keys: List[str], timeout: float) -> None:
-        """Blocks until all ranks have set their keys. Polls, because the groups of a process share
-        one client of the store: a wait in this client would block calls of other groups, and the
-        ranks of this group may depend on those calls."""
+        """Blocks until all ranks have set their keys. Polls, because all groups in a process share
+        one store client: waiting in the client would block the other groups' calls, on which ranks
+        of this group may depend."""
         deadline, pause = time.monotonic() + timeout, LEAST_PAUSE
         while not store.check(keys):
             if time.monotonic() >= deadline:
@@ -176,8 +176,8 @@ class GroupJob:
             pause = min(2 * pause, MOST_PAUSE)
 
     def raise_error(self) -> None:
-        """Raises a copy of the error that ended the job, if any. A copy, because an exception keeps
-        alive the frames that it passed through, and their tensors."""
+        """Raises the error that ended the job, if any. Raises a copy, because a raised exception
+        keeps alive the stack frames that it has passed through, and their tensors."""
         if self.error is not None:
             raise copy.copy(self.error)
 
@@ -186,8 +186,8 @@ _jobs: "weakref.WeakKeyDictionary[Any, Dict[int, GroupJob]]" = weakref.WeakKeyDi
 
 
 def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
-    """Returns the job of a group for the device of a tensor. The first call of a group is
-    collective, and blocks until all ranks have arrived. Thread-safe.
+    """Returns the job of a group for the device of `tensor`. The first call for a group is
+    collective and blocks until all ranks have arrived. Thread-safe.
 
     Raises InputError if the group does not exist or has been destroyed.
     """
@@ -217,5 +217,5 @@ def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device) -> Group
 
 
 def all_jobs() -> List[GroupJob]:
-    """Returns the jobs of live groups whose ranks have connected."""
+    """Returns the jobs of all live groups whose ranks have connected."""
     return [job for jobs in list(_jobs.values()) for job in list(jobs.values()) if job.has_met]

@@ -1,7 +1,7 @@
-"""The fusion that an operator computes, derived from the shapes and layouts of its tensors.
+"""Builds the fusion that an operator computes from the shapes and layouts of its tensors.
 
-The rows are the axis that is gathered or scattered. They are the first axis of every tensor in a
-fusion; tensors with a different order of axes are copied. Rows are split like `torch.chunk`.
+"Rows" are the axis that is gathered or scattered, split like `torch.chunk`. They are the first axis
+of every tensor in a fusion; tensors with a different axis order are copied.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "silu")
 
 
 class Rows(NamedTuple):
-    """`total` rows that are split over `ranks` ranks. Each row consists of `beside` vectors."""
+    """`total` rows, split among `ranks` ranks. Each row consists of `beside` vectors."""
 
     total: int
     beside: int
@@ -25,7 +25,7 @@ class Rows(NamedTuple):
         return -(-self.total // self.ranks)
 
     def of(self, rank: int) -> int:
-        """Returns the number of rows of a rank."""
+        """Returns the number of rows on `rank`."""
         return max(0, min(self.block, self.total - rank * self.block))
 
     @property
@@ -34,12 +34,12 @@ class Rows(NamedTuple):
 
     @property
     def full(self) -> int:
-        """The number of vectors in full blocks, including padding."""
+        """The number of vectors on all ranks, with every block padded to full size."""
         return self.ranks * self.block * self.beside
 
 
 class Weight(NamedTuple):
-    """One weight matrix, with its local shape."""
+    """One weight matrix. `columns` is its local number of columns."""
 
     columns: int
     is_transposed: bool  # stored as [columns, depth], like PyTorch's linear
@@ -47,53 +47,53 @@ class Weight(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """One operator for tensors of one shape."""
+    """An operator together with the shapes and layouts of its tensors."""
 
     operator: str
     dtype: str
     rows: Rows
-    depth: int  # K of this rank's part
+    depth: int  # K on this rank
     weights: Tuple[Weight, ...]
     activation: str
     returns_gathered: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """True if no result has any elements. Nothing is then computed or transferred."""
+        """True if every result is empty, so that nothing is computed or transferred."""
         has_columns = self.returns_gathered or any(each.columns for each in self.weights)
         return self.rows.full == 0 or not has_columns
 
     @property
     def extents(self) -> Tuple[int, int, int]:
-        """M, N and K: all rows, and the columns and depth of this rank."""
+        """M, N and K, where M counts the rows of all ranks, and N and K are local."""
         return (self.rows.total * self.rows.beside, sum(each.columns for each in self.weights),
                 self.depth)
 
     @property
     def shape(self) -> str:
-        """A description for users, such as "bf16 4096x14336x8192"."""
+        """The element type and extents for messages, such as "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
     @property
     def name(self) -> str:
-        """The name of the fusion in messages."""
+        """The name of the fusion, as shown in messages."""
         return f"{self.operator}_{self.shape.replace(' ', '_')}"
 
     def fusion(self) -> Fusion:
-        """The fusion. Its inputs are A and then each weight and its bias. Its outputs are Y, Y1 ...
-        and then the gathered A."""
+        """Returns the fusion. The inputs are A, followed by each weight and its bias, if any. The
+        outputs are Y, Y1, ..., followed by the gathered A if it is requested."""
         return _WRITERS[self.operator](self)
 
 
 def check_activation(activation: str) -> None:
-    """Raises InputError if the activation is not supported by any kernel."""
+    """Raises InputError if no kernel supports `activation`."""
     if activation not in ACTIVATIONS:
         raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
                          f"'{activation}'")
 
 
 def check(layout: Layout) -> None:
-    """Raises InputError if only some extents are 0, or if the activation is unknown."""
+    """Raises InputError if the activation is unknown, or if only some extents are 0."""
     check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
@@ -103,7 +103,7 @@ def check(layout: Layout) -> None:
 
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:
-    """Returns the axes of the rows. `first` has an entry for each rank."""
+    """Returns the row axes. `first` is the axis with one entry per rank."""
     if rows.are_even:
         return [first, rows.block * rows.beside]
     block = ceil(rows.total, rows.ranks)
@@ -116,8 +116,8 @@ def _name(base: str, number: int) -> str:
 
 def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike],
               result: Sequence[AxisLike]) -> List[Value]:
-    """Adds a GEMM for each weight, and the activation. `outer` contains the axes of A and the
-    weights before their depth; these axes are also contracted."""
+    """Adds a GEMM and the activation for each weight. `outer` contains the axes that precede the
+    depth in A and in the weights; the GEMMs also contract these axes."""
     values = []
     for number, weight in enumerate(layout.weights):
         axes = [*outer, layout.depth]
@@ -165,8 +165,8 @@ def _scatter(layout: Layout) -> Fusion:
 
 
 def _all_reduce(layout: Layout) -> Fusion:
-    """Returns the fusion of an all-reduce. If every rank has rows, each rank can sum its own
-    rows."""
+    """Returns the fusion for an all-reduce. Splits the rows if there is at least one per rank, so
+    that each rank can sum its own block."""
     rows, D = layout.rows, layout.rows.ranks
     if rows.total * rows.beside < D or D == 1:
         axes: List[AxisLike] = [rows.total * rows.beside]

@@ -1,7 +1,7 @@
-"""Registers the operators in PyTorch, with their schemas, fake kernels, gradients and autocast.
+"""Registers the operators with PyTorch: schemas, kernels, fake kernels, gradients and autocast.
 
-The operators are in `torch.ops.braid`. Their kernels are written in Python and call the shared
-library, which does not depend on PyTorch's ABI.
+The operators are in `torch.ops.braid`. The kernels are written in Python and call the shared
+library, which therefore does not depend on PyTorch's ABI.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Tensor = torch.Tensor
 torch_library: Any = torch.library
 _library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
-# Shapes of results depend only on arguments, which include the group's size and this rank. The
-# reason is that ranks and runs share caches of compiled graphs, whose keys contain the arguments.
+# Result shapes must depend only on the arguments, which therefore include the rank and the number
+# of ranks: ranks and processes share caches of compiled graphs, which are keyed by the arguments.
 _SCHEMAS = {
     "all_gather_matmul":
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
@@ -32,18 +32,18 @@ _SCHEMAS = {
 }
 for _name, _schema in _SCHEMAS.items():
     _library.define(_name + _schema, tags=_TAGS)
-    # Every rank must make the call, even if its result is empty and unused.
+    # Every rank must make the call, even if its result is empty or unused.
     has_side_effect(getattr(torch.ops.braid, _name).default)
-    # A compiler must not reorder the calls, because the order could then differ between ranks.
+    # The compiler must not reorder the calls, because the order must be the same on all ranks.
     torch_library._register_effectful_op(f"braid::{_name}", torch_library.EffectType.ORDERED)
     for _device in ("CPU", "CUDA"):
         _library.impl(_name, getattr(_operations, _name), _device)
 
 
-# -- Shapes of results. --
+# -- Result shapes. --
 
 def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
-    """Returns a tensor with contiguous rows, like the results of the kernels."""
+    """Returns a tensor with contiguous rows, like the kernels' results."""
     others = [*A.shape[:dim], *A.shape[dim + 1:-1]]
     return A.new_empty([rows, *others, columns]).movedim(0, dim)
 
@@ -102,7 +102,7 @@ for _name in _SCHEMAS:
     _library.impl(_name, _autograd(_name), "Autograd", with_keyset=True)
 
 
-# -- Autocast. All operands are converted to its type, like those of PyTorch's GEMMs. --
+# -- Autocast. Converts all operands to the autocast type, as PyTorch does for its GEMMs. --
 
 def _cast(value: Any, device: str, dtype: torch.dtype) -> Any:
     if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""The kernels of the operators."""
+"""The operators' kernels for CPU and CUDA tensors."""
 from __future__ import annotations
 
 import math
@@ -35,8 +35,8 @@ def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
 
 
 def _dimension(A: Tensor, dim: int, what: str) -> int:
-    """Returns the dimension, counted from the front. Raises InputError for the last one, which is
-    contracted."""
+    """Returns `dim` counted from the front. Raises InputError if it is out of range, or if it is
+    the last dimension, which is contracted."""
     if A.dim() < 2:
         raise InputError(f"expected A to have 2 dimensions or more, got {tuple(A.shape)}")
     found = dim + A.dim() if dim < 0 else dim
@@ -52,13 +52,13 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
                          f"{tuple(B.shape)}")
     if bias is not None and tuple(bias.shape) != (B.shape[1],):
         raise InputError(f"expected a bias of [{B.shape[1]}], got {tuple(bias.shape)}")
-    # A GEMM with a bias is a linear, as in PyTorch. A matrix in any other layout is copied.
+    # A bias requires a `linear`, whose weight is transposed. Matrices in other layouts are copied.
     is_transposed = bias is not None or (B.stride(0) == 1 and not B.is_contiguous())
     return Weight(int(B.shape[1]), is_transposed, bias is not None)
 
 
 class Call(NamedTuple):
-    """The layout of an operator's call, and its outputs."""
+    """The layout and the outputs of an operator call."""
 
     layout: Layout
     dim: int
@@ -74,7 +74,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
     beside = math.prod(others)
     weights = tuple(_weight(A, B, bias) for B, bias in zip(Bs, biases))
     split = Rows(rows, beside, ranks)
-    if operator == "matmul_all_reduce":  # all ranks share the rows
+    if operator == "matmul_all_reduce":  # every rank has all rows
         split = Rows(rows * beside, 1, ranks)
     layout = Layout(operator, dtype, split, int(A.shape[-1]), weights, activation,
                     returns_gathered)
@@ -84,7 +84,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """Returns contiguous inputs in the order of the program. Copies and counts other inputs."""
+    """Returns the inputs in the program's order. Copies and counts non-contiguous inputs."""
     inputs = [A.movedim(call.dim, 0) if call.dim else A]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)
@@ -102,7 +102,7 @@ Site = Tuple[object, ...]  # the key of a call: the arguments that determine its
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
          biases: Biases) -> List[Tensor]:
-    """Returns the outputs. Caches the result of `describe`, which takes longer than a run."""
+    """Runs the operator. Caches the result of `describe`, which takes longer than a run."""
     job.raise_error()
     if job.instead_of_run is not None:
         call = describe()
@@ -114,7 +114,7 @@ def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs:
         known = None if call.layout.is_empty else find(job, call.layout), call
         job.sites[site] = known
     prepared, call = known
-    if prepared is None:  # the same on all ranks
+    if prepared is None:  # the layout is empty, on all ranks
         return [output.make(A)[0] for output in call.outputs]
     made = [output.make(A) for output in call.outputs]
     prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
@@ -137,7 +137,7 @@ def _describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bia
 
 
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
-    """Returns a bias or None for each B."""
+    """Returns a bias or None for each B. Bit i of `biased` is set if B number i has a bias."""
     if len(given) != bin(biased).count("1") or biased >> count:
         raise InputError(f"expected a bias for each bit of {biased:#b}, of {count} Bs, got "
                          f"{len(given)}")
@@ -148,8 +148,8 @@ def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[T
 def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                       biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
                       group_name: str, ranks: int = 0) -> List[Tensor]:
-    """Returns the results, then the gathered A if requested. If bit i of `biased` is set, Bs[i] has
-    a bias, which is the next one in `given`. `ranks` is only for the fake kernel."""
+    """Returns the results, followed by the gathered A if `return_A`. Bit i of `biased` is set if
+    Bs[i] has a bias; `given` contains these biases. Only the fake kernel uses `ranks`."""
     if not Bs:
         raise InputError("expected one B or more, got none")
     biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
@@ -178,8 +178,8 @@ def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activat
 
 
 def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
-    """Returns the reason why Braid cannot replace PyTorch's fused operator for A and the Bs, or ""
-    if it can. Supports fake tensors, whose sizes may be unknown."""
+    """Returns why Braid cannot replace PyTorch's fused operator for `tensors` (A and the Bs), or ""
+    if it can. Accepts fake tensors, whose sizes may be unknown."""
     A = tensors[0]
     if dim in (A.dim() - 1, -1):
         return "the last dimension is gathered or scattered"
@@ -206,7 +206,7 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                           reduce_op: str, scatter_dim: int, group_name: str, rank: int = 0,
                           ranks: int = 0) -> Tensor:
-    """Returns this rank's rows. `rank` and `ranks` are only for the fake kernel."""
+    """Returns this rank's rows. Only the fake kernel uses `rank` and `ranks`."""
     check_reduction(reduce_op, activation, bias)
     output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
     if reduce_op == "avg":

@@ -12,17 +12,16 @@ Tensor = torch.Tensor
 
 
 class Output(NamedTuple):
-    """An output tensor of a run. Its rows are contiguous in memory, regardless of `dim`."""
+    """An output tensor of a run. Each row is contiguous in memory, whichever axis the rows are."""
 
     shape: Tuple[int, ...]
     stride: Tuple[int, ...]
-    elements: int  # the size of its memory, including padding rows
-    is_all: bool  # there are no padding rows
+    elements: int  # allocated elements, including padding rows
+    is_all: bool  # True if there are no padding rows
 
     def make(self, like: Tensor) -> Tuple[Tensor, int]:
-        """Returns a new tensor and the address of its memory, because PyTorch does not report the
-        address of a tensor without rows. The tensor is not a view of another tensor, so callers may
-        modify it."""
+        """Returns a new tensor and its address, which PyTorch does not report for a tensor without
+        rows. The tensor is not a view of another tensor, so callers may modify it in place."""
         if self.is_all:
             tensor = like.new_empty_strided(self.shape, self.stride)
             return tensor, tensor.data_ptr()
@@ -34,8 +33,8 @@ class Output(NamedTuple):
 
 def outputs_of(layout: Layout, rank: int, count: int, dim: int,
                others: Tuple[int, ...]) -> List[Output]:
-    """Returns the outputs of an operator. `count` is the extent of `dim` on all ranks together.
-    `others` are the extents of the other row axes."""
+    """Returns the outputs of an operator. `count` is the total extent of `dim` over all ranks.
+    `others` contains the extents of the other axes, except the last one."""
     rows = layout.rows
     full, existing = rows.full, count
     if layout.operator == "matmul_reduce_scatter":
@@ -49,7 +48,7 @@ def outputs_of(layout: Layout, rank: int, count: int, dim: int,
 
 def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: int) -> Output:
     shape = [*others, columns]
-    apart = [max(1, extent) for extent in shape]  # like PyTorch for tensors without elements
+    apart = [max(1, extent) for extent in shape]  # like PyTorch's strides of empty tensors
     stride = [math.prod(apart[axis + 1:]) for axis in range(len(shape))]
     shape.insert(dim, rows)
     stride.insert(dim, math.prod(apart))

@@ -1,4 +1,4 @@
-"""The prepared operators of each group, within a memory limit."""
+"""Prepares and caches the operators of each group, within a memory limit."""
 from __future__ import annotations
 
 import ctypes
@@ -16,27 +16,27 @@ from braid.torch._layout import Layout
 
 Tensor = torch.Tensor
 
-MANY_PREPARATIONS = 3  # warns when calls prepare one layout this many times
+MANY_PREPARATIONS = 3  # issue a warning when calls have prepared one layout this many times
 
 _run_at = _library.fast("session_run_at")
 _bound = DEFAULT_BYTES
 
 
 class Counts:
-    """The calls of one operator with tensors of one shape."""
+    """Call statistics for one operator, shape and schedule."""
 
     calls = 0
     copies = 0  # operands that had to be copied to another layout
-    preparations = 0  # caused by calls
+    preparations = 0  # only those caused by calls, not by prepare()
 
 
 class Prepared:
-    """An operator for tensors of one layout in one group. The group's job stores it."""
+    """An operator prepared for one layout in one group. The group's job owns this object."""
 
     def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
                  measures: bool = False) -> None:
-        """Lets the ranks choose the schedule by trials of `seconds`, or from stored results if it
-        is 0. See Job.prepare() for `measures`. Collective; blocks."""
+        """Lets the ranks choose the schedule by trials of up to `seconds`, or from stored results
+        if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
@@ -50,15 +50,15 @@ class Prepared:
 
     def run(self, job: GroupJob, inputs: Sequence[Tensor],
             outputs: Sequence[Tuple[Tensor, int]]) -> None:
-        """Issues one run to the current stream. On CPUs, blocks until it is done. `outputs`
-        contains the tensors and their addresses."""
+        """Issues one run to the current stream. On CPUs, blocks until the run is done. `outputs`
+        contains (tensor, address) pairs."""
         self.counts.calls += 1
         self.last_turn = next(job.turns)
         addresses, A = self._addresses, inputs[0]
         for index, tensor in enumerate(inputs):
             addresses[index] = tensor.data_ptr()
         if not self._has_rows:
-            addresses[0] = outputs[0][1]  # a valid address that is not read
+            addresses[0] = outputs[0][1]  # any valid address; it is not read
         for index, (_, address) in enumerate(outputs, len(inputs)):
             addresses[index] = address
         operation = self.operation._handle.address
@@ -75,7 +75,7 @@ class Prepared:
 
 
 def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> Operation:
-    """Prepares the operation. An InputError means that the ranks disagree, and ends the job."""
+    """Prepares the operation. If the ranks disagree, raises PeerError and marks the job failed."""
     auto = "auto;launch=graph" if job.on_gpu else "auto"
     request = Request(layout.fusion(), job.ranks, auto, None, False, seconds, {})
     try:
@@ -85,19 +85,19 @@ def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> O
             f"group '{job.group}': the ranks called different operators, or one operator with "
             f"different shapes, types or strides: rank {job.rank} called {layout.operator} of "
             f"{layout.shape}; {error}")
-        raise PeerError(str(job.error)) from None  # a raised error keeps tensors alive
+        raise PeerError(str(job.error)) from None  # job.error must not keep tensors alive
 
 
 # -- Memory. --
 
 def set_memory_bound(size: int) -> None:
-    """Limits the memory in bytes of each group's operators on this rank, for each kind of device.
-    Operators in live CUDA graphs do not count. 0 means no limit; the default is 4 GiB. The limit
-    must be equal on all ranks.
+    """Limits the memory of each group's operators on this rank, per kind of device, to `size`
+    bytes. Operators in live CUDA graphs do not count. 0 means no limit; the default is 4 GiB. The
+    limit must be the same on all ranks.
 
-    If the limit is exceeded, the least recently called operators are released, but not the current
-    one. While the current operator is prepared, the old operators still exist. A released operator
-    is prepared again when it is called. If this happens repeatedly, a RuntimeWarning is issued.
+    If preparing an operator exceeds the limit, the least recently called other operators are then
+    released, so the limit is exceeded temporarily. A released operator is prepared again when it is
+    called. If an operator is prepared repeatedly, a RuntimeWarning is issued.
     """
     global _bound
     if not isinstance(size, int) or size < 0:
@@ -106,15 +106,15 @@ def set_memory_bound(size: int) -> None:
 
 
 class Memory(NamedTuple):
-    """The memory of operators on this rank."""
+    """Memory used by operators on this rank."""
 
     bytes: int  # allocated, including unused memory
     operators: int
-    bound: int  # the limit in bytes for each group, without operators in CUDA graphs
+    bound: int  # the limit in bytes for each group, excluding operators in CUDA graphs
 
 
 def memory() -> Memory:
-    """Returns the memory of all groups' operators on this rank, and its limit."""
+    """Returns the memory used by all groups' operators on this rank, and the limit."""
     usages = []
     for job in all_jobs():
         with job.lock:
@@ -129,14 +129,14 @@ def _exceeds_bound(job: GroupJob) -> bool:
 
 
 def _add_operation(job: GroupJob, prepared: Prepared) -> None:
-    """Adds a prepared operation. While the limit is exceeded, releases the least recently called
-    operators that no live graph contains. All ranks release the same operations, because their
-    calls are equal and usage() is equal on all ranks."""
+    """Adds a prepared operator. While the limit is exceeded, releases the least recently called
+    operators that no live graph contains. All ranks release the same operators, because they make
+    the same calls, and usage() is the same on all ranks."""
     job.operations[prepared.layout] = prepared
     prepared.last_turn = next(job.turns)
     if not _exceeds_bound(job):
         return
-    job.job.give_back()  # unused memory of trials or of released operators may suffice
+    job.job.give_back()  # freeing unused memory of trials or old operators may suffice
     for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn)[:-1]:
         if not _exceeds_bound(job):
             return
@@ -146,7 +146,7 @@ def _add_operation(job: GroupJob, prepared: Prepared) -> None:
 
 
 def retire(job: GroupJob, key: Layout) -> None:
-    """Releases the resources of an operator. Its calls stay in the report."""
+    """Releases the resources of an operator. The report still lists its calls."""
     prepared = job.operations.pop(key)
     job.sites = {site: known for site, known in job.sites.items() if known[0] is not prepared}
     prepared.operation.close()
@@ -159,9 +159,9 @@ def _is_captured(job: GroupJob) -> bool:
 
 
 def find(job: GroupJob, layout: Layout) -> Prepared:
-    """Returns the operator for tensors of `layout`. The first call with a layout is collective and
-    prepares the operator, which takes about 50 ms. Raises InputError instead if the stream is being
-    captured, because a capture cannot block."""
+    """Returns the operator for `layout`. The first call with a layout is collective and prepares
+    the operator, which takes about 50 ms. If the stream is being captured, the first call raises
+    InputError, because it would block."""
     prepared = job.operations.get(layout)
     if prepared is None:
         if _is_captured(job):
@@ -180,15 +180,15 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 
 
 def _ask_for_graphs(job: GroupJob) -> None:
-    """Prepares an operation so that the ranks exchange which graphs are alive. Collective; blocks.
-    Afterwards, usages are equal on all ranks."""
+    """Prepares a dummy operation, which makes the ranks exchange which graphs are alive, so that
+    usage() is up to date and the same on all ranks. Collective; blocks."""
     text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
             "  set %C, %A\n}\n")
     job.job.prepare(compile(text, ranks=job.ranks), measures=False).close()
 
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
-    """Lets the ranks measure and choose a schedule, and stores the operator. Collective; blocks."""
+    """Lets the ranks measure and choose a schedule, and caches the operator. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
         raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "

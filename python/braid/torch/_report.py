@@ -1,4 +1,4 @@
-"""A report of the operators that ran, and of collectives that were not replaced."""
+"""Reports the operators that ran, and the collectives that were not replaced."""
 from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Sequence, Tuple
@@ -7,22 +7,22 @@ from braid.torch._group import all_jobs
 
 
 class Calls(NamedTuple):
-    """The calls of one operator with tensors of one shape."""
+    """The calls of one operator with one shape and schedule in one group."""
 
     operator: str
     group: str
-    shape: str  # element type and M x N x K, where M is all rows, and N and K are this rank's
+    shape: str  # element type and MxNxK: the rows of all ranks, local columns, and local depth
     schedule: str
     calls: int
     copies: int  # operands that had to be copied to another layout
 
 
 class Apart(NamedTuple):
-    """A collective next to a GEMM that was compiled unchanged."""
+    """A collective next to a GEMM that was not fused with the GEMM."""
 
     collective: str
     group: str
-    shape: str  # of its operand: "bf16 4096x8192"
+    shape: str  # the operand's type and shape, such as "bf16 4096x8192"
     gemm: str
     reason: str
 
@@ -36,16 +36,16 @@ class Passed(NamedTuple):
 
 
 apart: List[Apart] = []
-_passed: Dict[Tuple[str, str], int] = {}  # by operator and reason
+_passed: Dict[Tuple[str, str], int] = {}  # number of calls, keyed by operator and reason
 
 
 def pass_on(name: str, reason: str) -> None:
-    """Counts a call that PyTorch executes."""
+    """Counts a call that PyTorch executes, for the report."""
     _passed[name, reason] = _passed.get((name, reason), 0) + 1
 
 
 class Report(NamedTuple):
-    """This rank's calls in live groups, and its compiled code. str() returns a table."""
+    """This rank's calls in live groups, and what was not replaced. str() formats it as tables."""
 
     calls: List[Calls]
     apart: List[Apart]
@@ -75,8 +75,8 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
 
 def report() -> Report:
     """Returns every operator that ran, with its shape, its schedule, and the numbers of calls and
-    copied operands. Also returns the collectives that enable() could not replace, with the
-    reasons."""
+    copied operands. Also returns the collectives and calls that enable() could not replace, each
+    with the reason."""
     passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
     calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
              for job in all_jobs()

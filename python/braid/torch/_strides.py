@@ -1,11 +1,11 @@
-"""Preserves the layouts of gradients of attention in a compiled graph.
+"""Preserves the layouts of attention gradients in a compiled graph.
 
-A fused all-gather and matmul along the sequence of [batch, sequence, ...] returns a view of
-[sequence, batch, ...]. The collective and the matmul that it replaces return a contiguous [batch,
-sequence, ...]. Operators must accept both. However, the backward of cuDNN's attention (PyTorch
-2.11) caches its graph by the shapes and strides of query, key and value, and reads every later
-gradient of its output with the strides of the first one. Tensors that reach the backward of an
-attention therefore keep the layout of the node that was replaced.
+A fused all-gather and matmul along the sequence axis of a [batch, sequence, ...] tensor returns a
+view of a [sequence, batch, ...] tensor. The collective and the matmul that it replaces return a
+contiguous [batch, sequence, ...] tensor. Operators must accept both layouts. However, the backward
+of cuDNN's attention (PyTorch 2.11) caches its graph by the shapes and strides of query, key and
+value only, and assumes that later output gradients have the strides of the first one. Tensors that
+reach an attention backward therefore keep the layout of the replaced node.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _name(node: Node) -> str:
 
 
 def _computes_anew(name: str) -> bool:
-    """Returns True if the layout of the operator's result does not depend on its operands."""
+    """Returns True if the operator's result layout does not depend on the operands' layouts."""
     return any(each in name for each in ("mm.", "_c10d_functional", "symm_mem", "braid."))
 
 
@@ -43,7 +43,7 @@ def _reaches_attention(node: Node) -> bool:
 
 
 def _moves_rows(gather: Node) -> bool:
-    """Returns True if the order of the result's rows in memory differs from its dimensions."""
+    """Returns True if the result's axis order in memory differs from the order of dimensions."""
     arguments: Any = gather.args
     shard, dim = arguments[0], arguments[4 if "scaled" in _name(gather) else 2]
     while isinstance(shard, Node) and "val" not in shard.meta and shard.all_input_nodes:
@@ -54,7 +54,7 @@ def _moves_rows(gather: Node) -> bool:
 
 
 def keep_strides(graph: torch.fx.Graph) -> None:
-    """Makes results of fused gathers contiguous if they reach the backward of an attention."""
+    """Makes the results of fused gathers contiguous if they reach an attention backward."""
     for gather in list(graph.nodes):
         if _name(gather).startswith("symm_mem.fused_all_gather_") and _moves_rows(gather):
             for result in _tensors_of(gather):
@@ -63,7 +63,7 @@ def keep_strides(graph: torch.fx.Graph) -> None:
 
 
 def _tensors_of(gather: Node) -> List[Node]:
-    """Returns the gathered tensor, and the results in the list of GEMMs."""
+    """Returns the nodes of the gathered tensor and of the GEMM results."""
     found = []
     for each in gather.users:
         if each.target is operator.getitem:

@@ -1,9 +1,9 @@
-"""Runs Braid's operators in the async tensor parallelism of PyTorch, for unchanged models.
+"""Runs Braid's operators in PyTorch's async tensor parallelism, without changes to the model.
 
-Inductor's pass `_micro_pipeline_tp` replaces a collective next to a GEMM by one of the operators
-`symm_mem::fused_*`. enable() turns on this pass for operations that Braid supports, and inserts the
-operators `braid::fused_*` instead. They run Braid's operators while Braid is enabled, and otherwise
-the collective and the GEMM.
+Inductor's pass `_micro_pipeline_tp` replaces a collective and an adjacent GEMM with an operator
+`symm_mem::fused_*`. enable() turns on this pass for operations that Braid supports, and makes the
+pass insert operators `braid::fused_*` instead. While Braid is enabled, these run Braid's operators;
+otherwise, they run the collective and the GEMM separately.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ torch_library: Any = torch.library
 
 
 def pytorch_fuses(group_name: str) -> bool:
-    """Returns True if PyTorch would run its fused operators for a group without Braid."""
+    """Returns True if, without Braid, PyTorch would run its fused operators for this group."""
     if _takeover is not None:
         return _takeover.was_on and bool(_takeover.asked(group_name))
     inductor = sys.modules["torch._inductor.config"]
@@ -34,7 +34,7 @@ def pytorch_fuses(group_name: str) -> bool:
 
 
 def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable[..., Any]:
-    """Returns PyTorch's function, which runs instead of Braid's operator."""
+    """Returns the PyTorch function to run instead of Braid's operator."""
     has_theirs = A.is_cuda and (not is_ours or pytorch_fuses(group_name))
     found: Callable[..., Any] = getattr(symm_mem, f"_{name}" if has_theirs else f"_{name}_fallback")
     return found
@@ -42,8 +42,8 @@ def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable
 
 def _is_passed_on(name: str, tensors: Sequence[Tensor], dim: int, reduce_op: str,
                   group_name: str) -> bool:
-    """Returns True if Braid does not support the call or is disabled. The result is equal on all
-    ranks. Counts the calls that PyTorch executes while Braid is enabled."""
+    """Returns True if Braid is disabled or does not support the call. All ranks return the same
+    value. Counts the calls that PyTorch executes while Braid is enabled."""
     if _takeover is None:
         return True
     reason = _operations.why_not(tensors, dim, reduce_op)
@@ -84,12 +84,12 @@ _KERNELS: List[Tuple[str, Callable[..., Any]]] = [
     ("fused_all_gather_matmul", _all_gather_matmul),
     ("fused_matmul_reduce_scatter", _matmul_reduce_scatter)]
 _DEVICES = ("CPU", "CUDA")
-# Maps PyTorch's operators to Braid's operators with the same schemas.
+# Maps PyTorch's operators to Braid's, which have the same schemas.
 OURS: Dict[Any, Any] = {}
 
 
 def _define() -> Any:
-    """Defines Braid's operators. Compiled graphs still call them after disable()."""
+    """Defines Braid's operators, which compiled graphs call even after disable()."""
     library = torch_library.Library("braid", "FRAGMENT")
     for name, kernel in _KERNELS:
         theirs = getattr(torch.ops.symm_mem, name).default
@@ -106,7 +106,7 @@ _library = _define()
 
 
 def _is_group(group_name: str) -> bool:
-    """Replaces PyTorch's function that returns whether a group has symmetric memory."""
+    """Replaces PyTorch's is_symm_mem_enabled_for_group(). Returns True if the group exists."""
     try:
         resolve(group_name)
     except (RuntimeError, ValueError):
@@ -115,10 +115,10 @@ def _is_group(group_name: str) -> bool:
 
 
 class _Takeover:
-    """The changes that enable() makes and disable() undoes."""
+    """The changes to PyTorch that enable() makes and disable() undoes."""
 
     def __init__(self) -> None:
-        from torch._inductor import config  # imported here, because the imports take seconds
+        from torch._inductor import config  # imported here, because it takes seconds
         from braid.torch import _apart
         self._library = torch_library.Library("symm_mem", "IMPL")
         for name, kernel in _KERNELS:
@@ -141,7 +141,7 @@ class _Takeover:
         setattr(owner, name, value)
 
     def undo(self) -> None:
-        """Undoes the changes, except for settings that the user has changed in the meantime."""
+        """Undoes the changes, except to settings that the user has changed in the meantime."""
         self._library._destroy()
         for owner, name, before, value in self._changes:
             if getattr(owner, name) is value:
@@ -156,13 +156,13 @@ def enable() -> None:
 
     Turns on Inductor's async tensor parallelism for all groups whose ranks are on one host. Newly
     compiled code calls Braid's operators as `braid::fused_*`. `symm_mem::fused_all_gather_matmul`
-    and `symm_mem::fused_matmul_reduce_scatter` also run Braid's operators. May be called again.
+    and `symm_mem::fused_matmul_reduce_scatter` also run Braid's operators. Idempotent.
 
-    Code that was compiled earlier does not change. Graphs in the cache on disk are compiled again,
-    so that report() lists every collective that was not replaced. If Braid does not support a
-    collective, such as one next to a scaled GEMM, it is compiled as without Braid, and report()
-    lists it. If this is known only at run time, as for ranks on several hosts, the collective and
-    the GEMM run separately, and report() counts the calls.
+    Code that was compiled earlier does not change. Graphs in Inductor's disk cache are recompiled,
+    so that report() lists every collective that was not replaced. A collective that Braid does not
+    support, such as one next to a scaled GEMM, is compiled as it would be without Braid, and listed
+    by report(). If a call turns out to be unsupported at run time, for example because the ranks
+    span hosts, the collective and the GEMM run separately, and report() counts the call.
     """
     global _takeover
     if _takeover is None:
@@ -170,8 +170,8 @@ def enable() -> None:
 
 
 def disable() -> None:
-    """Undoes enable(). Compiled graphs continue to work. They run collectives and GEMMs separately,
-    or PyTorch's fused operators if its async tensor parallelism is on without Braid."""
+    """Undoes enable(). Compiled graphs still work, but run collectives and GEMMs separately, or run
+    PyTorch's fused operators if PyTorch's async tensor parallelism is on without Braid."""
     global _takeover
     if _takeover is not None:
         _takeover.undo()
