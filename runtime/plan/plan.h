@@ -1,4 +1,4 @@
-//===- runtime/plan/plan.h - one rank's program, flat and without addresses ------------------===//
+//===- runtime/plan/plan.h - one rank's program, flat and without addresses -------------------===//
 //
 // A Plan is a Program specialised for one rank: loops are unrolled, conditions and indices are
 // evaluated, streams, events, signal flags and arena offsets are assigned, and every operand is a

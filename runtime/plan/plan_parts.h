@@ -1,4 +1,4 @@
-//===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers ------------------===//
+//===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers -------------------===//
 //
 // The time of each part is a lower bound on the time of the Plan, as if the other part took no
 // time. A part keeps the Plan's streams and the events that order them; its results are

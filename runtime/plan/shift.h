@@ -1,4 +1,4 @@
-//===- runtime/plan/shift.h - shifts between alike ranks -------------------------------------===//
+//===- runtime/plan/shift.h - shifts between alike ranks --------------------------------------===//
 #pragma once
 
 #include <cstdint>

@@ -393,7 +393,7 @@ uint32_t Specializer::eventBehind(uint32_t stream) {
   return event;
 }
 
-//===- Helpers -------------------------------------------------------------------------------===//
+//===- Helpers --------------------------------------------------------------------------------===//
 
 /// Appends a command to the current stream. Always returns true, for use in visit functions.
 bool Specializer::emit(Command command) {

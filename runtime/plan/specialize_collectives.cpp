@@ -94,7 +94,7 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
   return true;
 }
 
-//===- Over peer memory ----------------------------------------------------------------------===//
+//===- Over peer memory -----------------------------------------------------------------------===//
 
 /// Sets `range` to scratch memory that peers can access. Each stream has separate scratch memory,
 /// so one collective is done with it before the next one starts.

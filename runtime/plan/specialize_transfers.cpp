@@ -169,7 +169,7 @@ void Specializer::emitInOrder(Command command) {
   messageStream_ = current_;
 }
 
-//===- Peer memory ---------------------------------------------------------------------------===//
+//===- Peer memory ----------------------------------------------------------------------------===//
 
 bool Specializer::isPassive(Direction direction, Protocol protocol) {
   return (protocol == Protocol::Get) == (direction == Direction::Send);

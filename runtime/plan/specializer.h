@@ -1,4 +1,4 @@
-//===- runtime/plan/specializer.h - the program walk that builds a Plan ----------------------===//
+//===- runtime/plan/specializer.h - the program walk that builds a Plan -----------------------===//
 //
 // specialize.cpp implements the walk, memory, local work and streams; specialize_transfers.cpp and
 // specialize_collectives.cpp implement the transfers between ranks.
