@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.cpp - engines, signals and memory of transfers -----------===//
+//===- runtime/execute/transfer_mode.cpp - engines, signals and memory for transfers ----------===//
 
 #include "runtime/execute/transfer_mode.h"
 
