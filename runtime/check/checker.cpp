@@ -147,12 +147,13 @@ Status Check::expectRoom(int64_t period) const {
   }
   for (const Plan &plan : plans_.drop_front(static_cast<size_t>(period)))
     bytes += memoryToCheckAlike(plan, options_.runs);
+  BRAID_TRY(expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs));
   constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
   if (commands > kMostCommands)
     return unsupported(
         "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
         commands, counted(period, "rank"), options_.runs);
-  return expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs);
+  return Status::ok();
 }
 
 Execution Check::execute(const History &history, CheckReport &report) const {

@@ -516,8 +516,10 @@ struct Case {
 };
 constexpr Case kCases[] = {
     // This is the first case because it measures in a fresh process.
-    {"runs without allocating", runsWithoutAllocating}, {"copies any bytes", copiesAnyBytes},
-    {"adds along copies", addsAlongCopies},             {"runs every way", runsEveryWay},
+    {"runs without allocating", runsWithoutAllocating},
+    {"copies any bytes", copiesAnyBytes},
+    {"adds along copies", addsAlongCopies},
+    {"runs every way", runsEveryWay},
     {"mixes runs and replays", mixesRunsAndReplays},
 };
 
