@@ -7,7 +7,7 @@
 
 namespace braid::checker {
 
-/// A byte-addressed memory of one rank.
+/// A byte-addressable memory of one rank.
 struct Memory {
   uint32_t rank;
   BufferKind kind;

@@ -53,8 +53,8 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 
-/// Returns bytes that a command must not both read and write, because it may write some of them
-/// before reading others. Commands other than GEMMs may write exactly the bytes that they read.
+/// Returns bytes that a command both reads and writes although it may write some before reading
+/// others. Commands other than GEMMs may write exactly the bytes that they read.
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

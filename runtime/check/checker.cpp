@@ -136,8 +136,8 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
   return report;
 }
 
-/// Returns Unsupported if the check takes too much memory in addition to the Plans, or too many
-/// commands, if it follows only the first `period` ranks, which represent all.
+/// Returns Unsupported if following only the first `period` ranks, which represent all ranks, needs
+/// too much memory in addition to the Plans, or if these ranks have too many commands.
 Status Check::expectRoom(int64_t period) const {
   double bytes = 0;
   size_t commands = 0;

@@ -18,7 +18,7 @@
 // Groups and collectives are replaced by commands that give the same guarantees
 // (runtime/plan/spell_out.h), and checked together with the endpoints of ranks that access each
 // other's memory. A program that is safe with direct access to peer memory may deadlock with
-// messages. Ranks on different hosts share no endpoints.
+// messages. There are no endpoints between hosts.
 //
 // The caller is part of the history: before each run it writes all inputs on the main stream, and
 // after the run it reads all outputs there, always at the same addresses.
@@ -68,8 +68,8 @@ struct CheckedEvent {
   /// awaited command in its queue, which is the next event of the cycle. Otherwise empty.
   std::string waitsFor = {}, behind = {};
   uint32_t line = 0; ///< line in the program's text; 0 for the caller
-  /// For an event that wrote a wrong result or one of its operands: the places, for example "writes
-  /// %C of rank 1, bytes [0 .. 64) from %all of rank 1, bytes [0 .. 64)". Otherwise empty.
+  /// For an event that wrote a wrong result or one of its operands: its accesses, for example
+  /// "writes %C of rank 1, bytes [0 .. 64) from %all of rank 1, bytes [0 .. 64)". Otherwise empty.
   std::string detail = {};
 };
 
@@ -116,7 +116,7 @@ struct CheckReport {
 
 /// Returns the memory footprint of a Plan in bytes.
 double memoryOf(const Plan &plan);
-/// Returns the number of events in the history for the rank of this Plan.
+/// Returns the number of events in the history for this Plan's rank.
 size_t commandsToCheck(const Plan &plan, uint32_t runs);
 /// Returns the number of bytes that check() needs for this Plan's rank if it follows every rank,
 /// excluding the Plan itself.
@@ -127,8 +127,8 @@ double memoryToCheckAlike(const Plan &plan, uint32_t runs);
 /// Returns Unsupported unless `bytes` bytes are available for checking this many ranks and runs.
 Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
 
-/// Checks the Plans 0 .. ranks-1 of one program. `fusion` defines the correct result and may be
-/// null. Returns Unsupported before any work if the check needs more memory than is available or
+/// Checks the Plans of ranks 0 .. ranks-1 of a program. `fusion` defines the correct result and may
+/// be null. Returns Unsupported before any work if the check needs more memory than is available or
 /// exceeds the maximum number of commands; the message states the number.
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options);

@@ -177,7 +177,7 @@ public:
   }
 
 private:
-  /// Blocked queues, by the event that the first event of the queue waits for.
+  /// Blocked queues, by the event that each queue's next event waits for.
   using Sleepers = llvm::DenseMap<EventId, llvm::SmallVector<size_t, 2>>;
 
   size_t queueOf(const Event &event) const {

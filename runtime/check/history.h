@@ -22,8 +22,8 @@
 //             waits only for earlier ones. Without such an order, a chain of waits leads from some
 //             e to (e, d), and repeating the chain often enough leads back to e itself, so the full
 //             mesh has no order either. The safe number of queues is therefore the same.
-//   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because shifting a
-//             chain of waits by c yields a chain of waits. So the clock of (f, c) is the shifted
+//   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because shifting
+//             a chain of waits by c yields a chain of waits. So the clock of (f, c) is the shifted
 //             clock of (f, 0), and the clocks of the first block suffice.
 //   signals   For the same reason, no signal is early if no signal of the first block is early.
 //   races     A rank's memory is accessed by its local commands, and by peers' commands through the
@@ -174,7 +174,7 @@ class HappensBefore {
 public:
   /// If `relyOnMeetings`, the arrival of all ranks at a group of messages orders their events.
   HappensBefore(const History &history, bool relyOnMeetings);
-  /// Advances to `id`, the next event of the order.
+  /// Advances to `id`, the next event in execution order.
   void advance(EventId id);
   /// Returns true if `earlier`, in the block shifted by `block` from the block of the present
   /// event, completes before the present event starts in every execution. Returns false for events

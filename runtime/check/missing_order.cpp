@@ -43,7 +43,7 @@ std::optional<MissingOrder> findMissingOrder(const History &history, EventId fir
   Anchors a = anchorsOf(history, first, rank), b = anchorsOf(history, second, rank);
   if (a.begin == kNone || b.begin == kNone)
     return std::nullopt;
-  const bool isSwapped = b.begin < a.begin; // the events of a rank are numbered in issue order
+  const bool isSwapped = b.begin < a.begin; // a rank's events are numbered in issue order
   if (isSwapped)
     std::swap(a, b);
   if (a.end == kNone)

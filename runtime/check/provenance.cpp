@@ -45,8 +45,8 @@ public:
   }
 
   std::optional<Violation> take() { return std::move(violation_); }
-  /// Prepends the events from `before` that wrote the wrong byte of an output and its operands to
-  /// the violation's events.
+  /// Prepends to the violation's events the commands in `before` that wrote the wrong byte of an
+  /// output and its operands.
   void accuseWriters(llvm::ArrayRef<EventId> before) {
     if (!wrong_)
       return;

@@ -31,7 +31,7 @@ struct Piece {
   int64_t bytes = 0;
   auto operator<=>(const Piece &) const = default;
 };
-/// The contents of consecutive bytes. Adjacent pieces that continue each other are merged.
+/// The contents of consecutive bytes. Adjacent pieces that are contiguous in a term are merged.
 using Pieces = std::vector<Piece>;
 void append(Pieces &pieces, Piece piece);
 int64_t bytesOf(const Pieces &pieces);

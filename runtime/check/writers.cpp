@@ -92,7 +92,7 @@ std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<Eve
     writer.detail +=
         " from " + str(history, placeOf(history, event, source->range, command.endpoint));
     place = byteAt(history, event, *source, command.endpoint);
-    operand = GemmOperand::A; // the origin of the operand is unknown
+    operand = GemmOperand::A; // the wrong operand of earlier GEMMs is unknown
   }
   return writers;
 }

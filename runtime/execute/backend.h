@@ -11,13 +11,13 @@ namespace braid {
 
 class Client; // runtime/job/bootstrap/client.h
 
-/// Options for the ranks of one run. A backend refuses an option that it cannot honour.
+/// Options for the ranks of one run. A backend rejects options that it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
   /// Time without progress after which the job fails with TimedOut.
   std::chrono::milliseconds timeout{60000};
   /// If set, commands run one at a time, in a random order that the streams permit and this seed
-  /// determines. Backends that do not support this option refuse it.
+  /// determines. Backends that do not support this option reject it.
   std::optional<uint64_t> scheduleSeed = {};
   /// If nonzero, stream k uses hardware queue k mod `queues`; each queue issues in order.
   uint32_t queues = 0;
@@ -71,7 +71,7 @@ public:
   Status fail(const Status &cause);
 };
 
-/// Fails with BadInput, naming both layouts, if the program's and the job's hosts differ.
+/// Fails with BadInput, naming both layouts, if the program and the job differ in ranks per host.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
 /// Facts about the machine and about the libraries that a backend opens. The backend chooses the

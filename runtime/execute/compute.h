@@ -15,7 +15,7 @@ struct MatmulArgs {
   int64_t m, n, k;
   const void *a, *b;
   const void *bias;   ///< null if none
-  const void *addend; ///< null if none; excludes a bias
+  const void *addend; ///< null if none, or if there is a bias
   void *c;
   bool overlaps; ///< as in PlanMatmul
   DType result;  ///< c's element type
@@ -55,9 +55,8 @@ public:
   virtual ~GemmTuning() = default;
   /// Returns the key for which a choice is valid: devices with equal keys may share choices.
   virtual std::string tuningKey() const = 0;
-  /// Loads the algorithm that this rank knows for the shape from earlier jobs, if any, as warm()
-  /// would, concurrently with the other ranks. This is only a guess: setAlgorithm() makes the final
-  /// choice.
+  /// Loads the algorithm that this rank knows for the shape from earlier jobs, if any, like warm(),
+  /// concurrently with other ranks. This is only a guess: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
   /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if

@@ -35,8 +35,7 @@ public:
   virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
   /// Commits a step of the job on all ranks or on none. Returns Ok on every rank if every rank made
   /// the call before any rank failed, whatever happens later; otherwise returns the first cause on
-  /// every rank. Collective; blocks. The results of a run are valid only once commit() has returned
-  /// Ok.
+  /// every rank. Collective; blocks. A run's results are valid only once commit() has returned Ok.
   virtual Status commit() = 0;
   /// Reports that this rank's host thread is making progress, so that the rank is not considered
   /// stuck. Cheap.

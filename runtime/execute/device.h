@@ -63,8 +63,8 @@ public:
   virtual bool isInCallersCapture() const { return false; }
   /// Leaves the caller's capture without a run, if the call that entered the capture is refused.
   virtual void leaveCallersCapture() {}
-  /// Returns the number of existing caller's graphs that contain runs. If there are any, blocks for
-  /// a few milliseconds, because graphs are destroyed asynchronously.
+  /// Returns the number of the caller's graphs that contain runs and still exist. If there are any,
+  /// blocks for a few milliseconds, because graphs are destroyed asynchronously.
   virtual int64_t callersGraphs() { return 0; }
   /// Returns true if a caller's graph contains runs of this Plan. Does not block.
   virtual bool isInCallersGraph(const Plan &) { return false; }
@@ -118,7 +118,7 @@ public:
   virtual Tracer *tracer() { return nullptr; }
   virtual Stopwatch *stopwatch() { return nullptr; }
 
-  // -- While preparing. May block, allocate and load. --
+  // -- Preparation. May block, allocate and load. --
 
   /// Allocates `bytes` of zeroed memory, aligned to 256 bytes. The device owns the memory until it
   /// is released, or until the device is destroyed. Zero bytes yield a valid address.
@@ -128,7 +128,7 @@ public:
   /// Creates `count` events with consecutive numbers and returns the first number.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
   /// Registers a Plan and its transfer mode before its first run, so that messages can name its
-  /// commands. The Plan must outlive the recycle() that follows its releasePlan(), or the device.
+  /// commands. The Plan must outlive the device, or the recycle() that follows its releasePlan().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
   /// Returns the number of bytes that the device has allocated for a registered Plan, excluding
   /// memory from allocate().

@@ -1,7 +1,7 @@
 //===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
-// prepare() does everything up front that allocates, exchanges, loads or can block; run() only
-// issues the Plan's commands in order, at a few nanoseconds each.
+// prepare() does all allocation, exchange, loading and blocking up front; run() only issues the
+// Plan's commands in order, at a few nanoseconds each.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -98,7 +98,7 @@ private:
   char *flags_ = nullptr;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan
   std::vector<PeerSide> peerSides_;   ///< one for each endpoint
-  std::vector<Batch> batches_;        ///< one per command; only that of a batch's first is used
+  std::vector<Batch> batches_;        ///< by command; valid for the first command of a batch
   std::vector<BatchedCommand> steps_; ///< the batch being issued; reserved up front
   std::vector<SumArgs> stepSums_;     ///< sums of that batch; likewise
   std::vector<MessageArgs> group_;    ///< the group being issued; likewise
@@ -106,7 +106,7 @@ private:
 
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
 /// the same program. Compares fingerprints, then matches every send with its receive; fails with
-/// BadInput, naming the ranks and the source location, on a difference. `plan` and `device` must
+/// BadInput, naming the ranks and the source location, on a mismatch. `plan` and `device` must
 /// outlive the result. Fails with Unsupported if the device does not offer `transferMode`, or
 /// cannot send to other hosts as the Plan requires. Opens only the memory of ranks on this host.
 /// Waits for all work previously issued to the device. `unknown` must be the same on all ranks.

@@ -49,7 +49,7 @@ std::string listByRank(const std::vector<std::string> &sayings);
 std::string firstDifference(const std::vector<std::string> &texts);
 
 /// A choice that must be equal on all ranks: {"--iterations", "5"} for a command-line flag, or
-/// {"reproducible", "yes"} for an option that C, C++ and Python also have.
+/// {"reproducible", "yes"} for an option that the C, C++ and Python APIs also have.
 struct Choice {
   std::string name, value;
 };

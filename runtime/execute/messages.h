@@ -38,7 +38,7 @@ class Messages {
 public:
   virtual ~Messages() = default;
 
-  // -- While preparing. --
+  // -- Preparation. --
 
   /// Creates any missing resources for these teams and for groups among all ranks. Collective: all
   /// ranks, members or not, make the call with the same teams in the same order. Blocks.

@@ -41,7 +41,7 @@ bool continuesBatch(const Plan &plan, size_t command);
 /// Returns the index of the first command after the batch that begins with `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
 
-/// Access to peer memory, and the commands that use it. Issue functions are as in device.h.
+/// Access to peer memory, and the commands that use it. Issue functions behave as in device.h.
 class PeerMemory {
 public:
   virtual ~PeerMemory() = default;
@@ -55,7 +55,7 @@ public:
   /// Returns the arena for flags that are signalled and awaited in this mode.
   virtual ArenaKind arenaOfFlags(TransferMode) const { return ArenaKind::Flags; }
 
-  // -- While preparing. --
+  // -- Preparation. --
 
   /// Returns a handle for a peer's open(). `base` must be from Device::allocate(Symmetric or
   /// Flags). Its handle does not change until the memory is recycled.
@@ -89,7 +89,7 @@ public:
   /// * an await blocks the stream until a flag of this rank has reached `tag.run`, in cyclic order:
   ///   int32(flag - run) >= 0. Everything before the matching signal is then visible;
   /// * a sum behaves like Compute::sum().
-  /// A device may merge them in one launch. If `areDisjoint`, no copy accesses bytes that another
+  /// A device may merge steps in one launch. If `areDisjoint`, no copy accesses bytes that another
   /// copy writes. `tag.command` identifies the first step.
   virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                           bool areDisjoint, TransferMode mode) = 0;

@@ -6,7 +6,7 @@ namespace braid {
 
 namespace {
 
-// Indexed by the values of the enums.
+// Indexed by enum value.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
 constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm"};

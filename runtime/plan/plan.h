@@ -33,9 +33,8 @@
 // A program that is deadlock-free with messages alone stays so in this mixed mode. Its groups are
 // those of message-only mode minus the transfers within a host. No await or copy precedes a message
 // posted with it, and a signal waits for nothing. An await depends on a signal that the peer issues
-// before its group, where messages would depend on the start of that group. The await at `wait`
-// depends on a copy that directly follows the group, where messages would depend on the end of that
-// group.
+// before its group, where messages would depend on that group's start. The await at `wait` depends
+// on a copy that directly follows the group, where messages would depend on the group's end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -55,7 +54,7 @@ namespace braid {
 enum class BufferKind : uint8_t {
   Input,     ///< owned by the caller; the address may change from run to run
   Output,    ///< owned by the caller
-  Symmetric, ///< in the symmetric arena, which peers can reach
+  Symmetric, ///< in the symmetric arena, which peers can access
   Device,    ///< in the rank's private arena
 };
 
@@ -92,8 +91,8 @@ inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
 /// The writes that a signal makes visible to the peer.
 enum class Published : uint8_t {
   Nothing, ///< none: the peer may overwrite data that this rank has read
-  Own,     ///< its writes to its own memory: the peer may copy from there
-  Peers,   ///< its writes to the peer's memory
+  Own,     ///< this rank's writes to its own memory, from which the peer may copy
+  Peers,   ///< this rank's writes to the peer's memory
 };
 
 /// One rank's side of a transfer. `channel` is the number of the share_mem_handles node in source
@@ -271,9 +270,9 @@ struct Plan {
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
-  /// Number of consecutive ranks on each host; 0 if all are on one host.
+  /// Number of consecutive ranks on each host; 0 if all ranks are on one host.
   int64_t ranksPerHost = 0;
-  /// Transport between ranks of one host.
+  /// Transport between ranks on the same host.
   Transport transport = Transport::PeerMemory;
   /// The shift that maps the first ranks to the others (alike_ranks.h).
   Shift shift = Shift::Add;
@@ -286,7 +285,7 @@ struct Plan {
   std::vector<uint32_t> outputs; ///< buffers of the program's results, in order
   int64_t symmetricBytes = 0;    ///< size of the symmetric arena, excluding flags
   int64_t deviceBytes = 0;       ///< size of the private arena
-  uint32_t channels = 0;         ///< number of handle exchanges; endpoints' channels are below it
+  uint32_t channels = 0;         ///< number of handle exchanges; exceeds every Endpoint::channel
   uint32_t flags = 0;
   uint32_t events = 0;
   std::vector<std::string> streams; ///< names, at most kMaxPlanStreams; streams[0] is the caller's
@@ -297,8 +296,7 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// Teams of the collectives that stay whole, whether or not this rank is a member. Equal on all
-  /// ranks.
+  /// Teams of the collectives that stay whole, even if this rank is no member. Equal on all ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order

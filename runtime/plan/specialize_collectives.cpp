@@ -1,11 +1,10 @@
-//===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
+//===- runtime/plan/specialize_collectives.cpp - collectives, whole or expanded ---------------===//
 //
 // Over peer memory, and thus within one host, a collective is an exchange of parts. Each member
 // signals that its buffers are ready or that its parts may be read, copies parts, and awaits the
 // other members' copies, all on one stream, so the collective is complete when the stream
 // continues. Sums add separate parts in team order. In an allreduce, each member sums one block
-// before all blocks are distributed to all members, so the result is bitwise identical on all
-// members.
+// before all blocks are distributed, so the result is bitwise identical on all members.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -148,8 +147,7 @@ bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// Each member, or only the root, receives a part of `bytes` bytes from every member and sums the
-/// parts.
+/// Each member, or only the root, receives `bytes` bytes from every member and sums these parts.
 bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
                            Range sum) {
   const bool hasRoot = collective.root >= 0;

@@ -33,7 +33,7 @@ uint32_t Specializer::addEndpoint(Endpoint endpoint) {
   return endpoint.flag;
 }
 
-/// Adds the endpoint and the request of a transfer being posted. An empty transfer has no endpoint
+/// Adds the endpoint and the request for a transfer being posted. An empty transfer has no endpoint
 /// on either side, so sequence numbers still match.
 bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
   auto shared = channels_.find(op.handles);
@@ -160,7 +160,7 @@ void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   current_ = current;
 }
 
-/// Issues a group or a collective after the previous one: all ranks must issue them in one order.
+/// Issues a group or collective after the previous one: all ranks must use the same order.
 void Specializer::emitInOrder(Command command) {
   if (lastMessages_ != kNone && messageStream_ != current_)
     emit({.kind = CommandKind::WaitEvent, .origin = command.origin, .event = lastMessages_});

@@ -45,7 +45,7 @@ private:
 
   static std::string str(const View &view);
 
-  /// A posted transfer that has not been waited for.
+  /// A posted transfer that has not been waited for yet.
   struct Request {
     uint32_t endpoint = kNone; ///< the endpoint that this rank awaits or copies
     uint32_t stream = 0;       ///< the stream of the post, or of the group

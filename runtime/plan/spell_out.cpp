@@ -1,4 +1,4 @@
-//===- runtime/plan/spell_out.cpp - spells out messages as commands ---------------------------===//
+//===- runtime/plan/spell_out.cpp - expands messages and collectives --------------------------===//
 
 #include "runtime/plan/spell_out.h"
 
@@ -199,7 +199,7 @@ private:
   const Spelling spelling_;
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
-  Command command_ = {};            ///< the command that is being spelled out
+  Command command_ = {};            ///< the command being expanded
   Channels channels_;               ///< channels for that command
   std::map<Team, uint32_t> issued_; ///< number of collectives, by team
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;

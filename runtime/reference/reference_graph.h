@@ -33,7 +33,7 @@ struct Placement {
 struct Lines {
   Placement placement; ///< the distribution of the lines
   int64_t depth = 1;   ///< elements per line
-  int64_t devices = 1; ///< devices that evenly divide every line
+  int64_t devices = 1; ///< devices among which every line is evenly divided
   bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
 
   int64_t localDepth() const { return depth / devices; }
@@ -75,7 +75,7 @@ struct Gemm {
   int64_t columnCount() const { return columns.placement.globalElements(); }
 };
 
-/// result = function(operands), element by element. Without a function, a resharded tensor.
+/// result = function(operands), element by element. An empty function means resharding.
 struct Function {
   size_t result; ///< indices into Graph::tensors
   llvm::SmallVector<size_t, 2> operands;

@@ -43,7 +43,7 @@ int64_t Pattern::mostAcross() const {
   return lines.placement.devices * ((local + width - 1) / width);
 }
 
-/// Returns element k of a line of weights, in units.
+/// Returns element k of a line of weights, in multiples of the power of two.
 double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
   const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
   const bool isPositive =
