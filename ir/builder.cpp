@@ -37,7 +37,7 @@ void ProgramBuilder::define(Value &value, llvm::StringRef name, Op *definition) 
   value.definition = definition;
 }
 
-/// A tensor with fewer than two axes is left for the verifier to report.
+/// Returns a tensor with fewer than two axes unchanged; the verifier reports the error.
 static TensorType flattenedType(TensorType type, ScalarContext &scalars) {
   auto &shape = type.shape;
   if (shape.size() >= 2) {
@@ -104,7 +104,7 @@ DeallocateOp *ProgramBuilder::deallocate(Value *buffer) {
 
 ForOp *ProgramBuilder::forLoop(llvm::StringRef indexName, const Scalar *begin, const Scalar *end) {
   auto op = make<ForOp>();
-  // Loop indices are scoped to their loop, so sibling loops may share a name: no uniquing.
+  // Loop indices are scoped to their loop, so sibling loops may share a name; no uniquing needed.
   op->index = scalars().addLoopIndex(indexName);
   op->begin = begin;
   op->end = end;
@@ -133,7 +133,7 @@ Value *ProgramBuilder::slice(llvm::StringRef name, Value *tensor, const Scalar *
   return insertValue(std::move(op), name);
 }
 
-/// Leaves a tensor with fewer axes for the verifier to report.
+/// If `tensor` has fewer than two axes, the verifier reports the error.
 Value *ProgramBuilder::flatten(llvm::StringRef name, Value *tensor) {
   auto op = make<FlattenOp>();
   op->tensor = tensor;
@@ -261,7 +261,7 @@ SetCurrentStreamOp *ProgramBuilder::setCurrentStream(StreamRef stream) {
 
 //===- Cloning --------------------------------------------------------------------------------===//
 
-/// Copies one node to the builder's insertion point.
+/// Clones one node at the builder's insertion point.
 class ProgramBuilder::Cloner : public OpVisitor<Cloner, Op *> {
 public:
   Cloner(ProgramBuilder &builder, Mapping &mapping) : b_(builder), mapping_(mapping) {}

@@ -1,8 +1,8 @@
 //===- ir/builder.h - creates the nodes of a program ------------------------------------------===//
 //
-// The parser, lowering and C++ users all create nodes with it. The builder infers result types and
-// keeps names unique; it checks nothing else, so that the parser can build what the verifier then
-// reports.
+// The parser, lowering and C++ clients use ProgramBuilder to create nodes. The builder infers
+// result types and keeps names unique. It validates nothing else, so that the parser can build
+// invalid programs for the verifier to diagnose.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,19 +14,19 @@
 
 namespace braid {
 
-/// Inserts nodes at a point of a program, in order. With NamePolicy::Unique, a name that the
-/// program already has gets a suffix `_2`, `_3`, ...; the parser keeps names as written.
+/// Inserts nodes at an insertion point, in order. With NamePolicy::Unique, a name that is already
+/// taken gets a suffix (`_2`, `_3`, ...). The parser keeps names as written.
 class ProgramBuilder {
 public:
   enum class NamePolicy { Unique, AsWritten };
 
-  /// Inserts at the end of the program's body.
+  /// Starts with the insertion point at the end of the program's body.
   explicit ProgramBuilder(Program &program, NamePolicy policy = NamePolicy::Unique);
 
   Program &program() { return program_; }
   ScalarContext &scalars() { return program_.scalars(); }
 
-  /// Sets where the next node is inserted: before `before`, or at the end of `block`.
+  /// Set the insertion point of the next node.
   void insertAtEnd(Block &block) { setInsertionPoint(block, block.end()); }
   void insertBefore(Block &block, Op &before) { setInsertionPoint(block, before.getIterator()); }
   void insertAfter(Block &block, Op &after) { setInsertionPoint(block, ++after.getIterator()); }
@@ -34,15 +34,15 @@ public:
     block_ = &block;
     at_ = at;
   }
-  /// Sets the location of the nodes that are created next.
+  /// Sets the location of all nodes created from now on.
   void setLocation(Location location) { location_ = location; }
 
   Value *param(llvm::StringRef name, TensorType type);
   Value *result(llvm::StringRef name, TensorType type);
   TensorType tensorType(DType dtype, llvm::ArrayRef<int64_t> shape);
 
-  /// A node of no block yet. insert() puts it at the insertion point, names its result, and infers
-  /// the result's type from the operands.
+  /// Creates a node that is not in a block yet. insert() places the node at the insertion point,
+  /// names its result, and infers the result type from the operands.
   template <class OpClass> std::unique_ptr<OpClass> make() {
     return std::unique_ptr<OpClass>(new OpClass(location_));
   }
@@ -58,17 +58,17 @@ public:
   Value *flatten(llvm::StringRef name, Value *tensor);
   SetOp *set(Value *dst, Value *src);
   MatmulOp *matmul(Value *dst, Value *a, Value *b, Value *addend = nullptr);
-  /// A matmul with b transposed.
+  /// A matmul with `b` transposed.
   MatmulOp *linear(Value *dst, Value *a, Value *b, Value *bias = nullptr, Value *addend = nullptr);
-  /// Sums all entries of the parts, or those from `begin` to `end`.
+  /// Sums all of `parts`, or only entries [begin, end) of each part's leading axis.
   SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
              Value *bias = nullptr);
   PointwiseOp *pointwise(Value *dst, Value *first,
                          llvm::ArrayRef<PointwiseStep<Value *>> steps = {});
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
-  /// Sends the result of `gemm`, of that type, directly to the receiver's memory. Removes the node
-  /// from the current block, whatever its destination was.
+  /// Sends the result of `gemm`, which has the type `type`, directly to the receiver's memory.
+  /// Removes `gemm` from the current block and ignores its original destination.
   Value *send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
               Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);
@@ -81,9 +81,9 @@ public:
   Value *getCurrentStream(llvm::StringRef name);
   SetCurrentStreamOp *setCurrentStream(StreamRef stream);
 
-  /// Copies `op` to the insertion point, blocks included. Replaces operands found in `values`, and
-  /// scalars equal to a key of `scalars`. Adds results and loop indices of the copy to both maps,
-  /// so that copying a list of nodes in order keeps them connected.
+  /// Clones `op`, including its blocks, at the insertion point. Replaces operands found in
+  /// `values`, and scalars equal to a key in `scalars`. Adds the clone's results and loop indices
+  /// to both maps, so that nodes cloned in order refer to each other's clones.
   struct Mapping {
     llvm::DenseMap<const Value *, Value *> values;
     std::vector<std::pair<const Scalar *, const Scalar *>> scalars;

@@ -1,4 +1,4 @@
-//===- ir/counted.h - counts with nouns -------------------------------------------------------===//
+//===- ir/counted.h - formats a count with its noun -------------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// Returns "1 rank" or "2 ranks": for nouns whose plural ends in s.
+/// Returns "1 rank" or "2 ranks". Only for nouns whose plural adds an "s".
 inline std::string counted(int64_t count, const char *noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }

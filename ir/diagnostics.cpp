@@ -18,19 +18,19 @@ namespace braid {
 // Collecting
 //===----------------------------------------------------------------------------------------===//
 
-/// Index of a dropped message.
+/// Marks a dropped message.
 static constexpr size_t kDropped = ~size_t(0);
 
 bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
 
 Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
 
-/// Longer names and numbers are quoted by their beginning, and get no suggestions.
+/// Longer names and numbers are truncated in messages, and get no suggestions.
 static constexpr size_t kLongestWord = 100;
 
 static bool isOfWord(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-/// Truncates every long name and number in the text, because an input may have one of megabytes.
+/// Truncates long names and numbers, because the input may contain names of several megabytes.
 static std::string shortened(llvm::StringRef text) {
   constexpr size_t kShown = 60;
   std::string result;
@@ -101,7 +101,7 @@ static llvm::StringRef name(Severity severity) {
 }
 
 std::string Diagnostics::place(Location location) const {
-  constexpr size_t kLongestName = 4096; // the limit for paths
+  constexpr size_t kLongestName = 4096; // PATH_MAX on Linux
   const std::string file = printable(fileName_, kLongestName);
   if (!location.isKnown())
     return file;
@@ -123,8 +123,8 @@ static bool isLegalUtf8(llvm::StringRef text) {
   return llvm::isLegalUTF8String(&at, end);
 }
 
-/// Makes a line of the input safe for a terminal. Unlike printable(), keeps one column per
-/// character.
+/// Makes an input line safe to print on a terminal. Unlike printable(), keeps one column per
+/// character, so that the caret lines up.
 static std::string inColumns(llvm::StringRef line) {
   bool keepUtf8 = isLegalUtf8(line);
   std::string shown;
@@ -137,7 +137,7 @@ static std::string inColumns(llvm::StringRef line) {
   return shown;
 }
 
-/// Prints the line with a caret under `column`; only the part around it if the line is very long.
+/// Prints `line` with a caret under `column`; only the part around the caret if `line` is long.
 static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t column) {
   constexpr size_t kShown = 160, kBefore = 80;
   if (line.empty())
@@ -182,8 +182,8 @@ std::string Diagnostics::str() const {
 //===----------------------------------------------------------------------------------------===//
 
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
-  // Allows one edit per three letters. If every letter had to change, it is a different word and no
-  // typo.
+  // Allow one edit per three letters. If every letter would have to change, the candidate is a
+  // different word, not a typo.
   unsigned best = static_cast<unsigned>((word.size() + 2) / 3 + 1);
   std::string nearest;
   if (word.size() > kLongestWord)

@@ -1,7 +1,7 @@
 //===- ir/diagnostics.h - located messages about an input text --------------------------------===//
 //
-// All errors of a text are collected, then printed together. A message starts in lower case, has no
-// full stop, and says what was expected and what was found:
+// All errors in a text are collected, then printed together. A message starts in lower case, has no
+// full stop, and states what was expected and what was found:
 //
 //   return diags.error(loc) << "expected an extent, got '" << token << "'";   // converts to false
 //
@@ -22,7 +22,7 @@ class raw_ostream;
 
 namespace braid {
 
-/// A place in the text, counted from 1. Line 0 means that a builder made the node.
+/// A position in the text, counted from 1. Line 0 marks a node that a builder created.
 struct Location {
   uint32_t line = 0;
   uint32_t column = 0;
@@ -37,13 +37,13 @@ struct Diagnostic {
   Severity severity;
   Location location;
   std::string message;
-  std::vector<Diagnostic> notes; ///< only notes; printed after the message, in order
+  std::vector<Diagnostic> notes; ///< each of severity Note; printed after the message, in order
 };
 
 /// Collects the diagnostics of one source text. Not thread-safe.
 class Diagnostics {
 public:
-  /// A message being written. Converts to `false`, so that `return diags.error(l) << "..."` fails.
+  /// A message being built. Converts to `false`: `return diags.error(l) << "..."` signals failure.
   class InFlight {
   public:
     InFlight(Diagnostics &owner, size_t index) : owner_(&owner), index_(index) {}
@@ -52,7 +52,7 @@ public:
     InFlight &operator<<(int number) { return *this << static_cast<int64_t>(number); }
     InFlight &operator<<(size_t number) { return *this << static_cast<int64_t>(number); }
     InFlight &operator<<(unsigned number) { return *this << static_cast<int64_t>(number); }
-    /// Attaches a note to this message. A note cannot stand alone.
+    /// Attaches a note to this message.
     InFlight &note(Location location, llvm::StringRef text);
     operator bool() const { return false; }
 
@@ -71,18 +71,18 @@ public:
   InFlight error(Location location);
   InFlight warning(Location location);
 
-  /// After this many errors, one more error says so, and all later ones are dropped.
+  /// After this many errors, one last error announces that all further errors are dropped.
   static constexpr size_t kMaxErrors = 100;
 
   bool hasErrors() const { return errorCount_ != 0; }
-  /// True once errors are being dropped, so that reading the text may stop.
+  /// True once errors are being dropped; the parser may then stop.
   bool isFull() const { return errorCount_ > kMaxErrors; }
   size_t errorCount() const { return errorCount_; }
   llvm::ArrayRef<Diagnostic> all() const { return diagnostics_; }
   const std::string &fileName() const { return fileName_; }
   const std::string &text() const { return text_; }
 
-  /// Returns `file:line:col`, or only the file's name if the place is unknown; safe for a terminal.
+  /// Returns `file:line:col`, or just the file name if `location` is unknown; safe for a terminal.
   std::string place(Location location) const;
   /// Prints every message, in order: `file:line:col: error: ...`, the source line, a caret.
   void print(llvm::raw_ostream &os) const;
@@ -99,9 +99,9 @@ private:
   size_t errorCount_ = 0;
 };
 
-/// Returns the candidate closest to `word`, or "" if none is close enough to be a typing error.
+/// Returns the candidate closest to `word`, or "" if none is close enough for a typo.
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
-/// Returns " (did you mean 'x'?)" for the closest candidate, or nothing.
+/// Returns " (did you mean 'x'?)" for the closest candidate, or "" if none is close enough.
 std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
 
 } // namespace braid

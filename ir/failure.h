@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// Create a failure of each code, with a message formatted by fmt::format().
+// One factory function per failure code; fmt::format() formats the message.
 template <class... Args> Status badInput(fmt::format_string<Args...> format, Args &&...args) {
   return {StatusCode::BadInput, fmt::format(format, std::forward<Args>(args)...)};
 }
@@ -24,7 +24,7 @@ template <class... Args> Status internalError(fmt::format_string<Args...> format
   return {StatusCode::Internal, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// Returns the failure with this exit code, or nothing.
+/// Returns the failure whose exit code is `code`, or std::nullopt.
 inline std::optional<StatusCode> failureOfCode(int64_t code) {
   for (StatusCode failure : {StatusCode::WrongResult, StatusCode::BadInput, StatusCode::Rejected,
                              StatusCode::Unsupported, StatusCode::PeerFailed, StatusCode::TimedOut,
@@ -34,15 +34,15 @@ inline std::optional<StatusCode> failureOfCode(int64_t code) {
   return std::nullopt;
 }
 
-// BRAID_TRY() splits an outcome with these.
+// Helpers for BRAID_TRY(), which extract the failure or the value from an outcome.
 inline Status takeFailure(Status &&outcome) { return std::move(outcome); }
 template <class T> const Status &takeFailure(const Result<T> &outcome) { return outcome.status(); }
 inline void takeValue(Status &&) {}
 template <class T> T takeValue(Result<T> &&outcome) { return std::move(*outcome); }
 
-/// Evaluates a Status or a Result, in a function that returns Status or Result. Returns a failure
-/// from that function; otherwise yields the value of the Result. May be a statement, or the value
-/// of a variable or an element of a container; must not be nested.
+/// Evaluates a Status or Result expression. On failure, returns the failure from the enclosing
+/// function, which must return Status or Result; otherwise yields the Result's value. May be a
+/// statement, or initialize a variable or a container element; must not be nested.
 ///
 ///   BRAID_TRY(device.synchronize());
 ///   std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));

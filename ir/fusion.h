@@ -1,8 +1,8 @@
 //===- ir/fusion.h - a computation, and the placement of its tensors --------------------------===//
 //
-// A Fusion is a short list of tensor operations over a one-dimensional mesh of devices. The kinds
-// of its axes define where each tensor is placed; comparing a result's axes with those of its
-// operands shows what must move. How it moves is up to lowering.
+// A Fusion is a short list of tensor operations over a one-dimensional device mesh. Axis kinds
+// define where each tensor is placed; comparing a result's axes with those of its operands shows
+// which data must move. Lowering decides how to move the data.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,7 +30,7 @@ enum class FusionOpKind : uint8_t {
 
 llvm::StringRef keyword(FusionOpKind kind);
 
-/// A tensor of a fusion, defined once, by any node except an output.
+/// A tensor in a fusion. Defined exactly once, by any node except an output.
 struct FusionTensor {
   std::string name; ///< without `%`
   Location location;
@@ -38,7 +38,7 @@ struct FusionTensor {
   FusionNode *definition = nullptr;
 };
 
-/// Base of the nodes. A closed hierarchy: use `kind()`, llvm::isa, cast and dyn_cast.
+/// Base class of all nodes. The hierarchy is closed: use `kind()`, llvm::isa, cast and dyn_cast.
 class FusionNode {
 public:
   virtual ~FusionNode() = default;
@@ -53,7 +53,7 @@ private:
   Location location_;
 };
 
-/// Supplies `classof`, and a constructor that only the builder can call.
+/// Provides `classof` and the constructor for one kind of node.
 template <FusionOpKind K> class FusionNodeOf : public FusionNode {
 public:
   static bool classof(const FusionNode *node) { return node->kind() == K; }
@@ -66,24 +66,24 @@ struct InputNode : FusionNodeOf<FusionOpKind::Input> {
   FusionTensor result;
 };
 
-/// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result has A's axes except the
-/// last c, then B's axes except the first c; see Contraction. `partial` names the element type in
-/// which partial results are sent, if there are any.
+/// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result has all axes of A
+/// except the last c, followed by all axes of B except the first c; see Contraction. `partial`
+/// names the element type in which partial results, if any, are sent.
 ///
-/// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes; the bias has the
-/// other axes of B.
+/// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes instead; the bias
+/// has B's remaining axes.
 struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
-  std::optional<DType> partial; ///< as written
+  std::optional<DType> partial; ///< the type after the keyword `partial`, if written
   FusionTensor *a = nullptr;
   FusionTensor *b = nullptr;
   FusionTensor *bias = nullptr; ///< may be null; always null without transposeB
   bool transposeB = false;      ///< written as `linear`
 };
 
-/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applied to the operands' values before
-/// these are rounded to their element type, unless the operands are inputs.
+/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applies the function to the operands'
+/// values before they are rounded to their element type, unless the operands are inputs.
 struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
@@ -91,7 +91,7 @@ struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
   llvm::SmallVector<FusionTensor *, 2> operands;
 };
 
-/// `%X = reshard %A : T`. The same tensor with other axis kinds.
+/// `%X = reshard %A : T`. The same tensor with different axis kinds.
 struct ReshardNode : FusionNodeOf<FusionOpKind::Reshard> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
@@ -104,52 +104,52 @@ struct OutputNode : FusionNodeOf<FusionOpKind::Output> {
   llvm::SmallVector<FusionTensor *, 2> tensors;
 };
 
-/// Returns the operands of a node in order; none for an input.
+/// Returns the operands of `node` in order; empty for an input.
 llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
-/// Returns the tensor that a node defines, or null for `output`.
+/// Returns the tensor that `node` defines, or null for an output.
 FusionTensor *resultOf(FusionNode &node);
 const FusionTensor *resultOf(const FusionNode &node);
 
-/// Returns the keyword in the text: that of the function of a pointwise node, `linear` for a matmul
-/// with transposeB, otherwise that of the kind.
+/// Returns the node's keyword in the text: the function's for a pointwise node, `linear` for a
+/// matmul with transposeB, otherwise the kind's.
 llvm::StringRef keyword(const FusionNode &node);
 bool isGemm(const FusionNode &node);
-/// True for a pointwise node or a reshard: each element of the result depends on one of each
-/// operand.
+/// True for a pointwise node or a reshard: each result element depends on exactly one element of
+/// each operand.
 bool isElementwise(const FusionNode &node);
 bool transposesB(const FusionNode &node);
-/// Returns the element type in which partial results are sent: `partial`, or the result's.
+/// Returns the element type in which partial results are sent: `partial`, or else the result's.
 DType partialType(const FusionNode &gemm);
 
-/// The axes that a matmul or linear contracts: `count` of each operand, starting at these, in
-/// pairs. If there are two pairs, the outer one has an entry for each device.
+/// The axes that a matmul or linear contracts pairwise: `count` axes of A, starting at `first`, and
+/// of B, starting at `second`. If there are two pairs, the outer one has one entry per device.
 struct Contraction {
   size_t first, second, count;
 };
 Contraction contractionOf(const FusionNode &gemm);
-/// True if a DIDx axis is contracted: every device has a partial result, and these are summed.
+/// True if a DIDx axis is contracted: every device computes a partial result, to be summed.
 bool isContractedOverDevices(const FusionNode &gemm);
 
-/// Rows that do not divide evenly: axis `axis`, of extent ceil(total, blocks), follows an axis of
-/// `blocks` blocks. Only the first `total` rows exist, counted block by block. The others are not
-/// read, written, moved, multiplied or compared.
+/// Rows that do not divide evenly among blocks: axis `axis`, of extent ceil(total, blocks), follows
+/// an axis of `blocks` blocks. Only the first `total` rows exist, counted block by block. The
+/// padding rows are never read, written, moved, multiplied or compared.
 struct UnevenRows {
   size_t axis;
   int64_t blocks, rows, total;
 
-  /// Returns the number of existing rows of a block; 0 for the last blocks if there are fewer rows.
+  /// Returns the number of rows that exist in `block`; may be 0 for trailing blocks.
   int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
-/// An integer parameter, `M = 1024`.
+/// An integer parameter such as `M = 1024`.
 struct FusionParameter {
   std::string name;
   int64_t value;
-  const Scalar *scalar; ///< its leaf in the fusion's context
+  const Scalar *scalar; ///< the parameter's leaf in the fusion's ScalarContext
   Location location;
 };
 
-/// See the top of this file. FusionBuilder creates the nodes; the fusion owns them, in text order.
+/// See the top of this file. Owns its nodes, in source order; FusionBuilder creates them.
 class Fusion {
 public:
   explicit Fusion(std::string name, Location location = {})
@@ -161,13 +161,13 @@ public:
 
   llvm::ArrayRef<FusionParameter> parameters() const { return parameters_; }
   const FusionParameter *findParameter(llvm::StringRef name) const;
-  /// Overrides a default. Returns false if there is no such parameter.
+  /// Overrides the default value. Returns false if the fusion has no parameter `name`.
   bool setParameter(llvm::StringRef name, int64_t value);
 
-  /// The upper end of `mesh [0 .. D)`; null until the builder has set it.
+  /// The upper bound D in `mesh [0 .. D)`; null until the builder has set it.
   const Scalar *mesh() const { return mesh_; }
   Location meshLocation() const { return meshLocation_; }
-  /// The number of ranks per host, L in `mesh [0 .. D) of L`; null if all are on one host.
+  /// The number of ranks per host, L in `mesh [0 .. D) of L`; null if all ranks are on one host.
   const Scalar *hostSize() const { return hostSize_; }
   /// The parameter whose value is the mesh size, or null if the mesh is another expression.
   const FusionParameter *meshParameter() const;
@@ -175,22 +175,22 @@ public:
   llvm::ArrayRef<std::unique_ptr<FusionNode>> nodes() const { return nodes_; }
   std::vector<const FusionTensor *> inputs() const;
   std::vector<const FusionTensor *> outputs() const;
-  /// Returns the nodes, inputs included, on whose results no output depends.
+  /// Returns the nodes, including inputs, whose results no output depends on.
   std::vector<const FusionNode *> unusedNodes() const;
-  /// Removes these nodes, except inputs, which are part of the signature.
+  /// Removes all unused nodes except inputs, which are part of the signature.
   void dropUnused();
 
-  /// Returns an extent for the current values of the parameters; `/` must be exact.
+  /// Evaluates `extent` with the current parameter values; every `/` must be exact.
   ScalarValue valueOf(const Scalar *extent) const;
-  /// Returns the extents of a tensor over all devices. Only for a verified fusion.
+  /// Returns a tensor's extents across all devices. Requires a verified fusion.
   Shape globalShape(const FusionType &type) const;
-  /// Returns the extents of a tensor on one device: DIDx axes are 1. Only for a verified fusion.
+  /// Returns a tensor's extents on one device; DIDx axes become 1. Requires a verified fusion.
   Shape localShape(const FusionType &type) const;
-  /// Returns nothing if every row exists. Only for a verified fusion.
+  /// Returns std::nullopt if every row exists. Requires a verified fusion.
   std::optional<UnevenRows> unevenRows(const FusionType &type) const;
-  /// Returns the mesh size. Only for a verified fusion.
+  /// Returns the mesh size. Requires a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
-  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host. Only for a verified fusion.
+  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host. Requires a verified fusion.
   int64_t ranksPerHost() const { return hostSize_ ? valueOf(hostSize_).value : ranks(); }
 
 private:
@@ -205,8 +205,8 @@ private:
   std::vector<std::unique_ptr<FusionNode>> nodes_;
 };
 
-/// Creates the nodes of a fusion, in order. Checks nothing: verify() does, and reports errors with
-/// their locations, if known. For example:
+/// Creates the nodes of a fusion, in order. Checks nothing: verify() reports errors, with their
+/// locations if known. For example:
 ///
 ///   Fusion fusion("ag_matmul");
 ///   FusionBuilder b(fusion);
@@ -221,7 +221,7 @@ public:
   explicit FusionBuilder(Fusion &fusion) : fusion_(fusion) {}
 
   const Scalar *parameter(llvm::StringRef name, int64_t value, Location location = {});
-  /// `hostSize` is the number of ranks per host. Null, or `size` itself: all are on one host.
+  /// `hostSize` is the number of ranks per host. If null or equal to `size`, there is one host.
   void mesh(const Scalar *size, Location location = {}, const Scalar *hostSize = nullptr);
 
   const Scalar *constant(int64_t value) { return fusion_.scalars().constant(value); }
@@ -238,15 +238,15 @@ public:
 
   FusionTensor *input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
                       Location location = {});
-  /// The result has A's element type; the text parser passes `dtype` as it was written.
+  /// The result has A's element type; the text parser passes the `dtype` that was written.
   FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  /// A matmul with b transposed. The bias may be null.
+  /// A matmul with `b` transposed. `bias` may be null.
   FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  /// `operands` has one or two tensors, as the function requires.
+  /// `operands` has one or two tensors, depending on the function.
   FusionTensor *pointwise(llvm::StringRef name, PointwiseFunction function,
                           llvm::ArrayRef<FusionTensor *> operands, llvm::ArrayRef<Axis> axes,
                           std::optional<DType> dtype = {}, Location location = {});

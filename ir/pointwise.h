@@ -1,7 +1,7 @@
 //===- ir/pointwise.h - functions applied element by element ----------------------------------===//
 //
-// Both languages have them: a node of a fusion is one function, a node of a program a chain of
-// functions. They are computed in f32 (f64 for f64), and rounded only when a tensor is stored.
+// In a fusion, a node applies one function; in a program, a node applies a chain of functions.
+// Functions are computed in f32 (f64 for f64), and rounded only when a tensor is stored.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,21 +21,21 @@ std::optional<PointwiseFunction> pointwiseFromKeyword(llvm::StringRef word);
 std::vector<std::string> pointwiseKeywords();
 /// Returns 1 or 2.
 unsigned operandCount(PointwiseFunction function);
-/// True for a function of two operands; all of these commute bit for bit.
+/// True if `function` takes two operands. All binary functions commute bit for bit.
 inline bool isBinary(PointwiseFunction function) { return operandCount(function) == 2; }
 
-/// Maximum number of functions in one node of a program, which a kernel receives as arguments.
+/// Maximum number of functions in one program node; a kernel receives them as arguments.
 inline constexpr size_t kMostPointwiseSteps = 8;
 
-/// One function of a chain. Its operands are the chain's previous value and, if it takes two,
-/// `operand`. The type Operand depends on the user: a value, a number, ...
+/// One function in a chain. Its operands are the chain's previous value and, if the function is
+/// binary, `operand`. The client chooses Operand: a value, a number, ...
 template <class Operand> struct PointwiseStep {
   PointwiseFunction function;
   Operand operand;
   auto operator<=>(const PointwiseStep &) const = default;
 };
 
-/// Returns "multiply(silu(%U), %V)"; `textOf` formats an operand.
+/// Returns text such as "multiply(silu(%U), %V)"; `textOf` formats an operand.
 template <class Chain, class First, class TextFn>
 std::string strChain(First first, const Chain &chain, TextFn textOf) {
   std::string text = textOf(first);

@@ -7,9 +7,9 @@
 
 namespace braid {
 
-/// Escapes every byte that is not UTF-8, and every character that is not displayed as itself, so
-/// that none moves a terminal's cursor: "\x1b[2J". Keeps the first `most` bytes of a longer text,
-/// followed by "...".
+/// Escapes every byte that is not valid UTF-8, and every character that is not displayed as itself,
+/// such as those in "\x1b[2J", so that no text moves the terminal's cursor. Truncates a longer text
+/// to its first `most` bytes, followed by "...".
 std::string printable(llvm::StringRef text, size_t most = 300);
 
 } // namespace braid

@@ -1,10 +1,11 @@
 //===- ir/program.h - the host program that every rank issues ---------------------------------===//
 //
-// A Program is one text for all ranks of a mesh [0 .. ranks), which are on one host, or on several
-// hosts with equally many consecutive ranks. Executing a node issues it to the rank's current
-// stream and continues; only stream order, `synchronize` and `wait` order the work. Buffers,
-// streams, requests and handles are named values, so that order can be checked and text needs no
-// addresses. Each class below documents its meaning and its text; ir/README.md has the grammar.
+// A Program is a single text for all ranks of a mesh [0 .. ranks). The ranks are on one host, or on
+// several hosts with equally many consecutive ranks. Executing a node issues it to the rank's
+// current stream and continues; only stream order, `synchronize` and `wait` order the work.
+// Buffers, streams, requests and handles are named values, so that order can be checked and the
+// text needs no addresses. Each class below documents its semantics and syntax; ir/README.md has
+// the grammar.
 //
 // Only ProgramBuilder (ir/builder.h) creates nodes. Each node is owned by the Block that contains
 // it.
@@ -28,8 +29,8 @@
 
 namespace braid {
 
-/// Limits of this version, so that ranks and streams fit every backend's tables: k in `stream(k)`
-/// is in 0 .. kMaxStreams-1.
+/// Limits that let ranks and streams fit every backend's tables. `stream(k)` requires 0 <= k <
+/// kMaxStreams.
 inline constexpr int64_t kMaxRanks = 4096;
 inline constexpr int64_t kMaxStreams = 1024;
 
@@ -44,23 +45,23 @@ enum class OpKind : uint8_t {
 enum class ValueKind : uint8_t { Tensor, Stream, Request, Handles };
 llvm::StringRef name(ValueKind kind);
 
-/// A named value, defined once. Its users point to it; it lives as long as its definition.
+/// A named value, defined exactly once. Its users point to it; it lives as long as its definition.
 struct Value {
   ValueKind kind = ValueKind::Tensor;
   std::string name = {}; ///< without `%`; unique among the names visible at its definition
   Location location = {};
-  TensorType type = {};     ///< for tensors only
-  Op *definition = nullptr; ///< null for parameters and results of the program
+  TensorType type = {};     ///< only for tensors
+  Op *definition = nullptr; ///< null for program parameters and results
 };
 
-/// A stream in a program: a named stream, or `stream(index)`, the index-th of the rank's pool.
+/// A stream in a program: a named stream, or `stream(index)`, a stream in the rank's pool.
 struct StreamRef {
   Value *named = nullptr;
   const Scalar *index = nullptr;
   bool operator==(const StreamRef &) const = default;
 };
 
-/// Base of the nodes. A closed hierarchy: use `kind()`, llvm::isa, cast and dyn_cast.
+/// Base class of all nodes. The hierarchy is closed: use `kind()`, llvm::isa, cast and dyn_cast.
 class Op : public llvm::ilist_node<Op> {
 public:
   virtual ~Op() = default;
@@ -75,10 +76,10 @@ private:
   Location location_;
 };
 
-/// An ordered, owning list of nodes. Moving a node between blocks keeps its address.
+/// An ordered list that owns its nodes. A node keeps its address when it moves between blocks.
 using Block = llvm::iplist<Op>;
 
-/// Supplies `classof`, and a constructor that only the builder can call.
+/// Provides `classof` and the constructor for one kind of node.
 template <OpKind K> class OpOf : public Op {
 public:
   static bool classof(const Op *op) { return op->kind() == K; }
@@ -86,28 +87,28 @@ public:
 };
 
 enum class MemorySpace : uint8_t {
-  Symmetric, ///< every rank has one, and peers can access it through handles
+  Symmetric, ///< one buffer on every rank, which peers can access through handles
   Device,    ///< private to the rank
 };
 llvm::StringRef name(MemorySpace space);
 
-/// `%buf = allocate symmetric bf16[8, 128, 1024]`. Contents are undefined. Defines only the
-/// lifetime: the Plan places all buffers of a rank in arenas, before the first run.
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The contents are undefined. Defines only the
+/// lifetime: the Plan places all of a rank's buffers in arenas before the first run.
 struct AllocateOp : OpOf<OpKind::Allocate> {
   using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
   Value result;
 };
 
-/// `deallocate %buf`. `buf` is the result of an `allocate`; neither it nor an alias of it may be
-/// used afterwards.
+/// `deallocate %buf`. `buf` is the result of an `allocate`. Neither `buf` nor any alias of it may
+/// be used afterwards.
 struct DeallocateOp : OpOf<OpKind::Deallocate> {
   using OpOf::OpOf;
   Value *buffer = nullptr;
 };
 
-/// `for %i in a .. b { ... }`. Executes trips a, a+1, ..., b-1; none if b <= a. The bounds do not
-/// depend on `rank`. Values defined inside are not visible outside.
+/// `for %i in a .. b { ... }`. Executes iterations a, a+1, ..., b-1, or none if b <= a. The bounds
+/// must not depend on `rank`. Values defined inside the loop are not visible outside.
 struct ForOp : OpOf<OpKind::For> {
   using OpOf::OpOf;
   const Scalar *index = nullptr; ///< a LoopIndex leaf of the program's context
@@ -124,8 +125,7 @@ struct IfOp : OpOf<OpKind::If> {
   Block elseBlock; ///< may be empty
 };
 
-/// `%x = select %t[i]`: t's i-th entry along its leading axis, without that axis. An alias, not a
-/// copy.
+/// `%x = select %t[i]`: entry i of t's leading axis, with that axis removed. An alias, not a copy.
 struct SelectOp : OpOf<OpKind::Select> {
   using OpOf::OpOf;
   Value *tensor = nullptr;
@@ -134,8 +134,8 @@ struct SelectOp : OpOf<OpKind::Select> {
 };
 
 /// `%x = slice %t[a .. b]`: entries a, ..., b-1 of the leading axis, which is kept. An alias, not a
-/// copy. Ranges may be uneven. The verifier rejects an empty range if both bounds are constants or
-/// the same scalar; a range that depends on `rank` or a loop index may be empty.
+/// copy. Slices may differ in size. The verifier rejects an empty range if both bounds are
+/// constants or the same scalar; a range that depends on `rank` or a loop index may be empty.
 struct SliceOp : OpOf<OpKind::Slice> {
   using OpOf::OpOf;
   Value *tensor = nullptr;
@@ -144,15 +144,15 @@ struct SliceOp : OpOf<OpKind::Slice> {
   Value result;
 };
 
-/// `%x = flatten %t`: t with its two leading axes merged, in order. An alias, not a copy. A range
-/// of it may begin and end within t's entries.
+/// `%x = flatten %t`: t with its two leading axes merged, in order. An alias, not a copy. A slice
+/// of the result may begin and end in the middle of t's entries.
 struct FlattenOp : OpOf<OpKind::Flatten> {
   using OpOf::OpOf;
   Value *tensor = nullptr;
   Value result;
 };
 
-/// `set %dst, %src`: copies on the current stream. Both have the same type and do not overlap.
+/// `set %dst, %src`: copies on the current stream. dst and src have the same type and no overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -160,12 +160,12 @@ struct SetOp : OpOf<OpKind::Set> {
 };
 
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
-/// first c. c is 1 or 2, depending on the numbers of axes (contractedAxes). dst has a's other axes,
-/// then b's. It overlaps no operand, and has the element type of a and b, or that of a partial
-/// result (isPartialType). The addend has dst's type, and is added before the result is rounded.
+/// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst overlaps
+/// no operand, and has the element type of a and b, or that of a partial result (isPartialType).
+/// The addend has dst's type, and is added before the result is rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or with `add %addend` instead of a bias: the same with b
-/// transposed, so that the last c axes of both are contracted. The bias has b's other axes.
+/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: likewise, with b
+/// transposed, so that the last c axes of both are contracted. The bias has b's remaining axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -176,11 +176,11 @@ struct MatmulOp : OpOf<OpKind::Matmul> {
   bool transposeB = false; ///< written as `linear`
 };
 
-/// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ..., added in this order in f32
-/// (f64 for f64), then bias, rounded once. A range selects entries a, ..., b-1 of each part's
-/// leading axis. parts has one more leading axis than dst; bias has dst's last axes. All have one
-/// element type, except that dst, parts or both may be f32 if the others have 16 bits. dst is not
-/// read.
+/// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ... + bias, added in this order
+/// in f32 (f64 for f64) and rounded once. A range selects entries a, ..., b-1 of each part's
+/// leading axis. parts has one more leading axis than dst; bias has dst's last axes. All operands
+/// have the same element type, except that dst, parts or both may be f32 if the others are 16-bit.
+/// dst is not read.
 struct SumOp : OpOf<OpKind::Sum> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -189,13 +189,13 @@ struct SumOp : OpOf<OpKind::Sum> {
   const Scalar *end = nullptr;
   Value *bias = nullptr; ///< may be null
 
-  /// Returns the type of the bias: one of 16 bits if any operand has 16 bits.
+  /// Returns the type of the bias: the 16-bit type if any operand has one.
   DType elementType() const;
 };
 
-/// `pointwise %dst, multiply(silu(%x), %y)`: dst = a chain of functions of each element of the
-/// first operand, computed in f32 (f64 for f64) and rounded once. All have one shape and one
-/// element type, except that some may be f32 if the others have 16 bits. An empty chain is a copy
+/// `pointwise %dst, multiply(silu(%x), %y)`: applies a chain of functions to each element of the
+/// first operand, computed in f32 (f64 for f64) and rounded once. All operands have the same shape
+/// and element type, except that some may be f32 if the others are 16-bit. An empty chain is a copy
 /// that rounds. dst is not read.
 struct PointwiseOp : OpOf<OpKind::Pointwise> {
   using OpOf::OpOf;
@@ -210,8 +210,8 @@ enum class Protocol : uint8_t {
 };
 llvm::StringRef name(Protocol protocol);
 
-/// `%h = share_mem_handles get %a, %b`: lets peers access these symmetric buffers with this
-/// protocol. All ranks of the mesh execute it together, once, before the first run.
+/// `%h = share_mem_handles get %a, %b`: lets peers access the symmetric buffers a and b with the
+/// given protocol. All ranks of the mesh execute the node together, once, before the first run.
 struct ShareMemHandlesOp : OpOf<OpKind::ShareMemHandles> {
   using OpOf::OpOf;
   Protocol protocol = Protocol::Get;
@@ -223,33 +223,33 @@ enum class Direction : uint8_t { Send, Receive };
 llvm::StringRef name(Direction direction);
 
 /// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
-/// h, in program order, matches the n-th receive on q from p via h; bytes and element types agree.
+/// h, in program order, matches the n-th receive on q from p via h; sizes and element types agree.
 ///
 /// Under `get`, the send signals that the source may be read from this point of its stream on; the
-/// receive waits for that, copies, and signals the sender. Under `put`, the receive signals that
-/// its destination may be written; the send waits for that, copies, and signals the receiver. Each
-/// works on the stream that is current on its rank. The passive side's tensor (source under get,
-/// destination under put) is in a buffer that `h` names.
+/// receive waits for the signal, copies the data, and signals the sender. Under `put`, the receive
+/// signals that its destination may be written; the send waits for the signal, copies the data, and
+/// signals the receiver. Each side works on its rank's current stream. The passive side's tensor
+/// (the source under get, the destination under put) is in a buffer that `h` names.
 ///
 /// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, computes its data in
-/// the receiver's memory: once the destination may be written, a·b is stored there. This rank has
-/// no tensor for it. After the request has been waited for, a and b may be reused, and so may c of
-/// a following `add %c`.
+/// the receiver's memory: once the destination may be written, a·b is stored there. The sending
+/// rank has no tensor for the product. After a wait for the request, a and b may be reused; so may
+/// c, if `add %c` follows b.
 struct P2POp : OpOf<OpKind::P2P> {
   using OpOf::OpOf;
   Direction direction = Direction::Send;
-  Value *tensor = nullptr; ///< `product` if the send computes
+  Value *tensor = nullptr; ///< `product` if the send computes its data
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result = {.kind = ValueKind::Request};
-  /// The GEMM of a send that computes, without a bias and in no block; otherwise null.
+  /// The GEMM of a send that computes its data, without a bias and in no block; otherwise null.
   std::unique_ptr<MatmulOp> gemm = {};
   Value product; ///< the result of `gemm`; no other node can name it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
 
 /// `group { ... }`: contains only p2p nodes, which are posted together, so their order does not
-/// matter. Each has a request, which is visible after the group.
+/// matter. Their requests are visible after the group.
 struct GroupOp : OpOf<OpKind::Group> {
   using OpOf::OpOf;
   Block body;
@@ -269,9 +269,9 @@ std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
 
-/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only kinds that reduce have
-/// an operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
-/// members issue the same collectives in the same order.
+/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only reducing kinds have an
+/// operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
+/// members must issue the same collectives in the same order.
 struct CollectiveOp : OpOf<OpKind::Collective> {
   using OpOf::OpOf;
   CollectiveKind collective = CollectiveKind::AllGather;
@@ -283,66 +283,66 @@ struct CollectiveOp : OpOf<OpKind::Collective> {
   Value result = {.kind = ValueKind::Request};
 };
 
-/// `wait %r`: orders the current stream, whichever stream posted the request. After a receive, the
-/// data is visible; after a send, the buffer may be reused. Every request is waited for exactly
-/// once.
+/// `wait %r`: makes the current stream wait, regardless of which stream posted the request. After a
+/// receive, the data is visible; after a send, the buffer may be reused. Every request must be
+/// waited for exactly once.
 struct WaitOp : OpOf<OpKind::Wait> {
   using OpOf::OpOf;
   Value *request = nullptr;
 };
 
-/// `synchronize s`: the current stream, not the host, waits for everything issued to `s` so far.
+/// `synchronize s`: the current stream, not the host, waits for all work issued to `s` so far.
 struct SynchronizeOp : OpOf<OpKind::Synchronize> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// `%main = get_current_stream`. At the start of a run, this is the caller's stream.
+/// `%main = get_current_stream`. At the start of a run, the current stream is the caller's.
 struct GetCurrentStreamOp : OpOf<OpKind::GetCurrentStream> {
   using OpOf::OpOf;
   Value result = {.kind = ValueKind::Stream};
 };
 
-/// `set_current_stream s`. Applies until the next one, also past the end of a loop or branch.
+/// `set_current_stream s`. Applies until the next one, even past the end of a loop or branch.
 struct SetCurrentStreamOp : OpOf<OpKind::SetCurrentStream> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// Returns the keyword in the text: `linear` for a matmul with transposeB, otherwise the kind's.
+/// Returns the node's keyword: `linear` for a matmul with transposeB, otherwise the kind's.
 llvm::StringRef keyword(const Op &op);
 
-/// Returns the value that a node defines, or null.
+/// Returns the value that `op` defines, or null.
 Value *resultOf(Op &op);
 const Value *resultOf(const Op &op);
 
-/// Calls `fn` for every value that `op` itself uses, in text order; `fn` may replace it. Nodes
-/// nested in its blocks are not visited.
+/// Calls `fn` for every value that `op` itself uses, in source order; `fn` may replace the value.
+/// Does not visit nodes nested in the blocks of `op`.
 void forEachOperand(Op &op, llvm::function_ref<void(Value *&)> fn);
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn);
 
-/// Likewise for the scalars of a node: indices, bounds, peers, stream numbers, conditions.
+/// Likewise for the scalars of `op`: indices, bounds, peers, stream numbers, conditions.
 void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn);
-/// Likewise for the blocks of a node.
+/// Likewise for the blocks of `op`.
 void forEachBlock(Op &op, llvm::function_ref<void(Block &)> fn);
 void forEachBlock(const Op &op, llvm::function_ref<void(const Block &)> fn);
-/// Visits every node of a block and of nested blocks, in text order, outer nodes first.
+/// Visits every node in a block and its nested blocks, in source order, outer nodes first.
 void walk(Block &block, llvm::function_ref<void(Op &)> fn);
 void walk(const Block &block, llvm::function_ref<void(const Op &)> fn);
 
-/// Returns the buffer or parameter of which a tensor is an alias: follows `select`, `slice` and
-/// `flatten` to the root.
+/// Returns the buffer or parameter that `tensor` aliases: follows `select`, `slice` and `flatten`
+/// to the root.
 const Value *rootOf(const Value *tensor);
 
-/// Return the type of a `select` or `slice`. Total: a tensor without axes yields itself.
+/// Return the result type of a `select` or `slice`. A type without axes is returned unchanged.
 TensorType selectedType(const TensorType &type);
 TensorType slicedType(const TensorType &type, const Scalar *extent);
 
 /// See the top of this file.
 class Program {
 public:
-  /// `ranks` >= 1 is the mesh size. `implements` names the fusion whose result this program
-  /// computes, or is empty. Each host has `ranksPerHost` ranks; by default, one host has all.
+  /// `ranks` >= 1 is the mesh size. `implements` names the fusion that this program implements, or
+  /// is empty. Each host has `ranksPerHost` ranks; by default, there is one host.
   Program(std::string name, std::string implements, int64_t ranks, Location location = {},
           std::optional<int64_t> ranksPerHost = std::nullopt)
       : name_(std::move(name)), implements_(std::move(implements)), ranks_(ranks),
@@ -353,14 +353,14 @@ public:
   const std::string &name() const { return name_; }
   const std::string &implements() const { return implements_; }
   int64_t ranks() const { return ranks_; }
-  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host; in a verified program a
-  /// divisor.
+  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host. In a verified program,
+  /// divides ranks().
   int64_t ranksPerHost() const { return ranksPerHost_; }
   Location location() const { return location_; }
   ScalarContext &scalars() { return scalars_; }
   const ScalarContext &scalars() const { return scalars_; }
 
-  /// Tensors that the caller writes before, or reads after, a run. Local shapes, constant extents.
+  /// Tensors that the caller writes before a run or reads after it, with constant local shapes.
   llvm::ArrayRef<std::unique_ptr<Value>> params() const { return params_; }
   llvm::ArrayRef<std::unique_ptr<Value>> results() const { return results_; }
   Block &body() { return body_; }

@@ -141,14 +141,14 @@ void print(const Scalar *scalar, int minimum, std::string &out) {
     break;
   }
   int own = precedence(scalar->kind());
-  // `M/D` reads as one extent; all other operators are surrounded by spaces.
+  // `M/D` reads as one extent, so it has no spaces; all other operators are surrounded by spaces.
   bool isTight = scalar->kind() == ScalarKind::Div && !isBinary(scalar->lhs()->kind());
   std::string space = isTight ? "" : " ";
   if (own < minimum)
     out += "(";
   print(scalar->lhs(), own, out);
   out += space + symbol(scalar->kind()).str() + space;
-  print(scalar->rhs(), own + 1, out); // all operators associate to the left
+  print(scalar->rhs(), own + 1, out); // all operators are left-associative
   if (own < minimum)
     out += ")";
 }
@@ -164,7 +164,7 @@ std::string Scalar::str() const {
 llvm::StringRef describe(ScalarError error) {
   static constexpr llvm::StringLiteral kTexts[] = {"is fine", "overflows 64 bits",
                                                    "divides by zero", "is not an integer",
-                                                   "uses a name that has no value here"};
+                                                   "uses a name that is not in scope here"};
   return kTexts[static_cast<size_t>(error)];
 }
 
@@ -212,7 +212,7 @@ const Scalar *ScalarContext::addLoopIndex(llvm::StringRef name) {
   return unique(ScalarKind::LoopIndex, loopIndexCount_++, nullptr, nullptr, name);
 }
 
-/// Returns the constant that `scalar` adds to `rank`, if it is rank + c or rank - c with a small c.
+/// If `scalar` is rank + c or rank - c with a small constant c, returns c or -c.
 static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   constexpr int64_t kSmall = int64_t(1) << 32;
   bool isSum = scalar->kind() == ScalarKind::Add || scalar->kind() == ScalarKind::Sub;
@@ -224,8 +224,8 @@ static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   return scalar->kind() == ScalarKind::Add ? offset : -offset;
 }
 
-/// Returns the simplification of `lhs op rhs`, or null. Applies only rules that hold for all values
-/// of the leaves, so that no error is folded away.
+/// Returns the simplified form of `lhs op rhs`, or null. Applies only rules that are valid for all
+/// values of the leaves, so that folding never hides an error.
 const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   if (kind == ScalarKind::Ceil)
     return nullptr;
@@ -254,7 +254,7 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
   case ScalarKind::Max:
     return lhs == rhs ? lhs : nullptr;
   case ScalarKind::Mod:
-    // `rank` is below the mesh size.
+    // `rank` is always less than the mesh size.
     if (lhs->kind() == ScalarKind::Rank && ranks_ > 0 && rhs->isConstant() &&
         rhs->value() >= ranks_)
       return lhs;
@@ -264,8 +264,8 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
   }
 }
 
-/// Folds (rank + 3) - 1 to rank + 2. A rank and small constants cannot overflow, so this hides no
-/// error.
+/// Folds (rank + 3) - 1 to rank + 2. A rank plus small constants cannot overflow, so folding never
+/// hides an error.
 const Scalar *ScalarContext::foldOffset(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   std::optional<int64_t> inner = offsetFromRank(lhs);
   if (!inner || !rhs->isConstant() || rhs->value() > INT32_MAX || rhs->value() < INT32_MIN)

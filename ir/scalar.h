@@ -1,15 +1,15 @@
 //===- ir/scalar.h - integer index expressions ------------------------------------------------===//
 //
 // Extents, indices, peers, stream numbers and conditions are scalars: immutable trees over integer
-// constants, fusion parameters, `rank` and loop indices. A ScalarContext folds and uniques them, so
-// that equal expressions are equal pointers:
+// constants, fusion parameters, `rank` and loop indices. A ScalarContext folds and uniques scalars,
+// so that equal expressions have the same address:
 //
 //   ctx.mod(ctx.add(ctx.rank(), ctx.constant(0)), ctx.constant(8))  ==  ctx.rank()   // on 8 ranks
 //
 // Arithmetic uses 64-bit integers. An expression that cannot be computed (overflow, division by
-// zero) is never folded; evaluating it returns the reason. `mod` is never negative, and `/` rounds
-// towards minus infinity to match; in a fusion, an inexact `/` is an error (Division::Exact). `xor`
-// binds less tightly than `+`; `min`, `max` and `ceil`, a quotient rounded up, are written as
+// zero) is never folded; evaluating it returns the error. `mod` is never negative, and `/` rounds
+// toward negative infinity to match. In a fusion, an inexact `/` is an error (Division::Exact).
+// `xor` binds less tightly than `+`. `min`, `max` and `ceil` (a quotient rounded up) are written as
 // calls.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -39,9 +39,9 @@ enum class ScalarKind : uint8_t {
   Xor, ///< bitwise
   Min,
   Max,
-  /// the extent `ceil(M, D)` of rows that do not divide evenly; never folded, to keep its form
+  /// `ceil(M, D)`, the extent of rows that do not divide evenly; never folded, to keep its form
   Ceil,
-  Eq, ///< comparisons are 1 or 0, and only occur at the root of an `if` condition
+  Eq, ///< comparisons yield 1 or 0, and occur only at the root of an `if` condition
   Ne,
   Lt,
   Le,
@@ -51,20 +51,20 @@ enum class ScalarKind : uint8_t {
 
 inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
 inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
-/// True if written as `min(a, b)` instead of with an infix operator.
+/// True if the operator is written as a call, `min(a, b)`, instead of infix.
 inline bool isCall(ScalarKind kind) { return kind >= ScalarKind::Min && kind <= ScalarKind::Ceil; }
 /// True if the second operand must not be zero.
 inline bool divides(ScalarKind kind) {
   return kind == ScalarKind::Div || kind == ScalarKind::Mod || kind == ScalarKind::Ceil;
 }
-/// Returns "+", "mod", "xor", "min", "!=", ... for a binary kind.
+/// Returns the operator of a binary kind: "+", "mod", "xor", "min", "!=", ...
 llvm::StringRef symbol(ScalarKind kind);
 
 /// One node, created and owned by a ScalarContext.
 class Scalar {
 public:
   ScalarKind kind() const { return kind_; }
-  /// The constant's value, or the number of the parameter or loop index in its context.
+  /// The value of a constant, or the number of a parameter or loop index in its context.
   int64_t value() const { return value_; }
   const Scalar *lhs() const { return lhs_; }
   const Scalar *rhs() const { return rhs_; }
@@ -73,7 +73,7 @@ public:
 
   bool isConstant() const { return kind_ == ScalarKind::Constant; }
   bool isConstant(int64_t value) const { return isConstant() && value_ == value; }
-  /// Returns the expression as in the text, with the fewest parentheses.
+  /// Returns the expression as written in the text, with as few parentheses as possible.
   std::string str() const;
 
 private:
@@ -90,20 +90,20 @@ private:
 
 enum class ScalarError : uint8_t { None, Overflow, DivideByZero, Inexact, Unbound };
 
-/// The outcome of an evaluation. `value` is valid only if there is no error.
+/// The result of an evaluation. `value` is valid only if there is no error.
 struct ScalarValue {
   int64_t value = 0;
   ScalarError error = ScalarError::None;
   bool isOk() const { return error == ScalarError::None; }
 };
 
-/// Returns "overflows 64 bits", "divides by zero", ... for messages.
+/// Returns a description for messages: "overflows 64 bits", "divides by zero", ...
 llvm::StringRef describe(ScalarError error);
 
 enum class Division : uint8_t { Floor, Exact };
 
-/// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(); a leaf beyond
-/// their end is Unbound, as is a negative `rank`.
+/// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(). A leaf without
+/// an entry is Unbound, as is a negative `rank`.
 struct ScalarEnv {
   int64_t rank = -1;
   llvm::ArrayRef<int64_t> parameters = {};
@@ -120,14 +120,14 @@ public:
   ScalarContext(const ScalarContext &) = delete;
   ScalarContext &operator=(const ScalarContext &) = delete;
 
-  /// Lets `rank mod n` fold to `rank` if n >= ranks. 0 means unknown.
+  /// Allows `rank mod n` to fold to `rank` if n >= ranks. 0 means that the mesh size is unknown.
   void setRanks(int64_t ranks) { ranks_ = ranks; }
 
   const Scalar *constant(int64_t value);
   const Scalar *rank();
-  /// Adds a parameter; numbers start at 0.
+  /// Adds a parameter; parameters are numbered from 0.
   const Scalar *addParameter(llvm::StringRef name);
-  /// Adds a loop index, which differs from every other even if the name is the same.
+  /// Adds a loop index, distinct from every other even if the names are equal.
   const Scalar *addLoopIndex(llvm::StringRef name);
   int64_t loopIndexCount() const { return loopIndexCount_; }
 

@@ -1,9 +1,9 @@
-//===- ir/syntax.h - the parts of each program node, in text order ----------------------------===//
+//===- ir/syntax.h - the parts of each program node, in source order --------------------------===//
 //
-// `syntax(io, node)` calls `io` for every part of a node that follows the keyword. The parser, the
-// printer, the JSON writer and the walks over operands and scalars are each an `io`, so that the
-// parts of a node are listed only here. Blocks are not parts; forEachBlock() visits them. Private
-// to ir/.
+// `syntax(io, node)` calls `io` for each part of a node that follows the keyword. The parser, the
+// printer, the JSON writer and the walks over operands and scalars are each an `io`, so that only
+// this file lists the parts of a node. Blocks are not parts; forEachBlock() visits them. Private to
+// ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,14 +14,14 @@
 
 namespace braid {
 
-/// An `io` that ignores every part. The others derive from it and hide what they need.
+/// An `io` that ignores every part. Derived classes hide the functions that they implement.
 struct IgnoreParts {
-  /// A separator, with the spaces that the printer puts around it. Messages name `expected` if more
-  /// than the separator is allowed here.
+  /// A separator, including the spaces that the printer puts around it. If other tokens are also
+  /// allowed here, the second argument describes everything expected, for error messages.
   void text(llvm::StringRef, llvm::StringRef = "") {}
-  /// A separator before an optional part. Returns true if the part follows.
+  /// A separator before an optional part. Returns true if the part is present.
   bool optional(llvm::StringRef, bool isThere, bool = true) { return isThere; }
-  /// An enumerator, by name. `last` is the last one of its type.
+  /// An enumerator, written by name. The third argument is the type's last enumerator.
   template <class Enum> void choice(llvm::StringRef, Enum &, Enum, llvm::StringRef) {}
   void reduction(std::optional<ReductionOperator> &) {}
   void value(llvm::StringRef, Value *&) {}
@@ -167,7 +167,7 @@ template <class Io> void forEachPart(Io &&io, Op &op) {
   llvm_unreachable("every kind is in the list");
 }
 
-/// The same for an `io` that only reads.
+/// Overload for an `io` that only reads the parts.
 template <class Io> void forEachPart(Io &&io, const Op &op) {
   forEachPart(io, const_cast<Op &>(op));
 }

@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// `class Printer : public OpVisitor<Printer>` defines visitAllocate(const AllocateOp &), ... for
-/// every kind; omitting one is a compile error.
+/// `class Printer : public OpVisitor<Printer>` must define visitAllocate(const AllocateOp &), ...
+/// for every kind; omitting one is a compile error.
 template <class Derived, class R = void> class OpVisitor {
 public:
   R visit(const Op &op) {

@@ -1,4 +1,4 @@
-//===- lowering/emit.cpp - emitting nodes that several passes need ----------------------------===//
+//===- lowering/emit.cpp - helpers that emit nodes for several passes -------------------------===//
 
 #include "lowering/emit.h"
 
@@ -42,7 +42,7 @@ void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
 
 namespace {
 
-/// Emits what a stage computes in one step.
+/// Emits everything that a stage computes in one step.
 class StepEmitter {
 public:
   StepEmitter(ProgramBuilder &builder, const Stage &stage, Value *first,
@@ -57,7 +57,7 @@ public:
     }
     for (const Reshard &reshard : stage_.reshards) {
       builder_.setLocation(reshard.tensor->location);
-      if (rootOf(first_) != reshard.dst) // otherwise it is already there
+      if (rootOf(first_) != reshard.dst) // otherwise the data is already in place
         builder_.set(partOf(reshard.dst), first_);
     }
   }
@@ -103,7 +103,7 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
   });
 }
 
-/// Returns the list in or below `block` that contains `op`, or null.
+/// Returns the block that contains `op`: `block` itself or a block nested in it, or null.
 static Block *holderOf(Block &block, const Op &op) {
   Block *holder = nullptr;
   for (Op &each : block) {

@@ -10,17 +10,17 @@
 
 namespace braid {
 
-/// Called after every pass with the resulting program.
+/// Called after every pass, with the resulting program.
 using AfterPass = std::function<void(const Pass &pass, const Program &program, bool changed)>;
 
-/// Lowers a verified fusion of `module`, and runs the verifier after each pass. The program has
-/// concrete shapes, `implements` the fusion, and is called `<fusion>_<schedule>` if data is
-/// gathered, otherwise `<fusion>_local`. If `isReproducible`, schedules that change the bits of
-/// results are refused.
+/// Lowers a verified fusion in `module`, and runs the verifier after each pass. The program has
+/// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if data is gathered,
+/// otherwise `<fusion>_local`. If `isReproducible`, schedules that change the bits of results are
+/// rejected.
 ///
-/// If the fusion cannot be lowered, reports to `diags`, at the location of the GEMM, the axis, the
-/// reason and what would be accepted; fails with Unsupported, or with BadInput if an option is at
-/// fault. Fails with Internal, and the name of the pass, if the verifier rejects a program.
+/// If the fusion cannot be lowered, reports the axis, the reason and the accepted alternatives to
+/// `diags`, at the GEMM's location. Fails with Unsupported, or with BadInput if an option is at
+/// fault. Fails with Internal, naming the pass, if the verifier rejects a program.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass = {},

@@ -4,7 +4,7 @@
 
 namespace braid {
 
-/// Returns `wanted`, with the smallest suffix that makes it unique if it is taken.
+/// Returns `wanted`, with the smallest suffix that makes it unique if it is already taken.
 template <class IsTaken> static std::string firstFree(llvm::StringRef wanted, IsTaken isTaken) {
   std::string name = wanted.str();
   for (int suffix = 2; isTaken(name); ++suffix)
@@ -18,7 +18,7 @@ std::string Names::local(llvm::StringRef wanted) {
   return name;
 }
 
-/// Also avoids names inside loops, because such a loop may be below the value.
+/// Also avoids names used inside loops, because the value's scope may contain such a loop.
 std::string Names::global(llvm::StringRef wanted) {
   std::string name = firstFree(
       wanted, [this](auto &each) { return globals_.contains(each) || locals_.contains(each); });

@@ -8,17 +8,17 @@
 
 namespace braid {
 
-/// Generates names that do not collide with visible ones. Names at the top level are unique; a name
-/// inside a loop may be used again in the next loop, as the text language allows. Collisions get a
+/// Generates names that do not collide with visible names. Top-level names are unique; a name
+/// inside a loop may be reused in another loop, as the text language allows. Colliding names get a
 /// suffix `_2`, `_3`, ...
 class Names {
 public:
-  /// Returns a unique name for the top level.
+  /// Returns a unique top-level name.
   std::string global(llvm::StringRef wanted);
-  /// Returns a name for a value inside a loop, or for its index, that differs from all top-level
-  /// names so far. Other loops may use the same name.
+  /// Returns a name for a value inside a loop, or for a loop index, that differs from all top-level
+  /// names so far. Other loops may reuse the name.
   std::string local(llvm::StringRef wanted);
-  /// Reserves existing names.
+  /// Reserve existing names.
   void noteGlobal(llvm::StringRef name) { globals_.insert(name); }
   void noteLocal(llvm::StringRef name) { locals_.insert(name); }
 

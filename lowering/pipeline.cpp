@@ -1,7 +1,7 @@
 //===- lowering/pipeline.cpp - the passes, in order -------------------------------------------===//
 //
-// Read from top to bottom, this is how a fusion becomes a host program. Passes insert
-// conservatively, and separate passes remove what is redundant. The program is correct after every
+// Read from top to bottom, the list shows how a fusion becomes a host program. Passes insert nodes
+// conservatively, and separate passes remove redundant nodes. The program is correct after every
 // pass from insert-transfers on (in the hierarchical order, from hoist-syncs on).
 //
 //===----------------------------------------------------------------------------------------===//
@@ -14,15 +14,15 @@ namespace braid {
 namespace {
 
 constexpr Pass kPasses[] = {
-    // First, decide what has to move, from the axis kinds alone. A fusion that cannot be lowered is
-    // refused here.
+    // First, decide which data must move, from the axis kinds alone. A fusion that cannot be
+    // lowered is rejected here.
     {"find-moves", findMoves},
 
     // Next, the arithmetic: a loop over steps for every stage with a Stream axis. Later passes
-    // change when and where it runs, but not what it computes.
+    // change when and where the arithmetic runs, but not what it computes.
     {"form-pipelines", formPipelines},
 
-    // Next, the data: from here on the program computes the fusion, one step after another.
+    // Next, data movement: from here on, the program computes the fusion, one step at a time.
     {"insert-transfers", insertTransfers},
 
     // The local step waits for no transfer. It must leave the loop before steps are split, because
@@ -30,8 +30,8 @@ constexpr Pass kPasses[] = {
     {"peel-own-step", peelOwnStep},
     {"split-chunks", splitChunks},
 
-    // The steps and chunks are now final, and are assigned round-robin to streams: first with a
-    // fork and join for each, then with one fork and join around the pipeline.
+    // The steps and chunks are now final, and are assigned to streams round-robin: first with a
+    // fork and join for each, then with a single fork and join around the pipeline.
     {"assign-streams", assignStreams},
     {"hoist-syncs", hoistSyncs},
 
@@ -41,14 +41,14 @@ constexpr Pass kPasses[] = {
     // For small problems, all transfers can be posted at once.
     {"post-together", postTogether},
 
-    // Each GEMM and the send of its result are now adjacent and on one stream, and no later pass
-    // looks for the GEMMs of a reduction.
+    // Each GEMM and the send of its result are now adjacent and on the same stream, and no later
+    // pass looks for a reduction's GEMMs.
     {"store-at-peers", storeAtPeers},
 
     // A wait orders the stream that is current at its position, so waits move last.
     {"sink-waits", sinkWaits},
 
-    // Empty loops, sums that copy, unused values and idle stream changes go.
+    // Finally, remove empty loops, sums that only copy, unused values and redundant stream changes.
     {"simplify", simplify},
 };
 

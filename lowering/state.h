@@ -1,7 +1,7 @@
-//===- lowering/state.h - the state that the passes share -------------------------------------===//
+//===- lowering/state.h - the state shared by all passes --------------------------------------===//
 //
-// All passes rewrite one Program. This state records the parts of it that later passes need to
-// find.
+// All passes rewrite one Program. The state records the parts of the program that later passes need
+// to find.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,22 +13,22 @@
 
 namespace braid {
 
-/// The schedule class of a stage.
+/// The execution and communication pattern of a stage.
 enum class StageKind : uint8_t {
   Straight, ///< one GEMM over the full operand, on the caller's stream
   Local,    ///< step by step along the Stream axis, without communication
-  Gather,   ///< as Local, with each step's block received from another device
-  Reduce,   ///< each step computes a partial result for another device; all are summed
+  Gather,   ///< like Local, but each step receives its block from another device
+  Reduce,   ///< each step computes a partial result to be summed on another device
 };
 
-/// One matmul or linear of the fusion.
+/// One matmul or linear in the fusion.
 struct Gemm {
   const FusionNode *node = nullptr;
   Value *dst = nullptr;   ///< the full result buffer; f32 if a pointwise node reads it
   Value *right = nullptr; ///< B or w
   Value *bias = nullptr;  ///< may be null
-  /// The tensor of the same stage whose slice is the first operand; null if it is the stage's
-  /// block.
+  /// The tensor computed in the same stage whose slice is the first operand; null if the first
+  /// operand is the stage's block.
   const FusionTensor *source = nullptr;
   Value *left = nullptr; ///< the full buffer of `source`; null without a source
 };
@@ -36,9 +36,9 @@ struct Gemm {
 /// An expression of pointwise functions. Without functions, it only rounds a tensor.
 struct Pointwise {
   const FusionTensor *tensor = nullptr; ///< the result
-  size_t after = 0; ///< number of the stage's GEMMs before it; later GEMMs may read its result
+  size_t after = 0; ///< number of the stage's GEMMs that precede it; later ones may read its result
   bool isRounding = false;
-  Value *dst = nullptr; ///< the full result buffer; the operands are full buffers, too
+  Value *dst = nullptr; ///< the full result buffer; the operands are also full buffers
   Value *first = nullptr;
   std::vector<PointwiseStep<Value *>> steps = {};
 };
@@ -49,10 +49,10 @@ struct Reshard {
   Value *dst = nullptr;
 };
 
-/// GEMMs that share a first operand, or that consume each other's results slice by slice. A stage
-/// that is not straight becomes one pipeline: a fork, one step for each index of the Stream axis,
-/// and a join. It communicates in one of two ways: it gathers an operand, starting with the local
-/// block, or it reduces a result, ending with the local block.
+/// GEMMs that share a first operand, or that consume each other's results slice by slice. Every
+/// stage that is not straight becomes one pipeline: a fork, one step for each index of the Stream
+/// axis, and a join. A stage that communicates either gathers an operand, starting with the local
+/// block, or reduces a result, ending with the local block.
 struct Stage {
   StageKind kind = StageKind::Straight;
   const FusionTensor *operand = nullptr; ///< the shared first operand
@@ -61,16 +61,16 @@ struct Stage {
   std::vector<Reshard> reshards = {};    ///< outputs that copy the operand
   int64_t steps = 1;                     ///< extent of the Stream axis
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0 if the block is a vector
-  /// The rows that exist, of the operand and of all results; unset if all rows exist.
+  /// The existing rows of the operand and of all results; unset if every row exists.
   std::optional<UnevenRows> uneven = {};
   int64_t ranksPerHost = 1;
-  /// Gather only. True if some result is streamed; otherwise one GEMM follows the gather and
-  /// nothing overlaps.
+  /// Gather only. True if at least one result is streamed; otherwise one GEMM follows the gather
+  /// and nothing overlaps.
   bool isStreamed = true;
-  /// Gather only. True if each step gathers one slice of the block of every device with a
-  /// collective; false if each step receives the block of one device.
+  /// Gather only. True if each step gathers one slice of every device's block with a collective;
+  /// false if each step receives one device's block.
   bool gathersSlices = false;
-  /// Index of an earlier stage that gathers the same operand, if any.
+  /// Index of the earlier stage that gathers the same operand, if any.
   std::optional<size_t> gatheredBy = {};
 
   Configuration config = {};
@@ -79,61 +79,61 @@ struct Stage {
   Value *input = nullptr; ///< the local operand
 
   // Set by form-pipelines and later passes.
-  /// The tensor from which steps select their block: the operand or its gathered copy, which may be
-  /// an output.
+  /// The tensor from which steps select their blocks: the operand or its gathered copy, which may
+  /// be an output.
   Value *whole = nullptr;
   Value *parts = nullptr; ///< reductions only: one addend per rank
   /// Send buffer. Scattered reduction: partial sums for peers' rows. Collective reduction: input of
-  /// each chunk's collective, whose output is `parts`. Gather into an output: the local block.
+  /// each chunk's collective, which outputs `parts`. Gather into an output: the local block.
   Value *sent = nullptr;
-  Value *own = nullptr;    ///< reduction in a ring: the last GEMM's result, if `sum` reads it
+  Value *own = nullptr;    ///< ring reduction: the last GEMM's result, if `sum` reads it
   SumOp *sum = nullptr;    ///< reduction only; null if a GEMM computes the result
-  Op *firstGemm = nullptr; ///< reduction in a ring: the first GEMM, which adds nothing
-  Op *lastGemm = nullptr;  ///< reduction in a ring: the GEMM that computes the last sum
+  Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which adds nothing
+  Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< the steps; with granularity=whole, insert-transfers creates it
-  Value *block = nullptr;  ///< the block that the loop body selects
+  ForOp *loop = nullptr;   ///< the steps; created by insert-transfers if granularity=whole
+  Value *block = nullptr;  ///< the block selected in the loop body
   /// Hierarchical order only. Each step handles one host and contains this loop over the other
-  /// ranks of the local host: the rank forwards `block` to them and receives `relayed` from them.
+  /// ranks on the local host: the rank forwards `block` to them and receives `relayed` from them.
   ForOp *relay = nullptr;
   Value *relayed = nullptr;
   /// Hierarchical reduction: the sums sent to other hosts, and the sums of all hosts.
   Value *given = nullptr, *hostSums = nullptr;
 
   // Set by insert-transfers and later passes.
-  /// The tensor that the rank sends. Gather: the local block, which its GEMM also reads. Reduction:
-  /// a partial sum that form-pipelines created.
+  /// The tensor that the rank sends. Gather: the local block, which the local GEMM also reads.
+  /// Reduction: a partial sum created by form-pipelines.
   Value *mine = nullptr;
   /// copies the local block into its slot of `whole`; null if no copy is needed
   SetOp *staging = nullptr;
-  IfOp *guard = nullptr;   ///< encloses the transfers of a step
+  IfOp *guard = nullptr;   ///< encloses a step's transfers
   ForOp *gather = nullptr; ///< two-shot all-reduce: the loop that gathers the other ranks' sums
-  std::vector<Value *> sums = {}; ///< the buffers of these sums; used only by insert-transfers
+  std::vector<Value *> sums = {}; ///< the buffers for these sums; used only by insert-transfers
 
   // Set by peel-own-step and later passes.
-  Op *ownFirst = nullptr; ///< first node of the local step, if it was peeled off the loop
+  Op *ownFirst = nullptr; ///< first node of the local step, if the step was peeled off the loop
 
   // Set by split-chunks and later passes.
   int64_t chunks = 1;    ///< row ranges per step
-  int64_t tailSplit = 1; ///< factor by which the last step has more chunks
-  /// Gather: inside each step; null for one chunk. Reduction: outside the steps, created by
-  /// form-pipelines, so the sum of one chunk overlaps the GEMMs of the next.
+  int64_t tailSplit = 1; ///< factor by which the last step's number of chunks grows
+  /// Gather: the loop inside each step; null for a single chunk. Reduction: the loop around the
+  /// steps, created by form-pipelines, so that one chunk's sum overlaps the next chunk's GEMMs.
   ForOp *chunkLoop = nullptr;
 
   // Set by assign-streams and later passes.
-  /// the stage uses stream(0) .. stream(streams - 1); 0: the caller's stream
+  /// the stage uses stream(0) .. stream(streams - 1), or the caller's stream if 0
   int64_t streams = 0;
   int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
   Op *ownStream = nullptr;     ///< the local step's set_current_stream
-  /// The nodes that fork and join single steps, each with its block.
+  /// The nodes that fork and join individual steps, each with the block that contains it.
   llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
   llvm::StringRef name() const { return operand->name; }
-  /// The first result of the stage, which names the stage in messages.
+  /// Returns the first result of the stage, which names the stage in messages.
   const FusionTensor &result() const {
     return gemms.empty() ? *reshards.front().tensor : *resultOf(*gemms.front().node);
   }
-  /// The names of all results in fusion order, reshards last.
+  /// Returns the names of all results in fusion order, with reshards last.
   std::vector<std::string> tensors() const {
     std::vector<std::string> names;
     for (const Gemm &gemm : gemms)
@@ -162,11 +162,11 @@ struct Stage {
   bool isGeometric() const {
     return isGather() && config.granularity() == schedule::Granularity::Geometric;
   }
-  /// True if the last GEMM is split in two, so that its first half does not wait for the last
+  /// True if the last GEMM is split in two, so that its first half need not wait for the last
   /// blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isRing() const { return config.order() == schedule::Order::Ring; }
-  /// True if each block crosses the network once per host, and the ranks of the host forward it.
+  /// True if each block crosses the network once per host, and the host's ranks forward it.
   bool isHierarchical() const {
     return movesByPairs() && config.order() == schedule::Order::Hierarchical;
   }
@@ -187,18 +187,18 @@ struct Stage {
   /// True if GEMMs instead of a kernel add the partial results, as in every ring.
   bool addsInGemms() const { return isReduction() && isRing(); }
   /// True for an all-reduce in which each device sums its local rows and sends the sums to all
-  /// others.
+  /// other devices.
   bool isTwoShot() const {
     return isReduction() && !keepsOwnRows() && config.reduction() == schedule::Reduction::TwoShot;
   }
-  /// The protocol of the second shot.
+  /// Returns the protocol of the second shot.
   Protocol sumProtocol() const {
     return config.secondShot() == schedule::SecondShot::Put ? Protocol::Put : config.protocol();
   }
   /// Reduction: true if each device sums only its local rows.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
-  /// Gather: the output into which blocks are received, or null if they need a buffer. Peers cannot
-  /// access an output, so with point-to-point transfers each rank pulls blocks from their owners.
+  /// Gather: returns the output into which blocks are received, or null if blocks need a buffer.
+  /// Peers cannot access an output, so point-to-point transfers must pull blocks from their owners.
   Value *gatheredOutput() const {
     // A stage without GEMMs and steps only copies the operand to the output.
     const bool isAlone = gemms.empty() && multipliesWhole();
@@ -208,14 +208,14 @@ struct Stage {
         config.protocol() == Protocol::Get && !isRing() && !isHierarchical();
     return isCollective() || isPulledFromOwners ? reshards.front().dst : nullptr;
   }
-  /// The top-level node that contains the steps.
+  /// Returns the top-level node that contains the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
   Location location() const { return result().definition->location(); }
-  /// The block whose nodes run once per step and chunk.
+  /// Returns the block whose nodes run once per step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };
 
-/// The data that a pass may read and change.
+/// The data that passes read and change.
 struct LoweringState {
   const Fusion &fusion;
   Configurations options;
@@ -225,7 +225,7 @@ struct LoweringState {
   bool isReproducible = false;           ///< see lower()
   Names names = {};
   std::vector<Stage> stages = {}; ///< in issue order
-  /// Outputs that are inputs, each with the input that it copies.
+  /// Outputs that are also inputs, each with the input that it copies.
   std::vector<std::pair<Value *, Value *>> copies = {};
 
   bool movesAnything() const {

@@ -146,7 +146,8 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
                     command);
   if (!read.isOk())
     return badInput("--schedule: {}{}", read.message(),
-                    mayBeAuto && !options.isAuto ? "; auto would measure and choose" : "");
+                    mayBeAuto && !options.isAuto ? "; --schedule auto measures and chooses one"
+                                                 : "");
   return Status::ok();
 }
 

@@ -36,7 +36,7 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   for (const Configurations::OfStage &stage : schedule.stages)
     text += explainLine("%" + stage.tensor, stage.config.str(),
                         std::string(isByStage ? "chosen by auto" : "as asked") +
-                            ", for the stage that makes it");
+                            ", for the stage that computes it");
   return text;
 }
 
@@ -128,7 +128,7 @@ std::string ProgramState::explain() const {
                                                       "read from the file, not lowered");
   if (compiled.isReproducible)
     text += explainLine("same bits", "yes",
-                        "--reproducible: GEMMs do not depend on M, partial results are added in "
+                        "reproducible: GEMMs do not depend on M, partial results are added in "
                         "the order of ranks");
   return text + explainOverlap(compiled, schedule);
 }

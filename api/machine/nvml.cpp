@@ -24,7 +24,7 @@
 namespace braid::nvml {
 namespace {
 
-constexpr const char *kWhere = "BRAID_NVML_LIBRARY may name the file";
+constexpr const char *kWhere = "set BRAID_NVML_LIBRARY to the path of the library";
 constexpr unsigned kMostDevices = 256, kMostLinks = 36;
 
 using Handle = void *; ///< nvmlDevice_t

@@ -7,25 +7,24 @@
 
 namespace braid {
 
-/// Registers "cpu". In a process that holds all ranks, the caller drives each rank from a host
-/// thread; a process that joins a job holds one rank, driven by one thread. Each hardware queue of
-/// a rank is a thread that runs the commands of its streams in order. With a schedule seed, all
-/// commands of all ranks instead run one at a time, in an order drawn from the seed, once every
-/// rank's host thread is in synchronize(). synchronize() is then collective: every rank must call
-/// it equally often, and a deadlock is reported at once.
+/// Registers "cpu". If one process holds all ranks, the caller drives each rank from its own host
+/// thread; a process that joins a job holds a single rank, driven by one thread. Each hardware
+/// queue of a rank is a thread that runs the commands of the queue's streams in order. With a
+/// schedule seed, the commands of all ranks instead run one at a time, in an order derived from the
+/// seed, once every rank's host thread has entered synchronize(). synchronize() is then collective:
+/// every rank must call it the same number of times, and a deadlock is reported immediately.
 ///
-/// Issuing allocates host memory once per several hundred commands, and for each group and
+/// Issuing commands allocates host memory once per several hundred commands, and once per group or
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
-/// the job if other ranks may wait for them.
+/// the job if other ranks may be waiting for them.
 ///
-/// After an abort, a rank that has joined may be left with a command that never completes. Its
-/// cluster then reports isStuck(), and keeps all memory that the command may use even after its
-/// destruction.
+/// After an abort, a command of a rank that has joined may never complete. The rank's cluster then
+/// reports isStuck() and, even after its destruction, keeps all memory that the command may use.
 ///
-/// `observe`, if set, creates an observer for each rank.
+/// `observe`, if set, is called once per rank to create the rank's observer.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});
 
-/// Creates the same backend as a schedule seed would, with the order chosen by `picker`;
+/// Creates a cluster that runs as with a schedule seed, except that `picker` chooses the order;
 /// options.scheduleSeed is ignored. For exploring interleavings.
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
 

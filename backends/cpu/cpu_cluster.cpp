@@ -55,7 +55,7 @@ static Status checkJoin(const ClusterOptions &options, const Client &client) {
   return Status::ok();
 }
 
-/// Reports to the other ranks why this rank does not join, before they notice that it has left.
+/// Tells the other ranks why this rank cannot join, before they notice that it has left.
 Result<std::unique_ptr<Cluster>> CpuCluster::join(const ClusterOptions &options,
                                                   std::unique_ptr<Client> client,
                                                   const ObserverFactory &observe) {
@@ -92,7 +92,7 @@ Result<std::unique_ptr<Cluster>> CpuCluster::start(std::unique_ptr<Parts> parts,
   });
   if (picker)
     cluster->startScheduler(std::move(picker));
-  // Stream 0 exists without being reserved by the caller.
+  // Stream 0 exists even if the caller never reserves it.
   for (const std::unique_ptr<Rank> &rank : own.ranks)
     if (Status status = rank->device.reserveStreams(1); !status.isOk()) {
       own.group->abort(status);
@@ -106,8 +106,8 @@ std::optional<int64_t> CpuCluster::ranksPerHost() const {
   return parts_->process ? std::optional(parts_->group->memory().ranksPerHost()) : std::nullopt;
 }
 
-/// Stops the workers first, because they access the memory of peers. Ranks that are processes then
-/// unmap their peers' memory before any of them frees its memory.
+/// Stops the workers first, because they access peers' memory. If the ranks are processes, every
+/// rank then unmaps its peers' memory before any rank frees its own.
 CpuCluster::~CpuCluster() {
   RankGroup &group = *parts_->group;
   if (!llvm::all_of(parts_->ranks, [](const auto &rank) { return rank->device.isDrained(); }))
@@ -125,12 +125,12 @@ CpuCluster::~CpuCluster() {
     parts_->process->close();
   } else {
     parts_->process->leave();
-    // A worker is in a command that does not end, and may still access all of this.
+    // A worker is stuck in a command and may still access the parts, so they are leaked.
     [[maybe_unused]] Parts *kept = parts_.release();
   }
 }
 
-// -- With a scheduler. --
+// -- Running under a scheduler. --
 
 void CpuCluster::startScheduler(Picker picker) {
   std::vector<CpuDevice *> devices;
@@ -141,7 +141,7 @@ void CpuCluster::startScheduler(Picker picker) {
       [&parts = *parts_] { return parts.scheduler->drain(*parts.group); }, [this] { showWaits(); });
 }
 
-/// Records the remaining heads, which wait.
+/// Records the commands at the queue heads, all of which are waiting.
 void CpuCluster::showWaits() {
   for (const std::unique_ptr<Rank> &rank : parts_->ranks)
     for (uint32_t queue = 0; queue < rank->device.queues().size(); ++queue)

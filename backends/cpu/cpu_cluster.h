@@ -16,8 +16,8 @@ public:
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
                                                std::unique_ptr<Client> client,
                                                const ObserverFactory &observe);
-  /// Drops commands that have not been synchronized, and aborts the job if there were any. A rank
-  /// that has joined leaves the job, which takes at most a few seconds.
+  /// Drops unsynchronized commands, and aborts the job if there were any. A rank that has joined
+  /// leaves the job, which takes at most a few seconds.
   ~CpuCluster() override;
 
   int64_t ranks() const override { return parts_->group->size(); }
@@ -43,7 +43,7 @@ private:
   struct Parts {
     std::optional<JobMemory> memory; ///< set if the ranks are threads
     std::unique_ptr<RankGroup> group;
-    ProcessGroup *process = nullptr; ///< the group, unless all ranks are threads
+    ProcessGroup *process = nullptr; ///< `group`, or null if all ranks are threads
     std::vector<std::unique_ptr<Rank>> ranks;
     std::unique_ptr<Scheduler> scheduler; ///< null without a picker
   };

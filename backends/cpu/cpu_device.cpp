@@ -29,7 +29,7 @@ bool CpuDevice::stopWithin(std::chrono::milliseconds patience) {
   return haveEnded;
 }
 
-// -- While preparing. --
+// -- Preparation. --
 
 Status CpuDevice::reserveStreams(uint32_t count) {
   const uint32_t wanted = options_.queues == 0 ? count : std::min(count, options_.queues);
@@ -167,7 +167,7 @@ void CpuDevice::launch(uint32_t graph, Tag tag) {
   }
 }
 
-// -- From the host. --
+// -- Called by the host thread. --
 
 Status CpuDevice::synchronize() {
   auto isDone = [this] { return isDrained(); };
@@ -182,7 +182,7 @@ bool CpuDevice::isDrained() const {
   return true;
 }
 
-/// Sleeps on a queue that is not drained. The caller checks the others afterwards.
+/// Sleeps on the first undrained queue. The caller rechecks all queues afterwards.
 void CpuDevice::sleepUntilDrained(std::chrono::milliseconds slice) {
   for (std::unique_ptr<HardwareQueue> &queue : queues_)
     if (!queue->isDrained())

@@ -26,7 +26,7 @@ public:
     int64_t rank;
     uint32_t queues;                 ///< as ClusterOptions::queues
     bool hasWorkers;                 ///< false if a scheduler runs the queues
-    ProcessGroup *process = nullptr; ///< the group, unless all ranks are threads
+    ProcessGroup *process = nullptr; ///< the rank's group, or null if all ranks are threads
     bool isReproducible = false;     ///< as ClusterOptions::reproducible
   };
   /// `observer` must outlive the device.
@@ -73,7 +73,7 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
-  /// Teams need no setup: each collective consists of messages between its members.
+  /// Teams need no setup: a collective is a set of messages between its members.
   Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control) override {
     return link_.open(control);
   }
@@ -81,8 +81,8 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures let callers test on CPU ranks the calls that they will make on GPUs; they save no time
-  // here.
+  // Captures save no time here; they let callers exercise, on CPU ranks, the calls that they will
+  // make on GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -90,7 +90,7 @@ public:
   }
   void launch(uint32_t graph, Tag tag) override;
   void releaseGraph(uint32_t graph) override { graphs_.erase(graph); }
-  /// A constant: recorded commands refer only to addresses.
+  /// Returns a constant, because recorded commands refer only to addresses.
   uint64_t allocationOf(const void *) override { return 1; }
 
   void startTrace() override { isTracing_ = true; }
@@ -98,14 +98,14 @@ public:
 
   // -- For the cluster, from any thread. --
 
-  /// Returns all queues. The list grows while the rank prepares; a returned list remains valid.
+  /// Returns all queues. Preparation may add queues, but a returned list remains valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
-  /// Stops the workers. Requires an aborted group, or isDrained(). Returns false if some worker has
-  /// not ended within `patience`. That worker continues to use this device, which must then never
-  /// be destroyed.
+  /// Stops the workers. Requires an aborted group or isDrained(). Returns false if a worker has not
+  /// ended within `patience`; that worker then continues to use this device, which must never be
+  /// destroyed.
   bool stopWithin(std::chrono::milliseconds patience);
-  /// Returns true if all issued commands are complete, or dropped after an abort. Call it on the
-  /// rank's host thread.
+  /// Returns true if all issued commands have completed, or were dropped after an abort. Must be
+  /// called on the rank's host thread.
   bool isDrained() const;
 
 private:
@@ -117,8 +117,8 @@ private:
     assert(queue < queues_.size() && "streams are reserved before they are used");
     return *queues_[queue];
   }
-  /// Issues now, or in each launch of the graph that is being recorded: the flags, events and
-  /// messages of a run are numbered per run.
+  /// Issues the command now, or on each launch of the graph being recorded, because flag values,
+  /// event values and message numbers differ between runs.
   template <class Issue> void issueOrRecord(Tag tag, Issue issue) {
     if (recording_)
       recording_->push_back({tag.command, std::move(issue)});
@@ -132,7 +132,7 @@ private:
     issueOrRecord(tag, [=, this](Tag now) { push(stream, now, kind, args); });
   }
   void pushMessages(uint32_t stream, Tag tag, Work work);
-  /// Returns `scope`, or Nobody without workers, because then no thread sleeps.
+  /// Returns `scope`, or Nobody if there are no workers that could sleep on a flag.
   FutexScope scopeOf(FutexScope scope) const {
     return options_.hasWorkers ? scope : FutexScope::Nobody;
   }
@@ -142,13 +142,13 @@ private:
   }
 
   struct alignas(64) Event {
-    uint32_t reached = 0; ///< a flag advanced by each record; a new Plan continues the count
-    uint32_t issued = 0;  ///< number of records
+    uint32_t reached = 0; ///< flag that each record advances; the count continues across Plans
+    uint32_t issued = 0;  ///< number of records issued
   };
 
   void sleepUntilDrained(std::chrono::milliseconds slice);
 
-  /// A command of a graph.
+  /// A command in a graph.
   struct Recorded {
     uint32_t command;
     std::function<void(Tag)> issue;
@@ -161,19 +161,19 @@ private:
   int64_t lastMark_ = 0, passed_ = 0;
   HostMemory memory_;
   MessageLink link_;
-  std::deque<Event> events_;                         ///< a deque, so addresses remain valid
+  std::deque<Event> events_;                         ///< a deque, to keep addresses stable
   EventRanges ranges_;                               ///< allocated ranges of events_
-  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by number
-  /// the graph being recorded; null if commands run
+  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by graph number
+  /// the graph being recorded, or null
   std::vector<Recorded> *recording_ = nullptr;
   uint32_t nextGraph_ = 0;
 
-  /// by stream, unless their number is limited
+  /// by stream, or by stream modulo Options::queues if that is not 0
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
-  /// The numbers that callerStream() has returned. They form one queue: each continues only after
-  /// earlier commands of stream 0.
+  /// The stream numbers returned by callerStream(). All these streams form one queue: each
+  /// continues only after earlier commands on stream 0.
   std::set<uint32_t> callersStreams_;
-  /// All lists that were ever published, because watchers may still read an old one. Publishing by
+  /// All lists ever published, because watchers may still be reading an old one. Publishing a
   /// pointer avoids a lock, and the ordering that a lock would add.
   std::vector<std::unique_ptr<QueueList>> lists_;
   std::atomic<const QueueList *> published_;

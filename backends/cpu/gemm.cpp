@@ -54,7 +54,7 @@ void *Scratch::reserve(size_t bytes) {
 
 namespace {
 
-/// A GEMM of accumulators: c = a * b, with b transposed or not. All are contiguous.
+/// A GEMM on accumulators: c = a * b, where b may be transposed. All matrices are contiguous.
 template <class Acc> struct Gemm {
   bool transposeB;
   int64_t m, n, k;
@@ -62,8 +62,8 @@ template <class Acc> struct Gemm {
   Acc *c;
 };
 
-/// Needs no instrumentation, because the inner loops access only this thread's memory. The
-/// functions that access operands are instrumented.
+/// Needs no instrumentation, because the inner loops access only memory private to this thread. The
+/// functions that access the operands are instrumented.
 template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
@@ -79,8 +79,8 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
-/// Number of GEMMs in progress, including those between two panels, which are not in OpenBLAS. The
-/// counter is relaxed, because it must not order streams that ThreadSanitizer checks.
+/// Number of GEMMs in progress, including those that are between two panels and thus not in
+/// OpenBLAS. The counter is relaxed so that it does not order streams that ThreadSanitizer checks.
 std::atomic<int> underWay{0};
 
 #ifdef BRAID_PLAIN_GEMM
@@ -94,19 +94,19 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy) { mul
 template <class Element>
 constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Element>>;
 
-/// Before main(), OpenBLAS starts a thread for each core, even in processes that never multiply,
-/// and waits for these threads at every fork and exit. It hangs there forever if memory was too
-/// short to start one. It reads this variable before.
+/// OpenBLAS starts one thread per core before main(), even in processes that never multiply, and
+/// waits for these threads at every fork and at exit. If a thread could not start for lack of
+/// memory, the wait never ends. This constructor runs before OpenBLAS reads the variable.
 [[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 
-/// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS ends the process if more
-/// threads are in it than it has buffers for (64 in Debian's build), and more than one per core
-/// only evict each other's panels. It retries forever if there is no memory for a buffer, so this
-/// class checks for memory first. Locking orders the streams that multiply, which is harmless: this
-/// is not compiled for ThreadSanitizer.
+/// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS terminates the process if it
+/// runs out of buffers (64 in Debian's build), and more than one GEMM per core would only evict
+/// each other's panels from the cache. OpenBLAS retries forever if it cannot allocate a buffer, so
+/// this class checks for memory first. The lock orders the streams that multiply, which is harmless
+/// because the class is not compiled for ThreadSanitizer.
 class Gate {
 public:
-  /// Throws std::bad_alloc if there is no memory for a single buffer.
+  /// Throws std::bad_alloc if there is no memory for even one buffer.
   void enter() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -128,7 +128,7 @@ public:
   }
 
 private:
-  /// A thread that entered earlier may not have allocated its buffer yet, so requires room for two.
+  /// Requires room for two buffers, because an earlier thread may not have allocated its own yet.
   static bool hasRoomForBuffer() {
     void *room = mmap(nullptr, 2 * kGemmBufferBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room != MAP_FAILED && munmap(room, 2 * kGemmBufferBytes) == 0;
@@ -137,7 +137,7 @@ private:
   std::mutex mutex_;
   std::condition_variable freed_;
   unsigned limit_ = std::clamp(std::thread::hardware_concurrency(), 1u, 48u);
-  unsigned inside_ = 0, buffers_ = 0; ///< OpenBLAS keeps its buffers
+  unsigned inside_ = 0, buffers_ = 0; ///< OpenBLAS reuses its buffers, so buffers_ never decreases
 };
 
 /// Never destroyed, because a GEMM may outlive main().
@@ -146,8 +146,8 @@ Gate &gate() {
   return gate;
 }
 
-/// Ends the process with its status before OpenBLAS frees its buffers at exit, because a GEMM of a
-/// failed run may still be in progress.
+/// If a GEMM of a failed run is still in progress, ends the process with `status` before OpenBLAS
+/// frees its buffers at exit.
 void endBeforeOpenBlas(int status, void *) {
   if (underWay == 0)
     return;
@@ -156,8 +156,8 @@ void endBeforeOpenBlas(int status, void *) {
   _exit(status);
 }
 
-/// Keeps this library loaded: unlike a handler of atexit(), one of on_exit() is called at exit even
-/// if its library has been closed.
+/// Keeps this library loaded: unlike an atexit() handler, an on_exit() handler is called at exit
+/// even if its library has been unloaded.
 void stayLoaded() {
   Dl_info here;
   if (dladdr(reinterpret_cast<void *>(&endBeforeOpenBlas), &here))
@@ -174,7 +174,7 @@ void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
 }
 
 template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
-  // OpenBLAS counts in int, and does not define an empty sum.
+  // OpenBLAS takes dimensions as int, and leaves the result of an empty sum undefined.
   if (by == GemmBy::Loops || g.k == 0 || std::max({g.m, g.n, g.k}) > INT_MAX)
     return multiplyPlainly(g);
   gate().enter();
@@ -187,14 +187,14 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
 
 #endif
 
-/// The block of c that is computed at a time, so that the scratch stays bounded.
+/// The size of the blocks in which c is computed; bounds the scratch memory.
 struct Panel {
   int64_t rows, columns;
 };
 
 constexpr int64_t kPanelElements = int64_t(1) << 20;
 constexpr int64_t kMinPanel =
-    64; ///< for smaller panels, converting operands repeatedly costs more than it saves
+    64; ///< below this, the repeated conversion of operands costs more than it saves
 
 Panel panelOf(int64_t m, int64_t n, int64_t k) {
   int64_t limit = std::max(kMinPanel, kPanelElements / std::max<int64_t>(k, 1));
@@ -209,7 +209,7 @@ void widenAll(const Element *from, Accumulator<Element> *to, int64_t count) {
     to[i] = widen(from[i]);
 }
 
-/// Widens columns [first, first + count) of b, or rows of its transpose.
+/// Widens columns [first, first + count) of b, which are rows if b is transposed.
 template <class Element>
 void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumulator<Element> *to) {
   const Element *b = static_cast<const Element *>(args.b);
@@ -219,7 +219,7 @@ void widenColumns(const MatmulArgs &args, int64_t first, int64_t count, Accumula
     widenAll(b + l * args.n + first, to + l * count, count);
 }
 
-/// Writes a computed block to c at (row, column), with the bias or the addend.
+/// Writes a computed block to c at (row, column), adding the bias or the addend, if any.
 template <class Element, class Result>
 void narrowBlockTo(const MatmulArgs &args, const Gemm<Accumulator<Element>> &block, int64_t row,
                    int64_t column) {
@@ -349,7 +349,7 @@ void sumParts(const SumArgs &args) {
 
 namespace {
 
-/// Returns element `i` of an operand.
+/// Returns element `i` of `operand`.
 template <class Acc> Acc valueAt(const PointwiseArgs::Operand &operand, int64_t i) {
   return withElement(operand.dtype, [&](auto element) -> Acc {
     return widen(static_cast<const decltype(element) *>(operand.data)[i]);

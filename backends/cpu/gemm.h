@@ -7,11 +7,11 @@
 
 namespace braid {
 
-/// Memory for converted operands, which grows and never shrinks. Each thread that calls multiply()
-/// needs one.
+/// Memory for converted operands. Grows on demand and never shrinks. Each thread that calls
+/// multiply() needs its own Scratch.
 class Scratch {
 public:
-  /// Returns at least `bytes` of memory, aligned to 64 bytes, with undefined contents. Throws
+  /// Returns at least `bytes` bytes, aligned to 64 bytes, with undefined contents. Throws
   /// std::bad_alloc.
   void *reserve(size_t bytes);
 
@@ -26,20 +26,20 @@ private:
 /// Bytes of address space that OpenBLAS 0.3 maps for each concurrent GEMM on x86-64.
 inline constexpr size_t kGemmBufferBytes = size_t(128) << 20;
 
-/// Returns the bytes of scratch that multiply() needs for operands of this shape.
+/// Returns the number of scratch bytes that multiply() needs for this shape.
 size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 
-/// The implementation of GEMMs.
+/// The implementation used for a GEMM.
 enum class GemmBy : uint8_t {
   Library, ///< OpenBLAS with one thread per call; the order of additions may depend on the shape
-  Loops,   ///< plain loops, which add in order of K; much slower
+  Loops,   ///< plain loops, which add in ascending order along K; much slower
 };
 
-/// Computes c = a * b (+ bias or addend), see PlanMatmul. Accumulates in f32 (f64 for f64), adds
-/// the bias or addend in that type, and rounds once. Throws std::bad_alloc if the scratch cannot
-/// grow.
+/// Computes c = a * b (+ bias or addend), as PlanMatmul describes. Accumulates in f32 (f64 for
+/// f64), adds the bias or addend in that type, and rounds once. Throws std::bad_alloc if the
+/// scratch cannot grow.
 ///
-/// Under ThreadSanitizer, or with BRAID_PLAIN_GEMM defined, always uses loops: OpenBLAS is not
+/// Always uses loops under ThreadSanitizer or if BRAID_PLAIN_GEMM is defined: OpenBLAS is not
 /// instrumented, and its locks would order streams that are otherwise unordered.
 void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by);
 

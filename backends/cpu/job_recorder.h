@@ -7,11 +7,11 @@
 
 namespace braid {
 
-/// Fills a rank's queue slots, for watchdogs and reports. Costs two clock reads and a few relaxed
+/// Fills in a rank's queue slots for watchdogs and reports. Costs two clock reads and a few relaxed
 /// stores per command.
 class JobRecorder final : public CommandObserver {
 public:
-  /// Forwards each call to `next`, if it is not null, between begin and end.
+  /// Forwards each call to `next` unless it is null; begin() is recorded first, end() last.
   JobRecorder(RankSlot &slot, CommandObserver *next);
   void opened(uint32_t queue) override;
   void issued(uint32_t queue, const QueuedCommand &command) override;
@@ -19,7 +19,7 @@ public:
   void waiting(uint32_t queue, const QueuedCommand &command, uint32_t seen) override;
   void moved(uint32_t queue, const QueuedCommand &command) override;
   void end(uint32_t queue, const QueuedCommand &command) override;
-  /// Records a command that cannot begin yet because it has to wait.
+  /// Records that a command is waiting and cannot begin yet.
   void showWait(uint32_t queue, const QueuedCommand &command);
 
 private:

@@ -1,11 +1,11 @@
 //===- backends/cuda/add_groups.h - sums of partial results, for kernels ----------------------===//
 //
-// A thread issues the loads of all parts of several groups of elements before it adds the first. A
-// group is as many elements as 16 bytes of a part hold, or one element if any address is not a
-// multiple of the group's size. The result has the same bits for any division of the work, because
-// one thread adds each element.
+// Each thread issues the loads of all parts for several groups of elements before it adds any of
+// them. A group spans 16 bytes of a part, or a single element if any address is not a multiple of
+// the group size. Each element is added by one thread, so the result is bit-identical no matter how
+// the work is divided.
 //
-// Sums begin with 0, so a missing part can be added as 0: no sum is -0 then.
+// Sums start from 0, so a missing part can be added as 0: no sum is ever -0.
 //
 // Compiled by nvcc only.
 //
@@ -29,7 +29,7 @@ template <class T_, class Partial_, class Result_> struct SumTypes {
   using Result = Result_;
 };
 
-/// Calls `fn` with the SumTypes of `sum` and returns its result.
+/// Calls `fn` with the SumTypes of `sum` and returns the result of `fn`.
 template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
   return withElement(sum.element, [&](auto zero) {
     using T = decltype(zero);
@@ -44,7 +44,7 @@ template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
   });
 }
 
-/// Calls `fn` with a Sum for each combination of SumTypes.
+/// Calls `fn` with a Sum for every valid combination of element types.
 template <class Fn> void forAllSumTypes(Fn fn) {
   for (Element element : kElements)
     for (Element partial : {element, Element::F32})
@@ -96,14 +96,14 @@ template <class T, int kWide> struct Group {
 
 // -- Division of the work. --
 
-/// The groups of dst that a thread adds: its first one, and every `apart`-th after that.
+/// The groups of dst that a thread adds: its first group, then every `apart`-th group.
 struct SumWalk {
-  int64_t groups;     ///< number of groups of dst
+  int64_t groups;     ///< number of groups in dst
   int64_t biasGroups; ///< at least 1
   int64_t apart;
 };
 
-/// Returns the walk for groups of `wide` elements.
+/// Returns the walk over groups of `wide` elements.
 inline SumWalk sumWalkFor(const Sum &sum, int64_t wide, int64_t apart) {
   const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
   return {sum.elements / wide, biasGroups, apart};
@@ -113,8 +113,8 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// A place in a kernel with kThreads threads per block that only adds: nothing writes its operands
-/// concurrently, and nothing observes what is read.
+/// The Place for a kernel with kThreads threads per block that only computes a sum: nothing writes
+/// the operands concurrently, and the parts need not be stored elsewhere.
 template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
@@ -126,12 +126,12 @@ template <int kThreads> struct AloneInKernel {
   template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
-/// The groups that a thread adds at a time. `Place` is a class like those above. keep() receives
-/// every value that was read, after all loads have been issued. hasRound() returns whether there
-/// are groups from `begin` on for this thread, or for one that it waits for. loaded() is called in
-/// each round when all parts have been read and nothing has been stored; it receives whether this
-/// is the last round, and a value that depends on everything read. stored() receives each group of
-/// the result.
+/// The groups that a thread adds in one round. `Place` is a class like AloneInKernel. keep()
+/// receives every value read, after all loads have been issued. hasRound() returns true if this
+/// thread, or a thread that it synchronizes with, has groups at or after `begin`. loaded() is
+/// called once per round, after all parts have been read and before any result is stored, with
+/// whether this is the last round and a value that depends on everything read. stored() receives
+/// each group of the result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -139,8 +139,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
 
   __device__ int64_t at(int g) const { return begin + int64_t(g) * Place::apart(walk); }
 
-  /// Adds parts `done`, ..., `done + kParts - 1`, as far as they exist. All loads are issued before
-  /// the first addition.
+  /// Adds those of the parts `done`, ..., `done + kParts - 1` that exist. All loads are issued
+  /// before the first addition.
   __device__ void addParts(int64_t done) {
     typename From::Bits read[kGroups][kParts] = {};
 #pragma unroll
@@ -189,8 +189,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
   typename To::Acc totals[kGroups][kWide] = {};
 };
 
-/// Adds a thread's groups: kGroups from `first` on, kGroups from `first + step` on, and so on.
-/// There are at most kParts parts, unless kParts is kMostParts.
+/// Adds a thread's groups: kGroups starting at `first`, kGroups starting at `first + step`, and so
+/// on. The number of parts is at most kParts unless kParts is kMostParts.
 template <class Place, class Types, int kWide, int kParts, int kGroups>
 __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step,
                           Place place = {}) {
@@ -213,8 +213,8 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
   }
 }
 
-/// Adds the elements after the last whole group of kWide, one per thread. `thread` counts over all
-/// blocks.
+/// Adds the elements after the last full group of kWide, one per thread. `thread` is the thread's
+/// index across all blocks.
 template <class Place, class Types, int kWide>
 __device__ void addRest(const Sum &sum, const SumWalk &walk, int64_t thread) {
   using From = Group<typename Types::Partial, 1>;

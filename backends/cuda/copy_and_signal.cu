@@ -1,4 +1,4 @@
-//===- backends/cuda/copy_and_signal.cu - signals, awaits and copies as one kernel ------------===//
+//===- backends/cuda/copy_and_signal.cu - signals, awaits and copies in one kernel ------------===//
 
 #include "backends/cuda/copy_and_signal.h"
 
@@ -9,35 +9,35 @@
 namespace braid::cuda {
 namespace {
 
-/// Executed by the first warp of the first block of a launch without a sum.
+/// Executed by the first warp of block 0 in a launch without a sum.
 template <Movers kMovers = Movers::Workers> __device__ void coordinate(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, /*tells=*/true, &run);
-  run.tellBegin(batch); // if there are no awaits
+  run.tellBegin(batch); // in case there are no awaits
   makeMoves<kMovers>(batch);
   passArrivals(batch);
   takeArrivals(batch);
   run.tellEnd(batch);
 }
 
-/// Executed by the first warp of the first block of a launch with a sum.
+/// Executed by the first warp of block 0 in a launch with a sum.
 __device__ void coordinateSum(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
-  // Another block may be the last one. If its report is the final one, this block must not report
-  // anything after it.
+  // Another block may finish last. If that block's report is the final one, this block must not
+  // report anything afterwards.
   const bool isLastToTell =
       batch.arrivalCount == 0 && batch.signalCount != 0 && !hasSecondShot(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);
-  run.tellBegin(batch); // if there are no awaits
+  run.tellBegin(batch); // in case there are no awaits
   leaveReads(batch, laneOfThread() == 0 && isLast(batch));
   if (hasSecondShot(batch))
     coordinateSecondShot(batch);
   run.tellEnd(batch);
 }
 
-/// The bulk copy unit needs one thread, and the first block needs one warp.
+/// The bulk copy unit needs only one thread per block, and block 0 needs one warp.
 template <bool InBulk> constexpr int kThreads = InBulk ? int(kTeam) : kWorkerThreads;
 
 template <bool InBulk>
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(kWorkerThreads)
     coordinateSum(batch);
 }
 
-/// A single block adds, without a second shot. Communication between blocks through the GPU's
-/// memory would take longer than such a small sum.
+/// A single block computes the sum; there is no second shot. For a sum this small, communication
+/// between blocks through GPU memory would take longer than the sum itself.
 template <class Types>
 __global__ void __launch_bounds__(kWorkerThreads)
     addAloneKernel(const __grid_constant__ CopyAndSignal batch,
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kWorkerThreads)
   if (coordinates) {
     giveReadySignals(batch);
     waitForAll(batch, batch.awaits, batch.awaitCount, /*tells=*/true, &run);
-    run.tellBegin(batch); // if there are no awaits
+    run.tellBegin(batch); // in case there are no awaits
     taken = takeOwn(batch, batch.awaits, batch.awaitCount);
   }
   __syncthreads();
@@ -83,14 +83,14 @@ __global__ void __launch_bounds__(kWorkerThreads)
   run.tellEnd(batch);
 }
 
-/// The kernel for signals and awaits alone has one warp. It can wait next to GEMMs whose blocks
-/// leave about a thousand registers of a multiprocessor, 32 per thread of a warp. With more
-/// registers, it would occupy a multiprocessor while it waits, which costs large GEMMs 5 %.
+/// The kernel for signals and awaits without copies. Its single warp uses at most 32 registers per
+/// thread, so it can wait next to GEMM blocks that leave few registers of a multiprocessor free.
+/// Otherwise it would occupy a multiprocessor while it waits, which slows large GEMMs down by 5 %.
 __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
   coordinate(batch);
 }
 
-/// The same, with copies of a few bytes.
+/// Like signalKernel, but also copies a few bytes.
 __global__ void __launch_bounds__(32) copyWordsKernel(const __grid_constant__ CopyAndSignal batch) {
   coordinate<Movers::FirstBlock>(batch);
 }
@@ -108,7 +108,7 @@ int64_t blocksFor(int64_t work, int64_t ofBlock, int most) {
   return std::min<int64_t>((work + ofBlock - 1) / ofBlock, most);
 }
 
-/// Each thread of the block loads its whole share of the sum at once.
+/// Returns true if one block's threads can load all parts of the sum at once.
 bool isForOneBlock(const CopyAndSignal &batch, int64_t groups) {
   constexpr int64_t kLoads = 8; // per thread
   return batch.second.placeCount == 0 && groups * batch.sum.count <= kLoads * kWorkerThreads;

@@ -1,30 +1,30 @@
-//===- backends/cuda/copy_and_signal.h - signals, awaits and copies as one kernel -------------===//
+//===- backends/cuda/copy_and_signal.h - signals, awaits and copies in one kernel -------------===//
 //
-// Each command in a sequence costs a launch, and between launches the stream idles for
-// microseconds. A single kernel executes all parts of a small transfer:
+// Each separate command costs a launch, and the stream idles for microseconds between launches. A
+// single kernel therefore executes a small transfer as a whole:
 //
-//   ready signals   signals that peers may write, or read, this rank's memory
-//   awaits          waits for the ready signals of peers
-//   copies          with the signals that they are complete
-//   a sum           of the data that the copies transfer
-//   a second shot   which sends that sum to peers, and receives theirs
-//   arrivals        waits for the signals of peers' copies
+//   ready signals   tell peers that they may write, or read, this rank's memory
+//   awaits          wait for the ready signals of peers
+//   copies          each followed by the signal that it is complete
+//   a sum           adds the data that the copies transfer
+//   a second shot   sends that sum to peers, and receives theirs
+//   arrivals        wait for the signals of peers' copies
 //
-// Each part may be empty. The first block makes the signals and resets the flags; the other blocks,
-// the workers, copy and add. The parts take effect as if issued one after the other: no copy begins
-// before all awaits have passed, and no signal is sent before everything that precedes it is
-// complete and visible to all. The copies overlap one another, and their signals are sent together.
+// Each part may be empty. The first block sends the signals and resets the flags; the other blocks,
+// the workers, copy and add. The parts take effect as if issued one after another: no copy begins
+// before all awaits have passed, and no signal is sent before everything ahead of it is complete
+// and visible to all. The copies may overlap one another, and their signals are sent together.
 //
-// A worker adds the data that it has copied, and waits for no other worker: the sum costs no extra
-// step. In a second shot, each worker stores its sums at peers, independently of other workers, and
-// copies the sums that peers have stored here once their signals have arrived. Without a second
-// shot, a single block computes a sum that is small enough for it to load at once.
+// A worker adds the data that it has copied without waiting for other workers, so the sum costs no
+// extra step. In a second shot, each worker stores its sums to peers independently of other
+// workers, then copies the sums that peers have stored here once their signals have arrived.
+// Without a second shot, a sum small enough to load at once is computed by a single block.
 //
-// Blocks that wait for a peer occupy shared memory, and leave no room for a GEMM on their
-// multiprocessor. So they must never occupy every multiprocessor: the peer may be waiting for that
-// GEMM. Launches must respect a budget (waiting_budget.h).
+// Blocks that wait for a peer occupy shared memory and leave no room for a GEMM on their
+// multiprocessor. They must never occupy every multiprocessor, because the peer may be waiting for
+// that GEMM. Launches must therefore respect a budget (waiting_budget.h).
 //
-// Compiled by nvcc and by the host's compiler; uses no fmt or LLVM type.
+// Compiled by both nvcc and the host compiler; uses no fmt or LLVM types.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -39,12 +39,11 @@
 
 namespace braid::cuda {
 
-/// Value that the host writes into flags to end all waits permanently. It is larger than any
-/// signal.
+/// The value that the host writes into flags to end all waits permanently. Larger than any value
+/// that signals produce.
 constexpr uint32_t kReleasedFlag = 0x40000000;
 
-/// A signal or an await. On completion, the kernel stores `value` into its step word, which the
-/// host reads.
+/// A signal or an await. On completion, the kernel stores `value` into the step word.
 struct CopyAndSignalFlag {
   uint32_t *flag;
   uint32_t value;
@@ -52,10 +51,10 @@ struct CopyAndSignalFlag {
 
 /// Passed to the kernel by value.
 struct CopyAndSignal {
-  static constexpr uint32_t kMost = 16; ///< entries of each list
+  static constexpr uint32_t kMost = 16; ///< maximum length of each list
 
-  /// The steps after a sum: awaits, the sum to `placeCount` places, the signals
-  /// for these, the arrivals, and copies. Empty without places.
+  /// The steps after a sum: awaits, stores of the sum to `placeCount` places, signals that these
+  /// stores are complete, arrivals, and copies. Empty if there are no places.
   struct SecondShot {
     uint32_t awaitCount = 0, placeCount = 0, signalCount = 0, copyCount = 0;
     CopyAndSignalFlag awaits[kMost], signals[kMost];
@@ -66,29 +65,29 @@ struct CopyAndSignal {
   uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
-  /// The fence before the ready signals makes the writes of earlier launches to peers' memory
-  /// visible to peers; the fence after the copies does so for the copies. A fence takes 2 us. A
-  /// signal needs none if the peer then reads nothing, or reads only what earlier launches wrote to
-  /// this GPU's memory, because peers read that through the same cache. Both are true if flags are
-  /// in host memory.
+  /// The fence before the ready signals makes writes by earlier launches to peers' memory visible
+  /// to the peers; the fence after the copies does the same for the copies. A fence takes 2 us. A
+  /// signal needs no fence if the peer then reads nothing, or reads only what earlier launches
+  /// wrote to this GPU's memory, because peers read that memory through the same cache. Both fields
+  /// are true if flags are in host memory.
   bool fencesReadySignals = false, fencesMoves = false;
   Sum sum = {}; ///< no sum if it has no elements; otherwise see canAddAlong()
   SecondShot second;
   uint32_t *step = nullptr; ///< the stream's step word, which the host reads
-  /// A word in host memory; once it is not 0, no flag is awaited any more. Null if flags are in
-  /// host memory: the host then sets the flags themselves.
+  /// A word in host memory; once it is nonzero, kernels stop waiting for flags. Null if flags are
+  /// in host memory, where the host sets the flags themselves.
   uint32_t *released = nullptr;
-  /// kCounters words in the GPU's memory, 0 before and after the launch. Concurrent launches must
-  /// not share them.
+  /// kCounters words in GPU memory, all 0 before and after the launch. Concurrent launches must not
+  /// share them.
   uint32_t *counters = nullptr;
-  /// For a run in a caller's graph: the kernel counts the beginning of the run, its end, or both
-  /// (run_guard.h).
+  /// For a run in a caller's graph: whether the kernel counts the start of the run, its end, or
+  /// both (run_guard.h).
   RunGuard guard = {};
   bool beginsRun = false, endsRun = false;
-  static constexpr uint32_t kCounters = kMost + 1; ///< one for each copy, and one for the launch
+  static constexpr uint32_t kCounters = kMost + 1; ///< one per copy, and one per launch
 };
 
-constexpr int kThreadsOfAdder = 512; ///< threads of a worker that adds
+constexpr int kThreadsOfAdder = 512; ///< threads per worker in a launch with a sum
 
 /// The maximum number of workers that may wait for peers concurrently.
 struct CopyAndSignalBlocks {
@@ -99,26 +98,25 @@ struct CopyAndSignalBlocks {
 /// Returns true if the addresses and sizes of all copies are multiples of `bytes`.
 bool isAligned(const CopyAndSignal &batch, size_t bytes);
 
-/// Returns true if every copy of `batch` is a whole part of `sum`, and both consist of aligned
-/// groups of 16 bytes. The sum then reads each part from the copy's source instead of its
-/// destination.
+/// Returns true if every copy of `batch` transfers exactly one part of `sum`, in aligned groups of
+/// 16 bytes. The sum then reads each part from the copy's source instead of its destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
-/// Returns true if the sum of `batch` can also be stored to `copy.dst`: the copy
-/// must have the whole sum as its source, and a destination that nothing else in the launch reads.
+/// Returns true if the sum of `batch` can also be stored to `copy.dst`: the source of the copy must
+/// be the whole sum, and nothing else in the launch may access its destination.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
-/// Returns true if `copy` can follow the arrivals of the second shot of `batch`: it must not access
-/// anything that slower blocks may still read or write. It overlaps no other copy.
+/// Returns true if `copy` can follow the arrivals in the second shot of `batch`: it must not access
+/// anything that slower blocks may still read or write. `copy` must not overlap other copies.
 bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies
-/// are multiples of 16 bytes, the bulk copy unit executes them if there is one (compute capability
-/// 9 or later); otherwise threads do, in shorter words if necessary.
+/// are multiples of 16 bytes and the GPU has a bulk copy unit (compute capability 9 or later), that
+/// unit executes the copies; otherwise threads do, in shorter words if necessary.
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 
-/// Loads the kernels, and lets them use the shared memory that they need.
+/// Loads the kernels, and raises their shared memory limits as needed.
 cudaError_t loadCopyAndSignal();
 
 } // namespace braid::cuda

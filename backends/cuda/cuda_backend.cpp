@@ -49,7 +49,7 @@ Result<std::unique_ptr<Cluster>> CudaCluster::join(const ClusterOptions &options
                                                    const CudaDevice::Options &device) {
   std::unique_ptr<CudaCluster> cluster(new CudaCluster(options, std::move(client)));
   if (Status status = cluster->start(device); !status.isOk()) {
-    cluster->group_.abort(status); // the others must not wait for a rank without a GPU
+    cluster->group_.abort(status); // so that other ranks do not wait for a rank without a GPU
     return status;
   }
   return std::unique_ptr<Cluster>(std::move(cluster));
@@ -63,7 +63,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   return checkOwnGpus(options);
 }
 
-/// Compares UUIDs, because a launcher may show each rank a different GPU as number 0.
+/// Compares UUIDs, because a launcher may show each rank a different GPU as device 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
   std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(group_.rank(), uuid));
@@ -75,9 +75,9 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
                      first - ofRanks.begin(), kHowToShare);
 }
 
-/// Peers close memory before its owner frees it, also after an abort: the released streams of a
-/// neighbour may still copy from here. Memory that may be in use is kept until the process ends, as
-/// are streams that do not drain: freeing memory would wait for them.
+/// Peers close memory before its owner frees it, even after an abort: a neighbour's released
+/// streams may still copy from this rank. Memory that may be in use is leaked until the process
+/// ends, as are streams that do not drain, because freeing memory would wait for those streams.
 CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
@@ -97,7 +97,7 @@ CudaCluster::~CudaCluster() {
   group_.leave();
 }
 
-/// Returns the number that BRAID_DEVICES assigns to this rank, or -1 without an assignment.
+/// Returns the device number that BRAID_DEVICES assigns to this rank, or -1 if it assigns none.
 Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   const std::vector<int64_t> devices = BRAID_TRY(devicesOfRanks(processEnvironment()));
   if (devices.empty())
@@ -108,8 +108,8 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   return devices[static_cast<size_t>(localRank)];
 }
 
-/// Returns the GPU of this rank: the assigned one, otherwise the one with the rank's local index,
-/// or the only visible one.
+/// Returns this rank's GPU: the requested one, otherwise the only visible one, otherwise the one
+/// whose number is the rank's local index.
 Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool mayShare) {
   const int64_t given = asked >= 0 ? asked : BRAID_TRY(deviceFromEnvironment(localRank));
   int count = 0;
@@ -151,7 +151,7 @@ Status checkOptions(const ClusterOptions &options) {
 
 } // namespace
 
-/// CUDA reports a missing driver as insufficient, too.
+/// CUDA also reports a missing driver as "insufficient".
 Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
   std::string text = fmt::format("no GPU here ({})", reason);
@@ -186,7 +186,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
                              .isReproducible = options.reproducible};
 }
 
-/// Reports to the other ranks why this rank does not join, before they notice that it has left.
+/// Tells the other ranks why this rank does not join before they notice that it has left.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client, const char *backend) {
   const Result<CudaDevice::Options> chosen = chooseOptions(options, *client, backend);

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_compute.cpp - arithmetic of one GPU ---------------------------------===//
+//===- backends/cuda/cuda_compute.cpp - arithmetic on one GPU ---------------------------------===//
 
 #include "backends/cuda/cuda_compute.h"
 
@@ -27,8 +27,8 @@ void CudaCompute::sum(uint32_t stream, Tag tag, const SumArgs &args) {
 
 namespace {
 
-/// Returns the element type of operands that are not accumulators: the 16-bit type, if there is
-/// one.
+/// Returns the element type of operands that are not accumulators: the 16-bit type if any operand
+/// has one.
 DType narrowest(const PointwiseArgs &args) {
   DType dtype = args.dtype;
   const auto take = [&](const PointwiseArgs::Operand &operand) {

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_compute.h - arithmetic of one GPU -----------------------------------===//
+//===- backends/cuda/cuda_compute.h - arithmetic on one GPU -----------------------------------===//
 #pragma once
 
 #include "backends/cuda/cuda_trace.h"
@@ -38,7 +38,7 @@ private:
   const CudaStreams &streams_;
   const CudaProgress &progress_;
   CudaTracer &tracer_;
-  const std::unique_ptr<Gemms> &gemms_; ///< owned by the device; set once it has started
+  const std::unique_ptr<Gemms> &gemms_; ///< owned by the device; set by CudaDevice::start()
   const bool isReproducible_;
 };
 

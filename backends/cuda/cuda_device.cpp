@@ -30,7 +30,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(ProcessGroup &group,
 Status CudaDevice::start() {
   gpu_.driver = BRAID_TRY(loadDriver());
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
-  // All ranks read the same file, which rank 0 replaces, so rank 0 alone reports problems with it.
+  // All ranks read the same file, which rank 0 writes, so only rank 0 reports problems with it.
   const AlgorithmBy by = options_.isReproducible ? AlgorithmBy::Kind
                          : options_.isTuned      ? AlgorithmBy::Time
                                                  : AlgorithmBy::Guess;
@@ -50,7 +50,7 @@ CudaDevice::~CudaDevice() {
   if (gpu_.isAbandoned) {
     (void)gemms_.release();
     memory_.abandon();
-    return; // its kernels may still wait, so their budget stays reserved, too
+    return; // its kernels may still wait, so their budget also stays reserved
   }
   for (const std::unique_ptr<RegisteredPlan> &each : progress_.all())
     transfers_.releaseWaiting(*each);
@@ -62,8 +62,8 @@ Result<std::string> CudaDevice::uuid() const {
   return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
 }
 
-/// Returns the UUID in the format of nvidia-smi: "GPU-" and the bytes in hexadecimal, with dashes
-/// before bytes 4, 6, 8, 10.
+/// Returns the UUID in nvidia-smi's format: "GPU-" followed by hexadecimal bytes, with dashes
+/// before bytes 4, 6, 8 and 10.
 std::string CudaDevice::identity() const {
   const Result<std::string> bytes = uuid();
   if (!bytes)
@@ -137,7 +137,7 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   return streams_.createEvents(count);
 }
 
-/// A GEMM that has been measured again since may need a larger workspace.
+/// A GEMM that has been tuned again may need a larger workspace.
 Status CudaDevice::growWorkspaces() {
   for (const std::unique_ptr<RegisteredPlan> &each : progress_.all())
     if (!llvm::is_contained(releasedPlans_, each->plan))
@@ -145,14 +145,14 @@ Status CudaDevice::growWorkspaces() {
   return Status::ok();
 }
 
-/// The Plan's GEMMs have been measured, which may have changed those of other Plans.
+/// The caller has tuned the Plan's GEMMs, which may have changed those of other Plans, too.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(growWorkspaces());
   auto registered = std::make_unique<RegisteredPlan>(plan);
   BRAID_TRY(transfers_.planWaiting(mode, *registered));
   if (RegisteredPlan *known = progress_.findSame(*registered)) { // prepared again
     ++known->users;
-    if (registered->waiting.wanted() > known->waiting.wanted()) { // now with kernels
+    if (registered->waiting.wanted() > known->waiting.wanted()) { // needs more kernels now
       known->waiting = registered->waiting;
       transfers_.reserveWaiting(*known);
       known->limitsInGraphs.reset();
@@ -166,13 +166,13 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   return Status::ok();
 }
 
-/// Counts the GEMM workspaces for graphs; the rest is a few cache lines.
+/// Counts only the GEMM workspaces for graphs; the remaining resources are a few cache lines.
 int64_t CudaDevice::planBytes(const Plan &plan) {
   const RegisteredPlan *registered = progress_.find(&plan);
   return registered ? registered->workspaceBytes() : 0;
 }
 
-/// Requires that no commands of the Plan are running.
+/// No commands of the Plan may be in flight.
 void CudaDevice::forgetPlan(const Plan *plan) {
   if (const std::unique_ptr<RegisteredPlan> gone = progress_.remove(plan)) {
     transfers_.releaseWaiting(*gone);
@@ -191,7 +191,7 @@ void CudaDevice::recycle() {
 
 // -- Issuing. --
 
-/// Only copy engines access host memory.
+/// Host memory is accessed only by copy engines.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (gpu_.group.isAborted())
     return;
@@ -207,8 +207,8 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
-  // An event of an earlier run or capture has completed before this run begins, because runs do not
-  // overlap.
+  // An unrecorded event belongs to an earlier run or capture, which has already completed, because
+  // runs do not overlap.
   if (gpu_.group.isAborted() || !streams_.isRecorded(event))
     return;
   const Issuing issuing(tracer_, stream, tag);
@@ -224,8 +224,8 @@ void CudaDevice::releaseWaits() {
   transfers_.releaseWaits();
 }
 
-/// A sleeping thread wakes up to 70 us late. That is a fifth of a run of 350 us, but negligible for
-/// a long run, which should not keep the host busy.
+/// A sleeping thread wakes up to 70 us late. That is a fifth of a 350 us run, but negligible in a
+/// long run, which should not keep the host busy.
 void CudaDevice::pause() {
   constexpr std::chrono::milliseconds kBusy{100};
   if (gpu_.group.isAborted())
@@ -269,7 +269,7 @@ void CudaDevice::closeMessages() {
     library_->abort();
   if (!gpu_.isAbandoned)
     graphs_.destroyAll();
-  if (graphs_.callersGraphs() > 0) // otherwise the library would wait for their end
+  if (graphs_.callersGraphs() > 0) // otherwise NCCL would wait for the graphs to be destroyed
     library_->abort();
   if (Status status = library_->close(ProcessGroup::kGrace); !status.isOk()) {
     warnOnStderr(status.message());

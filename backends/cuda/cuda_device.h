@@ -1,11 +1,10 @@
 //===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
-// One process drives one GPU: several GPUs in one process share queues inside the driver, where a
+// One process drives one GPU: multiple GPUs in one process share queues inside the driver, where a
 // wait for a peer can block that peer (backends/cuda/README.md).
 //
 // Each capability is a separate class: arithmetic, transfers, messages, graphs, the trace and the
-// stopwatch. All of them issue to CudaStreams, and CudaProgress tracks the progress of these
-// streams.
+// stopwatch. All of them issue to the streams of CudaStreams, whose progress CudaProgress tracks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,12 +22,12 @@ public:
     int device = 0;              ///< CUDA's device number
     bool isTuned = true;         ///< whether GEMM algorithms are measured
     bool mayShare = false;       ///< true if other ranks may use the same GPU
-    bool isReproducible = false; ///< as ClusterOptions::reproducible
+    bool isReproducible = false; ///< see ClusterOptions::reproducible
   };
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
-  /// Returns the GPU's UUID as 16 bytes.
+  /// Returns the GPU's UUID, which has 16 bytes.
   Result<std::string> uuid() const;
   std::string description() const override;
   std::string identity() const override;
@@ -63,21 +62,20 @@ public:
 
   // -- For the cluster. --
 
-  /// Unmaps the memory of peers.
+  /// Unmaps peers' memory.
   void closePeers();
-  /// Closes NCCL, also after an abort of the job. Graphs must be destroyed before.
+  /// Closes NCCL, even after the job has been aborted.
   void closeMessages();
-  /// Makes the destructor release nothing, because streams still use it.
+  /// Makes the destructor release nothing, because streams still use the resources.
   void abandon() { gpu_.isAbandoned = true; }
   /// Releases every wait for a flag on this GPU's streams. Repeat until the streams are empty,
   /// because an await by memory operations resets the value that released it. Only stores to
-  /// memory; callable from any thread.
+  /// memory. Callable from any thread.
   void releaseWaits();
-  /// Publishes the progress of the streams in the job memory, and returns errors of asynchronous
-  /// work. Called by the watchdog; only reads and writes memory.
+  /// Publishes the progress of the streams in job memory, and returns any asynchronous error.
+  /// Called by the watchdog; only reads and writes memory.
   Status publish() { return progress_.publish(library_->error()); }
-  /// After an abort, blocks for at most `grace` until the streams are empty. Returns false if they
-  /// are not.
+  /// Blocks until the streams are empty, for at most `grace`. Returns false on timeout.
   bool drain(std::chrono::milliseconds grace);
 
 private:
@@ -90,7 +88,7 @@ private:
   const Options options_;
   Gpu gpu_;
   std::unique_ptr<nccl::NcclMessages> library_;
-  /// true if the destructor must keep the library, because a thread is inside it
+  /// true if the destructor must leak library_, because a thread is inside it
   bool keepsMessages_ = false;
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_;
@@ -104,7 +102,7 @@ private:
   CudaCompute compute_;
   CudaMessages messages_;
   std::chrono::steady_clock::time_point waitingSince_; ///< start of the last synchronize()
-  /// Plans that were released, possibly with runs in flight
+  /// released Plans, which may have runs in flight
   std::vector<const Plan *> releasedPlans_;
 };
 

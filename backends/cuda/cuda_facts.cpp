@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_facts.cpp - CUDA's description of this machine ----------------------===//
+//===- backends/cuda/cuda_facts.cpp - CUDA's description of the machine -----------------------===//
 
 #include "backends/cuda/cuda_facts.h"
 
@@ -22,12 +22,12 @@ constexpr std::array<Attribute, 3> kAttributes = {
      {"vmm", CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
      {"fd", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}}};
 
-/// `driver` is null if there is no driver with all required functions.
+/// `driver` is null if no driver provides all required functions.
 void addDevice(BackendFacts &facts, int device, const Driver *driver) {
   std::array<char, 32> address = {};
   if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) == cudaSuccess)
     facts[fmt::format("{}.pci", device)] = address.data();
-  // The attribute for events also applies to memory; CUDA has none for memory.
+  // CUDA has an IPC attribute only for events; it applies to memory as well.
   if (int ipc = 0; cudaDeviceGetAttribute(&ipc, cudaDevAttrIpcEventSupport, device) == cudaSuccess)
     facts[fmt::format("{}.ipc", device)] = std::to_string(ipc);
   for (const Attribute &each : kAttributes)
@@ -61,7 +61,7 @@ void addDevices(BackendFacts &facts) {
       addDevice(facts, device, calls ? *calls : nullptr);
   }
   addAccess(facts, count);
-  (void)cudaGetLastError(); // clears errors of refused queries
+  (void)cudaGetLastError(); // clears errors from rejected queries
 }
 
 void addCublasLt(BackendFacts &facts) {

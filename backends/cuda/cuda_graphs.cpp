@@ -22,7 +22,7 @@ struct Dependencies {
   std::vector<cudaGraphEdgeData> edges; ///< the data of each edge
 };
 
-// CUDA 12 marks the variants with edge data by a version suffix; CUDA 13 has no others.
+// CUDA 12 adds a version suffix to the variants with edge data; CUDA 13 has only those variants.
 #if CUDART_VERSION < 13000
 #define BRAID_EDGES(name, version) name##_v##version
 #else
@@ -77,7 +77,7 @@ CudaGraphs::~CudaGraphs() {
     cudaStreamDestroy(recordingStream_);
 }
 
-/// Queries one of Braid's streams, because the caller's may no longer exist.
+/// Queries one of Braid's streams, because the caller's stream may no longer exist.
 Result<bool> CudaGraphs::isOpen(const Capture &capture) {
   const CaptureInfo info = BRAID_TRY(captureOf(capture.streams[1]));
   return info.status != cudaStreamCaptureStatusNone;
@@ -96,7 +96,7 @@ Status CudaGraphs::reserveCapture() {
   return Status::ok();
 }
 
-/// Returns the streams for capture `id`: its existing ones, or some that no capture uses.
+/// Returns the streams for capture `id`: those it already uses, or else streams that are free.
 Result<CudaGraphs::Capture *> CudaGraphs::streamsFor(unsigned long long id) {
   Capture *free = nullptr;
   for (const std::unique_ptr<Capture> &each : captures_) {
@@ -136,7 +136,7 @@ void CudaGraphs::leaveCapture() {
   streams_.recordOn(nullptr);
 }
 
-/// No work can be ordered after a stream that is being captured, and querying such a stream
+/// Work cannot be ordered after a stream that is being captured, and querying that stream
 /// invalidates the capture.
 Status CudaGraphs::expectNoCapture() {
   if (!streams_.isFirstCaptured())
@@ -145,7 +145,7 @@ Status CudaGraphs::expectNoCapture() {
                   "another stream, and before waiting");
 }
 
-/// A null stream is CUDA's default stream, as usual.
+/// As usual, a null stream means CUDA's default stream.
 Status CudaGraphs::setCallerStream(void *stream) {
   gpu_.enter();
   const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
@@ -170,7 +170,7 @@ namespace {
 
 using Count = std::shared_ptr<std::atomic<int64_t>>;
 
-/// Called by a CUDA thread when the graph and all its instances have been destroyed.
+/// Called by a CUDA thread once the graph and all its instances have been destroyed.
 void uncountGraph(void *count) {
   const std::unique_ptr<Count> held(static_cast<Count *>(count));
   --**held;
@@ -178,8 +178,8 @@ void uncountGraph(void *count) {
 
 } // namespace
 
-/// Counts the graph of the open capture, once. CUDA reports the destruction of a graph only to its
-/// user objects.
+/// Counts the graph of the open capture unless it is already counted. CUDA reports the destruction
+/// of a graph only to its user objects.
 Status CudaGraphs::countGraph(const GraphCount &count) {
   if (llvm::is_contained(capture_->counts, count.get()))
     return Status::ok();
@@ -192,7 +192,7 @@ Status CudaGraphs::countGraph(const GraphCount &count) {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaUserObjectCreate(&object, held.get(), uncountGraph, 1, cudaUserObjectNoDestructorSync));
   ++*count;
-  (void)held.release(); // uncountGraph() owns it
+  (void)held.release(); // now owned by uncountGraph()
   capture_->counts.push_back(count.get());
   BRAID_CUDA_RETURN_IF_ERROR(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
   return Status::ok();
@@ -211,8 +211,8 @@ bool CudaGraphs::isInCallersGraph(const Plan &plan) {
   return registered && *registered->callersGraphs > 0;
 }
 
-/// Visits the side streams that a recorded run uses, and stream 1, which isOpen() queries. A
-/// program need not order a stream that only signals, so joining cannot rely on it.
+/// Visits the side streams that a recorded run uses, and stream 1, which isOpen() queries. Visits
+/// streams that only signal, too: the program need not order them, but the capture must join them.
 template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, Fn fn) {
   for (uint32_t stream = 1; stream < std::max<size_t>(plan.isUsed.size(), 2); ++stream)
     if (stream == 1 || plan.isUsed[stream])
@@ -220,7 +220,7 @@ template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, 
 }
 
 /// Sets the dependencies of the side streams to those of the first stream. After an event wait
-/// alone, they would also include the work of an earlier run of this capture, which the fork
+/// alone, a side stream would also depend on work from earlier runs in this capture, which the fork
 /// follows anyway.
 void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   Dependencies before;
@@ -234,9 +234,9 @@ void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   });
 }
 
-/// Every node of a run follows the nodes from which its streams were forked, so a successor of such
-/// a node need not depend on these as well. Redundant edges make a graph branch, and continuing
-/// after a branch takes 1 to 2 us.
+/// Every node of a run follows the nodes from which its streams were forked, so a node that follows
+/// another node of the run need not depend on the fork as well. Redundant edges make a graph
+/// branch, and continuing after a branch takes 1 to 2 us.
 void CudaGraphs::dropForkedFrom(cudaStream_t stream) {
   Dependencies all, kept;
   gpu_.check(findDependencies(stream, all), "cudaStreamGetCaptureInfo");
@@ -255,9 +255,9 @@ void CudaGraphs::joinStreams(const RegisteredPlan &plan) {
   dropForkedFrom(origin);
 }
 
-/// Eager runs follow one another on each of their streams. A replay runs on the first stream alone,
-/// whatever streams its graph uses, so this function and launch() order replays and eager runs.
-/// `mayBeOne`: the last run may have been in a caller's graph, whose launches Braid does not see.
+/// Eager runs are ordered on each of their streams. A replay is ordered only on the first stream,
+/// whichever streams its graph uses, so this function and launch() order the two kinds of runs.
+/// `mayBeOne`: the last run may have been in a caller's graph, whose launches Braid cannot observe.
 void CudaGraphs::beginBehindReplays(bool mayBeOne) {
   if (!wasReplay_ && !mayBeOne)
     return;
@@ -365,7 +365,7 @@ Result<uint32_t> CudaGraphs::endCapture() {
   return number;
 }
 
-/// CUDA delays the destruction of a graph that is still running.
+/// CUDA defers the destruction of a graph that is still running.
 void CudaGraphs::destroyReleased() {
   for (uint32_t graph : released_) {
     gpu_.check(cudaGraphExecDestroy(graphs_[graph]), "cudaGraphExecDestroy");

@@ -1,8 +1,8 @@
 //===- backends/cuda/cuda_graphs.h - graphs recorded by Braid and by callers ------------------===//
 //
-// Commands are issued either to the streams of eager runs or to those of a capture, which only
-// records them. So an eager run may be issued while a caller's capture is open, and two captures
-// may be open at once. Neither kind of stream waits for the events of the other.
+// Commands are issued either to the streams for eager runs or to those of a capture, which only
+// records them. An eager run may therefore be issued while a caller's capture is open, and two
+// captures may be open at once. Streams of one kind never wait for events on the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,12 +18,12 @@ public:
       : gpu_(gpu), streams_(streams), progress_(progress) {}
   ~CudaGraphs() override;
   Status start();
-  /// Creates streams during prepare, so that a capture has as many streams as eager runs.
+  /// Creates streams during prepare, so that a capture has as many streams as an eager run.
   Status reserveCapture();
 
   /// Implements Device::setCallerStream.
   Status setCallerStream(void *stream);
-  /// Fails with BadInput if the caller's stream is being captured.
+  /// Fails with BadInput if the stream of the last run is being captured.
   Status expectNoCapture();
   Status beginCapture() override;
   Result<uint32_t> endCapture() override;
@@ -42,24 +42,24 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// True if the kernels that signal or wait for peers count this run of a caller's graph.
+  /// Returns true if kernels that signal or wait for peers count this run of a caller's graph.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
-  /// True if nothing counts the beginning of the captured run yet: the first kernel that signals or
-  /// waits must.
+  /// Returns true if the start of the captured run is not counted yet: the next kernel that signals
+  /// or waits must count it.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// Removes the stream's dependencies on the fork if it depends on a node of the run.
+  /// Removes the stream's dependencies on the fork if it also depends on a node of the run.
   void dropForkedFrom(cudaStream_t stream);
 
 private:
-  /// The streams of a capture; the first is the caller's, or recordingStream_.
+  /// The streams of a capture; the first is the caller's stream or recordingStream_.
   struct Capture {
-    unsigned long long id = 0; ///< CUDA's id of the capture
+    unsigned long long id = 0; ///< CUDA's capture id
     std::vector<cudaStream_t> streams;
     std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters that include its graph
-    std::vector<cudaGraphNode_t> forkedFrom = {}; ///< nodes that the run's streams wait for
+    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< nodes that the run's streams follow
     bool isRunToBegin = false;
   };
   static Result<bool> isOpen(const Capture &capture);
@@ -76,14 +76,14 @@ private:
   CudaStreams &streams_;
   CudaProgress &progress_;
   std::vector<std::unique_ptr<Capture>> captures_;
-  Capture *capture_ = nullptr; ///< the capture that records commands; null if they are executed
+  Capture *capture_ = nullptr; ///< the capture that records commands; null if commands are executed
   std::vector<cudaGraphExec_t> graphs_;
-  std::vector<uint32_t> released_;         ///< graphs to destroy, which may still run
+  std::vector<uint32_t> released_;         ///< graphs to destroy, possibly still running
   std::vector<uint32_t> free_;             ///< unused graph numbers
   cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
-  bool isRecording_ = false;               ///< true while such a graph is recorded
+  bool isRecording_ = false;               ///< true while Braid records a graph of its own
   bool wasReplay_ = false;                 ///< true if the last run was a replay
-  bool hasCallersGraphs_ = false;          ///< true if some Plan has runs in callers' graphs
+  bool hasCallersGraphs_ = false;          ///< true if any Plan has had a run in a caller's graph
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

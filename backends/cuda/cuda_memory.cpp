@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_memory.cpp - memory of one GPU's rank, and of its peers -------------===//
+//===- backends/cuda/cuda_memory.cpp - memory of one GPU's rank and its peers -----------------===//
 
 #include "backends/cuda/cuda_memory.h"
 
@@ -13,8 +13,8 @@
 namespace braid {
 namespace {
 
-constexpr size_t kHostRegion = size_t(64) << 10; // flags of several programs
-// followed by the region's size and the group's handle
+constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
+// In a handle, precedes the region's size and the group's handle for the region.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {
@@ -29,7 +29,7 @@ Status checkBytes(int64_t rank, int64_t bytes) {
   return Status::ok();
 }
 
-/// Maps host memory for the GPU, at the host's address.
+/// Maps host memory for the GPU at the address that the host uses.
 Status registerWithGpu(void *base, size_t bytes) {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaHostRegister(base, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
@@ -107,7 +107,7 @@ Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
   return zeroed(base, bytes);
 }
 
-/// Registers whole regions with the GPU, once for the flags of many programs.
+/// Registers whole regions with the GPU, each shared by the flags of many programs.
 Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const size_t size = roundUp(bytes, kAlignment);
@@ -131,9 +131,9 @@ void CudaMemory::release(void *base) {
     isFound = isFound || each.pool.release(base);
 }
 
-/// Released flags may still be filled by fillFlags(), which is harmless because nothing is recycled
-/// after an abort. Private device memory is freed at once, because no peer maps it. cudaFree()
-/// waits for the GPU, which may wait for fillFlags(), so no lock is held meanwhile.
+/// fillFlags() may still write to released flags, which is harmless because nothing is recycled
+/// after an abort. Private device memory is freed immediately, because no peer maps it. cudaFree()
+/// waits for the GPU, which may wait for fillFlags(), so the lock must not be held meanwhile.
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);
@@ -162,8 +162,8 @@ Result<void *> CudaMemory::allocateReports(int64_t bytes) {
   return allocateOnHost(reports_, bytes);
 }
 
-// -- Peers. A handle has the kind of memory, its rank, the region, the offset in it, and the text
-// -- of the region's provider: "ipc:1:0:4096:...".
+// -- Peers. A handle consists of the kind of memory, the owner, the region, the offset in it, and
+// -- the provider's handle for the region: "ipc:1:0:4096:...".
 
 Result<std::string> CudaMemory::exportMemory(void *base) {
   auto text = [&](llvm::StringRef kind, const BlockPool::Block &block, const std::string &inner) {
@@ -213,13 +213,13 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
   if (!reader.read(bytes))
     return badInput("expected a number of bytes, got '{}'", handle.str());
   void *base = BRAID_TRY(group_.open(peer, reader.rest().str()));
-  const bool isOurs = peer == group_.rank(); // which has registered it
+  const bool isOurs = peer == group_.rank(); // already registered
   if (!isOurs)
     BRAID_TRY(registerWithGpu(base, bytes));
   return Opened{base, nullptr, !isOurs};
 }
 
-/// Returns text such as "ipc:3 vmm:0 ": kinds of memory and numbers of regions.
+/// Returns the kinds of memory and the region numbers, such as "ipc:3 vmm:0 ".
 std::string CudaMemory::unusedMemory(bool isAll) {
   std::string text;
   for (Provided &each : provided_) {

@@ -1,9 +1,9 @@
 //===- backends/cuda/cuda_memory.h - memory of one GPU's rank and its peers -------------------===//
 //
 // There are three kinds: device memory that peers can map, from one of several providers
-// (memory/symmetric_memory.h); private device memory; and flags in host memory that all ranks share
-// and that is registered with the GPU. Memory that peers map, or that is registered, is allocated
-// in regions, which are divided into blocks for programs.
+// (memory/symmetric_memory.h); private device memory; and flags in host memory that is shared by
+// all ranks and registered with the GPU. Mapped or registered memory is allocated in regions, which
+// are divided into blocks for programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace braid {
 
-/// All memory that a rank has allocated or opened. Call closePeers() before destroying it.
+/// All memory that a rank has allocated or opened.
 class CudaMemory {
 public:
   /// The group owns the shared host memory.
@@ -29,53 +29,53 @@ public:
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
 
-  /// Implements Device::allocate. Symmetric memory is CUDA IPC memory.
+  /// Implements Device::allocate. Uses CUDA IPC for symmetric memory.
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   /// Implements PeerMemory::allocateFrom.
   Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);
-  /// Allocates host memory that the GPU writes and the host reads. fillFlags() does not change it.
+  /// Allocates host memory that the GPU writes and the host reads. Not changed by fillFlags().
   Result<void *> allocateReports(int64_t bytes);
-  /// Implement Device::release, recycle and heldBytes. Regions are kept.
+  /// Implement Device::release, recycle and heldBytes. Regions stay allocated until freeUnused().
   void release(void *base);
   void recycle();
   int64_t heldBytes() const;
   /// Implements PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
-  /// Implements PeerMemory::open. The same handle of the same peer yields the same address.
+  /// Implements PeerMemory::open. Opening the same handle again returns the same address.
   Result<void *> open(int64_t peer, const std::string &handle);
-  /// As in PeerMemory. Regions of host memory are kept.
+  /// Implement the same functions of PeerMemory. Regions of host memory are never freed.
   std::string unusedMemory(bool isAll);
   void closeUnused(int64_t peer, llvm::StringRef unused);
   void freeUnused();
-  /// Unmaps the memory of peers, who may free it when all ranks have done so.
+  /// Unmaps peers' memory. Peers may free it once all ranks have called this function.
   void closePeers();
-  /// Prevents any freeing, because streams still use the memory.
+  /// Disables all freeing, because streams still use the memory.
   void abandon();
 
-  /// Stores `value` into every flag that this rank owns. Callable from any thread, also while
-  /// another allocates.
+  /// Stores `value` into every flag that this rank owns. Callable from any thread, even while
+  /// another thread allocates.
   void fillFlags(uint32_t value);
 
 private:
   static constexpr size_t kAlignment = 256;
-  /// A provider of memory, and this rank's regions from it.
+  /// A memory provider and the regions that this rank has allocated from it.
   struct Provided {
-    llvm::StringLiteral kind;                            ///< the first word of its handles
-    std::unique_ptr<SymmetricMemory> provider = nullptr; ///< null until it is used
+    llvm::StringLiteral kind;                            ///< the first field of its handles
+    std::unique_ptr<SymmetricMemory> provider = nullptr; ///< null until first used
     BlockPool pool{kAlignment};
-    std::set<uint32_t> wereUnused = {}; ///< unused regions at the last unusedMemory()
-    std::vector<uint32_t> named = {};   ///< the regions that it named, to be freed
+    std::set<uint32_t> wereUnused = {}; ///< regions that were unused at the last unusedMemory()
+    std::vector<uint32_t> named = {};   ///< regions that the last unusedMemory() returned
   };
-  /// The header of a handle: its owner and its location.
+  /// The header of a handle: the owner of the memory and its location.
   struct Place {
     int64_t rank = -1;
     uint32_t region = 0;
     size_t offset = 0;
   };
-  /// Memory of a peer.
+  /// Memory opened from a peer.
   struct Opened {
     void *base = nullptr;
-    /// null if it is host memory, which is registered with the GPU if it is a peer's
+    /// null for host memory
     SymmetricMemory *provider = nullptr;
     bool isRegistered = false;
   };
@@ -90,12 +90,12 @@ private:
   ProcessGroup &group_;
   std::array<Provided, 2> provided_{{{"ipc"}, {"vmm"}}};
   std::mutex mutex_; ///< guards flags_, which fillFlags() may read at any time
-  BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< the group owns their regions
+  BlockPool flags_{kAlignment}, reports_{kAlignment}; ///< their regions are owned by the group
   std::unordered_map<void *, size_t> private_;        ///< sizes in bytes
   std::vector<void *> releasedPrivate_;
   size_t privateBytes_ = 0;
   bool isAbandoned_ = false;
-  /// Regions of peers, by kind of memory, rank and number.
+  /// Opened regions, by kind of memory, owner and region number.
   std::map<std::tuple<std::string, int64_t, uint32_t>, Opened> opened_;
 };
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_messages.cpp - groups and collectives of a GPU ----------------------===//
+//===- backends/cuda/cuda_messages.cpp - groups and collectives on a GPU ----------------------===//
 
 #include "backends/cuda/cuda_messages.h"
 
@@ -24,8 +24,8 @@ void CudaMessages::collective(uint32_t stream, Tag tag, const CollectiveArgs &ar
 }
 
 /// After a group or a collective, the GPU reports the stream's progress. In a graph, a report takes
-/// longer than a message, so there is one only after the last message of a stream, or after the
-/// graph (CudaProgress::reportReplay).
+/// longer than a message, so only the last message of a stream is reported, or the replay as a
+/// whole (CudaProgress::reportReplay).
 void CudaMessages::finish(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return gpu_.check(status);

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_messages.h - groups and collectives of a GPU ------------------------===//
+//===- backends/cuda/cuda_messages.h - groups and collectives on a GPU ------------------------===//
 #pragma once
 
 #include "backends/cuda/cuda_trace.h"
@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// Groups and collectives executed by NCCL on the GPU's streams.
+/// Groups and collectives that NCCL executes on the GPU's streams.
 class CudaMessages final : public Messages {
 public:
   CudaMessages(const Gpu &gpu, const CudaStreams &streams, CudaProgress &progress,

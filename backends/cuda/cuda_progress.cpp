@@ -13,7 +13,7 @@ Status CudaProgress::start(CudaMemory &memory) {
   words_ = static_cast<StepWord *>(
       BRAID_TRY(memory.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
   issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
-  // Its priority keeps it out of the caller's hardware queues.
+  // The stream's priority keeps it out of the caller's hardware queues.
   reports_ = BRAID_TRY(CudaStreams::create());
   return Status::ok();
 }
@@ -21,7 +21,7 @@ Status CudaProgress::start(CudaMemory &memory) {
 CudaProgress::~CudaProgress() {
   if (gpu_.isAbandoned || !reports_)
     return;
-  cudaStreamSynchronize(reports_); // it writes to memory that is freed next
+  cudaStreamSynchronize(reports_); // the stream writes to memory that is about to be freed
   cudaStreamDestroy(reports_);
 }
 
@@ -29,7 +29,7 @@ CudaProgress::~CudaProgress() {
 
 static uint64_t keyOf(const Plan &plan) { return programKey(plan.fingerprint, plan.firstCommand); }
 
-/// Returns the same value on all ranks.
+/// Returns true if ranks access each other's memory. The result is the same on all ranks.
 static bool sharesMemory(const Plan &plan) { return plan.channels != 0; }
 
 RegisteredPlan *CudaProgress::find(const Plan *plan) const {
@@ -62,7 +62,7 @@ void CudaProgress::add(std::unique_ptr<RegisteredPlan> plan) {
   current_.store(plans_.back().get(), std::memory_order_release);
 }
 
-/// Takes the lock, because the watchdog may be reading plans_.
+/// Takes the lock while it modifies plans_, because the watchdog may be reading them.
 std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
   auto found = llvm::find_if(plans_, [plan](const auto &each) { return each->plan == plan; });
   if (found == plans_.end() || --(*found)->users > 0)
@@ -70,7 +70,7 @@ std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
   std::unique_ptr<RegisteredPlan> gone;
   {
     std::lock_guard lock(mutex_);
-    (*found)->countCallersRuns(); // the last chance to count
+    (*found)->countCallersRuns(); // the last chance to count them
     if (current_.load(std::memory_order_relaxed) == found->get())
       current_.store(nullptr, std::memory_order_release);
     std::vector<RegisteredPlan *> &ofPlan = byPlan_[plan];
@@ -105,21 +105,21 @@ uint32_t CudaProgress::number(uint32_t stream, Tag tag) {
   return nextNumber(stream, tag);
 }
 
-/// Returns the number of an eager step or of a replay.
+/// Returns the number for an eager step or a replay.
 uint32_t CudaProgress::nextNumber(uint32_t stream, Tag tag) {
   note(tag);
   const uint32_t first = tag.plan ? tag.plan->firstCommand : 0;
   return issued_[stream].add(packStep(tag.run, first + tag.command));
 }
 
-/// Returns the word of the Plan in a capture, and the word for eager runs if there is none.
+/// Returns the step word of the captured Plan, or the word for eager runs.
 uint32_t *CudaProgress::stepOf(uint32_t stream, Tag tag) {
   StepWord *ofGraphs = streams_.isCapturing() ? of(tag.plan).steps.words : nullptr;
   return &(ofGraphs ? ofGraphs : words_)[stream].done;
 }
 
-/// Writes on a separate stream that waits for the replay. On the stream of replays, the write would
-/// delay the next replay by 3.4 us.
+/// Writes the report on a separate stream that waits for the replay. On the replay's own stream,
+/// the write would delay the next replay by 3.4 us.
 void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   if (replayed.steps.lastWait() == kNone)
     return;
@@ -129,8 +129,8 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders the stream's reports after those that another stream made for it, because the numbers
-/// must only increase.
+/// Orders later reports on `stream` after reports that another stream has made on its behalf,
+/// because step numbers must only increase.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     streams_.putBehind(reports_, streams_.first());
@@ -159,8 +159,8 @@ Status CudaProgress::checkOverlaps() const {
   return Status::ok();
 }
 
-/// If the latest replay has completed or has not begun, it can only be waiting for a peer that has
-/// begun fewer runs.
+/// Returns true if a peer has begun fewer runs. A replay that has been launched but has not begun
+/// can only be waiting for such a peer.
 bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
   if (!registered.begunRuns)
     return false;
@@ -177,7 +177,7 @@ StepsUnderWay CudaProgress::findUnderWay() const {
   StepsUnderWay found;
   for (const std::unique_ptr<RegisteredPlan> &each : plans_) {
     const bool isLaunched = each->isLaunched.load(std::memory_order_relaxed);
-    const bool isGuarded = each->isRunning(); // eager, or in a caller's graph
+    const bool isGuarded = each->isRunning(); // an eager run, or a run in a caller's graph
     if ((isLaunched || isGuarded) && each->steps.isWithinRun())
       found.within.push_back(&each->steps);
     else if (isGuarded || (isLaunched && hasPeersThatLag(*each)))
@@ -201,7 +201,7 @@ Status CudaProgress::publish(const Status &background) {
   count = std::min<size_t>(kQueueSlots, count);
   gpu_.group.slot().queues.store(static_cast<uint32_t>(count), std::memory_order_relaxed);
   gpu_.group.slot().runs.store(run_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  // Runs in graphs write the same numbers every time, so the end of a run counts as progress of all
+  // Every run in a graph writes the same numbers, so the end of a run counts as progress on all
   // streams.
   bool hasEnded = false;
   for (const std::unique_ptr<RegisteredPlan> &each : plans_) {
@@ -217,7 +217,7 @@ Status CudaProgress::publish(const Status &background) {
 }
 
 /// Returns true if a step of the stream has completed since the last call, and sets `last` to the
-/// latest one.
+/// latest completed step.
 bool CudaProgress::hasMoved(uint32_t stream, uint64_t &last) {
   bool hasMoved = false;
   if (const uint32_t done = look(words_[stream].done); std::exchange(seen_[stream], done) != done) {

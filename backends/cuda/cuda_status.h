@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_status.h - CUDA's return codes as Status ----------------------------===//
+//===- backends/cuda/cuda_status.h - conversion of CUDA return codes to Status ----------------===//
 #pragma once
 
 #include "api/status.h"
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Converts `code`, which the expression `call` returned.
+/// Converts `code`, which was returned by the expression `call`.
 Status cudaFailure(cudaError_t code, const char *call);
 
 /// For functions that return Status or Result.

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-/// The caller may have selected another device on this thread since.
+/// The caller may have selected another device on this thread in the meantime.
 void Gpu::enter() const {
   int current = -1;
   if (cudaGetDevice(&current) != cudaSuccess || current != number)
@@ -132,7 +132,7 @@ void CudaStreams::putAllBehindFirst() const {
     gpu_.check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
 }
 
-/// Earlier runs may have left work on other streams that the first one has not waited for.
+/// Earlier runs may have left work on other streams that the first stream has not waited for.
 void CudaStreams::putFirstBehindAll() const {
   for (size_t stream = 1; stream < streams_.size(); ++stream)
     if (isBusy_[stream])

@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// The GPU of one rank. An error while commands are issued fails the job.
+/// The GPU of one rank. Errors while issuing commands fail the job.
 struct Gpu {
   ProcessGroup &group;
   const int64_t rank;
@@ -35,8 +35,8 @@ private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The streams of eager runs, the first of which is the caller's; the streams of the open capture,
-/// if any; and the events of Plans.
+/// The streams for eager runs, the first of which belongs to the caller; the streams of the open
+/// capture, if any; and the events of Plans.
 class CudaStreams {
 public:
   explicit CudaStreams(const Gpu &gpu) : gpu_(gpu) {}
@@ -49,38 +49,38 @@ public:
   /// Implements Device::callerStream.
   Result<void *> callerStream(uint32_t number);
 
-  /// Creates a stream with priority over other work of the process on its GPU, because peers wait
-  /// for it.
+  /// Creates a stream with priority over the process's other work on this GPU, because peers wait
+  /// for the stream.
   static Result<cudaStream_t> create();
   static Status grow(std::vector<cudaStream_t> &streams, size_t count);
 
   size_t size() const { return streams_.size(); }
   cudaStream_t first() const { return streams_[0]; }
-  /// True if the first stream is being captured, or if it is CUDA's default stream, which cannot be
-  /// queried during the capture of another stream.
+  /// Returns true if the first stream is being captured. Also true if it is CUDA's default stream,
+  /// which cannot be queried while another stream is being captured.
   bool isFirstCaptured() const;
-  /// Makes `next` the first stream. Its later work follows the work on the old one.
+  /// Makes `next` the first stream, ordered after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
-  /// Records later commands on `streams`, or executes them if null. Resets isRecorded() of all
-  /// events.
+  /// Records later commands on `streams`, or executes commands if `streams` is null. Marks all
+  /// events as unrecorded.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
     isRecorded_.assign(isRecorded_.size(), false);
   }
   bool isCapturing() const { return recorded_ != nullptr; }
-  /// Returns the CUDA stream that currently represents a Plan's stream.
+  /// Returns the CUDA stream that currently represents stream `stream` of a Plan.
   cudaStream_t of(uint32_t stream) const { return (recorded_ ? *recorded_ : streams_)[stream]; }
 
-  /// Records that the stream may have work in flight.
+  /// Marks the stream as possibly having work in flight.
   void markBusy(size_t stream) { isBusy_[stream] = true; }
   bool isBusy(size_t stream) const { return isBusy_[stream]; }
-  /// Returns true if all streams are empty, or if the GPU is lost and nothing will run any more.
+  /// Returns true if all streams are empty, or if the GPU is lost and will execute nothing more.
   bool isDone();
 
-  /// Returns the event by which one stream waits for another.
+  /// Returns the event with which one stream waits for another.
   cudaEvent_t handover() const { return handover_; }
-  /// Makes later work on `next` wait for the work on `before`.
+  /// Orders later work on `next` after the work on `before`.
   void putBehind(cudaStream_t before, cudaStream_t next) const;
   void putAllBehindFirst() const;
   void putFirstBehindAll() const;
@@ -88,7 +88,7 @@ public:
   /// Implement Device::createEvents and releaseEvents.
   Result<uint32_t> createEvents(uint32_t count);
   void releaseEvents(uint32_t first) { ranges_.release(first); }
-  /// Returns true if the event was recorded, in this capture or ever.
+  /// Returns true if the event has been recorded since the last recordOn().
   bool isRecorded(uint32_t event) const { return isRecorded_[event]; }
   void record(uint32_t stream, uint32_t event);
   void wait(uint32_t stream, uint32_t event) const;
@@ -96,13 +96,13 @@ public:
 private:
   const Gpu &gpu_;
   std::vector<cudaStream_t> streams_;
-  std::vector<bool> isBusy_; ///< true if work was issued since the stream was last empty
+  std::vector<bool> isBusy_; ///< true if work may have been issued since the stream was last empty
   const std::vector<cudaStream_t> *recorded_ = nullptr;
   std::vector<cudaStream_t> callersStreams_; ///< returned by callerStream()
   cudaEvent_t handover_ = nullptr;
   std::vector<cudaEvent_t> events_;
   std::vector<bool> isRecorded_;
-  EventRanges ranges_; ///< ranges of events_ allocated to Plans
+  EventRanges ranges_; ///< ranges of events_ assigned to Plans
 };
 
 } // namespace braid

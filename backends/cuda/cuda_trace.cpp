@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_trace.cpp - times of a GPU's commands -------------------------------===//
+//===- backends/cuda/cuda_trace.cpp - timing of a GPU's commands ------------------------------===//
 
 #include "backends/cuda/cuda_trace.h"
 
@@ -61,9 +61,9 @@ Issuing::~Issuing() {
   nvtxDomainRangePop(tracer_.domain_);
 }
 
-/// CUDA does not tell when an event completes on the host's clock. The time lies between reading
-/// this clock before the record and reading it after the completion. Repeats if these are far
-/// apart, for example because of earlier work on the stream.
+/// CUDA does not report when an event completes on the host's clock. That time lies between reading
+/// the clock before recording the event and reading it after completion. Retries if the two
+/// readings are far apart, for example because of earlier work on the stream.
 void CudaTracer::startTrace() {
   constexpr int64_t kFarApartNs = 20000;
   gpu_.enter();
@@ -81,7 +81,7 @@ void CudaTracer::startTrace() {
   isTracing_ = true;
 }
 
-/// CUDA reports times between events as a float, which resolves 1 us after 10 s.
+/// CUDA reports times between events as a float, with a resolution of 1 us after 10 s.
 std::vector<Span> CudaTracer::takeTrace() {
   gpu_.enter();
   const auto nsOf = [this](cudaEvent_t event) {

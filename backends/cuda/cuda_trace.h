@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_trace.h - times of a GPU's commands ---------------------------------===//
+//===- backends/cuda/cuda_trace.h - timing of a GPU's commands --------------------------------===//
 #pragma once
 
 #include "backends/cuda/cuda_progress.h"
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Spans of commands, and ranges for profilers with the program's names and lines.
+/// Records command spans, and emits profiler ranges with the program's names and lines.
 class CudaTracer final : public Tracer {
 public:
   CudaTracer(const Gpu &gpu, CudaStreams &streams, const CudaProgress &progress)
@@ -16,10 +16,10 @@ public:
 
   void startTrace() override;
   std::vector<Span> takeTrace() override;
-  /// While tracing, commands are issued one by one, so each has a span. Commands in graphs have
-  /// none.
+  /// Returns true while tracing. Each command is then issued separately and has its own span;
+  /// commands in graphs have none.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
-  /// Registers the name of each origin of a Plan for profilers.
+  /// Registers a name for each origin in a Plan with profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
 
 private:
@@ -38,12 +38,12 @@ private:
   const nvtxDomainHandle_t domain_;
   bool isTracing_ = false;
   cudaEvent_t start_ = nullptr; ///< null before the first trace
-  int64_t startNs_ = 0;         ///< when it completed, on the host's clock
+  int64_t startNs_ = 0;         ///< completion time of start_, on the host's clock
   std::vector<TracedCommand> traced_;
 };
 
-/// Encloses the issue of a command in a profiler range and, while tracing, in two events. These are
-/// created during the run, so a traced run is slower.
+/// Encloses the issue of a command in a profiler range and, while tracing, between two events. The
+/// events are created during the run, so a traced run is slower.
 class Issuing {
 public:
   Issuing(CudaTracer &tracer, uint32_t stream, Tag tag);
@@ -56,7 +56,7 @@ private:
   cudaEvent_t end_ = nullptr;
 };
 
-/// Measures the first stream.
+/// Measures time on the first stream.
 class CudaStopwatch final : public Stopwatch {
 public:
   CudaStopwatch(const Gpu &gpu, CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
@@ -90,7 +90,7 @@ private:
   };
   const Gpu &gpu_;
   const CudaStreams &streams_;
-  std::deque<Mark> marks_;        ///< marks not known to have been passed
+  std::deque<Mark> marks_;        ///< marks not yet known to have passed
   std::vector<cudaEvent_t> free_; ///< events to reuse
   int64_t passed_ = 0;
 };

@@ -1,11 +1,11 @@
-//===- backends/cuda/cuda_transfers.cpp - copies, signals and awaits of one GPU ---------------===//
+//===- backends/cuda/cuda_transfers.cpp - copies, signals and awaits on one GPU ---------------===//
 //
-// Signals, awaits and copies are issued in one of two ways, chosen by measurements (README.md in
-// this folder). Memory operations of a stream signal in 8.6 us and cost the host 0.7 us. A kernel
-// signals in 4.7 us in a graph, but costs the host 2.8 us if launched separately, and needs a
-// multiprocessor that a GEMM may occupy. Copy engines move large blocks concurrently with
-// arithmetic, but start slowly. A kernel starts at once, and one launch can also execute
-// neighbouring commands of the stream, such as a small sum of arriving data.
+// Signals, awaits and copies are issued in one of two ways, chosen by measurement (see README.md in
+// this directory). A signal by a memory operation of a stream takes 8.6 us and 0.7 us of host time.
+// A signal by a kernel takes 4.7 us in a graph, but 2.8 us of host time if launched separately, and
+// the kernel needs a multiprocessor that a GEMM may occupy. Copy engines move large blocks
+// concurrently with arithmetic, but start slowly. A kernel starts at once, and the same launch can
+// also execute neighbouring commands on the stream, such as a small sum of arriving data.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -35,9 +35,9 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
   return tag;
 }
 
-/// Without memory operations, flags may be in the memory of the GPU that awaits them, which is
-/// closer to it and to its peers than host memory. The host then ends waits by another flag that
-/// kernels poll.
+/// Returns true if flags are in the memory of the GPU that awaits them, which that GPU and its
+/// peers access faster than host memory. Requires that only kernels access the flags; the host ends
+/// waits through a separate word that kernels poll.
 bool hasFlagsOnDevice(TransferMode mode) {
   return mode.signals == SignalBy::Kernel ||
          (mode.signals == SignalBy::Default && mode.copies == CopyBy::Kernel);
@@ -45,8 +45,8 @@ bool hasFlagsOnDevice(TransferMode mode) {
 
 } // namespace
 
-/// Returns whether the GPU can add to the memory of all others, as over NVLink. Requires that this
-/// process sees one GPU for each of the host's `ranks`, because nothing is known of other GPUs.
+/// Returns true if the GPU can perform atomics on the memory of all other GPUs, as over NVLink.
+/// Requires that this process sees one GPU for each of the host's `ranks`; it cannot query others.
 static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < ranks)
@@ -56,7 +56,7 @@ static bool addsAtPeers(int device, int64_t ranks) {
     if (peer != device && cudaDeviceGetP2PAttribute(&adds, cudaDevP2PAttrNativeAtomicSupported,
                                                     device, peer) != cudaSuccess)
       adds = 0;
-  (void)cudaGetLastError(); // clears errors of refused queries
+  (void)cudaGetLastError(); // clears errors from rejected queries
   return adds != 0;
 }
 
@@ -84,7 +84,7 @@ CudaTransfers::~CudaTransfers() {
 
 Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered) const {
   const Plan &plan = *registered.plan;
-  // 64 of 128
+  // 64 streams on a GPU with 128 multiprocessors
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2);
   registered.waitsByMemory = plan.streams.size() > mostStreams;
   if (registered.waitsByMemory && hasFlagsOnDevice(mode))
@@ -96,7 +96,7 @@ Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered)
   return Status::ok();
 }
 
-/// Reserves multiprocessors. The address of this object is the job's key in the budget.
+/// Reserves multiprocessors. The address of this object identifies the job in the budget.
 LaunchLimits CudaTransfers::reserve(WaitingBudget::Lane lane, const RegisteredPlan &plan) {
   return limitsFor(plan.waiting, budget().reserve(this, lane, &plan, plan.waiting));
 }
@@ -112,7 +112,7 @@ void CudaTransfers::releaseWaits() {
   memory_.fillFlags(cuda::kReleasedFlag);
 }
 
-/// Callers' graphs may run concurrently with other programs of this job.
+/// Callers' graphs may run concurrently with the job's other programs.
 const LaunchLimits &CudaTransfers::limitsOf(Tag tag) {
   RegisteredPlan *plan = graphs_.isInCallersCapture() ? progress_.find(tag.plan) : nullptr;
   if (!plan)
@@ -140,7 +140,7 @@ bool CudaTransfers::isByKernel(const BatchedCommand &step, Tag tag, TransferMode
   return mode.signals == SignalBy::Default && streams_.isCapturing() && !plan.waitsByMemory;
 }
 
-/// While tracing, issues each step separately, so that each has a span.
+/// While tracing, issues each step separately, so that each step has its own span.
 void CudaTransfers::issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                                bool areDisjoint, TransferMode mode) {
   const bool isApart = tracer_.isTracing();
@@ -171,7 +171,7 @@ void CudaTransfers::copyByEngine(uint32_t stream, void *dst, const void *src, in
 
 void CudaTransfers::issueMemoryOperations(uint32_t stream, Tag tag,
                                           llvm::ArrayRef<BatchedCommand> steps) {
-  constexpr unsigned kMost = 96; // the driver accepts 256
+  constexpr unsigned kMost = 96; // the driver accepts up to 256
   std::array<CUstreamBatchMemOpParams, kMost> operations;
   unsigned count = 0;
   auto flush = [&] {

@@ -1,16 +1,16 @@
-//===- backends/cuda/cuda_transfers.h - copies, signals and awaits of one GPU -----------------===//
+//===- backends/cuda/cuda_transfers.h - copies, signals and awaits on one GPU -----------------===//
 //
 // Flags awaited by memory operations are in host memory that the GPUs of both ranks can access, so
 // that the host can release a wait with a plain store, whatever the state of the GPU's queues.
-// Device memory would not allow that: with forty waiting streams, a write from another stream never
-// ran. A signal through host memory is no slower (8.6 against 10.4 us one way). Kernels can poll
-// two locations: if kernels make all signals, flags are in device memory, and a flag in host memory
-// releases the waits.
+// Device memory does not allow that: with forty waiting streams, a write from another stream never
+// executed. A signal through host memory is no slower (8.6 us one way, against 10.4 us). Kernels,
+// in contrast, can poll two locations: if kernels execute all signals and awaits, flags are in
+// device memory, and a word in host memory releases the waits.
 //
-// A flag is 0 or 1: a signal stores 1, and an await waits for 1 and stores 0. So captured graphs do
-// not depend on the number of the run, and eager runs and replays share their flags. This is safe
-// because the next run's signal never arrives before this run's await has completed; the checker
-// proves that for every program.
+// A flag is 0 or 1: a signal stores 1; an await waits for 1, then stores 0. Captured graphs thus do
+// not depend on the run number, and eager runs and replays share their flags. This is safe because
+// the next run's signal never arrives before this run's await has completed, which the checker
+// proves for every program.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace braid {
 
-/// Peers' memory, and the command batches that copy to it.
+/// Accesses peers' memory, and issues the command batches that copy to it.
 class CudaTransfers final : public PeerMemory {
 public:
   CudaTransfers(const Gpu &gpu, CudaMemory &memory, const CudaStreams &streams,
@@ -30,12 +30,12 @@ public:
   ~CudaTransfers() override;
   Status start();
 
-  /// Reserves multiprocessors for the Plan's kernels that wait for peers, and leaves room for the
-  /// work that the peers wait for. Fails with Unsupported if too many streams need waiting kernels.
+  /// Computes how many multiprocessors the Plan's waiting kernels need. Fails with Unsupported if
+  /// too many streams need waiting kernels.
   Status planWaiting(TransferMode mode, RegisteredPlan &plan) const;
   void reserveWaiting(RegisteredPlan &plan);
   void releaseWaiting(const RegisteredPlan &plan);
-  /// Releases every wait for a flag on this GPU's streams. Only stores to memory; callable from any
+  /// Releases every wait for a flag on this GPU's streams. Only stores to memory. Callable from any
   /// thread.
   void releaseWaits();
   void copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) const;
@@ -80,10 +80,10 @@ private:
   CudaProgress &progress_;
   CudaGraphs &graphs_;
   CudaTracer &tracer_;
-  uint32_t *released_ = nullptr; ///< if not 0, kernels no longer wait
-  uint32_t *counters_ = nullptr; ///< CopyAndSignal::kCounters entries for each of kMaxPlanStreams
+  uint32_t *released_ = nullptr; ///< once nonzero, kernels stop waiting
+  uint32_t *counters_ = nullptr; ///< kCounters entries for each of kMaxPlanStreams streams
   bool hasBulkCopies_ = false;   ///< true if the GPU has a bulk copy unit
-  bool hasPeerAtomics_ = false;  ///< true if the GPU can add atomically to flags in peers' memory
+  bool hasPeerAtomics_ = false;  ///< true if the GPU can perform atomics on flags in peers' memory
   int processors_ = 0;
 };
 

@@ -9,8 +9,8 @@
 namespace braid {
 
 Status cudaFailure(cudaError_t code, const char *call) {
-  (void)cudaGetLastError(); // clears the error, so that a later launch does not find it
-  // Out of memory and a missing GPU are limits of the machine. Any other error of a correct program
+  (void)cudaGetLastError(); // clears the error, so that it does not resurface in a later launch
+  // Lack of memory or of a GPU is a limit of the machine. Any other error in a correct program
   // means that a device or a peer is lost.
   bool isLimit = code == cudaErrorMemoryAllocation || code == cudaErrorNoDevice ||
                  code == cudaErrorInsufficientDriver || code == cudaErrorNotSupported;
@@ -31,7 +31,7 @@ Status driverFailure(const Driver &driver, CUresult code, const char *call) {
 namespace {
 
 template <class Function> Status find(const char *name, Function &function) {
-  constexpr unsigned kSince = 12000; // CUDA 12.0: batched memory operations can be captured
+  constexpr unsigned kSince = 12000; // CUDA 12.0: first to capture batched memory operations
   void *address = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   cudaError_t code =

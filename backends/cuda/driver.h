@@ -1,7 +1,7 @@
 //===- backends/cuda/driver.h - driver functions that the runtime does not offer --------------===//
 //
-// libcuda belongs to the driver and is absent on machines without a GPU, so nothing links it. The
-// runtime looks up its functions.
+// libcuda belongs to the driver and is absent on machines without a GPU, so nothing links against
+// it. The CUDA runtime looks up its functions.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-/// Entry points, without the prefix `cu`. NAME(member, name)
+/// Entry points, without the prefix `cu`: NAME(member, name).
 #define BRAID_DRIVER_FUNCTIONS(NAME)                                                               \
   NAME(streamBatchMemOp, StreamBatchMemOp)                                                         \
   NAME(getErrorName, GetErrorName)                                                                 \
@@ -38,13 +38,13 @@ struct Driver {
 #undef BRAID_DRIVER_MEMBER
 };
 
-/// Fails with Unsupported, and the reason, if there is no driver or if it is too old.
+/// Fails with Unsupported and the reason if there is no driver or the driver is too old.
 Result<const Driver *> loadDriver();
 
-/// As cudaFailure(), for a function of `driver`.
+/// Like cudaFailure(), for functions of `driver`.
 Status driverFailure(const Driver &driver, CUresult code, const char *call);
 
-/// Returns the memory operation that stores a value.
+/// Returns a memory operation that stores `value` to `word`.
 inline CUstreamBatchMemOpParams writeOf(const void *word, uint32_t value) {
   CUstreamBatchMemOpParams op = {};
   op.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;

@@ -1,4 +1,4 @@
-//===- backends/cuda/element_types.h - C++ types of the element types of kernels --------------===//
+//===- backends/cuda/element_types.h - C++ types for kernel element types ---------------------===//
 //
 // Compiled by nvcc only.
 //
@@ -14,11 +14,11 @@ namespace braid::cuda {
 
 constexpr Element kElements[] = {Element::BF16, Element::F16, Element::F32, Element::F64};
 
-/// The type in which elements are added and functions are computed.
+/// The type in which elements are added and functions are evaluated.
 template <class T> struct Widened { using Type = float; };
 template <> struct Widened<double> { using Type = double; };
 
-/// Calls `fn` with a zero of the element type and returns its result.
+/// Calls `fn` with a zero of the element type and returns the result of `fn`.
 template <class Fn> auto withElement(Element element, Fn fn) {
   switch (element) {
   case Element::BF16:
@@ -33,7 +33,7 @@ template <class Fn> auto withElement(Element element, Fn fn) {
   return fn(float());
 }
 
-/// Loads kernels one after the other, until one fails.
+/// Loads kernels in sequence; stops at the first failure.
 class KernelLoader {
 public:
   template <class... Arguments> void load(void (*kernel)(Arguments...), int sharedBytes = 0) {

@@ -1,4 +1,4 @@
-//===- backends/cuda/elements.h - conversion to the element types of kernels ------------------===//
+//===- backends/cuda/elements.h - conversion to kernel element types --------------------------===//
 #pragma once
 
 #include "backends/cuda/kernels.h"

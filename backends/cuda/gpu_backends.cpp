@@ -1,4 +1,4 @@
-//===- backends/cuda/gpu_backends.cpp - GPU ranks with peer memory or messages ----------------===//
+//===- backends/cuda/gpu_backends.cpp - GPU backends with peer memory or messages -------------===//
 
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/cuda_facts.h"
@@ -17,12 +17,12 @@ namespace braid {
 namespace {
 
 /// Requests 32 hardware queues. With the driver's default of eight, all times were longer and
-/// varied by 20 % and more, even those of a GEMM alone (backends/cuda/README.md). The driver reads
-/// the variable when the process first uses a GPU.
+/// varied by 20 % or more, even for a GEMM alone (backends/cuda/README.md). The driver reads the
+/// variable when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
-/// Returns the number of queues that the driver is expected to create; 1 if the variable is not a
-/// number.
+/// Returns the number of queues that the driver is expected to create, or 1 if the variable is not
+/// a number.
 uint32_t queuesAskedFor() {
   uint32_t queues = 0;
   const bool isNumber =
@@ -30,13 +30,13 @@ uint32_t queuesAskedFor() {
   return isNumber ? std::clamp(queues, 1u, 32u) : 1;
 }
 
-/// Returns version and file of this machine's NCCL, or the reason why there is none.
+/// Returns the version and file of this machine's NCCL, or the reason why NCCL is unavailable.
 Result<std::string> describeNccl() {
   const nccl::Library *library = BRAID_TRY(nccl::Library::load());
   return fmt::format("{} ({})", nccl::versionText(library->version), library->file);
 }
 
-/// Returns "error", or "version" (2.28.3) and "file".
+/// Returns either "error", or "version" (2.28.3) and "file".
 BackendFacts ncclFacts() {
   const Result<const nccl::Library *> library = nccl::Library::load();
   if (!library)
@@ -44,9 +44,9 @@ BackendFacts ncclFacts() {
   return {{"version", nccl::versionText((*library)->version)}, {"file", (*library)->file}};
 }
 
-/// Sets the number of bytes sent to another host at a time. With 128 KiB, NCCL's default, sends
-/// over sockets are slower than its collectives. On two GPUs, NCCL_P2P_DISABLE=1
-/// NCCL_SHM_DISABLE=1 reproduces it:
+/// Sets the chunk size for sends to other hosts. With NCCL's default of 128 KiB, sends over sockets
+/// are slower than NCCL's collectives. The slowdown can be reproduced on two GPUs with
+/// NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1:
 ///   braid bench gather-matmul --backend nccl --shapes 4096x64x8192
 ///     --impl 'gather,gather;transfers=collective'
 void askForLargeSends() { setenv("NCCL_P2P_NET_CHUNKSIZE", "524288", /*overwrite=*/0); }
@@ -57,7 +57,7 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
   return joinCuda(options, std::move(client));
 }
 
-/// Opens NCCL before it joins.
+/// Opens NCCL before joining.
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
   if (options.reproducible)

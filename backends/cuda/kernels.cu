@@ -15,7 +15,7 @@ __global__ void broadcastKernel(T *c, const Bias *bias, int64_t count, int64_t n
     c[i] = static_cast<T>(bias[i % n]);
 }
 
-/// Mixes the bits of a number: the finaliser of MurmurHash3.
+/// Mixes the bits of a number, using the MurmurHash3 finalizer.
 __device__ uint32_t mixed(uint32_t bits) {
   bits = (bits ^ (bits >> 16)) * 0x85ebca6b;
   bits = (bits ^ (bits >> 13)) * 0xc2b2ae35;
@@ -45,7 +45,7 @@ __global__ void delayKernel(uint64_t duration) {
 
 constexpr int kThreads = 256;
 
-/// Returns enough blocks for `count` elements, or for the whole GPU.
+/// Returns enough blocks for `count` elements, but no more than the GPU can use.
 unsigned blocksFor(int64_t count) {
   constexpr int64_t kMaxBlocks = 4096;
   int64_t blocks = (count + kThreads - 1) / kThreads;

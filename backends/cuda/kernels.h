@@ -1,6 +1,6 @@
-//===- backends/cuda/kernels.h - host functions of Braid's kernels ----------------------------===//
+//===- backends/cuda/kernels.h - host functions for Braid's kernels ---------------------------===//
 //
-// nvcc compiles the kernels. Other compilers include this header, so it uses no fmt or LLVM type.
+// nvcc compiles the kernels. Other compilers include this header, so it uses no fmt or LLVM types.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,37 +13,37 @@
 
 namespace braid::cuda {
 
-/// Element types that kernels add.
+/// Element types that kernels can add.
 enum class Element { BF16, F16, F32, F64 };
 inline int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
 }
 
-/// dst = the sum of `count` parts, `stride` bytes apart, in order, in f32 (f64 for f64), plus
-/// `bias`, repeated along dst (null if none), rounded once. Operands need only the alignment of an
-/// element. Fastest if parts, stride, dst and bias are multiples of 16 bytes, and biasElements is a
-/// multiple of the number of elements in 16 bytes of a part.
+/// dst = the sum of `count` parts, `stride` bytes apart, plus `bias`, which is repeated along dst
+/// (null if none). Adds in order, in f32 (f64 for f64), and rounds once. Operands need only element
+/// alignment. Fastest if parts, stride, dst and bias are multiples of 16 bytes and biasElements is
+/// a multiple of the number of elements in 16 bytes of a part.
 struct Sum {
-  Element element, partial; ///< types of bias and parts: equal, or F32 parts for 16 bits
+  Element element, partial; ///< types of bias and parts: equal, or F32 parts for 16-bit elements
   int64_t elements, count, stride;
   const void *parts, *bias;
   int64_t biasElements;
   void *dst;
-  Element result;         ///< type of dst: `element`, or F32 for 16 bits
-  bool keepsParts = true; ///< a kernel that adds along copies also stores the parts in `parts`
+  Element result;         ///< type of dst: `element`, or F32 for 16-bit elements
+  bool keepsParts = true; ///< whether a kernel that adds along copies also stores `parts`
 };
 void launchSum(cudaStream_t stream, const Sum &sum);
-/// Returns the number of elements that a thread adds at once: as many as 16 bytes of a part hold,
-/// or 1 if any address is not a multiple of the group's size.
+/// Returns the number of elements in a group that a thread adds at once: as many as fit in 16 bytes
+/// of a part, or 1 if any address is not a multiple of the group size.
 int64_t widthFor(const Sum &sum);
 
-/// dst = functions of each of the `elements` elements of `first`, in f32 (f64 for f64), rounded
-/// once. Operands need only the alignment of an element; multiples of 16 bytes and of 4 elements
-/// are fastest.
+/// dst = a chain of functions applied to each of the `elements` elements of `first`. Computes in
+/// f32 (f64 for f64) and rounds once. Operands need only element alignment; 16-byte alignment and a
+/// multiple of 4 elements are fastest.
 struct Pointwise {
   struct Operand {
-    bool isAccumulator; ///< f32 if `element` has 16 bits
-    const void *data;   ///< null if none; written if it is dst
+    bool isAccumulator; ///< f32 even if `element` has 16 bits
+    const void *data;   ///< null if none; written if the operand is dst
   };
   struct Step {
     PointwiseFunction function;
@@ -57,17 +57,17 @@ struct Pointwise {
 };
 void launchPointwise(cudaStream_t stream, const Pointwise &work);
 
-/// Sets every row of c[m, n], with elements of type `element`, to `bias`, which has the same type,
-/// or a 16-bit type if `element` is F32.
+/// Sets every row of c[m, n], whose element type is `element`, to `bias`. The types of c and `bias`
+/// are equal, or `element` is F32 and `biasElement` has 16 bits.
 void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
                      const void *bias, int64_t m, int64_t n);
 
-/// Sets each of `count` elements to a value in [-1, 1) determined by `seed` and its index.
+/// Sets each of `count` elements to a value in [-1, 1) that depends only on `seed` and its index.
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
 /// Keeps the stream busy for the given time.
 void launchDelay(cudaStream_t stream, uint32_t microseconds);
 
-/// Loads all kernels, so that launches do not have to.
+/// Loads all kernels up front, so that launches never load any.
 cudaError_t loadKernels();
 /// Loads the kernels of launchSum(). Called by loadKernels().
 cudaError_t loadSums();

@@ -1,4 +1,4 @@
-//===- backends/cuda/launch_filler.cpp - combines commands of a batch in one launch -----------===//
+//===- backends/cuda/launch_filler.cpp - combines commands of a batch into one launch ---------===//
 
 #include "backends/cuda/launch_filler.h"
 
@@ -44,8 +44,8 @@ bool LaunchFiller::take(const BatchedCommand &step) {
   }
 }
 
-/// Returns false if the launch may not continue with `next`. Waiting before or after copies
-/// occupies the multiprocessors of the copying blocks, so it needs waitAndWork.
+/// Returns false if the launch must not continue with `next`. A wait before or after copies
+/// occupies the multiprocessors of the copying blocks, so it requires waitAndWork.
 bool LaunchFiller::enter(Phase next) {
   const bool hasWaited = phase_ == Phase::Awaits && next > Phase::Awaits;
   const bool waitsAfterwards = phase_ == Phase::Moves && next > Phase::Moves;
@@ -86,7 +86,7 @@ bool LaunchFiller::takeAwait(const BatchedCommand &step) {
          appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-/// A copy within this rank makes no second shot, whose signals define when it is complete.
+/// A copy within this rank cannot be part of a second shot, whose signals define its completion.
 bool LaunchFiller::takeCopy(const BatchedCommand &step) {
   const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
                                   static_cast<const char *>(step.src), step.bytes};
@@ -111,7 +111,7 @@ bool LaunchFiller::takeSum(const Sum &sum) {
   return true;
 }
 
-/// Makes awaits after the sum awaits of the second shot, which precede its copies.
+/// Turns awaits after the sum into awaits of the second shot, which precede its copies.
 bool LaunchFiller::takeGift(void *place) {
   CopyAndSignal::SecondShot &second = launch_.second;
   if (!may_.haveCopies)

@@ -1,4 +1,4 @@
-//===- backends/cuda/launch_filler.h - combines commands of a batch in one launch -------------===//
+//===- backends/cuda/launch_filler.h - combines commands of a batch into one launch -----------===//
 #pragma once
 
 #include "backends/cuda/copy_and_signal.h"
@@ -10,32 +10,32 @@ namespace braid::cuda {
 
 Sum sumOf(const SumArgs &args);
 
-/// Fills a launch with the first steps of a batch, as far as one kernel can execute them in order.
+/// Fills a launch with as many leading steps of a batch as one kernel can execute in order.
 class LaunchFiller {
 public:
   using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
   struct May {
-    bool haveCopies;  ///< several copies in one launch
-    bool waitAndWork; ///< the blocks that copy or add may wait for peers
-    bool give;        ///< send the sum in a second shot, because GPUs can add to peers' flags
+    bool haveCopies;  ///< one launch may contain several copies
+    bool waitAndWork; ///< blocks that copy or add may wait for peers
+    bool give;        ///< a second shot may send the sum, because GPUs can add to peers' flags
   };
 
-  /// Fills an empty launch. Calls `numberOf` once for each added flag, in order; it must outlive
-  /// this object.
+  /// Fills `launch`, which must be empty. Calls `numberOf` once per added flag, in order;
+  /// `numberOf` must outlive this object.
   LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
       : launch_(launch), may_(may), numberOf_(numberOf) {}
 
-  /// Adds a step. Returns false if it, and therefore all later steps, need another launch.
+  /// Adds a step. Returns false if this step, and therefore all later ones, need another launch.
   bool take(const BatchedCommand &step);
 
 private:
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
-  /// The phases of the kernel, in order. Each is optional.
+  /// The kernel's phases, in order. Each is optional.
   enum class Phase : uint8_t {
     ReadySignals, ///< before anything else
     Awaits,
-    Moves,    ///< copies and their signals, and a sum of what they copy
-    Arrivals, ///< awaits
+    Moves,    ///< copies and their signals, and a sum of the copied data
+    Arrivals, ///< awaits of peers' copies
     Giving,   ///< copies of the sum to peers, and their signals
     LastCopies,
   };

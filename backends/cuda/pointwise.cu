@@ -1,8 +1,8 @@
-//===- backends/cuda/pointwise.cu - functions of each element ---------------------------------===//
+//===- backends/cuda/pointwise.cu - element-wise functions ------------------------------------===//
 //
-// Memory bandwidth is the limit, as for sums. A thread loads several groups of elements before it
-// computes the first. A group is as many elements as 16 bytes of the computing type hold, or one
-// element if any address is not a multiple of the group's size.
+// Limited by memory bandwidth, like sums. A thread loads several groups of elements before it
+// computes the first group. A group spans 16 bytes of the computing type, or a single element if
+// any address is not a multiple of the group size.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@ constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups per block
 /// The type of one load or store.
 template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
 
-/// The groups that a thread computes: from `begin` on, kThreads apart. A block has one tile of
-/// adjacent groups, which is the fastest pattern for memory.
+/// The groups that a thread computes: they start at `begin`, kThreads apart. Each block computes
+/// one tile of adjacent groups, which is the fastest memory access pattern.
 template <class T, int kWide> struct Batch {
   using Acc = typename Widened<T>::Type;
 

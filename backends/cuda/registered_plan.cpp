@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// Returns the workspace bytes that each stream's GEMMs need with their current algorithms.
+/// Returns the workspace size in bytes that each stream's GEMMs need with their current algorithms.
 std::vector<int64_t> workspacesFor(const Plan &plan, const Gemms &gemms) {
   std::vector<int64_t> workspaces(plan.streams.size(), 0);
   for (const Command &command : plan.commands)
@@ -87,13 +87,13 @@ void RegisteredPlan::countBegun(uint64_t runs) const {
 
 void RegisteredPlan::countCallersRuns() {
   const uint32_t begun = look(ofGraphs.guard.report->begun);
-  // the host announces runs before it launches them
+  // The host announces runs before it launches them.
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint32_t told = guarded.load(std::memory_order_relaxed);
   const auto callers = static_cast<int32_t>(begun - told);
   const int32_t more = callers - static_cast<int32_t>(ofCallers);
   if (more <= 0)
-    return; // announced runs may not have begun
+    return; // some announced runs have not begun yet
   ofCallers += static_cast<uint32_t>(more);
   countBegun(static_cast<uint64_t>(more));
 }

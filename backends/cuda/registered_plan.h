@@ -1,6 +1,6 @@
 //===- backends/cuda/registered_plan.h - a GPU's resources for a Plan -------------------------===//
 //
-// The resources of runs in graphs (GEMM workspaces, kernel counters) belong to the Plan, because a
+// Resources for runs in graphs (GEMM workspaces, kernel counters) belong to the Plan, because a
 // caller may replay a graph concurrently with other programs.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -19,81 +19,81 @@
 
 namespace braid {
 
-/// Number of graphs that have not been destroyed. CUDA's thread that decrements it may outlive the
-/// device.
+/// Number of graphs that have not been destroyed. Shared, because the CUDA thread that decrements
+/// it may outlive the device.
 using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
 /// Consecutive commands of a Plan.
 struct StepRange {
-  uint32_t begin = 0, end = 0; ///< half-open; empty: no commands
+  uint32_t begin = 0, end = 0; ///< half-open; empty if there are no commands
   bool contains(uint32_t command) const { return command >= begin && command < end; }
 };
 
-/// The resources of runs in graphs.
+/// The resources for runs in graphs.
 struct ForGraphs {
-  std::vector<void *> memory; ///< all of it except the guard's report
+  std::vector<void *> memory; ///< all allocations except the guard's report
   cuda::RunGuard guard;
   uint32_t *counters = nullptr;      ///< CopyAndSignal::kCounters entries per stream
-  std::vector<Workspace> workspaces; ///< one per stream; no bytes if it needs none
+  std::vector<Workspace> workspaces; ///< one per stream; zero bytes if the stream needs none
 };
 
 /// The state of a registered Plan on this device.
 struct RegisteredPlan {
   explicit RegisteredPlan(const Plan &itsPlan);
 
-  /// Allocates memory for runs in graphs: the guard's counts, the counters of kernels that copy and
-  /// signal, and a GEMM workspace for each stream.
+  /// Allocates memory for runs in graphs: the guard's counts, the counters for copy-and-signal
+  /// kernels, and a GEMM workspace per stream.
   Status allocateForGraphs(CudaMemory &memory, const Gemms &gemms);
-  /// Enlarges the workspaces if a GEMM measured since needs more. Recorded graphs keep using the
-  /// old memory.
+  /// Enlarges the workspaces if tuning has increased what a GEMM needs. Recorded graphs keep using
+  /// the old memory.
   Status growWorkspaces(CudaMemory &memory, const Gemms &gemms);
   void releaseForGraphs(CudaMemory &memory) const;
   int64_t workspaceBytes() const;
 
-  /// True while a run is in flight in a caller's graph, or concurrently with such graphs.
+  /// Returns true while a guarded run is in flight, whether in a caller's graph or issued by Braid.
   bool isRunning() const;
   /// Returns the number of guarded runs that have ended, modulo 2^32.
   uint32_t endedRuns() const;
   bool hasOverlapped() const;
   void countBegun(uint64_t runs) const;
-  /// Adds the runs of callers' graphs to begunRuns: those that the guard has counted, less those
+  /// Adds runs in callers' graphs to begunRuns: the runs that the guard has counted, minus those
   /// that the host has announced.
   void countCallersRuns();
-  /// True if a write after a replayed graph reports its completion, because no step shows at once
-  /// that the replay has begun. For messages, a write inside the graph would take 3 us.
+  /// Returns true if a write after the graph reports that a replay is complete, because no step
+  /// shows that the replay has begun. For messages, a write inside the graph would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
 
   Result<void *> allocate(CudaMemory &memory, int64_t bytes);
 
   const Plan *plan;
   GraphSteps steps;
-  /// Number of runs that this rank has started, which peers compare with theirs. Null if no rank
-  /// waits for peer memory, or if there is no free slot for the counter.
+  /// Number of runs that this rank has begun, which peers compare with their own. Null if no rank
+  /// waits for peer memory, or if no counter slot was free.
   std::atomic<uint64_t> *begunRuns = nullptr;
   uint32_t users = 1;                    ///< number of registrations
-  std::vector<nvtxStringHandle_t> names; ///< the name of each origin, for profilers
+  std::vector<nvtxStringHandle_t> names; ///< name of each origin, for profilers
   WaitingKernels waiting;
   LaunchLimits limits;                        ///< for runs that Braid issues
   std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs; set by the first capture
-  /// true if there are too many streams for waiting kernels
+  /// true if too many streams would need waiting kernels
   bool waitsByMemory = false;
   StepRange lastSteps;      ///< steps that end a run in a caller's graph
-  std::vector<bool> isUsed; ///< by stream
-  /// true once a caller's graph has a run; later runs are guarded
+  std::vector<bool> isUsed; ///< true for streams with commands
+  /// true once a caller's graph contains a run; later runs are guarded
   bool isInCallersGraph = false;
-  /// guarded runs that had ended when the watchdog last looked
+  /// number of guarded runs that had ended when the watchdog last checked
   uint32_t ended = 0;
-  /// true if Braid's own graphs were launched since all work was known to be complete
+  /// true if one of Braid's graphs was launched since all work was last known to be complete
   std::atomic<bool> isLaunched{false};
   /// number of runs that the host has announced to the guard
   std::atomic<uint32_t> guarded{0};
   uint32_t ofCallers = 0; ///< number of runs that callers' graphs have begun, modulo 2^32
-  /// callers' graphs that contain its runs
+  /// callers' graphs that contain runs of the Plan
   GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0);
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of a Plan, and those directly before it on the same stream.
+/// Returns the last signal or await of a Plan and those directly before it on the same stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

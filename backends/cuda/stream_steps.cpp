@@ -23,7 +23,7 @@ uint32_t IssuedSteps::add(uint64_t step) {
   return number;
 }
 
-/// Reads the word before the count, because a completed step was issued earlier.
+/// Reads the word before the count: a step is always issued before it completes, so done <= count.
 void IssuedSteps::appendNext(StepWord &word, Steps &steps) const {
   const uint32_t done = look(word.done);
   const uint32_t count = count_.load(std::memory_order_acquire), left = count - done;
@@ -103,7 +103,7 @@ uint64_t GraphSteps::pack(uint32_t command) const {
   return packStep(run.load(std::memory_order_relaxed), firstCommand_ + command);
 }
 
-// -- Both. --
+// -- Eager runs and runs in graphs. --
 
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits) {

@@ -1,7 +1,7 @@
 //===- backends/cuda/stream_steps.h - the current step of a GPU's stream ----------------------===//
 //
 // A step is a command whose completion the GPU reports: a signal, an await, or a message. This file
-// interprets the words that the GPU writes for the watchdog. It does not depend on CUDA.
+// interprets, for the watchdog, the words that the GPU writes. It does not depend on CUDA.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@
 namespace braid {
 
 /// A stream's progress, in memory that the GPU writes and the host reads: the number of the last
-/// completed step. Eager steps are numbered 1, 2, ... in issue order. A step in a Plan's graph has
-/// the number 1 + its command, because replays write the recorded value.
+/// completed step. Eager steps are numbered 1, 2, ... in issue order. A step in a graph is numbered
+/// command + 1, because every replay writes the recorded value.
 struct StepWord {
   uint32_t done;
   uint32_t padding[15];
@@ -30,36 +30,36 @@ inline uint32_t look(uint32_t &word) {
   return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
 }
 
-/// True if the command completes only when a peer has done its part.
+/// Returns true if the command cannot complete until a peer has done its part.
 bool waitsForPeers(CommandKind kind);
-/// True if the command is a step.
+/// Returns true if the command is a step.
 inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
 
-/// A step of a run: run << 32 | Plan::firstCommand + command.
+/// A step of a particular run: run << 32 | Plan::firstCommand + command.
 inline constexpr uint64_t kNoStep = ~uint64_t(0);
 constexpr uint64_t packStep(uint32_t run, uint32_t command) {
   return uint64_t(run) << 32 | command;
 }
-/// Returns Plan::firstCommand + command of a step.
+/// Returns Plan::firstCommand + command for a step.
 constexpr uint32_t commandOf(uint64_t step) { return static_cast<uint32_t>(step); }
 using Steps = llvm::SmallVector<uint64_t, 4>;
 
-/// The last eager steps of a stream. The host thread writes, the watchdog reads.
+/// The most recent eager steps of a stream. Written by the host thread and read by the watchdog.
 class IssuedSteps {
 public:
-  /// Returns the number that the GPU will write for the step.
+  /// Returns the number that the GPU will write when the step completes.
   uint32_t add(uint64_t step);
   /// Appends the steps that the stream may be executing: none if all are complete, otherwise the
-  /// first incomplete one, or all that are kept if that one is no longer among them.
+  /// first incomplete step, or all stored steps if that step is no longer stored.
   void appendNext(StepWord &word, Steps &steps) const;
-  /// Returns the last completed step, or kNoStep, also if that step is no longer kept.
+  /// Returns the last completed step, or kNoStep if there is none or it is no longer stored.
   uint64_t last(StepWord &word) const;
 
   static constexpr uint32_t kKept = 256;
 
 private:
   std::atomic<uint32_t> count_{0};
-  std::atomic<uint64_t> steps_[kKept] = {}; ///< by number
+  std::atomic<uint64_t> steps_[kKept] = {}; ///< by number, modulo kKept
 };
 
 /// The steps of a Plan, and the progress of its runs in graphs, which do not overlap.
@@ -67,33 +67,33 @@ class GraphSteps {
 public:
   explicit GraphSteps(const Plan &plan);
 
-  /// True if both have the same steps on the same streams.
+  /// Returns true if both have the same steps on the same streams.
   bool isOfSame(const GraphSteps &other) const { return commands_ == other.commands_; }
   size_t streams() const { return commands_.size(); }
-  /// Returns the commands of a stream in issue order.
+  /// Returns the steps of a stream in issue order, as command indices.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
-  /// True if the first step waits for no peer and so shows at once that a run has begun. If it is
-  /// the only step of its stream, later runs write the same number: a stream that begins with a
-  /// wait may then hang unnoticed if the peers have begun equally many runs.
+  /// Returns true if the first step waits for no peer and thus shows at once that a run has begun.
+  /// If it is the only step of its stream, every run writes the same number. A stream that begins
+  /// with a wait may then hang undetected if all peers have begun the same number of runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
-  /// Returns the last step, over all streams, that waits for peers, or kNone.
+  /// Returns the last step on any stream that waits for peers, or kNone.
   uint32_t lastWait() const { return lastWait_; }
 
-  /// True if a stream is between its first and its last step. Every run writes the same numbers, so
-  /// if all streams are at their last steps, the latest run is either complete or has not reached
-  /// its first step.
+  /// Returns true if a stream is between its first and last steps. Every run writes the same
+  /// numbers, so if all streams are at their last steps, the latest run has either completed or not
+  /// yet reached its first step.
   bool isWithinRun() const;
-  /// Returns the step that a stream executes if a run is in progress; after the last step of a run,
-  /// the first step of the next one. Returns kNoStep if there is none, or if it is a first step
-  /// that waits for no peer, because then the stream is busy with earlier work.
+  /// Returns the step that a stream executes if a run is in progress; after a run's last step, the
+  /// first step of the next run. Returns kNoStep if there is none, or if the first step waits for
+  /// no peer, because the stream is then busy with earlier work.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
-  /// Returns true if a step of the stream has completed since the last call. For the watchdog only.
+  /// Returns true if a step of the stream has completed since the last call. Only for the watchdog.
   bool hasMoved(size_t stream);
 
   StepWord *words = nullptr; ///< one per stream, written by the GPU
-  /// the last launched run, or the run that a caller recorded
+  /// the last run launched, or the run that a caller captured
   std::atomic<uint32_t> run{1};
 
 private:
@@ -107,15 +107,15 @@ private:
   uint32_t lastWait_ = kNone;
 };
 
-/// Programs whose runs in graphs are in progress.
+/// Programs that have, or may have, a run in a graph in progress.
 struct StepsUnderWay {
   llvm::SmallVector<const GraphSteps *, 4> within; ///< programs with a run in progress
   llvm::SmallVector<const GraphSteps *, 4> before; ///< programs whose run may not have begun
 };
 
 /// Returns the step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,
-/// all other issued work comes later. Otherwise the order is unknown, and the result is a step that
-/// waits, if there is one, because only such a step can hang.
+/// all other issued work comes after that run. Otherwise, the order of the work is unknown, and a
+/// step that waits takes precedence, because only a waiting step can hang.
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
 

@@ -1,6 +1,6 @@
-//===- backends/cuda/sum.cu - the sum of partial results --------------------------------------===//
+//===- backends/cuda/sum.cu - sums of partial results -----------------------------------------===//
 //
-// Memory bandwidth is the limit: every byte is transferred once, and each element takes a few
+// Limited by memory bandwidth: every byte is transferred once, and each element takes only a few
 // instructions.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -13,11 +13,11 @@ namespace braid::cuda {
 namespace {
 
 constexpr int kThreads = 128;     ///< few, so that even a small sum uses the whole GPU
-constexpr int kBlocksThatFit = 8; ///< per multiprocessor: 64 registers per thread
+constexpr int kBlocksThatFit = 8; ///< per multiprocessor, at 64 registers per thread
 
-/// A block adds a tile of adjacent groups, and each of its threads adds every kThreads-th of them:
-/// memory is fastest if a block has only one tile. There are at most kParts parts, unless kParts is
-/// kMostParts.
+/// A block adds one tile of adjacent groups, and each of its threads adds every kThreads-th group:
+/// memory access is fastest with a single tile per block. The number of parts is at most kParts
+/// unless kParts is kMostParts.
 template <class Types, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ SumWalk walk) {

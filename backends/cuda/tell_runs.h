@@ -1,6 +1,6 @@
-//===- backends/cuda/tell_runs.h - reports of kernels that count runs -------------------------===//
+//===- backends/cuda/tell_runs.h - reports by kernels that count runs -------------------------===//
 //
-// Device code of kernels that count runs (run_guard.h).
+// Device code for kernels that count runs (run_guard.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,15 +11,15 @@
 
 namespace braid::cuda {
 
-/// Stores into a word in host memory.
+/// Stores `value` to a word in host memory.
 __device__ inline void tell(uint32_t &word, uint32_t value) {
   ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>(word).store(
       value, ::cuda::memory_order_relaxed);
 }
 
-/// Reports the beginning of a run before which `begun` runs had begun and `ended` had ended. One
-/// more may have ended: the kernel that ends a run may be on another stream, and count before the
-/// one that begins it.
+/// Reports the start of a run before which `begun` runs had begun and `ended` had ended. `ended`
+/// may include this run itself: the kernel that ends a run may be on another stream and count
+/// before the kernel that begins it.
 __device__ inline void tellBegin(const RunGuard &guard, uint32_t begun, uint32_t ended) {
   if (static_cast<int32_t>(ended - begun) < 0)
     tell(guard.report->overlapped, 1);

@@ -1,8 +1,8 @@
 //===- backends/cuda/tiles.h - round-robin division of copies among blocks --------------------===//
 //
-// Copies are divided into tiles, which are numbered: tile 0 of every copy, then tile 1 of those
-// that have one, and so on, so that all copies progress concurrently. Block b of n processes tiles
-// b, b + n, ...: if there are at least as many tiles as blocks, every block has one.
+// Copies are divided into tiles, numbered across copies: tile 0 of every copy, then tile 1 of every
+// copy that has one, and so on, so that all copies progress concurrently. Block b of n processes
+// tiles b, b + n, ...; if there are at least as many tiles as blocks, every block has a tile.
 //
 // Used by kernels, and by tests on the host.
 //
@@ -28,15 +28,15 @@ BRAID_HOST_DEVICE inline int64_t tilesOf(const CopyAndSignalCopy &copy) {
 }
 
 struct Tile {
-  uint32_t copy; ///< number of the copy
+  uint32_t copy; ///< index of the copy
   char *dst;
   const char *src;
   uint32_t bytes;
 };
 
-/// Iterates over the tiles of one block. A single thread does so, three times over all tiles of its
-/// block, while no data moves. So tile numbers have 32 bits (64 TiB), which divide ten times as
-/// fast as 64.
+/// Iterates over the tiles of one block. A single thread iterates over all tiles of its block three
+/// times, while no data moves. Tile numbers therefore have 32 bits (enough for 64 TiB), for which
+/// division is ten times as fast as for 64 bits.
 class TileWalk {
 public:
   BRAID_HOST_DEVICE TileWalk(const CopyAndSignalCopy *copies, uint32_t count, uint32_t block,
@@ -65,7 +65,7 @@ private:
     return static_cast<uint32_t>(cuda::tilesOf(copies_[copy]));
   }
 
-  /// Enters a band: the parts from part_ to end_, which the same width_ copies have.
+  /// Enters a band: a range of parts [part_, end_) in which the same width_ copies have tiles.
   BRAID_HOST_DEVICE void enterBand() {
     width_ = 0;
     for (uint32_t i = 0; i < count_; ++i) {
@@ -77,7 +77,7 @@ private:
     }
   }
 
-  /// Returns tile part_ of the `number`-th copy that has one.
+  /// Returns tile part_ of the `number`-th copy that has such a tile.
   BRAID_HOST_DEVICE Tile tileAt(uint32_t number) const {
     uint32_t copy = number;
     if (width_ != count_)
@@ -93,7 +93,7 @@ private:
   const CopyAndSignalCopy *copies_;
   const uint32_t count_, blocks_;
   uint32_t part_ = 0, end_ = 0, width_ = 0;
-  uint32_t ahead_; ///< tiles from the first one of part_ to this block's next one
+  uint32_t ahead_; ///< number of tiles from the first tile of part_ to this block's next tile
 };
 
 } // namespace braid::cuda

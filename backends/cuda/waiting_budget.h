@@ -1,18 +1,18 @@
 //===- backends/cuda/waiting_budget.h - multiprocessors on which kernels may wait -------------===//
 //
 // A kernel that waits for a peer keeps GEMMs off its multiprocessors, and the peer may be waiting
-// for one of these GEMMs. So kernels that wait concurrently must leave room, and all jobs of a
-// process share one budget per GPU.
+// for one of those GEMMs. Kernels that wait concurrently must therefore leave room for GEMMs, and
+// all jobs in a process share one budget per GPU.
 //
-// Programs in one lane never run concurrently, so a lane holds what its largest program needs. A
-// job has two lanes: the runs that Braid orders, and those in the caller's graphs, which the caller
-// orders. The first program to be prepared gets what it needs, up to half of the GPU; later
-// programs get what is left. A program that gets less uses fewer blocks per launch. If less than
-// one block per stream is left, waiting and copying become separate kernels, so that only one warp
-// per stream waits; this is granted even if nothing is left. Ranks need not use the same number of
-// blocks: a flag is set when all blocks of a launch are done.
+// Programs in one lane never run concurrently, so a lane reserves what its largest program needs. A
+// job has two lanes: runs that Braid orders, and runs in callers' graphs, which the callers order.
+// The first program to be prepared gets what it needs, up to half of the GPU; later programs share
+// the rest. A program that gets less than it needs uses fewer blocks per launch. If less than one
+// block per stream is left, waiting and copying become separate kernels, so that only one warp per
+// stream waits; that much is always granted. Ranks may use different numbers of blocks, because a
+// flag is set only when all blocks of a launch are done.
 //
-// Uses no part of CUDA except a header that needs no device.
+// Does not use CUDA, except for a header that requires no device.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,11 +26,11 @@
 
 namespace braid {
 
-/// The kernels of a program that may wait for peers concurrently: one per stream.
+/// The kernels of a program that may wait for peers concurrently: at most one per stream.
 struct WaitingKernels {
   int working = 0;     ///< kernels that also copy or add
-  int onlyWaiting = 0; ///< kernels of a single warp, which only wait
-  /// maximum number of blocks of a working kernel, besides the coordinating one
+  int onlyWaiting = 0; ///< single-warp kernels that only wait
+  /// maximum number of blocks in a working kernel, excluding the coordinating block
   int workers = 0;
 
   int wanted() const { return working * (1 + workers) + onlyWaiting; }
@@ -38,27 +38,27 @@ struct WaitingKernels {
 };
 WaitingKernels waitingKernels(const Plan &plan, TransferMode mode);
 
-/// Bounds on the launches of a program.
+/// Limits on the launches of a program.
 struct LaunchLimits {
   cuda::CopyAndSignalBlocks blocks;
   bool waitsApart = false; ///< true if kernels that copy or add must not wait for peers
 };
-/// Divides multiprocessors among the streams.
+/// Divides `multiprocessors` among the streams.
 LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
 
 /// Thread-safe.
 class WaitingBudget {
 public:
-  /// Returns the budget that all jobs of this process share for this GPU.
+  /// Returns the budget that all jobs in this process share for this GPU.
   static WaitingBudget &ofDevice(int device, int multiprocessors);
   explicit WaitingBudget(int multiprocessors);
 
   enum class Lane { Ordered, CallersGraphs };
   /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns their
-  /// number: at most `kernels.wanted()`, and never less than `kernels.least()`. If the program
-  /// already has a reservation in that lane, it keeps the larger one.
+  /// number: at most `kernels.wanted()`, unless a larger reservation exists, and never less than
+  /// `kernels.least()`. A program that already has a reservation in the lane keeps the larger one.
   int reserve(const void *job, Lane lane, const void *program, const WaitingKernels &kernels);
-  /// Releases the program's reservations in both lanes. None of its kernels may still run.
+  /// Releases the program's reservations in both lanes. None of its kernels may be in flight.
   void release(const void *program);
 
 private:

@@ -26,7 +26,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const Library &librar
   return status;
 }
 
-/// In a correct program, an error of the library means that a device or a peer is lost.
+/// In a correct program, a library error means that a device or a peer is lost.
 Status Communicator::failure(Code code, const char *call) const {
   Comm *comm = get();
   const char *more = comm ? library_.call.GetLastError(comm) : nullptr;

@@ -10,17 +10,17 @@
 
 namespace braid::nccl {
 
-/// The time limit for NCCL's background work, and the condition that ends it early.
+/// The time limit for NCCL's background work, and a condition that ends it early.
 struct Patience {
   std::chrono::milliseconds timeout{60000};
   std::function<bool()> isAborted = [] { return false; }; ///< callable from any thread
 };
 
-/// A non-blocking communicator. All calls must come from one thread, except error() and abort().
+/// A non-blocking communicator. Call from a single thread, except for error() and abort().
 class Communicator {
 public:
-  /// Creates the communicator of member `position` of `members`. Collective: blocks until all
-  /// members have made this call.
+  /// Creates a communicator for the member at `position` among `members`. Collective: blocks until
+  /// all members have called create().
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members,
                                                       const Patience &patience);
@@ -28,15 +28,15 @@ public:
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }
-  /// Returns the outcome of a call that returned `code`. Waits while the call is in progress; once
-  /// prepare is complete, that never waits for a peer. `call` is its name for messages.
+  /// Returns the outcome of a call that returned `code`. Blocks while the call is in progress; once
+  /// prepare is complete, never waits for a peer. `call` is the function's name, for messages.
   Status finish(Code code, const char *call) const;
-  /// Returns an asynchronous error of the library. Callable from any thread.
+  /// Returns any asynchronous error of the library. Callable from any thread.
   Status error() const;
-  /// Collective: all members close, with nothing in flight.
+  /// Collective: all members must call close(), with no operations in flight.
   Status close();
-  /// Ends all operations in flight, and the communicator. May block forever while a graph holds
-  /// captured operations. Callable once, from any thread.
+  /// Ends all operations in flight and destroys the communicator. May block forever if a graph
+  /// contains captured operations. Callable once, from any thread.
   void abort();
 
 private:

@@ -5,18 +5,18 @@
 
 namespace braid {
 
-/// Finds functions of a library by name.
+/// Looks up a library's functions by name.
 class EntryPoints {
 public:
   explicit EntryPoints(void *library) : library_(library) {}
 
-  /// Sets `function` to null if the library has no such function.
+  /// Sets `function` to null if the library has no function named `symbol`.
   template <class Function> void find(const char *symbol, Function &function) {
     function = reinterpret_cast<Function>(dlsym(library_, symbol));
     if (!function && !missing_)
       missing_ = symbol;
   }
-  /// Returns the first function that was not found, or null.
+  /// Returns the name of the first missing function, or null.
   const char *missing() const { return missing_; }
 
 private:

@@ -1,7 +1,7 @@
 //===- backends/nccl/nccl_api.h - the subset of NCCL's interface in use -----------------------===//
 //
-// Declared here, so building needs neither NCCL nor its header: the library is opened at run time.
-// Values and layouts are those of NCCL 2.19, or of the version named; later versions keep them.
+// Declared here so that building requires neither NCCL nor its header: the library is opened at run
+// time. Values and layouts match NCCL 2.19, or the version given, and are stable in later versions.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +31,7 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// ncclConfig_t of 2.27. A library reads the fields that it knows within `size`, and treats the
+/// ncclConfig_t as of 2.27. A library reads the fields that it knows within `size`, and treats the
 /// others as undefined.
 struct Config {
   static constexpr int kUndefined = INT_MIN;
@@ -54,7 +54,7 @@ struct Config {
 
 struct Comm; ///< ncclComm
 
-/// Entry points without the prefix `nccl`: NAME(result, name, arguments).
+/// Entry points, without the prefix `nccl`: NAME(result, name, arguments).
 #define BRAID_NCCL_FUNCTIONS(NAME)                                                                 \
   NAME(Code, GetVersion, (int *))                                                                  \
   NAME(Code, GetUniqueId, (UniqueId *))                                                            \

@@ -19,8 +19,8 @@ constexpr int kLeast = 21900;
 
 /// A library that stays loaded until the process ends.
 struct Opened {
-  void *handle = nullptr; ///< result of dlopen()
-  std::string name;       ///< name under which it was opened
+  void *handle = nullptr; ///< returned by dlopen()
+  std::string name;       ///< the name passed to dlopen()
 };
 
 std::string valueOf(const char *name) {
@@ -34,8 +34,8 @@ Result<Opened> openFile(const std::string &file) {
   return unsupported("NCCL: expected a library in {}, got '{}'", file, loaderError());
 }
 
-/// Prefers a library that the process has already loaded: two copies in one process would not share
-/// state.
+/// Prefers a library that the process has already loaded, because two copies in one process would
+/// not share state.
 Result<Opened> find() {
   if (const std::string file = valueOf(kVariable); !file.empty())
     return openFile(file);

@@ -8,19 +8,19 @@
 
 namespace braid::nccl {
 
-/// A loaded NCCL, which stays loaded until the process ends.
+/// NCCL, which stays loaded until the process ends.
 struct Library {
   Functions call;
-  int version = 0;  ///< in the format of ncclGetVersion: 21903 for 2.19.3
-  std::string file; ///< the file from which it was loaded
+  int version = 0;  ///< in ncclGetVersion's format: 21903 for 2.19.3
+  std::string file; ///< the file from which NCCL was loaded
 
-  /// Opens, once per process, the library that BRAID_NCCL_LIBRARY names; otherwise the one that the
-  /// process has already loaded, libnccl.so.2 on the loader's path, or nvidia/nccl/lib in the
-  /// folders that BRAID_SITE_PACKAGES lists. Fails with Unsupported, and a one-line message, if
-  /// there is no library, or if it cannot be loaded, is older than 2.19, or lacks an entry point.
-  /// Sets NCCL_NVLS_ENABLE to 0; fails if the user has set it to another value.
+  /// Opens NCCL once per process: the file named by BRAID_NCCL_LIBRARY if set; otherwise, in this
+  /// order, a copy that the process has already loaded, libnccl.so.2 on the loader's path, or
+  /// nvidia/nccl/lib in a directory listed in BRAID_SITE_PACKAGES. Fails with Unsupported and a
+  /// one-line message if no library can be loaded, or if it is older than 2.19 or lacks an entry
+  /// point. Sets NCCL_NVLS_ENABLE to 0; fails if the user has set it to another value.
   static Result<const Library *> load();
-  /// As load(), but opens `file`, on every call.
+  /// Like load(), but always opens `file`.
   static Result<Library> open(const std::string &file);
 };
 

@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_messages.cpp - messages by NCCL -------------------------------------===//
+//===- backends/nccl/nccl_messages.cpp - messages through NCCL --------------------------------===//
 
 #include "backends/nccl/nccl_messages.h"
 
@@ -46,7 +46,7 @@ Operator operatorOf(const CollectiveArgs &args) {
   llvm_unreachable("covered above");
 }
 
-/// The message from a rank that has a library.
+/// Announces that a rank has the library.
 constexpr const char *kFound = "found";
 
 size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
@@ -85,7 +85,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // Waits for a peer end when the job or this object is aborted.
+  // A wait for a peer ends when the job or this object is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -108,8 +108,8 @@ std::string NcclMessages::describe() const {
   return fmt::format("NCCL {}", versionText(library_->version));
 }
 
-/// Fails on all ranks unless every rank has a library: otherwise the others would wait for a rank
-/// without one.
+/// Fails on all ranks unless every rank has the library: otherwise, the others would wait for a
+/// rank without NCCL.
 Status NcclMessages::load(ControlPlane &control) {
   const Result<const Library *> mine = load_();
   const std::vector<std::string> all =
@@ -122,8 +122,8 @@ Status NcclMessages::load(ControlPlane &control) {
   return Status::ok();
 }
 
-/// The first member creates the unique id with which the members find each other. If it fails, it
-/// tells all members, because they wait for the id.
+/// The first member creates the unique id through which the members find each other. If that fails,
+/// it sends the error to all members instead, because they wait for the id.
 Status NcclMessages::open(const Team &team, ControlPlane &control) {
   if (shared_->communicators.count(team))
     return Status::ok();
@@ -208,7 +208,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older versions lack, by sends and receives, even for this rank's block.
+/// Emulates alltoall, which older versions lack, by sends and receives, even for the local block.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());
@@ -227,7 +227,7 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
   return group.end();
 }
 
-/// A call in progress reports its error itself.
+/// A call in progress reports its own errors, so this function need not wait for it.
 Status NcclMessages::error() {
   std::unique_lock lock(shared_->calls, std::try_to_lock);
   if (!lock || shared_->isAborted)
@@ -238,14 +238,14 @@ Status NcclMessages::error() {
   return Status::ok();
 }
 
-/// Aborts on a separate thread: the library waits for its kernels, and forever if a graph holds
-/// them.
+/// Aborts on a separate thread: the library waits for its kernels, and does so forever if a graph
+/// contains them.
 void NcclMessages::abort() {
   if (shared_->isAborted.exchange(true))
     return;
   const auto abortAll = [shared = shared_] {
-    // A call in progress normally sees the abort and returns; the library's abort ends one that
-    // does not.
+    // A call in progress normally notices the abort and returns; otherwise, the library's abort
+    // ends it.
     std::unique_lock lock(shared->calls, std::chrono::milliseconds(100));
     for (const auto &[team, communicator] : shared->communicators)
       if (communicator)
@@ -254,7 +254,7 @@ void NcclMessages::abort() {
   };
   std::thread thread;
   if (startThread(thread, "aborting NCCL's communicators", abortAll).isOk())
-    thread.detach(); // a thread that never returns ends with the process
+    thread.detach(); // if it never returns, the thread ends with the process
   else
     abortAll();
 }

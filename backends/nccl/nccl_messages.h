@@ -1,4 +1,4 @@
-//===- backends/nccl/nccl_messages.h - messages by NCCL ---------------------------------------===//
+//===- backends/nccl/nccl_messages.h - messages through NCCL ----------------------------------===//
 #pragma once
 
 #include "backends/nccl/communicator.h"
@@ -10,14 +10,13 @@
 
 namespace braid::nccl {
 
-/// Messages of one rank by NCCL. The rank's host thread calls the functions, unless noted
-/// otherwise.
+/// One rank's messages through NCCL. Call from the rank's host thread, unless noted otherwise.
 ///
-/// NCCL's communicators are not thread-safe, except for abort. Even a query for errors completes a
-/// group that has ended, and ranks hung when two threads made such queries at once. So calls
-/// exclude each other, and the watchdog does not wait for a call of the host thread.
+/// NCCL communicators are not thread-safe, except for aborts. Even an error query completes a group
+/// that has ended, and ranks hung when two threads queried concurrently. A mutex therefore
+/// serializes all calls, but the watchdog does not wait for a call by the host thread.
 ///
-/// There is one communicator for each team of this rank; groups use that of all ranks.
+/// There is one communicator per team of this rank; groups use the communicator of all ranks.
 class NcclMessages {
 public:
   /// Loads the library when teams are first opened. The library must outlive this object.
@@ -27,19 +26,19 @@ public:
   /// Implement Messages::openTeams and describe.
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control);
   std::string describe() const;
-  /// Implement Messages::group and collective on a stream, which may be in capture. A failure fails
-  /// the job.
+  /// Implement Messages::group and collective on `stream`, which may be in capture. On failure, the
+  /// caller aborts the job.
   Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages);
   Status collective(cudaStream_t stream, const CollectiveArgs &args);
 
-  /// Returns an error that occurred in the background, or Ok. Callable from any thread.
+  /// Returns an asynchronous error, or Ok. Callable from any thread.
   Status error();
-  /// Makes everything in flight end soon, and returns at once. Callable from any thread,
-  /// repeatedly.
+  /// Makes everything in flight end soon, and returns immediately. Callable repeatedly, from any
+  /// thread.
   void abort();
-  /// Releases all resources. Requires that nothing is in flight, and that no graph holds captured
+  /// Releases all resources. Nothing may be in flight, and no graph may contain captured
   /// operations. Collective, unless aborted. Fails with TimedOut after `atMost`; the remaining
-  /// resources then stay until the process ends.
+  /// resources are then freed when the process ends.
   Status close(std::chrono::milliseconds atMost);
 
 private:
@@ -49,11 +48,11 @@ private:
   Status exchange(const Communicator &communicator, cudaStream_t stream,
                   const CollectiveArgs &args) const;
 
-  /// The state that an abort uses. It may outlive the NcclMessages.
+  /// The state used by abort(). May outlive the NcclMessages.
   struct Shared {
-    /// Held during calls, including queries for errors, which change the communicator.
+    /// Held during calls, including error queries, which modify the communicator.
     std::timed_mutex calls;
-    /// Null if this rank is not a member.
+    /// null if this rank is not a member
     std::map<Team, std::unique_ptr<Communicator>> communicators;
     std::atomic<bool> isAborted{false}, isAbortDone{false};
   };

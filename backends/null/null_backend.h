@@ -1,8 +1,8 @@
 //===- backends/null/null_backend.h - a backend that executes nothing -------------------------===//
 //
-// A device whose commands do nothing. It serves to measure how fast a Plan is issued, shows tests
+// A device whose commands do nothing. It is used to measure how fast a Plan is issued, shows tests
 // which commands are issued, and is the shortest example of a backend. The README.md in this folder
-// is the guide for writing one.
+// explains how to write a backend.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace braid {
 
-/// Registers "null", whose clusters have NullDevices.
+/// Registers "null", whose clusters consist of NullDevices.
 void registerNullBackend(BackendRegistry &registry);
 
-/// The number of calls of each issue function of a device.
+/// Counts calls of a device's issue functions.
 struct NullCounts {
   uint64_t copies = 0;
   uint64_t copiedBytes = 0;
@@ -32,8 +32,8 @@ struct NullCounts {
   }
 };
 
-/// Allocations are real host memory, zeroed, and only the caller writes to them. Every command is
-/// complete when it has been issued.
+/// Allocations are real, zeroed host memory that only the caller writes to. Every command completes
+/// as soon as it is issued.
 class NullDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)
@@ -63,7 +63,7 @@ public:
 
   // -- Compute. --
 
-  /// Any value is acceptable, because nothing is computed.
+  /// Either value is correct, because nothing is computed.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }

@@ -1,8 +1,7 @@
 //===- ir/text/emit_dot.cpp - modules as Graphviz graphs --------------------------------------===//
 //
-// One cluster per fusion, program and block, and one box per node. Solid edges lead from the
-// definition of a value to its uses, dotted ones from a program's node to the next one in text
-// order.
+// One cluster per fusion, program and block, and one box per node. Solid edges lead from a value's
+// definition to its uses; dotted edges lead from each program node to the next one in source order.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -49,9 +48,9 @@ private:
   llvm::raw_ostream &os_;
   unsigned indent_ = 2;
   size_t nodes_ = 0, clusters_ = 0;
-  std::vector<std::string> edges_;                   ///< printed last, outside of all clusters
+  std::vector<std::string> edges_;                   ///< printed last, outside all clusters
   llvm::DenseMap<const void *, size_t> definitions_; ///< node numbers by value or tensor
-  std::string previous_;                             ///< the program's previous node, in text order
+  std::string previous_;                             ///< the previous program node in source order
 };
 
 void DotEmitter::emit(const Module &module) {

@@ -1,6 +1,6 @@
 //===- ir/text/emit_json.cpp - modules as JSON ------------------------------------------------===//
 //
-// One object per node: `kind` is the keyword, and the other fields are named as in the C++ classes.
+// One object per node. `kind` is the keyword; the other fields are named after the C++ members.
 // Uses of values are written as `%x`, and scalars as text.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -16,7 +16,7 @@ namespace {
 
 using JsonStream = llvm::json::OStream;
 
-/// Names from a builder may contain any bytes, but the stream accepts only UTF-8.
+/// Names from a builder may contain arbitrary bytes, but JsonStream accepts only UTF-8.
 llvm::json::Value jsonOf(llvm::StringRef text) {
   return llvm::json::isUTF8(text) ? text.str() : llvm::json::fixUTF8(text);
 }
@@ -28,7 +28,7 @@ llvm::json::Value jsonOf(const FusionTensor *tensor) {
 
 void put(JsonStream &) {}
 
-/// Writes fields from keys and values: `put(json, "dst", op.dst, "a", op.a)`.
+/// Writes fields given as alternating keys and values: `put(json, "dst", op.dst, "a", op.a)`.
 template <class T, class... Rest>
 void put(JsonStream &json, llvm::StringRef key, const T &value, const Rest &...rest) {
   json.attribute(key, jsonOf(value));
@@ -119,12 +119,12 @@ void write(JsonStream &json, const PointwiseStep<Value *> &step) {
 
 void write(JsonStream &json, const Op &op);
 
-/// Writes the parts of a node as fields.
+/// Writes the parts of a node as JSON fields.
 class FieldWriter : public IgnoreParts {
 public:
   explicit FieldWriter(JsonStream &json) : json_(json) {}
 
-  /// A missing part is written as null.
+  /// Absent parts are written as null.
   bool optional(llvm::StringRef, bool, bool = true) { return true; }
   template <class Enum> void choice(llvm::StringRef key, Enum &field, Enum, llvm::StringRef) {
     put(json_, key, name(field));

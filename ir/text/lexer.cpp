@@ -1,4 +1,4 @@
-//===- ir/text/lexer.cpp - divides a text into tokens -----------------------------------------===//
+//===- ir/text/lexer.cpp - splits a text into tokens ------------------------------------------===//
 
 #include "ir/text/lexer.h"
 
@@ -60,12 +60,12 @@ private:
   size_t lineStart_ = 0;
   uint32_t line_ = 1;
   bool startsLine_ = true;
-  uint32_t garbageLine_ = 0; ///< last line for which invalid bytes were reported
+  uint32_t garbageLine_ = 0; ///< last line on which invalid bytes were reported
   std::vector<Token> tokens_;
 };
 
 std::vector<Token> Lexer::run() {
-  if (rest().take_front(3) == "\xEF\xBB\xBF") // skips a byte order mark
+  if (rest().take_front(3) == "\xEF\xBB\xBF") // skip a byte order mark
     at_ = lineStart_ = 3;
   size_t nul = text_.find('\0');
   if (nul != llvm::StringRef::npos) {
@@ -81,7 +81,7 @@ std::vector<Token> Lexer::run() {
   return std::move(tokens_);
 }
 
-/// Skips white space and comments.
+/// Skips whitespace and comments.
 void Lexer::skipBlanks() {
   while (at_ < text_.size()) {
     if (peek() == '\n') {
@@ -126,7 +126,7 @@ size_t Lexer::nameLength(size_t from) const {
   return text_.substr(from).take_while(continuesName).size();
 }
 
-/// Appends even a wrong token, with the value 0, so that one error does not cause others.
+/// Appends an invalid integer as a token with the value 0, so that one error does not cause others.
 void Lexer::lexInteger() {
   constexpr uint64_t kLargest = uint64_t(1) << 63;
   Location location = here();
@@ -154,7 +154,7 @@ void Lexer::lexSigil(TokenKind kind) {
   ++at_;
 }
 
-/// A name with letters of other alphabets is one token and causes one error.
+/// Lexes a name with non-ASCII letters as one token, so that it causes only one error.
 void Lexer::lexForeignName(TokenKind kind) {
   const llvm::StringRef name = rest().drop_front().take_while(
       [](char each) { return continuesName(each) || !llvm::isASCII(each); });
@@ -173,8 +173,8 @@ bool Lexer::lexPunctuation() {
   return false;
 }
 
-/// Reports an error once per line, however many bytes of it are invalid. Skips the rest of a line
-/// that looks like a comment of another language.
+/// Reports at most one error per line, regardless of the number of invalid bytes. Skips the rest of
+/// a line that looks like a comment in another language.
 void Lexer::lexGarbage() {
   auto byte = static_cast<unsigned char>(peek());
   if (std::exchange(garbageLine_, line_) != line_) {

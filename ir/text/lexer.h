@@ -1,7 +1,7 @@
-//===- ir/text/lexer.h - divides a text into tokens -------------------------------------------===//
+//===- ir/text/lexer.h - splits a text into tokens --------------------------------------------===//
 //
-// Total: any bytes yield a list that ends with `End`. Characters that no language construct can
-// contain are reported and omitted, so that the parser never sees them. Private to ir/.
+// Accepts arbitrary bytes; the token list always ends with `End`. Reports and omits characters that
+// no language construct can contain. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,7 +14,7 @@ namespace braid {
 
 enum class TokenKind : uint8_t {
   End,
-  Word,      ///< `fusion`, `rank`, `M`: also keywords
+  Word,      ///< `fusion`, `rank`, `M`; includes keywords
   ValueName, ///< `%A`
   Symbol,    ///< `@ag_matmul`
   Integer,
@@ -41,27 +41,26 @@ enum class TokenKind : uint8_t {
   GreaterEqual,
 };
 
-/// Returns the name for messages: "'{'", "an integer".
+/// Returns the name of a token kind for messages: "'{'", "an integer".
 std::string describe(TokenKind kind);
 
 struct Token {
   TokenKind kind = TokenKind::End;
-  bool startsLine =
-      false;            ///< the first token of its line, where the parser continues after an error
-  llvm::StringRef text; ///< as written, sigil included; lives as long as the Diagnostics
+  bool startsLine = false; ///< the first token on its line, where the parser resumes after an error
+  llvm::StringRef text;    ///< as written, including the sigil; lives as long as the Diagnostics
   Location location;
   uint64_t magnitude = 0; ///< value of an integer; at most 2^63, so that INT64_MIN can be written
 
-  /// Returns the name of a value or symbol without its sigil.
+  /// Returns the name of a value or symbol, without the sigil.
   llvm::StringRef name() const { return text.drop_front(1); }
 };
 
-/// Divides the text that `diags` holds into tokens.
+/// Splits the text in `diags` into tokens.
 std::vector<Token> tokenize(Diagnostics &diags);
 
-/// True if `text` can be a name: a letter or `_`, then letters, digits and `_`.
+/// True if `text` is a valid name: a letter or `_`, followed by letters, digits and `_`.
 bool isIdentifier(llvm::StringRef text);
-/// True for words with a meaning inside an expression or an axis.
+/// True for words that have a meaning in expressions or axes.
 bool isReserved(llvm::StringRef word);
 
 } // namespace braid

@@ -96,7 +96,7 @@ void TokenCursor::skipBraces() {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// Parts of both languages
+// Parsing shared by both languages
 //===----------------------------------------------------------------------------------------===//
 
 void StatementParser::parseStatements() {
@@ -193,7 +193,7 @@ bool parseMeshStart(TokenCursor &cursor) {
 // Files
 //===----------------------------------------------------------------------------------------===//
 
-/// Adds what was parsed to the module unless its name is taken.
+/// Adds `item` to `list`, or reports an error if its name is already taken.
 template <class T>
 static void add(std::vector<std::unique_ptr<T>> &list, std::unique_ptr<T> item,
                 Diagnostics &diags) {

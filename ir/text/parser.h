@@ -1,8 +1,8 @@
-//===- ir/text/parser.h - common parts of both parsers ----------------------------------------===//
+//===- ir/text/parser.h - code shared by both parsers -----------------------------------------===//
 //
-// Recursive descent; every method is headed by its production. A method that returns false, null or
-// nothing has reported an error. The statement loop then skips to the next line and continues, so
-// that all errors of a text are found. Private to ir/.
+// Recursive descent; each method is preceded by its grammar production. A method that returns
+// false, null or std::nullopt has reported an error. The statement loop then skips to the next line
+// and continues, so that all errors in a text are found. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace braid {
 
-/// Maximum nesting of blocks, parentheses and unary minus. Everything that walks a program recurses
-/// equally deep: at both limits, a stack of 128 KiB suffices.
+/// Maximum nesting of blocks, parentheses and unary minus. All walks over a program recurse equally
+/// deep; at this limit and at kMaxOperators, they need at most 128 KiB of stack.
 inline constexpr int kMaxNesting = 64;
-/// Maximum number of operators in one scalar: a chain of n operators is a tree of depth n.
+/// Maximum number of operators in one scalar, since a chain of n operators is a tree of depth n.
 inline constexpr int kMaxOperators = 200;
 
 /// A position in the token list. Stays at the end once the diagnostics are full.
@@ -33,9 +33,9 @@ public:
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  /// Returns true if the current token is `word`, which may also be punctuation.
+  /// Returns true if the current token's text is `word`, which may also be punctuation.
   bool atWord(llvm::StringRef word) const { return peek().text == word; }
-  /// True at a word that only the top level of a file can contain, at the start of a line.
+  /// True at `fusion` or `program` at the start of a line; both occur only at the top level.
   bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
   bool accept(TokenKind kind);
   bool acceptWord(llvm::StringRef word);
@@ -46,12 +46,12 @@ public:
   const Token *expect(TokenKind kind);
   const Token *expect(TokenKind kind, llvm::StringRef what);
   bool expectWord(llvm::StringRef word);
-  /// Expects the closing brace of a body that began at `open`.
+  /// Expects the closing brace of a body whose opening brace is at `open`.
   bool expectClosingBrace(Location open);
 
-  /// Skips to the next `{` of this fusion or program. Returns false if there is none.
+  /// Skips to the next `{` in this fusion or program. Returns false if there is none.
   bool skipToBrace();
-  /// Skips from a `{` past the matching `}`, without parsing the tokens in between.
+  /// Skips from a `{` to just past the matching `}`, without parsing the tokens in between.
   void skipBraces();
 
 private:
@@ -60,10 +60,10 @@ private:
   size_t at_ = 0;
 };
 
-/// "'TOKEN'", or "the end of the text".
+/// Returns "'TOKEN'" or "the end of the text".
 std::string describe(const Token &token);
 
-/// Returns the keys of a map, for suggestions.
+/// Returns the keys of a map, as candidates for suggestions.
 template <class Map> std::vector<std::string> namesOf(const Map &map) {
   std::vector<std::string> names;
   for (const auto &entry : map)
@@ -71,7 +71,7 @@ template <class Map> std::vector<std::string> namesOf(const Map &map) {
   return names;
 }
 
-/// Parses scalars; each language resolves the names in them.
+/// Parses scalars; each language resolves names in its own way.
 class ScalarParser {
 public:
   ScalarParser(TokenCursor &cursor, ScalarContext &scalars) : cursor_(cursor), scalars_(scalars) {}
@@ -79,10 +79,10 @@ public:
 
 protected:
   const Scalar *parseScalar();
-  /// Returns the leaf for a word or a value's name, or null after an error.
+  /// Returns the leaf for a word or a value name, or null after an error.
   virtual const Scalar *resolve(const Token &name) = 0;
-  /// Returns the folded expression; reports constant arithmetic that cannot be computed at
-  /// `location`.
+  /// Returns the folded expression. At `location`, reports constant arithmetic that cannot be
+  /// computed.
   const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
 
   TokenCursor &cursor_;
@@ -101,7 +101,7 @@ private:
   const Scalar *parseCall(ScalarKind kind);
   const Scalar *parseNegated();
   const Scalar *parseConstant();
-  /// Returns false after an error if there are too many.
+  /// Report an error and return false if a limit is exceeded.
   bool countNesting(Location location);
   bool countOperator(Location location);
 
@@ -109,7 +109,7 @@ private:
   int operators_ = 0;
 };
 
-/// Parses statements one after the other, and continues with the next line after an error.
+/// Parses statements in sequence; after an error, continues on the next line.
 class StatementParser : public ScalarParser {
 protected:
   using ScalarParser::ScalarParser;
@@ -124,28 +124,28 @@ protected:
   /// Parses all statements before the closing brace.
   void parseStatements();
   bool parseStatement();
-  /// Skips to the next line, or to the closing brace. The statement began at `start`.
+  /// Skips to the next line or to the closing brace. The statement began at token `start`.
   void recover(size_t start);
   void reportUnknown(const Token &name, llvm::StringRef what,
                      const std::vector<std::string> &known);
 
-  /// Parses a statement from its keyword on.
+  /// Parses the rest of a statement, starting at its keyword.
   virtual bool parseOperation(const Statement &statement) = 0;
-  /// Skips from a `{` in a malformed statement past its `}`.
+  /// In a malformed statement, skips from a `{` past its `}`.
   virtual void skipBlock() = 0;
-  /// Prevents errors about later uses of a name whose definition had an error.
+  /// Suppresses errors about later uses of a name whose definition had an error.
   virtual void poison(const Token &name) = 0;
 };
 
 /// Parses an element type at the current token.
 std::optional<DType> parseDType(TokenCursor &cursor);
-/// Parses an integer, with an optional minus if `isSigned`.
+/// Parses an integer, with an optional minus sign if `isSigned`.
 std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned);
-/// '[' '0' '..': the beginning of a mesh.
+/// Parses '[' '0' '..', the start of a mesh.
 bool parseMeshStart(TokenCursor &cursor);
 
-/// Parse from the word `fusion` or `program`. Return what was read before an error; null if there
-/// is not even a name.
+/// Parse from the word `fusion` or `program`. Return everything parsed before an error, or null if
+/// even the name is missing.
 std::unique_ptr<Fusion> parseFusion(TokenCursor &cursor);
 std::unique_ptr<Program> parseProgram(TokenCursor &cursor);
 

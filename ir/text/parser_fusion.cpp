@@ -30,7 +30,7 @@ private:
   bool parseMesh();
   bool parseOperation(const Statement &statement) override;
   void reportUnknownOperation(llvm::StringRef word, llvm::ArrayRef<Rule> rules);
-  void skipBlock() override { cursor_.skipBraces(); } // braces of an axis
+  void skipBlock() override { cursor_.skipBraces(); } // an axis's braces
 #define BRAID_FUSION_OP(Kind, keyword, summary) bool parse##Kind##Node(const Statement &statement);
 #include "ir/fusion_kinds.def"
 
@@ -40,7 +40,7 @@ private:
   FusionTensor *parseTensor();
   const Scalar *resolve(const Token &name) override;
   bool define(const Token &name, FusionTensor *tensor);
-  /// Prevents errors about later uses of a tensor that could not be parsed.
+  /// Suppresses errors about later uses of a tensor that could not be parsed.
   void poison(const Token &name) override {
     tensors_.try_emplace(name.name().str(), Entry{nullptr, name.location});
   }
@@ -48,7 +48,7 @@ private:
   Fusion &fusion_;
   FusionBuilder builder_;
   std::map<std::string, Entry> tensors_;
-  bool isHeaderBroken_; ///< unknown parameters are then not reported
+  bool isHeaderBroken_; ///< if true, unknown parameters are not reported
 };
 
 /// fusion := 'fusion' '@'id ['(' [param (',' param)*] ')'] '{' mesh fstmt* '}'
@@ -63,7 +63,7 @@ void FusionParser::run() {
     return;
   }
   size_t start = cursor_.position();
-  // A statement in place of the mesh is parsed anyway.
+  // If there is a statement in place of the mesh, parse the statement anyway.
   if (!parseMesh() && !(cursor_.position() == start && cursor_.at(TokenKind::ValueName)))
     recover(start);
   parseStatements();
@@ -266,14 +266,14 @@ std::optional<Axis> FusionParser::parseAxis() {
   axis.extent = parseScalar();
   if (axis.extent && (!hasBraces || cursor_.expect(TokenKind::RightBrace)))
     return axis;
-  // The closing brace of an axis does not end the fusion.
+  // Skip the closing brace of the axis, so that it does not end the fusion.
   while (hasBraces && !cursor_.peek().startsLine && !cursor_.at(TokenKind::End) &&
          !cursor_.accept(TokenKind::RightBrace))
     cursor_.take();
   return std::nullopt;
 }
 
-/// value := '%'id, defined above
+/// value := '%'id of a tensor defined above
 FusionTensor *FusionParser::parseTensor() {
   const Token *token = cursor_.expect(TokenKind::ValueName);
   if (!token)
@@ -302,14 +302,14 @@ const Scalar *FusionParser::resolve(const Token &name) {
   return nullptr;
 }
 
-/// Makes a tensor visible by its name.
+/// Makes a tensor visible under its name.
 bool FusionParser::define(const Token &name, FusionTensor *tensor) {
   auto [entry, isNew] = tensors_.try_emplace(name.name().str(), Entry{tensor, name.location});
   if (isNew)
     return true;
   cursor_.error(name.location).note(entry->second.location, "first defined here")
       << "redefinition of '" << name.text << "'";
-  return true; // the statement itself was parsed
+  return true; // the statement itself was parsed successfully
 }
 
 } // namespace

@@ -15,7 +15,7 @@ public:
   ProgramParser(TokenCursor &cursor, Program &program)
       : StatementParser(cursor, program.scalars()),
         builder_(program, ProgramBuilder::NamePolicy::AsWritten) {}
-  /// Parses everything after the mesh. `isHeaderBroken`: the header had an error.
+  /// Parses everything after the mesh. `isHeaderBroken` is true if the header had an error.
   void run(bool isHeaderBroken);
 
 private:
@@ -25,7 +25,7 @@ private:
     bool hasResult;
     bool (ProgramParser::*parse)(const Statement &);
   };
-  /// The definition of a visible name. If both `value` and `index` are null, the definition had an
+  /// The definition of a visible name. If `value` and `index` are both null, the definition had an
   /// error.
   struct Entry {
     Value *value = nullptr;
@@ -41,15 +41,15 @@ private:
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
 
-  /// The scope of a block's names: the block, or, for a group's requests, the enclosing block.
+  /// Scope of the names in a block: the block itself or, for a group's requests, the outer block.
   enum class Scope { Own, Outer };
   bool parseBlock(Block &block, Scope scope = Scope::Own);
-  /// Returns true after an error if one more block would be nested too deeply.
+  /// Reports an error and returns true if another block would be nested too deeply.
   bool isTooDeep();
   bool parseOperation(const Statement &statement) override;
   static llvm::ArrayRef<Rule> rules();
   static std::vector<std::string> keywords();
-  /// Parses a block whose header was malformed, and discards its nodes.
+  /// Parses a block whose header was malformed, then discards its nodes.
   void skipBlock() override;
 
   template <class OpClass> bool parseNode(const Statement &statement);
@@ -66,18 +66,18 @@ private:
 
   /// Makes a name visible.
   void declare(const Token &name, Value *value, const Scalar *index);
-  /// Prevents errors about later uses of a value that could not be parsed.
+  /// Suppresses errors about later uses of a value that could not be parsed.
   void poison(const Token &name) override;
   void leaveScope(size_t visibleBefore);
 
   ProgramBuilder builder_;
   std::map<std::string, Entry> visible_;
   std::vector<std::string> order_;   ///< the names in visible_, in order of definition
-  Block *current_ = nullptr;         ///< insertion block of the builder
-  const Token *loopIndex_ = nullptr; ///< the index of the last `for` header
+  Block *current_ = nullptr;         ///< the builder's insertion block
+  const Token *loopIndex_ = nullptr; ///< the index in the last `for` header
   int depth_ = 0;
-  bool wasTooDeep_ = false; ///< reported once per program
-  /// If above 0, unknown names are not reported, because an earlier error may be the cause.
+  bool wasTooDeep_ = false; ///< the error is reported once per program
+  /// While positive, unknown names are not reported; an earlier error may be the cause.
   int lenient_ = 0;
 };
 
@@ -177,7 +177,7 @@ bool ProgramParser::parseBlock(Block &block, Scope scope) {
   current_ = outer;
   if (outer)
     builder_.insertAtEnd(*outer);
-  // Errors of the statements have been reported; the block itself was parsed.
+  // Errors in the statements have already been reported; the block itself was parsed.
   cursor_.expectClosingBrace(open);
   return true;
 }
@@ -187,7 +187,7 @@ bool ProgramParser::isTooDeep() {
     return false;
   if (!std::exchange(wasTooDeep_, true))
     cursor_.error(cursor_.peek().location)
-        << "expected at most " << kMaxNesting << " nested blocks, got more";
+        << "blocks are nested too deeply, expected at most " << kMaxNesting << " levels";
   return true;
 }
 
@@ -269,7 +269,7 @@ bool ProgramParser::parseElse(IfOp &branch) {
 // The parts of a node
 //===----------------------------------------------------------------------------------------===//
 
-/// Parses the parts that syntax() lists (ir/syntax.h), up to the first error.
+/// Parses the parts listed by syntax() (ir/syntax.h), up to the first error.
 class ProgramParser::Reader : public IgnoreParts {
 public:
   explicit Reader(ProgramParser &parser) : parser_(parser), cursor_(parser.cursor_) {}
@@ -393,8 +393,8 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
                               ")")
              << didYouMean(word.text, pointwiseKeywords());
     if (functions.size() == kMostPointwiseSteps)
-      return cursor_.error(word.location)
-             << "expected at most " << kMostPointwiseSteps << " functions in one another, got more";
+      return cursor_.error(word.location) << "functions are nested too deeply, expected at most "
+                                          << kMostPointwiseSteps << " levels";
     cursor_.take();
     if (!cursor_.expect(TokenKind::LeftParen))
       return false;
@@ -403,8 +403,8 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
   return true;
 }
 
-/// value, or of a send ('matmul' | 'linear') value ',' value ['add' value] ':' ttype, whose extents
-/// are no constants
+/// value; in a send also ('matmul' | 'linear') value ',' value ['add' value] ':' ttype, whose
+/// extents need not be constant
 void ProgramParser::Reader::payload(P2POp &op) {
   if (op.direction == Direction::Receive || !cursor_.at(TokenKind::Word))
     return value("tensor", op.tensor);
@@ -463,7 +463,7 @@ const Scalar *ProgramParser::parseCondition() {
 // Names
 //===----------------------------------------------------------------------------------------===//
 
-/// value := '%'id, visible here
+/// value := '%'id that is visible here
 Value *ProgramParser::parseValue() {
   const Token *token = cursor_.expect(TokenKind::ValueName);
   if (!token)
@@ -479,7 +479,7 @@ Value *ProgramParser::parseValue() {
   return found->second.value;
 }
 
-/// id in a scalar: 'rank' or '%'id of an enclosing loop
+/// id in a scalar: 'rank', or the '%'id of an enclosing loop
 const Scalar *ProgramParser::resolve(const Token &name) {
   if (name.kind == TokenKind::Word && name.text == "rank")
     return scalars_.rank();
@@ -514,7 +514,7 @@ void ProgramParser::declare(const Token &name, Value *value, const Scalar *index
         << "redefinition of '" << name.text << "'";
 }
 
-/// Prevents errors about later uses of a value that could not be parsed.
+/// Suppresses errors about later uses of a value that could not be parsed.
 void ProgramParser::poison(const Token &name) {
   std::string key = name.name().str();
   if (visible_.try_emplace(key, Entry{nullptr, nullptr, name.location}).second)

@@ -6,7 +6,7 @@ namespace braid {
 
 namespace {
 
-/// Counts the nesting depth of the parser during its lifetime.
+/// Increments the parser's nesting depth for its own lifetime.
 class Nested {
 public:
   explicit Nested(int &depth) : depth_(depth) { ++depth_; }
@@ -33,7 +33,7 @@ const Scalar *ScalarParser::parseScalar() {
   return parseXor();
 }
 
-/// operand (operator operand)*, associating to the left
+/// operand (operator operand)*, left-associative
 const Scalar *ScalarParser::parseChain(llvm::ArrayRef<Operator> operators, Level operand) {
   const Scalar *lhs = (this->*operand)();
   while (lhs) {
@@ -79,7 +79,7 @@ const Scalar *ScalarParser::parseUnary() {
 
 const Scalar *ScalarParser::parseNegated() {
   Location location = cursor_.take().location;
-  // The most negative integer has no positive counterpart, so a minus is parsed with its integer.
+  // The most negative integer has no positive counterpart, so parse a minus with its integer.
   if (cursor_.at(TokenKind::Integer))
     return scalars_.constant(static_cast<int64_t>(-cursor_.take().magnitude));
   Nested nested(nesting_);
@@ -144,15 +144,16 @@ const Scalar *ScalarParser::parseCall(ScalarKind kind) {
 bool ScalarParser::countNesting(Location location) {
   if (nesting_ <= kMaxNesting)
     return true;
-  return cursor_.error(location) << "expected at most " << kMaxNesting
-                                 << " nested parentheses and minus signs, got more";
+  return cursor_.error(location)
+         << "parentheses and minus signs are nested too deeply, expected at most " << kMaxNesting
+         << " levels";
 }
 
 bool ScalarParser::countOperator(Location location) {
   if (++operators_ <= kMaxOperators)
     return true;
-  return cursor_.error(location) << "expected at most " << kMaxOperators
-                                 << " operators in one expression, got more";
+  return cursor_.error(location) << "the expression is too long, expected at most " << kMaxOperators
+                                 << " operators";
 }
 
 const Scalar *ScalarParser::parseConstant() {

@@ -93,7 +93,7 @@ public:
   void loopIndex(const Scalar *&index) { os_ << index->str(); }
   void condition(const Scalar *&condition) {
     os_ << condition->str();
-    // A comparison of constants has been folded to 0 or 1.
+    // Comparisons of constants fold to 0 or 1.
     if (!isComparison(condition->kind()))
       os_ << " != 0";
   }
@@ -102,7 +102,7 @@ public:
   }
   void type(TensorType &type) { os_ << type.str(); }
   void chain(PointwiseOp &op) { os_ << strChain(op.first, op.steps, ref); }
-  /// A GEMM is printed as `matmul %a, %b : f32[4, 8]`.
+  /// Prints a GEMM as `matmul %a, %b : f32[4, 8]`.
   void payload(P2POp &op) {
     if (!op.gemm) {
       os_ << ref(op.tensor);
@@ -127,12 +127,12 @@ void printNode(const Op &op, llvm::raw_ostream &os) {
   forEachPart(PartPrinter(os), op);
 }
 
-/// Prints nodes with their blocks, indented.
+/// Prints nodes and their blocks, indented.
 class BlockPrinter {
 public:
   explicit BlockPrinter(llvm::raw_ostream &os) : os_(os) {}
 
-  /// Prints ` {`, the nodes, and `}` without a line break.
+  /// Prints ` {`, the nodes, and `}`, without a trailing line break.
   void printBlock(const Block &block) {
     os_ << " {\n";
     indent_ += 2;
@@ -216,7 +216,7 @@ void print(const Module &module, llvm::raw_ostream &os) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// As strings
+// Conversion to strings
 //===----------------------------------------------------------------------------------------===//
 
 template <class T> static std::string printed(const T &thing) {

@@ -1,8 +1,8 @@
-//===- ir/verify/verify.h - common parts of the verifier --------------------------------------===//
+//===- ir/verify/verify.h - code shared by the parts of the verifier --------------------------===//
 //
-// Private to ir/. The rules are in verify_fusion.cpp; verify_program.cpp (names, scopes, scalars
-// and types), verify_nodes.cpp (one rule set per node), verify_requests.cpp (each is waited for
-// once) and verify_interface.cpp (a program and the fusion that it implements).
+// Private to ir/. The rules are in verify_fusion.cpp, verify_program.cpp (names, scopes, scalars
+// and types), verify_nodes.cpp (one rule set per node), verify_requests.cpp (every request is
+// waited for once) and verify_interface.cpp (a program against the fusion that it implements).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,46 +13,46 @@
 
 namespace braid {
 
-/// Returns `%x`, or "nothing" for a missing value.
+/// Returns `%x`, or "nothing" if `value` is null.
 std::string ref(const Value *value);
-/// Returns `%x: bf16[8, 128]`.
+/// Returns text such as `%x: bf16[8, 128]`.
 std::string typed(const Value *value);
 
-/// Reports names that could not be parsed again.
+/// Reports names that the parser would not accept.
 bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
-/// Requires a valid `ranks`.
+/// Requires that `ranks` is valid.
 bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);
 
-/// The state of the walk over a program.
+/// The state of a walk over a program.
 struct ProgramContext {
   ProgramContext(const Program &p, Diagnostics &d) : program(p), diags(d) {}
 
   const Program &program;
   Diagnostics &diags;
-  /// The blocks around the current node, outermost first, each with the node that owns it, or null
-  /// for the body.
+  /// The blocks that enclose the current node, outermost first, each with the node that owns it
+  /// (null for the program's body).
   struct Frame {
     const Block *block;
     const Op *owner;
   };
   std::vector<Frame> frames;
-  int rankBranches = 0; ///< number of `if`s around the node that depend on `rank`
-  llvm::DenseMap<const Value *, const Block *> allocated; ///< the block of each buffer
-  llvm::DenseMap<const Value *, Location> shared;         ///< buffers named by share_mem_handles
-  /// the place where buffers were deallocated
+  int rankBranches = 0; ///< number of enclosing `if`s that depend on `rank`
+  llvm::DenseMap<const Value *, const Block *> allocated; ///< the block that allocates each buffer
+  llvm::DenseMap<const Value *, Location> shared;         ///< buffers passed to share_mem_handles
+  /// where each buffer was deallocated
   llvm::DenseMap<const Value *, Location> deallocated;
 };
 
-/// Checks the rules of the node's kind. Its operands must be visible, and its scalars well formed.
+/// Checks the rules for the node's kind. Operands must be visible, and scalars well formed.
 void verifyNode(const Op &op, ProgramContext &context);
 /// Checks that every request is waited for exactly once on every path.
 void verifyRequests(const Program &program, Diagnostics &diags);
-/// Checks that the mesh, parameters and results are those of the fusion that the program
+/// Checks that the mesh, parameters and results match those of the fusion that the program
 /// implements.
 void verifyInterface(const Program &program, const Module &module, Diagnostics &diags);
 
-/// Returns true if some leaf of the scalar satisfies `leaf`.
+/// Returns true if any leaf of `scalar` satisfies the predicate `leaf`.
 bool anyLeaf(const Scalar *scalar, llvm::function_ref<bool(const Scalar *)> leaf);
 bool dependsOnRank(const Scalar *scalar);
 

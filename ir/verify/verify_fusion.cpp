@@ -59,7 +59,7 @@ private:
   const Fusion &fusion_;
   Diagnostics &diags_;
   int64_t ranks_ = 0;                     ///< 0 if the mesh has an error
-  llvm::DenseSet<const Scalar *> causes_; ///< causes of extents that have been reported
+  llvm::DenseSet<const Scalar *> causes_; ///< subexpressions whose errors have been reported
   std::map<std::string, const FusionTensor *> names_;
   llvm::DenseSet<const FusionTensor *> defined_;
   llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< shapes of tensors without errors
@@ -120,7 +120,7 @@ void FusionVerifier::verifyHosts() {
     verifyRanksPerHost(*size, ranks_, fusion_.meshLocation(), diags_);
 }
 
-/// Returns the value of a number in `mesh`, or nothing after an error.
+/// Returns the value of a scalar in `mesh`, or std::nullopt after an error.
 std::optional<int64_t> FusionVerifier::verifyMeshScalar(llvm::StringRef what,
                                                         const Scalar *scalar) {
   ScalarValue value = fusion_.valueOf(scalar);
@@ -149,7 +149,7 @@ void FusionVerifier::verifyNode(const FusionNode &node) {
   }
 }
 
-/// Checks that operands are defined before the node.
+/// Checks that all operands are defined before the node.
 bool FusionVerifier::verifyOperands(const FusionNode &node) {
   bool isFine = true;
   for (const FusionTensor *operand : operandsOf(node)) {
@@ -162,7 +162,7 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
   return isFine;
 }
 
-/// Checks that there are outputs, and warns about nodes on which none depends.
+/// Checks that there are outputs, and warns about nodes that no output depends on.
 void FusionVerifier::verifyUse() {
   if (outputs_.empty()) {
     diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no output";
@@ -212,8 +212,8 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
   return verifyKinds(tensor) && verifyCeil(tensor);
 }
 
-/// Reports one error for each cause: not the same subexpression of parameters in two extents, and
-/// no extent that is wrong because the mesh size is.
+/// Returns true if an error has already been reported for the same subexpression of parameters, or
+/// if `extent` depends on a mesh size that is itself invalid.
 bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
   auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
   auto sizesMesh = [&](const Scalar *leaf) {
@@ -250,8 +250,8 @@ std::string FusionVerifier::splitText(const Scalar *extent) const {
          " splits " + extent->str() + " over the devices";
 }
 
-/// Checks that at most one axis is DIDx and one is Stream, and that DIDx axes have the size of the
-/// mesh.
+/// Checks that at most one axis is DIDx and at most one is Stream, and that the extent of a DIDx
+/// axis is the mesh size.
 bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
   bool isFine = true;
   for (AxisKind kind : {AxisKind::DIDx, AxisKind::Stream}) {
@@ -287,8 +287,8 @@ bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
                                                      << " axes with 'ceil', expected at most one");
 }
 
-/// Checks that 'ceil' is the whole extent of a plain axis, and that the preceding axis has an entry
-/// for each block.
+/// Checks that 'ceil' is the whole extent of a plain axis, and that the preceding axis has one
+/// entry per block.
 bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const AxisKind kind = tensor.type.axes[axis].kind;
   const Scalar *extent = tensor.type.axes[axis].extent;
@@ -315,7 +315,7 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
                                  const std::string &subject) {
   if (error == ScalarError::Unbound)
     return diags_.error(location)
-           << subject << " uses a name that has no value here, expected parameters and integers";
+           << subject << " uses a name that is not in scope here, expected parameters and integers";
   const Scalar *step = failingStep(scalar);
   const std::string lhs = std::to_string(fusion_.valueOf(step->lhs()).value),
                     rhs = std::to_string(fusion_.valueOf(step->rhs()).value),
@@ -325,7 +325,7 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
                                                          : lhs + " " + word + " " + rhs);
 }
 
-/// Returns the innermost operation that cannot be computed, or a leaf without a value.
+/// Returns the innermost operation that cannot be evaluated, or a leaf without a value.
 const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
   if (isBinary(scalar->kind()))
     for (const Scalar *operand : {scalar->lhs(), scalar->rhs()})
@@ -338,14 +338,14 @@ const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
 // One method per node
 //===----------------------------------------------------------------------------------------===//
 
-/// Checks that an input is whole, or split over the devices: no slices of it are produced.
+/// Checks that an input is whole or split over the devices; inputs are not produced in slices.
 void FusionVerifier::verifyInput(const InputNode &node) {
   if (std::optional<size_t> axis = node.result.type.find(AxisKind::Stream))
     diags_.error(node.location()) << "axis " << *axis << " of the input " << ref(&node.result)
                                   << " is Stream, expected a plain or DIDx axis";
 }
 
-/// Contracts A's last axes with B's first, or last, axes. A bias has B's other axes.
+/// Contracts A's last axes with B's first (or, for a linear, last) axes. A bias has B's other axes.
 void FusionVerifier::verifyMatmul(const MatmulNode &node) {
   if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b) ||
       !verifyContraction(node))
@@ -373,7 +373,7 @@ void FusionVerifier::verifyPointwise(const PointwiseNode &node) { verifyElementw
 
 void FusionVerifier::verifyReshard(const ReshardNode &node) { verifyElementwise(node); }
 
-/// Checks that operands and result have the same extents and element type.
+/// Checks that the operands and the result have the same extents and element type.
 void FusionVerifier::verifyElementwise(const FusionNode &node) {
   const auto operands = operandsOf(node);
   const FusionTensor &result = *resultOf(node), *first = operands.front();
@@ -388,7 +388,7 @@ void FusionVerifier::verifyElementwise(const FusionNode &node) {
   }
 }
 
-/// Checks that each tensor is an output only once.
+/// Checks that no tensor is listed as an output twice.
 void FusionVerifier::verifyOutput(const OutputNode &node) {
   for (const FusionTensor *tensor : node.tensors) {
     auto [entry, isNew] = outputs_.try_emplace(tensor, node.location());
@@ -415,14 +415,14 @@ bool FusionVerifier::verifyDTypes(const FusionNode &node, const FusionTensor &re
   return isFine;
 }
 
-/// Returns the extents of a tensor except those of `count` axes from `first` on.
+/// Returns the extents of a tensor, except those of the `count` axes starting at `first`.
 Shape FusionVerifier::otherAxes(const FusionTensor *tensor, size_t first, size_t count) {
   Shape shape = shapes_[tensor];
   shape.erase(shape.begin() + first, shape.begin() + first + count);
   return shape;
 }
 
-/// Returns, for each axis, how many rows exist over all blocks; 0 if all do.
+/// Returns, for each axis, the number of rows that exist across all blocks, or 0 if all exist.
 Shape FusionVerifier::rowTotals(const FusionTensor *tensor) const {
   Shape totals(tensor->type.axes.size(), 0);
   if (std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor->type))
@@ -436,7 +436,7 @@ Shape FusionVerifier::otherTotals(const FusionTensor *tensor, size_t first, size
   return totals;
 }
 
-/// Checks that the same rows of a result exist as of its operands.
+/// Checks that the rows that exist in `tensor` match `expected`, the operands' row totals.
 void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &tensor,
                                   const Shape &expected) {
   if (!hasShape(&tensor) || shapes_[&tensor].size() != expected.size())
@@ -473,8 +473,8 @@ bool FusionVerifier::verifyContraction(const MatmulNode &node) {
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
-/// Checks the outer one of two contracted axes, which has an entry for each device. A contracted
-/// axis has no slices.
+/// Checks that the outer of two contracted axes has one entry per device, that neither axis is
+/// Stream, and that the inner one is not DIDx.
 bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &contraction) {
   const size_t axis = contraction.first;
   if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
@@ -493,7 +493,7 @@ bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &
   return true;
 }
 
-/// Checks that there are partial results if `partial` defines their type.
+/// Checks that a `partial` type is valid, and that there are partial results to which it applies.
 void FusionVerifier::verifyPartial(const MatmulNode &node) {
   const std::optional<DType> partial = node.partial;
   const DType result = node.result.type.dtype;
@@ -519,8 +519,8 @@ bool FusionVerifier::verifyPair(const MatmulNode &node, size_t lhsAxis, size_t r
          << left << " and " << right << otherGemmText(node);
 }
 
-/// Suggests the other kind of GEMM, if it would fit: weights are [K, N] for a matmul and [N, K] for
-/// a linear.
+/// Suggests the other kind of GEMM if its shapes would match: weights are [K, N] for a matmul and
+/// [N, K] for a linear.
 std::string FusionVerifier::otherGemmText(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
   const size_t axes = shapes_[node.b].size(), count = contraction.count;

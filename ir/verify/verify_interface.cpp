@@ -8,14 +8,14 @@
 namespace braid {
 namespace {
 
-/// Returns the type that a fusion's tensor has in a program, on one rank.
+/// Returns the type that a fusion tensor has in a program, on one rank.
 std::string localType(const Fusion &fusion, const FusionTensor &tensor) {
   Shape shape = fusion.localShape(tensor.type);
   auto texts = llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); });
   return name(tensor.type.dtype).str() + "[" + llvm::join(texts, ", ") + "]";
 }
 
-/// `what` is "parameter" or "result", `theirs` "input" or "output".
+/// `what` is "parameter" or "result"; `theirs` is "input" or "output".
 void verifyList(llvm::StringRef what, llvm::StringRef theirs, const Program &program,
                 llvm::ArrayRef<std::unique_ptr<Value>> values, const Fusion &fusion,
                 llvm::ArrayRef<const FusionTensor *> tensors, Diagnostics &diags) {

@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Returns false if two extents are known to differ. Otherwise the Plan checks them.
+/// Returns false if the extents are known to differ; the Plan checks non-constant extents.
 bool mayBeEqual(const Scalar *a, const Scalar *b) {
   return a == b || !a->isConstant() || !b->isConstant();
 }
@@ -60,7 +60,7 @@ private:
 };
 
 //===----------------------------------------------------------------------------------------===//
-// Rules that several nodes share
+// Rules shared by several nodes
 //===----------------------------------------------------------------------------------------===//
 
 bool NodeVerifier::expectKind(const Op &op, const Value *value, ValueKind kind) {
@@ -76,7 +76,7 @@ bool NodeVerifier::expectTensors(const Op &op, llvm::ArrayRef<const Value *> val
                       [&](const Value *value) { return expectKind(op, value, ValueKind::Tensor); });
 }
 
-/// The caller may reuse parameters, so they must not be written.
+/// Parameters must not be written, because the caller may reuse them.
 bool NodeVerifier::expectWritable(const Op &op, const Value *dst) {
   const Value *root = rootOf(dst);
   if (!isParam(root))
@@ -121,7 +121,7 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
                    << ", expected equal extents, got " << left->str() << " and " << right->str();
 }
 
-/// Checks the result of a GEMM, or an operand or the result of a sum.
+/// Checks the type of a GEMM's result, or of an operand or the result of a sum.
 bool NodeVerifier::expectPartialType(const Op &op, const Value *partial, DType result) {
   if (isPartialType(partial->type.dtype, result))
     return true;
@@ -160,7 +160,7 @@ void NodeVerifier::verifyStream(const Op &op, const StreamRef &stream) {
 // Memory
 //===----------------------------------------------------------------------------------------===//
 
-/// The allocated type is checked where the value is defined.
+/// The allocated type is verified where the value is defined.
 void NodeVerifier::visitAllocate(const AllocateOp &op) {
   context_.allocated[&op.result] = context_.frames.back().block;
 }
@@ -199,7 +199,7 @@ void NodeVerifier::visitSlice(const SliceOp &op) {
     expectRange(op, op.begin, op.end, op.tensor, 0);
 }
 
-/// Checks a range of an axis of a tensor.
+/// Checks a range along one axis of a tensor.
 bool NodeVerifier::expectRange(const Op &op, const Scalar *begin, const Scalar *end,
                                const Value *tensor, size_t axis) {
   const std::string range = begin->str() + " .. " + end->str();
@@ -232,7 +232,7 @@ void NodeVerifier::visitSet(const SetOp &op) {
   expectShape(op, op.dst, op.src->type);
 }
 
-/// The addend of a GEMM has the type of its result.
+/// Checks that the addend of a GEMM has the type of the result.
 bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *addend) {
   if (!addend)
     return true;
@@ -293,7 +293,7 @@ void NodeVerifier::visitSum(const SumOp &op) {
   }
   if (op.begin && !expectRange(op, op.begin, op.end, op.parts, 1))
     return;
-  if (op.begin) // the ranges' lengths are checked separately
+  if (op.begin) // the length of the range is checked separately
     expected.shape.front() = op.dst->type.shape.empty() ? op.end : op.dst->type.shape.front();
   expectShape(op, op.dst, expected);
   if (op.begin)
@@ -327,7 +327,7 @@ void NodeVerifier::visitPointwise(const PointwiseOp &op) {
   }
 }
 
-/// Checks the element types of one pointwise node: one type, and f32 if that has 16 bits.
+/// Checks the element types in a pointwise node: one type, or f32 mixed with one 16-bit type.
 bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *other) {
   const DType a = first->type.dtype, b = other->type.dtype;
   if (isPartialType(a, b) || isPartialType(b, a))
@@ -349,7 +349,7 @@ void NodeVerifier::expectLength(const SumOp &op) {
             << op.end->str();
 }
 
-/// Checks that the bias has the last axes of the destination.
+/// Checks that the axes of the bias are the last axes of the destination.
 void NodeVerifier::verifyBias(const SumOp &op) {
   if (op.bias->type.dtype != op.elementType()) {
     error(op) << quoted(op) << " expects " << ref(op.bias) << " to be of " << name(op.elementType())
@@ -396,7 +396,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (op.peer->kind() == ScalarKind::Rank)
     error(op) << "expected a peer other than the rank itself, got 'rank'";
   expectRank(op, "peer", op.peer);
-  // The peer accesses the source under get, and the destination under put.
+  // Under get, the peer reads the source; under put, it writes the destination.
   bool isPassive = isReceive == (op.protocol() == Protocol::Put);
   const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
@@ -407,7 +407,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
       << ref(op.tensor);
 }
 
-/// Checks the send, then the GEMM by the rules of a matmul node.
+/// Checks the send, then checks the GEMM against the rules for a matmul node.
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
   if (op.protocol() != Protocol::Put)
     return error(op).note(op.handles->location, "the handles are created here")
@@ -480,7 +480,7 @@ void NodeVerifier::visitWait(const WaitOp &op) { expectKind(op, op.request, Valu
 // Control and streams
 //===----------------------------------------------------------------------------------------===//
 
-/// Every rank executes the same trips, so that the n-th send still matches the n-th receive.
+/// Every rank must execute the same iterations, so that the n-th send matches the n-th receive.
 void NodeVerifier::visitFor(const ForOp &op) {
   if (op.index->kind() != ScalarKind::LoopIndex)
     error(op) << "expected a loop index, got '" << op.index->str() << "'";
@@ -489,7 +489,7 @@ void NodeVerifier::visitFor(const ForOp &op) {
       error(op) << "expected bounds that are the same on every rank, got '" << bound->str() << "'";
 }
 
-/// A comparison of constants has been folded to 0 or 1.
+/// Comparisons of constants fold to 0 or 1.
 void NodeVerifier::visitIf(const IfOp &op) {
   bool isDecided = op.condition->isConstant(0) || op.condition->isConstant(1);
   if (!isComparison(op.condition->kind()) && !isDecided)

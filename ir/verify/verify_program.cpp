@@ -47,7 +47,7 @@ bool dependsOnRank(const Scalar *scalar) {
 
 namespace {
 
-/// Walks the blocks, keeping the names that are visible at the current node.
+/// Walks the blocks while tracking the names that are visible at the current node.
 class ProgramVerifier {
 public:
   ProgramVerifier(const Program &program, Diagnostics &diags)
@@ -66,7 +66,7 @@ private:
   void verifyLiveness(const Op &op, const Value *operand);
   void verifyConstantType(const Value &value);
 
-  /// Makes the name of a value, or of a loop index, visible.
+  /// Makes the name of a value or a loop index visible.
   void define(llvm::StringRef what, const std::string &name, Location location, const Value *value);
   void define(const Value &value) { define(name(value.kind), value.name, value.location, &value); }
   bool isVisible(const Value *value) const;
@@ -80,8 +80,8 @@ private:
     const Value *value;
   };
   std::map<std::string, Visible> names_;
-  std::vector<std::string> order_;    ///< the names in names_, in order of definition
-  std::vector<const Scalar *> loops_; ///< indices of the loops around the current node
+  std::vector<std::string> order_;    ///< the keys of names_, in order of definition
+  std::vector<const Scalar *> loops_; ///< indices of the loops that enclose the current node
 };
 
 void ProgramVerifier::run() {
@@ -107,7 +107,7 @@ void ProgramVerifier::verifyBlock(const Block &block, const Op *owner) {
   for (const Op &op : block)
     verifyOp(op);
   context_.frames.pop_back();
-  // The requests of a group are visible after it.
+  // A group's requests are visible after the group.
   if (!owner || !llvm::isa<GroupOp>(owner))
     leaveScope(names);
 }
@@ -124,7 +124,7 @@ void ProgramVerifier::verifyOp(const Op &op) {
   verifyInner(op);
 }
 
-/// Walks the blocks of a node, with the loop index visible in those of a loop.
+/// Walks the blocks of a node. The index of a loop is visible in its body.
 void ProgramVerifier::verifyInner(const Op &op) {
   size_t names = order_.size();
   const auto *loop = llvm::dyn_cast<ForOp>(&op);
@@ -187,7 +187,7 @@ bool ProgramVerifier::verifyOperands(const Op &op) {
   return isFine;
 }
 
-/// Checks that the buffer of the operand has not been deallocated.
+/// Checks that the operand's buffer has not been deallocated.
 void ProgramVerifier::verifyLiveness(const Op &op, const Value *operand) {
   if (operand->kind != ValueKind::Tensor || llvm::isa<DeallocateOp>(&op))
     return;
@@ -223,7 +223,7 @@ bool ProgramVerifier::verifyScalar(const Op &op, const Scalar *scalar) {
   return verifyArithmetic(op, scalar->lhs()) && verifyArithmetic(op, scalar->rhs());
 }
 
-/// Checks that the names in a scalar have a value here: `rank`, and indices of enclosing loops.
+/// Checks that every leaf is bound: only `rank` and the indices of enclosing loops are.
 bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
   const Scalar *strange = nullptr;
   anyLeaf(scalar, [&](const Scalar *leaf) {
@@ -235,11 +235,12 @@ bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
   if (!strange)
     return true;
   return diags_.error(op.location())
-         << "'" << strange->str() << "' has no value here, expected 'rank' or the index of a loop "
-         << "around this '" << keyword(op) << "'";
+         << "'" << strange->str()
+         << "' is not in scope here, expected 'rank' or the index of a loop "
+         << "that encloses this '" << keyword(op) << "'";
 }
 
-/// Checks that there is no comparison inside, and nothing that fails on every rank.
+/// Checks that `scalar` contains no comparison, and no operation that fails on every rank.
 bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
   if (!isBinary(scalar->kind()))
     return true;
@@ -255,7 +256,7 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
   if (divides(scalar->kind()) && scalar->rhs()->isConstant(0))
     error = ScalarError::DivideByZero;
   else if (scalar->lhs()->isConstant() && scalar->rhs()->isConstant())
-    error = evaluate(scalar, {}).error; // it was not folded, so it fails
+    error = evaluate(scalar, {}).error; // not folded, so evaluating it must fail
   if (error == ScalarError::None)
     return true;
   return diags_.error(op.location()) << "'" << scalar->str() << "' " << describe(error);
@@ -265,8 +266,8 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
 // Types
 //===----------------------------------------------------------------------------------------===//
 
-/// Checks that parameters, results and buffers have constant, positive extents, and a size in 64
-/// bits.
+/// Checks that a parameter, result or buffer has constant, positive extents and a size in bytes
+/// that fits in 64 bits.
 void ProgramVerifier::verifyConstantType(const Value &value) {
   Shape shape;
   for (size_t axis = 0; axis < value.type.rank(); ++axis) {

@@ -1,10 +1,10 @@
 //===- ir/verify/verify_requests.cpp - every request is waited for exactly once ---------------===//
 //
-// A request is visible only in the block that posts it and in nested blocks, so it must be waited
-// for before that block ends, on every path: once, in both branches of an `if` or in neither, and
-// not inside a loop if it was posted outside. A single walk in text order records where each
-// visible request was waited for; the waits of a branch are undone before the other branch is
-// walked, and then compared.
+// A request is visible only in the block that posts it and in nested blocks, so every path through
+// that block must wait for it exactly once: in both branches of an `if` or in neither, and not
+// inside a loop if it was posted outside the loop. A single walk in source order records where each
+// visible request was waited for. The waits in one branch are undone before the other branch is
+// walked; the waits of both branches are then compared.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ public:
 
 private:
   struct Request {
-    int loopDepth = 0;            ///< number of loops around the place where it was posted
-    const Op *waitedAt = nullptr; ///< null if not yet, on the current path
+    int loopDepth = 0;            ///< number of loops that enclose the posting node
+    const Op *waitedAt = nullptr; ///< null if not yet waited for on the current path
   };
   using Waits = std::vector<std::pair<const Value *, const Op *>>;
 
@@ -37,7 +37,7 @@ private:
 
   Diagnostics &diags_;
   llvm::DenseMap<const Value *, Request> requests_;
-  std::vector<const Value *> order_; ///< the visible requests, in text order
+  std::vector<const Value *> order_; ///< the visible requests, in source order
   Waits trail_;                      ///< the waits on the current path, in order
   int loopDepth_ = 0;
 };
@@ -64,7 +64,7 @@ void RequestVerifier::verifyOp(const Op &op) {
   if (const Value *result = resultOf(op); result && result->kind == ValueKind::Request)
     return post(*result);
   if (const auto *group = llvm::dyn_cast<GroupOp>(&op))
-    return verifyOps(group->body); // its requests belong to the enclosing block
+    return verifyOps(group->body); // the requests belong to the enclosing block
   if (const auto *wait = llvm::dyn_cast<WaitOp>(&op))
     return this->wait(*wait);
   if (const auto *branch = llvm::dyn_cast<IfOp>(&op))
@@ -99,8 +99,8 @@ void RequestVerifier::wait(const WaitOp &op) {
   trail_.emplace_back(op.request, &op);
 }
 
-/// Walks a block as if it were the only branch. Returns its waits for outer requests, and undoes
-/// them.
+/// Walks a block as if it were the only branch. Undoes its waits for outer requests, then returns
+/// those waits.
 RequestVerifier::Waits RequestVerifier::walkBranch(const Block &block) {
   size_t before = trail_.size();
   verifyBlock(block);
@@ -125,7 +125,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
     for (const auto &[request, at] : *waits)
       diags_.error(op.location()).note(at->location(), "waited for here")
           << "request " << ref(request) << " is waited for in one branch of this 'if' only";
-  // Counts the request as waited for on both branches from here on, because one error is enough.
+  // From here on, count the request as waited for in both branches: one error is enough.
   for (const Waits *waits : {&thenWaits, &onlyElse}) {
     for (const auto &[request, at] : *waits) {
       requests_[request].waitedAt = at;
@@ -134,7 +134,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
   }
 }
 
-/// Returns the waits of `some` for requests that `others` do not wait for.
+/// Returns the waits in `some` for requests that `others` does not wait for.
 RequestVerifier::Waits RequestVerifier::without(const Waits &some, const Waits &others) {
   llvm::DenseSet<const Value *> excluded;
   for (const auto &[request, at] : others)

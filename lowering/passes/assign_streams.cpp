@@ -1,8 +1,8 @@
 //===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Assigns steps and chunks round-robin to streams. Each is wrapped to start after everything issued
-// to the caller's stream so far, and to complete before anything issued there later: always
-// correct, but slow. hoist-syncs moves these forks and joins to the ends of the pipeline.
+// Assigns steps and chunks to streams round-robin. Each step or chunk is wrapped to start after all
+// work issued to the caller's stream so far, and to complete before any work issued there later:
+// always correct, but slow. hoist-syncs moves the forks and joins to the ends of the pipeline.
 //
 //   set_current_stream stream(%i mod 4)
 //   synchronize %main
@@ -10,17 +10,17 @@
 //   set_current_stream %main
 //   synchronize stream(%i mod 4)
 //
-// In a ring, a block is forwarded as soon as it arrives. So the transfers of `ring` share
-// stream(0), the ring stream, and the GEMMs use the others: forwarding never waits for a GEMM.
+// In a ring, a block is forwarded as soon as it arrives. To keep forwarding from waiting for a
+// GEMM, the transfers of `ring` share stream(0), the ring stream, and GEMMs use the other streams.
 //
-// In the hierarchical order, network transfers are on stream(0), the network stream, and stream(1)
-// waits for them, so only work that needs their data waits for the network. Forwarded blocks and
-// GEMMs begin with `synchronize stream(1)`, on the other streams.
+// In the hierarchical order, network transfers are on stream(0), the network stream. stream(1)
+// waits for these transfers, so that only work that needs their data waits for the network.
+// Forwarded blocks and GEMMs are on the other streams, and begin with `synchronize stream(1)`.
 //
-// Copies may share one stream, too (placement=shared; always in `batched` and `coalesced`): one
-// after the other, each gets the full bandwidth of the link, and the first block arrives after one
-// copy instead of after all of them. A ready signal queued after a copy would be late, so ready
-// signals have a separate stream (if there are at least three), on which nothing waits:
+// Copies may also share a stream (placement=shared; always in `batched` and `coalesced`).
+// Serialized copies each get the full link bandwidth, and the first block arrives after one copy
+// instead of after all copies. A ready signal queued behind a copy would be late, so ready signals
+// have a separate stream (if there are at least three), on which nothing waits:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h
@@ -87,11 +87,11 @@ private:
       first_ = 2;
   }
 
-  /// Ready signals, and waits until peers have read, use stream(0). Sums use stream(1), with the
-  /// waits for their addends. Copies use stream(2) if they share a stream. In a ring, stream(1)
-  /// carries the copies, and does not exist if nothing is copied. A second
-  /// shot adds two streams: one sends or fetches sums, the other waits for those of peers and
-  /// copies them. GEMMs wait for none of these, and use the remaining streams round-robin.
+  /// Ready signals, and waits for peers to read data, use stream(0). Sums, and waits for their
+  /// addends, use stream(1). Copies use stream(2) if they share a stream. In a ring, stream(1)
+  /// carries the copies, and does not exist if nothing is copied. A second shot adds two streams:
+  /// one sends or fetches sums, and the other waits for the peers' sums and copies them. GEMMs wait
+  /// for none of these streams, and use the remaining ones round-robin.
   void assignReduction(Stage &stage) {
     const int64_t forHosts = stage.isHierarchical() ? 2 : 0;
     const bool isShared = stage.config.placement() == Placement::Shared;
@@ -115,7 +115,7 @@ private:
       assignSumGather(stage, others);
   }
 
-  /// Returns the stream that computes sums: stream(1), or in a ring that of the last step's GEMM.
+  /// Returns the stream for sums: stream(1) or, in a ring, the stream of the last step's GEMM.
   StreamRef sumStream(const Stage &stage) {
     if (!stage.addsInGemms())
       return special(1);
@@ -124,7 +124,7 @@ private:
         scalars_.add(scalars_.mul(stage.chunkLoop->index, steps), scalars_.sub(steps, one)));
   }
 
-  /// `gathers` is the stream that transfers sums; the next stream consumes them.
+  /// `gathers` is the number of the stream that transfers sums; the next stream consumes them.
   void assignSumGather(Stage &stage, int64_t gathers) {
     Block &body = stage.gather->body;
     const StreamRef signals = special(0), sums = sumStream(stage), moves = special(gathers),
@@ -144,7 +144,7 @@ private:
       assignCopyOfSum(stage, sums, copies);
   }
 
-  /// Assigns the copy of this rank's rows that follows the gather of its peers.
+  /// Assigns the copy of this rank's rows, which follows the gather of the peers' rows.
   void assignCopyOfSum(Stage &stage, StreamRef sums, StreamRef copies) {
     Block &body = stage.chunkLoop->body;
     auto isSet = [](const Op &op) { return llvm::isa<SetOp>(op); };
@@ -166,12 +166,12 @@ private:
     return llvm::isa<SetOp>(op) ? std::optional(copies) : std::nullopt;
   }
 
-  /// Returns stream(number), or the last transfer stream if `number` is larger.
+  /// Returns stream(number), or the last transfer stream if `number` exceeds it.
   StreamRef special(int64_t number) const {
     return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
   }
 
-  /// Returns the stream of a chunk's GEMM, for a step or for the local rows.
+  /// Returns the stream of a chunk's GEMM, for a step if `isStep`, otherwise for the local rows.
   StreamRef partStream(const Stage &stage, bool isStep) {
     const int64_t each = stage.isScattered() ? stage.steps : 1;
     const Scalar *number = scalars_.constant(0);
@@ -183,8 +183,8 @@ private:
     return streamFor(number);
   }
 
-  /// In a ring, each GEMM waits for its addend on the GEMM's stream. Copies use stream(1), so
-  /// that forwarding a sum waits for no other GEMM.
+  /// In a ring, each GEMM waits for its addend on its own stream. Copies use stream(1), so that
+  /// forwarding a sum waits for no other GEMM.
   void assignRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
     const bool isCopied = stage.config.partials() == schedule::Partials::Local;
@@ -213,12 +213,12 @@ private:
                    {special(0), special(1), isShared ? special(2) : gemms, gemms});
   }
 
-  /// The streams of one step of a reduction.
+  /// The streams used by one step of a reduction.
   struct StepStreams {
     StreamRef signals, sums, copies, gemms;
   };
 
-  /// Assigns the nodes of `body` before `end`: a GEMM, the send of its result, and a receive.
+  /// Assigns the nodes in `body` before `end`: a GEMM, the send of its result, and a receive.
   void assignExchange(Stage &stage, Block &body, Block::iterator end, const StepStreams &streams) {
     for (Op &op : llvm::make_early_inc_range(llvm::make_range(body.begin(), end))) {
       std::optional<StreamRef> stream = streamOf(op, streams);
@@ -246,8 +246,8 @@ private:
     return transfer && transfer->direction == Direction::Send;
   }
 
-  /// Returns the stream of a node of a step, or nullopt if it stays on the stream of the previous
-  /// node.
+  /// Returns the stream for a node in a step, or std::nullopt if the node stays on the previous
+  /// node's stream.
   static std::optional<StreamRef> streamOf(const Op &op, const StepStreams &streams) {
     if (const auto *transfer = llvm::dyn_cast<P2POp>(&op))
       return copiesHere(*transfer) || isSend(op) ? streams.copies : streams.signals;
@@ -268,7 +268,7 @@ private:
     return found;
   }
 
-  /// Assigns the GEMM of the local rows, and the sum after it with its functions.
+  /// Assigns the GEMM of the local rows, the sum after it, and the functions of that sum.
   void assignOwnPart(Stage &stage) {
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
@@ -283,7 +283,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Counts the units of work to assign to streams; for growing groups, those after merge-gemms.
+  /// Counts the work units to assign to streams; for geometric stages, the GEMMs after merge-gemms.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
@@ -294,7 +294,7 @@ private:
     return (stage.loop->end->value() - firstStep(stage) + stage.tailSplit - 1) * stage.chunks;
   }
 
-  /// Returns the stream for unit `number` of the work.
+  /// Returns the stream for work unit `number`.
   StreamRef streamFor(const Scalar *number) {
     const int64_t streams = available_ - first_;
     const Scalar *turn =
@@ -304,7 +304,7 @@ private:
 
   StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
 
-  /// Returns the step that uses the first stream: 0, unless step 0 has nothing to issue.
+  /// Returns the step that uses the first stream: 0, unless step 0 issues nothing.
   static int64_t firstStep(const Stage &stage) {
     return stage.ownFirst ? 0 : stage.loop->begin->value();
   }
@@ -374,7 +374,7 @@ private:
     });
   }
 
-  /// Returns the position after the last transfer of a step and the wait on the same stream.
+  /// Returns the position after a step's last transfer, and after its wait if on the same stream.
   static Block::iterator behindLastTransfer(Block &body) {
     auto at = body.end();
     while (!llvm::isa<P2POp>(*std::prev(at)))
@@ -384,7 +384,7 @@ private:
     return hasWait && copiesHere(last) && last.direction == Direction::Send ? std::next(at) : at;
   }
 
-  /// Returns the position after the last node of a step that transfers data or waits for it.
+  /// Returns the position after the last node in a step that transfers data or waits for data.
   static Block::iterator afterTransfers(Block &body) {
     auto at = body.end();
     while (!llvm::isa<WaitOp>(*std::prev(at)) && !llvm::isa<IfOp>(*std::prev(at)))

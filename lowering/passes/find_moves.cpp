@@ -1,10 +1,9 @@
 //===- lowering/passes/find_moves.cpp - decides what moves, and groups GEMMs into stages ------===//
 //
-// Compares the axis kinds of every GEMM's operands and result. Reports all GEMMs that cannot be
-// lowered, and groups the others into stages (see state.h), each as early as its operands allow, so
-// that an operand shared by several GEMMs is gathered once. Then creates the program, with only its
-// signature and the tensors between GEMMs.
-//
+// Compares the axis kinds of every GEMM's operands and result. Reports every GEMM that cannot be
+// lowered, and groups the others into stages (see state.h). Each GEMM joins the earliest stage that
+// its operands allow, so that an operand shared by several GEMMs is gathered once. Then creates the
+// program with only its signature and the tensors between GEMMs.
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/passes/passes.h"
@@ -21,7 +20,7 @@
 namespace braid {
 namespace {
 
-/// An output that is an input is copied as a whole.
+/// Checks that an input that is also an output can be copied in one piece.
 bool checkOutput(const LoweringState &state, const FusionTensor &output) {
   const std::optional<UnevenRows> uneven = state.fusion.unevenRows(output.type);
   if (!uneven || uneven->axis == 1 || !llvm::isa<InputNode>(output.definition))
@@ -62,7 +61,7 @@ bool checkAll(LoweringState &state) {
   return isFine;
 }
 
-/// Returns the movement that a single GEMM needs.
+/// Returns the data movement that a single node needs.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
@@ -76,13 +75,12 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
-/// True if pointwise nodes read the tensor before it is rounded, so that it needs a separate
-/// buffer.
+/// True if pointwise nodes read the unrounded tensor, which then needs a separate buffer.
 bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }
 
-/// Groups GEMMs, and the pointwise nodes and reshards that belong to them, into stages.
+/// Groups GEMMs, together with their pointwise nodes and reshards, into stages.
 class Grouper {
 public:
   explicit Grouper(LoweringState &state) : state_(state), uses_(state.fusion) {}
@@ -115,7 +113,7 @@ private:
     addRounding(index, result);
   }
 
-  /// Adds the node to the stage that computes the last of its operands.
+  /// Adds the node to the latest stage that computes one of its operands.
   void addPointwise(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node);
     size_t index = 0;
@@ -130,8 +128,8 @@ private:
     addRounding(index, result);
   }
 
-  /// If the tensor is kept unrounded in a separate buffer and its rounded value is needed as well,
-  /// adds a node that rounds it.
+  /// Adds a node that rounds the tensor if a separate buffer stores it unrounded and its rounded
+  /// value is also needed.
   void addRounding(size_t index, const FusionTensor &tensor) {
     Stage &stage = state_.stages[index];
     if (isExactApart(uses_, tensor) && uses_.isRounded(tensor))
@@ -139,7 +137,7 @@ private:
           {.tensor = &tensor, .after = stage.gemms.size(), .isRounding = true});
   }
 
-  /// Records in which stage an operand is gathered.
+  /// Adds a reshard whose result is an output to the stage that gathers its operand.
   void addReshard(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
     if (!llvm::is_contained(state_.fusion.outputs(), &result))
@@ -155,7 +153,7 @@ private:
     stage->reshards.push_back({.tensor = &result});
   }
 
-  /// Returns the first operand of a GEMM, or the resharded tensor of a reshard.
+  /// Returns the first operand of a GEMM, or the tensor that a reshard moves.
   static const FusionTensor &operandOf(const FusionNode &node) {
     return originOf(*operandsOf(node)[0]);
   }
@@ -165,8 +163,8 @@ private:
     return made != stageOf_.end() && made->second == stage;
   }
 
-  /// Returns the first stage whose steps can also compute the GEMM, or the number of stages if none
-  /// can.
+  /// Returns the first stage whose steps can also compute `node`, or the number of stages if there
+  /// is none.
   size_t findStage(const FusionNode &node) const {
     size_t index = 0;
     while (index < state_.stages.size() && !canJoin(state_.stages[index], index, node))
@@ -191,8 +189,8 @@ private:
     return found == stageOf_.end() || found->second < stage;
   }
 
-  /// True if some GEMM or reshard of the operand has a streamed result. In that case, every GEMM
-  /// that gathers the operand is streamed.
+  /// True if any GEMM or reshard of the operand has a streamed result. If so, every GEMM that
+  /// gathers the operand is streamed.
   bool isStreamed(const FusionTensor &operand) const {
     return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
       return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&
@@ -216,7 +214,7 @@ private:
     state_.stages.push_back(std::move(stage));
   }
 
-  /// Makes the stage local if an earlier stage has already gathered the operand.
+  /// Makes the stage local if an earlier stage already gathers the operand.
   void reuseGathered(Stage &stage) {
     for (size_t i = 0; i < state_.stages.size(); ++i) {
       const Stage &earlier = state_.stages[i];
@@ -310,7 +308,7 @@ private:
       pointwise.steps.push_back({function, operand ? findExact(operand) : nullptr});
   }
 
-  /// Returns the tensor before it is rounded, if it has a separate buffer.
+  /// Returns the unrounded tensor if it has a separate buffer, otherwise the tensor itself.
   Value *findExact(const FusionTensor *tensor) {
     return (isExactApart(uses_, *tensor) ? exacts_ : values_).lookup(tensor);
   }

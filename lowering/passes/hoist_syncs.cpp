@@ -1,8 +1,8 @@
 //===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it --------===//
 //
-// assign-streams made every step wait for the previous one through the caller's stream. The steps
-// of a stage use different slices, and their streams order shared ones. So it suffices that the
-// first step starts after the caller's work, and that the caller continues after the last one:
+// assign-streams makes every step wait for the previous one through the caller's stream. But the
+// steps of a stage use different slices, and stream order protects any shared slices, so the first
+// step only needs to start after the caller's work, and the caller to continue after the last step:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)
@@ -15,7 +15,7 @@
 //   }
 //
 // The fork must be a separate loop before the first step: a later step that synchronized with %main
-// would also wait for all steps that had joined there by then.
+// would also wait for all steps that had already joined %main.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 namespace braid {
 namespace {
 
-/// Returns the caller's stream as the steps name it.
+/// Returns the caller's stream as named by the steps.
 StreamRef mainOf(const Stage &stage) {
   for (auto [block, op] : stage.syncs)
     if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(op))
@@ -35,7 +35,7 @@ StreamRef mainOf(const Stage &stage) {
   llvm_unreachable("every step ends on the caller's stream");
 }
 
-/// Emits `for %j in 0 .. streams`, and sets the insertion point inside it.
+/// Emits `for %j in 0 .. streams`, sets the insertion point inside, and returns stream(%j).
 StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuilder &builder) {
   ScalarContext &scalars = state.program->scalars();
   ForOp *loop =
@@ -44,7 +44,7 @@ StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuild
   return {nullptr, loop->index};
 }
 
-/// Emits the fork and join around the nodes from `first` to `last`, which are outside of loops.
+/// Emits a fork before `first` and a join after `last`, which are both outside loops.
 void hoist(LoweringState &state, const Stage &stage, Op &first, Op &last) {
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());

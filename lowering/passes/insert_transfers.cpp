@@ -1,6 +1,6 @@
 //===- lowering/passes/insert_transfers.cpp - fills the gathered buffers ----------------------===//
 //
-// Each rank copies its local block to its slot. Then every step except the local one sends one
+// Each rank copies its local block to its slot. Every step except the local one then sends one
 // block and receives one:
 //
 //   %h = share_mem_handles get %A_all
@@ -16,11 +16,11 @@
 //       wait %s
 //     }
 //
-// pairwise sends the local block to each peer in turn; ring sends the block of the previous step to
-// the neighbor; sequential does as pairwise, in a separate loop before the GEMMs. Under `put`, the
-// receive comes first: the receiver sends the ready signal, which must be issued before the sender
-// waits for it. A rank that pushes its local block sends it from the input, not from the staged
-// copy.
+// `pairwise` sends the local block to each peer in turn; `ring` sends the block of the previous
+// step to the neighbor; `sequential` transfers blocks like `pairwise`, but in a separate loop
+// before the GEMMs. Under `put`, the receive comes first, because it sends the ready signal, which
+// must be issued before the sender waits for it. A rank that pushes its local block sends the
+// input, not the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  /// Shares one set of handles for each protocol that the stages use.
+  /// Shares one set of handles for each protocol in use.
   void shareHandles() {
     for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
       llvm::SmallVector<Value *, 2> buffers;
@@ -68,7 +68,7 @@ private:
     }
   }
 
-  /// Adds the buffers of a stage that peers access by transfers with `protocol`.
+  /// Adds the buffers of `stage` that peers access with `protocol`.
   void addReached(Stage &stage, Protocol protocol, llvm::SmallVectorImpl<Value *> &buffers) {
     if (stage.config.protocol() == protocol && stage.isGather())
       buffers.push_back(stage.sent ? stage.sent : stage.whole);
@@ -87,9 +87,9 @@ private:
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
-    // If peers do not pull the local block from its slot, it is copied to the slot after a group,
-    // on the same stream: the kernel of the group does one more copy. Otherwise it is copied before
-    // peers pull it or GEMMs read it.
+    // If peers do not pull the local block from its slot, copy it to the slot after a group, on the
+    // same stream: the group's kernel then does one more copy. Otherwise copy it before peers pull
+    // it or GEMMs read it.
     Value *slot = selectOwnBlock(stage);
     if (stage.sent)
       builder_.set(stage.mine, own_);
@@ -115,7 +115,7 @@ private:
       gatherInSteps(stage);
   }
 
-  /// Gathers a slice from every rank in each step.
+  /// Gathers one slice from every rank in each step.
   void gatherInSteps(const Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
@@ -133,9 +133,9 @@ private:
                                       stage.input));
   }
 
-  /// Selects the slot for the copy of the local block. Peers pull it from there, or from a separate
-  /// buffer if peers cannot access the slots. A pushed block is sent from the input, unless the
-  /// order forwards blocks, which are in slots.
+  /// Selects the slot for the copy of the local block. Peers pull the block from its slot, or from
+  /// a separate buffer if they cannot access the slots. A pushed block is sent from the input,
+  /// unless the order forwards blocks, which are in slots.
   Value *selectOwnBlock(Stage &stage) {
     auto name = [&](const char *base) {
       return state_.names.global(nameInStage(state_, stage, base));
@@ -154,7 +154,7 @@ private:
     return slot;
   }
 
-  /// Inserts the transfers of a step, guarded so that the local step has none.
+  /// Inserts a step's transfers under a condition that skips the local step.
   void insertGuarded(Stage &stage) {
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
     stage.guard =
@@ -172,7 +172,7 @@ private:
                order.near(stage.relay->index));
   }
 
-  /// Forms a loop that only transfers data: the stage's GEMMs follow all transfers.
+  /// Forms a loop that only transfers data; all of the stage's GEMMs follow it.
   void makeLoop(Stage &stage) {
     if (stage.isHierarchical())
       return makeHostLoop(stage);
@@ -235,7 +235,7 @@ private:
   LoweringState &state_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  Value *handles_[2] = {}; ///< get, put
+  Value *handles_[2] = {}; ///< by protocol: get, put
   Value *own_ = nullptr;   ///< the local block of the current stage's operand
 };
 

@@ -1,9 +1,9 @@
 //===- lowering/passes/merge_gemms.cpp - merges the GEMMs of contiguous blocks ----------------===//
 //
-// The GEMM of a single block may leave most of the last wave of tiles idle, and every GEMM has
-// start-up and drain costs. While one GEMM runs, several blocks can arrive. So with geometric
-// granularity, each GEMM processes all blocks received since the previous one, as many as all
-// earlier GEMMs together:
+// The GEMM for a single block may leave most of the last wave of tiles idle, and every GEMM has
+// start-up and drain costs. Moreover, several blocks can arrive during one GEMM. With geometric
+// granularity, each GEMM therefore processes all blocks received since the previous one, as many as
+// all earlier GEMMs together:
 //
 //   matmul %C_own, %own, %B
 //   wait %r_1
@@ -15,8 +15,8 @@
 //   matmul %outs_2, %blocks_2, %B
 //
 // The gather order (gather_order.h) makes these blocks contiguous on every rank. Chunks split only
-// transfers. A tail split splits the last GEMM in two, so that half of it need not wait for the
-// last blocks.
+// transfers. A tail split divides the last GEMM in two, so that one half need not wait for the last
+// blocks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -53,7 +53,7 @@ public:
 private:
   using Run = GatherOrder::Run;
 
-  /// Emits one GEMM after the last of `steps`, to replace their GEMMs.
+  /// Emits one GEMM after the last of `steps`, replacing their individual GEMMs.
   void merge(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
     before_ = &*std::next(steps.back().nodes.back()->getIterator());
     builder_.insertBefore(body_, *before_);
@@ -70,8 +70,8 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Moves waits for blocks before the GEMM, and waits until a peer has read (get) after it. Waits
-  /// for this rank's own copies stay on the stream that copies.
+  /// Moves waits for blocks before the GEMM, and waits for peers to read data (get) after the GEMM.
+  /// Waits for this rank's own copies stay on the stream that copies.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {

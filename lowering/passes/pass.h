@@ -1,4 +1,4 @@
-//===- lowering/passes/pass.h - one step from a fusion to its host program --------------------===//
+//===- lowering/passes/pass.h - one step in lowering a fusion to a host program ---------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -7,7 +7,7 @@ namespace braid {
 
 struct LoweringState;
 
-/// A stateless pass: all data is in the LoweringState. A pass either leaves a valid program or
+/// A stateless pass; all data is in the LoweringState. A pass either leaves a valid program or
 /// reports errors, never both. A pass that returns false has not changed the program.
 struct Pass {
   llvm::StringRef name; ///< the name for `--print-after`

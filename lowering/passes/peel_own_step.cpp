@@ -1,17 +1,17 @@
 //===- lowering/passes/peel_own_step.cpp - computes the local block before the loop -----------===//
 //
-// Step 0 moves nothing, so it becomes straight-line code and the loop loses its condition:
+// Step 0 moves no data, so it becomes straight-line code and the loop loses its condition:
 //
 //   %C_own = select %C[rank]
 //   matmul %C_own, %mine, %B
 //   for %i in 1 .. 8 { ... }
 //
 // A rank that pushes its block also multiplies it in place. The staged copy is then unused and is
-// removed, unless a later stage reads its steps from the gathered buffer. If that buffer is an
-// output, the local step makes the copy.
+// removed, unless a later stage reads its steps from the gathered buffer. If the gathered buffer is
+// an output, the local step makes the copy.
 //
-// In the hierarchical order, step 0 is that of the local host, whose ranks forward its blocks.
-// There, only the local block's GEMM is peeled off, and the work on other hosts' blocks is guarded:
+// In the hierarchical order, step 0 belongs to the local host, whose ranks forward its blocks. Only
+// the local block's GEMM is then peeled off, and work on blocks from other hosts is guarded:
 //
 //   for %host in 0 .. 2 {
 //     %block = select %A_all[(rank + %host * 4) mod 8]
@@ -31,7 +31,7 @@
 namespace braid {
 namespace {
 
-/// Replaces the guard by its contents.
+/// Replaces the guard with its contents.
 void dropGuard(Stage &stage) {
   Block &body = stage.loop->body;
   body.splice(stage.guard->getIterator(), stage.guard->thenBlock);
@@ -39,8 +39,8 @@ void dropGuard(Stage &stage) {
   stage.guard = nullptr;
 }
 
-/// Guards the GEMM of a block received over the network, together with the transfer. Blocks of this
-/// host need no network transfer, but this rank still forwards its local block.
+/// Guards the GEMM for a block received over the network, together with the transfer. Blocks from
+/// the local host need no network transfer, but this rank still forwards its local block.
 void guardStep(Stage &stage) {
   Block &body = stage.loop->body, &guarded = stage.guard->thenBlock;
   const auto first = std::next(stage.guard->getIterator());
@@ -48,7 +48,7 @@ void guardStep(Stage &stage) {
   guarded.splice(guarded.end(), body, first, end);
 }
 
-/// Emits the GEMM of the local block before the loop.
+/// Emits the GEMM for the local block before the loop.
 void emitOwnStep(LoweringState &state, Stage &stage) {
   ProgramBuilder builder = builderFor(state);
   Block &body = state.program->body();

@@ -1,8 +1,8 @@
 //===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once ----------===//
 //
-// A small problem completes before a pipeline has filled: its time depends on the number of
-// operations issued one after another. So the steps are unrolled, and their transfers move to the
-// front:
+// A small problem completes before a pipeline has filled; its run time depends on the number of
+// operations issued one after another. The steps are therefore unrolled, and their transfers move
+// to the front:
 //
 //   group {
 //     %r_1 = p2p recv %block_1 from (rank + 1) mod 4 via %h
@@ -13,17 +13,17 @@
 //   wait %r_1
 //   ...
 //
-// In `bulk`, all this is on the caller's stream, before the GEMM, and a backend may fuse the group
-// and its waits into one kernel. In `batched`, the group is on stream(0), and each GEMM waits only
-// for its block.
+// In `bulk`, all of these nodes are on the caller's stream, before the GEMM, and a backend may fuse
+// the group and its waits into one kernel. In `batched`, the group is on stream(0), and each GEMM
+// waits only for its own block.
 //
 // A reduction sends the result of a GEMM. Under `put`, its receives, including those of a second
-// shot, form a separate group before that GEMM, so peers have ready signals before they need them.
-// The group is alone on stream(0), and nothing waits for it, so the GEMM is not delayed by signals.
-// If partial results are pulled and their sums pushed, the receives of the sums join the group of
-// the first shot. The waits until peers have read the partial results move after the second shot,
-// which does not depend on them: between the two shots, only flags that are already set are
-// awaited.
+// shot, form a separate group before that GEMM, so that peers have ready signals before they need
+// them. The group is alone on stream(0), and nothing waits for it, so signals do not delay the
+// GEMM. If partial results are pulled and their sums pushed, the receives of the sums join the
+// first shot's group. The waits for peers to read the partial results move after the second shot,
+// which does not depend on them: between the two shots, the program waits only for flags that are
+// already set.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -44,8 +44,8 @@ public:
   explicit Poster(LoweringState &state)
       : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
 
-  /// Moves the transfers among `nodes`, the receives among `later`, and the aliases that they use,
-  /// into one group before `before`.
+  /// Moves the transfers in `nodes`, the receives in `later`, and the aliases that they use, into
+  /// one group before `before`.
   void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before,
             llvm::ArrayRef<Op *> later = {}) {
     builder_.setLocation(stage.location());
@@ -63,7 +63,7 @@ public:
         move(*op, before);
   }
 
-  /// As above, for receives only, on stream(0) in parallel to the caller's stream from `before` on.
+  /// Like post(), for receives only, on stream(0), in parallel with the caller's stream.
   void postReceives(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(body_, before);
@@ -81,7 +81,7 @@ public:
       move(*op, before);
   }
 
-  /// As above, except for waits until peers have read sent data.
+  /// Like moveRest(), except for waits for peers to read sent data.
   void moveAllButWaitsForPulls(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (!isWaitForSend(*op) || isWaitForPush(*op))
@@ -113,7 +113,7 @@ private:
     }
   }
 
-  /// Moves the aliases among `nodes` that define `tensor`, innermost first.
+  /// Moves the aliases in `nodes` that define `tensor`, innermost first.
   void moveDefinition(Value *tensor, llvm::ArrayRef<Op *> nodes, Op &before) {
     Op *definition = tensor->definition;
     if (!definition || !llvm::is_contained(nodes, definition))
@@ -142,7 +142,7 @@ private:
   llvm::DenseSet<const Op *> moved_;
 };
 
-/// The nodes of all steps.
+/// Returns the nodes of all steps.
 std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
   std::vector<Op *> nodes;
   for (const UnrolledStep &step : steps)

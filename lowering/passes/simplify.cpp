@@ -1,8 +1,8 @@
-//===- lowering/passes/simplify.cpp - removes what other passes made redundant ----------------===//
+//===- lowering/passes/simplify.cpp - removes nodes that other passes made redundant ----------===//
 //
-// Removes loops without iterations, inlines loops with one iteration and the taken branches of
-// constant conditions; removes unused aliases, buffers and stream names, each set_current_stream
-// without effect, and each sum that would only copy the result of a collective.
+// Removes loops without iterations, and inlines loops with one iteration and the taken branches of
+// constant conditions. Removes unused aliases, buffers and stream names, set_current_stream nodes
+// without effect, and sums that would only copy the result of a collective.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -17,9 +17,9 @@
 namespace braid {
 namespace {
 
-//===- Loops with at most one trip, and conditions --------------------------------------------===//
+//===- Loops with at most one iteration, and conditions ---------------------------------------===//
 
-/// Replaces a loop index by a constant, in a node and the blocks below it.
+/// Replaces a loop index with a constant, in a node and in the blocks nested in it.
 void substitute(ScalarContext &scalars, Op &root, const Scalar *index, const Scalar *value) {
   auto replace = [&](Op &op) {
     forEachScalar(op, [&](const Scalar *&s) { s = scalars.substitute(s, index, value); });
@@ -69,7 +69,7 @@ private:
     return true;
   }
 
-  /// Moves the nodes of the only iteration to the position of the loop.
+  /// Moves the nodes of the only iteration to the loop's position.
   void inlineBody(Block &block, ForOp &loop) {
     for (Op &op : loop.body)
       substitute(program_.scalars(), op, loop.index, loop.begin);
@@ -79,8 +79,8 @@ private:
   Program &program_;
 };
 
-/// Renames values if inlining has brought the same name twice into one scope. The first value keeps
-/// its name.
+/// Renames values if inlining has put two values of the same name into one scope. The first value
+/// keeps its name.
 class NameSeparator {
 public:
   explicit NameSeparator(Program &program) : program_(program) {
@@ -88,7 +88,7 @@ public:
       if (const Value *result = resultOf(op))
         used_.insert(result->name);
       if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
-        visible_.insert(loop->index->name()); // a loop may be below any value
+        visible_.insert(loop->index->name()); // any value's scope may contain a loop
     });
   }
 
@@ -129,7 +129,7 @@ private:
   llvm::StringSet<> visible_; ///< names visible at the current point of the walk
 };
 
-//===- Values that nobody uses ----------------------------------------------------------------===//
+//===- Unused values --------------------------------------------------------------------------===//
 
 bool isAlias(const Op &op) {
   return llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || llvm::isa<FlattenOp>(op);
@@ -158,11 +158,11 @@ bool removeUnused(Program &program) {
   return removeUnusedIn(program.body(), used);
 }
 
-//===- Changes of the current stream ----------------------------------------------------------===//
+//===- Changes to the current stream ----------------------------------------------------------===//
 
 using Current = std::optional<StreamRef>; ///< unset if unknown
 
-/// Returns the current stream after `block`.
+/// Returns the stream that is current after `block`.
 Current streamAfter(const Block &block, Current current) {
   for (const Op &op : block) {
     if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(&op))
@@ -181,7 +181,7 @@ bool ignoresStream(const Op &op) { return isAlias(op) || llvm::isa<ShareMemHandl
 class StreamCollapser {
 public:
   bool run(Block &block, Current current) {
-    SetCurrentStreamOp *unused = nullptr; // no node has been issued since
+    SetCurrentStreamOp *unused = nullptr; // set, but not yet used by any node
     for (Op &op : llvm::make_early_inc_range(block)) {
       if (ignoresStream(op))
         continue;
@@ -209,7 +209,7 @@ private:
     changed_ = true;
   }
 
-  /// Simplifies the blocks of a node that does not set the stream, and returns the stream after it.
+  /// Simplifies the blocks of a node that does not set the stream. Returns the stream after it.
   Current behind(Op &op, Current current) {
     if (auto *get = llvm::dyn_cast<GetCurrentStreamOp>(&op))
       return StreamRef{&get->result, nullptr};
@@ -218,7 +218,7 @@ private:
       if (streamAfter(inner, current) != current)
         after = std::nullopt;
     });
-    // A loop's body also follows itself, so it starts with what is known both before and after it.
+    // A loop's body also follows itself, so it starts with only what is known before and after it.
     bool isLoop = llvm::isa<ForOp>(op);
     forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
     return after;

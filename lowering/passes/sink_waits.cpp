@@ -1,13 +1,13 @@
-//===- lowering/passes/sink_waits.cpp - moves the waits of sends after the GEMMs --------------===//
+//===- lowering/passes/sink_waits.cpp - moves waits for sends after the GEMMs -----------------===//
 //
-// Under `get`, the wait of a send completes when the peer has read the block. No GEMM or sum of the
-// step depends on that, so none should be queued after it: the wait moves after the last GEMM or
-// sum that follows it in its block, onto the stream that is current there. Under `put`, the rank
+// Under `get`, a wait for a send completes when the peer has read the block. No GEMM or sum in the
+// step depends on that wait, so none should be queued behind it: the wait moves after the last GEMM
+// or sum that follows it in its block, onto the stream that is current there. Under `put`, the rank
 // copies the block itself, and stream order suffices.
 //
-// The wait must stay in its block, and must not be removed: before the run ends, the caller's
-// stream joins the stream that waits, so the next run, which overwrites the block, cannot begin
-// while a peer still reads it. Otherwise a fast rank could send the next run's data to a slow peer.
+// The wait must stay in its block and must not be removed: the caller's stream joins the waiting
+// stream before the run ends, so that the next run, which overwrites the block, cannot begin while
+// a peer still reads it. Otherwise a fast rank could send the next run's data to a slow peer.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ bool canPass(const P2POp &sent, Op &op) {
   return !written || rootOf(written) != rootOf(sent.tensor);
 }
 
-/// Returns the awaited send if its completion depends on the peer, otherwise null.
+/// Returns the send that `op` waits for if its completion depends on the peer, otherwise null.
 const P2POp *sendOf(const Op &op) {
   const P2POp *transfer = awaitedTransfer(op);
   const bool isPulled =
@@ -41,8 +41,8 @@ const P2POp *sendOf(const Op &op) {
   return isPulled ? transfer : nullptr;
 }
 
-/// Returns the new position of `wait`: after the last GEMM or sum that it can pass, otherwise
-/// unchanged.
+/// Returns the new position of `wait`: after the last GEMM or sum that it can pass, or its current
+/// position if there is none.
 Block::iterator destination(Block &block, Block::iterator wait) {
   auto best = std::next(wait);
   for (auto at = best; at != block.end() && canPass(*sendOf(*wait), *at); ++at)

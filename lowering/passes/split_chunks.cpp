@@ -1,6 +1,6 @@
 //===- lowering/passes/split_chunks.cpp - splits every step into row ranges -------------------===//
 //
-// A chunk's GEMM can start when the chunk has arrived, before the rest of its block:
+// A chunk's GEMM can start as soon as the chunk has arrived, ahead of the rest of its block:
 //
 //   for %c in 0 .. 4 {
 //     %mine_rows = slice %mine[%c * 32 .. (%c + 1) * 32]
@@ -8,25 +8,25 @@
 //     %block_rows = slice %block[%c * 32 .. (%c + 1) * 32]
 //     ...
 //
-// The number of rows need not be a multiple of the chunks: `%c * R / n` rounds down, so ranges
-// differ by at most one row, and none is empty unless there are more chunks than rows. In a block
-// with missing rows, chunks have the bounds of a full block, and may be short or empty. The local
-// step transfers nothing and is not split.
+// The number of rows need not be a multiple of the number of chunks: `%c * R / n` rounds down, so
+// row ranges differ by at most one row, and none is empty unless there are more chunks than rows.
+// In a block with missing rows, chunks have the same bounds as in a full block, and may be short or
+// empty. The local step transfers no data and is not split.
 //
-// If transfers take longer than GEMMs, every GEMM but the last is hidden: the GEMM of the last
-// chunk cannot begin before the last bytes have arrived. A tail split T makes only that chunk
-// small: it splits the last step into T times as many chunks. The steps remain one loop, because
-// the number of chunks is a function of the step, equal on both sides of a transfer:
+// If transfers take longer than GEMMs, every GEMM but the last is hidden: the last chunk's GEMM
+// cannot begin before the last bytes have arrived. A tail split T makes only that chunk small: it
+// splits the last step into T times as many chunks. The steps remain one loop, because the number
+// of chunks is a function of the step, equal on both sides of a transfer:
 //
 //   for %i in 1 .. 8 {
 //     for %c in 0 .. 2 + %i/7 * 6 {
 //       %mine_rows = slice %mine[%c * 32 / (2 + %i/7 * 6) .. (%c + 1) * 32 / (2 + %i/7 * 6)]
 //
-// In a reduction, the chunks are outside the steps, and the last chunk is split, whose sum is
-// exposed.
+// In a reduction, the chunk loop encloses the steps. Only the last chunk is split, because its sum
+// is exposed.
 //
-// A stage gains nothing from a tail split if it has no transfers, if its GEMM follows the last
-// transfer, or if its GEMMs span many blocks; it keeps its chunks.
+// A tail split does not help stages without transfers, stages whose GEMM follows the last transfer,
+// or stages whose GEMMs span many blocks; it leaves their chunks unchanged.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -42,13 +42,13 @@
 namespace braid {
 namespace {
 
-/// True if only the GEMM of the last chunk remains when all data has arrived.
+/// True if only the last chunk's GEMM remains once all data has arrived.
 bool canSplitTail(const Stage &stage) {
   return stage.moves() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
-/// Reports that `what` cannot split a step's block, already in `ranges` row ranges, by a factor of
-/// `times`. Returns true if it can.
+/// Returns true if a step's block, already in `ranges` row ranges, can be split by a factor of
+/// `times`. Otherwise reports that `what` is not possible.
 bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_t ranges,
                  Diagnostics &diags) {
   const int64_t most = std::max<int64_t>(stage.rows / ranges, 1);
@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  /// The chunk loop already encloses the steps; only the row ranges are missing.
+  /// Slices the rows of a reduction, whose chunk loop already encloses the steps.
   void cutReduction() {
     stage_.chunkLoop->end = ranges_;
     Block &body = stage_.chunkLoop->body;
@@ -100,7 +100,7 @@ private:
       useRows(body, op);
   }
 
-  /// The number of row ranges of a step: stage.chunks, times stage.tailSplit in the last step.
+  /// Returns a step's number of row ranges: stage.chunks, times stage.tailSplit in the last step.
   const Scalar *rangesOfStep() {
     const Scalar *chunks = scalars_.constant(stage_.chunks);
     if (stage_.isReduction())
@@ -116,7 +116,7 @@ private:
     return scalars_.add(chunks, scalars_.mul(isLast, more));
   }
 
-  /// Replaces a moved node's operands by its chunk's rows.
+  /// Replaces a moved node's operands with the chunk's rows.
   void useRows(Block &block, Op &op) {
     if (llvm::isa<IfOp>(op) || llvm::isa<ForOp>(op))
       return useRowsInside(op);
@@ -138,7 +138,7 @@ private:
     }
   }
 
-  /// Slices defined inside a loop or a branch are not used outside of it.
+  /// Slices defined inside a loop or branch must not be used outside it.
   void useRowsInside(Op &op) {
     const auto before = rows_;
     forEachBlock(op, [&](Block &inner) {
@@ -148,7 +148,7 @@ private:
     });
   }
 
-  /// Returns the chunk's rows of a step's tensor, sliced before their first use.
+  /// Returns the chunk's rows in a step's tensor, sliced before their first use.
   Value *rowsOf(Block &block, Value *tensor, Op &user) {
     Value *&rows = rows_[tensor];
     if (rows)
@@ -174,8 +174,8 @@ private:
     return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
   }
 
-  /// If a reduction splits its last chunk by T, all other chunks are T times as long as the parts
-  /// of the last one.
+  /// If a reduction splits its last chunk by T, every other chunk is T times as long as each part
+  /// of the last chunk.
   const Scalar *firstRowOfSplit(const Scalar *chunk) {
     const int64_t parts = stage_.chunks * stage_.tailSplit;
     const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
@@ -191,7 +191,7 @@ private:
   Stage &stage_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  const Scalar *ranges_ = nullptr; ///< number of row ranges of a step: the chunk loop's end
+  const Scalar *ranges_ = nullptr; ///< number of row ranges in a step; the chunk loop's end
   llvm::MapVector<Value *, Value *> rows_;
 };
 
@@ -208,7 +208,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
                                << ": no result has a Stream axis; only 1 is possible";
 }
 
-/// Reports settings of a stage that have no effect. Returns true if there are none.
+/// Reports stage settings that have no effect. Returns true if there are none.
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
@@ -223,7 +223,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// A tail split for all stages may be intended for gathers only.
+/// A tail split set for all stages may be intended only for gathers.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();
@@ -256,7 +256,7 @@ bool splitChunks(LoweringState &state) {
     return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.loop || stage.isCollective()) // already formed in chunks, or not split
+    if (!stage.loop || stage.isCollective()) // formed in chunks already, or never split
       continue;
     stage.chunks = stage.config.chunks();
     stage.tailSplit = canSplitTail(stage) ? stage.config.tailSplit() : 1;

@@ -1,8 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - stores partial results at their receivers ---------===//
 //
-// A GEMM with few rows takes little longer if it stores over the link, at the peer that adds its
-// result, than if it stores locally; a local store with a copy after it takes longer than both.
-// Given many rows, it takes as long as the link, but then only the peer's last GEMM remains. So
+// A GEMM with few rows takes little longer to store over the link, at the peer that adds its
+// result, than to store locally; a local store followed by a copy takes longer than either. With
+// many rows, the GEMM is bound by the link, but only the peer's last GEMM then remains. Therefore,
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h
@@ -11,8 +11,8 @@
 //
 //   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
 //
-// if no other node reads or writes the result of the GEMM. In exchange, the GEMM waits for the
-// peer's ready signal, for which otherwise only the copy would wait. simplify removes the buffer.
+// if no other node reads or writes the GEMM's result. In exchange, the GEMM waits for the peer's
+// ready signal, which only the copy would otherwise wait for. simplify removes the buffer.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ public:
 private:
   bool storeIn(Block &block) {
     bool isFine = true;
-    llvm::DenseMap<const Value *, MatmulOp *> gemms; ///< earlier GEMMs of the block, by result
+    llvm::DenseMap<const Value *, MatmulOp *> gemms; ///< earlier GEMMs in the block, by result
     for (Op &op : llvm::make_early_inc_range(block)) {
       forEachBlock(op, [&](Block &inner) { isFine = isFine && storeIn(inner); });
       if (auto *matmul = llvm::dyn_cast<MatmulOp>(&op); matmul && !matmul->bias)

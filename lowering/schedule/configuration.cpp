@@ -23,8 +23,8 @@ template <class Row> std::vector<std::string> namesOf(llvm::ArrayRef<Row> rows) 
   return names;
 }
 
-/// Counts the fields that differ. The transfer kind outweighs all others, because it distinguishes
-/// schedules most.
+/// Counts the fields that differ. A different transfer kind outweighs all other fields, because it
+/// distinguishes schedules the most.
 int64_t countDifferences(const Configuration &config, const Preset &preset) {
   int64_t differences = 0;
   for (Knob field : presetFields())
@@ -49,8 +49,8 @@ Status readKnob(llvm::StringRef part, Configuration &config) {
   return number.status();
 }
 
-/// Removes `TENSOR=` from the start of a stage's text and returns the name; "" if the text is for
-/// all stages.
+/// Removes a leading `TENSOR=` from a stage's text and returns the tensor's name, or "" if the text
+/// applies to all stages.
 llvm::StringRef takeTensor(llvm::StringRef &element) {
   auto [tensor, rest] = element.split('=');
   if (tensor.contains(';') || rest.data() == nullptr || rest.empty() || findKnob(tensor))

@@ -8,7 +8,7 @@
 
 namespace braid {
 
-/// An optional value for each knob. An unset knob has its default, or the value of the
+/// An optional value for each knob. An unset knob has its default value, or the value in the
 /// configuration that this one overrides.
 class Configuration {
 public:
@@ -22,7 +22,7 @@ public:
     return set(knob, static_cast<int64_t>(value));
   }
 
-  /// Returns the value of `knob`; if it is unset, its default, or 0 if it has no default.
+  /// Returns the value of `knob`, or its default if unset, or 0 if it has no default.
   int64_t valueOf(Knob knob) const { return get(knob).value_or(rowOf(knob).fallback.value_or(0)); }
 #define BRAID_WORDS(Id, accessor, name, applies, help, ...)                                        \
   schedule::Id accessor() const { return static_cast<schedule::Id>(valueOf(Knob::Id)); }
@@ -36,11 +36,11 @@ public:
   Configuration over(Configuration base) const;
   /// Returns the name of the preset that differs in the fewest fields.
   llvm::StringRef preset() const;
-  /// Returns the preset (unless no field is set), the fields that differ from it, and all other
-  /// knobs that are set: "pairwise;placement=shared;protocol=put;chunks=2".
+  /// Returns text such as "pairwise;placement=shared;protocol=put;chunks=2": the preset (unless no
+  /// field is set), the fields that differ from the preset, and all other knobs that are set.
   std::string str() const;
-  /// Reads `[PRESET;]knob=value;...`. `flags` override the preset's fields, but must not contradict
-  /// knobs that the text sets. Fails with BadInput, and a message that states what was expected.
+  /// Parses `[PRESET;]knob=value;...`. `flags` override the preset's fields, but must not
+  /// contradict knobs in the text. Fails with BadInput and states what was expected.
   static Result<Configuration> parse(llvm::StringRef text, const Configuration &flags = {});
 
   bool operator==(const Configuration &) const = default;
@@ -49,12 +49,12 @@ private:
   std::array<std::optional<int64_t>, kKnobCount> values_;
 };
 
-/// A name for a combination of values of the schedule fields.
+/// A named combination of values for the schedule fields.
 struct Preset {
   llvm::StringRef name;
   Configuration fields;
 };
-/// Returns all presets, the default first.
+/// Returns all presets, starting with the default.
 llvm::ArrayRef<Preset> presets();
 bool isPreset(llvm::StringRef name);
 /// Returns the knobs that presets set.
@@ -62,7 +62,7 @@ llvm::ArrayRef<Knob> presetFields();
 /// Returns "pairwise, ring, ...".
 std::string presetNames();
 
-/// The schedule of a fusion: knobs for all stages, and for single stages.
+/// The schedule of a fusion: knobs for all stages, and knobs for individual stages.
 struct Configurations {
   Configuration all = {};
   struct OfStage {
@@ -71,9 +71,9 @@ struct Configurations {
   };
   std::vector<OfStage> stages = {}; ///< each overrides `all`
 
-  /// Reads `ring`, `H=pairwise;chunks=2,Y=ring` or `ring,Y=pairwise`. `flags` apply to all stages,
-  /// unless the text says otherwise. Fails with BadInput if the text is malformed, or sets a knob
-  /// of the run for a single stage.
+  /// Parses `ring`, `H=pairwise;chunks=2,Y=ring` or `ring,Y=pairwise`. `flags` apply to all stages
+  /// unless the text overrides them. Fails with BadInput if the text is malformed, or sets a
+  /// run-wide knob for a single stage.
   static Result<Configurations> parse(llvm::StringRef text, const Configuration &flags = {});
   std::string str() const;
 };

@@ -1,8 +1,8 @@
 //===- lowering/schedule/gpu_facts.h - measurements of one GPU model --------------------------===//
 //
-// Measured properties that no device reports. Lowering and the choice of a schedule start from
-// them: they determine which schedules are tried and for how long. The final choice is measured on
-// the actual machine.
+// Measured properties that no device reports. Lowering and schedule selection use these properties
+// to determine which schedules are tried and for how long. The final choice is measured on the
+// actual machine.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,7 +11,7 @@ namespace braid {
 
 struct GpuFacts {
   /// A run with more operations than this draws so much power that clocks drop, and take `steadyUs`
-  /// to become steady. Source: tools/bench/README.md.
+  /// to settle. Source: tools/bench/README.md.
   double manyOperations;
   double steadyUs;
 };

@@ -36,7 +36,7 @@ std::vector<std::string> wordsOf(llvm::StringRef values) {
   return words;
 }
 
-/// A value that users may expect, and the reason why it does not exist.
+/// A value that users may expect, and the reason why it is not available.
 struct Refused {
   Knob knob;
   const char *word, *reason;

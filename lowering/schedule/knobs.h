@@ -28,7 +28,7 @@ inline constexpr size_t kKnobCount = 0
 #include "lowering/schedule/knobs.def"
     ;
 
-/// Scopes of knobs that no pass reads: they apply to a run as a whole.
+/// Scopes of knobs that no pass reads, because they apply to the run as a whole.
 inline constexpr const char *kTransferMode = "the transfer mode";
 inline constexpr const char *kLaunchMode = "the launch mode";
 
@@ -36,7 +36,7 @@ inline constexpr const char *kLaunchMode = "the launch mode";
 struct KnobRow {
   Knob knob;
   std::string name;
-  std::vector<std::string> words; ///< names of the values 0, 1, ...; empty for integer knobs
+  std::vector<std::string> words; ///< names of values 0, 1, ...; empty for integer knobs
   int64_t least, most;
   std::optional<int64_t> fallback; ///< the default; unset if the device or backend chooses
   std::string applies;             ///< a pass, kTransferMode or kLaunchMode
@@ -46,7 +46,7 @@ struct KnobRow {
   /// Returns "one of get, put", "an integer of 64 bits, at least 1" or "an integer from 1 to 1024".
   std::string accepted() const;
   bool accepts(int64_t value) const;
-  /// Inverse of parse(). Returns "default" for an unset value: the device decides.
+  /// Inverse of parse(). Returns "default" for an unset value, which lets the device decide.
   std::string str(std::optional<int64_t> value) const;
   /// Fails with BadInput: "expected `what` to be ..., got 'text'".
   Result<int64_t> parse(llvm::StringRef text, const std::string &what) const;
@@ -55,7 +55,7 @@ struct KnobRow {
 /// Returns the rows in the order of Knob.
 llvm::ArrayRef<KnobRow> allKnobs();
 inline const KnobRow &rowOf(Knob knob) { return allKnobs()[static_cast<size_t>(knob)]; }
-/// Returns the row with that name, or null.
+/// Returns the row named `name`, or null.
 const KnobRow *findKnob(llvm::StringRef name);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- lowering/stages/advice.cpp - suggested changes for nodes that lowering refuses ---------===//
+//===- lowering/stages/advice.cpp - suggested changes for nodes that lowering rejects ---------===//
 
 #include "lowering/stages/advice.h"
 
@@ -23,7 +23,7 @@ std::vector<std::string> refusedNodes(const Fusion &fusion) {
   return names;
 }
 
-/// Returns the refused nodes of a fusion given as text, or nullopt if the text is not a valid
+/// Returns the rejected nodes of a fusion given as text, or std::nullopt if the text is not a valid
 /// fusion.
 std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string> &lines) {
   Diagnostics diags("", llvm::join(lines, "\n"));
@@ -33,8 +33,8 @@ std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string>
   return refusedNodes(*module.fusions.front());
 }
 
-/// Returns the cost of changing one axis. Moving a tensor costs more than making it a Stream, and
-/// changing an operand costs more than changing the result.
+/// Returns the cost of changing one axis. Moving a tensor costs more than making an axis Stream,
+/// and changing an operand costs more than changing the result.
 int costOf(const Axis &from, const Axis &to, bool isResult) {
   if (from.kind == to.kind)
     return 0;
@@ -43,14 +43,14 @@ int costOf(const Axis &from, const Axis &to, bool isResult) {
   return isResult ? 4 : 5;
 }
 
-/// A type with other kinds of axes.
+/// A type with different axis kinds, and the cost of the change.
 struct OtherKinds {
   FusionType type;
   int cost;
 };
 
-/// Returns every type that the language allows: DIDx on an axis of the mesh's extent, and Stream on
-/// the leading axis, except for inputs.
+/// Returns every variant of the tensor's type that the language allows: DIDx on any axis whose
+/// extent is the mesh size, and Stream on the leading axis, except for inputs.
 std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &tensor,
                                      bool isResult) {
   const auto &axes = tensor.type.axes;
@@ -76,7 +76,7 @@ std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &t
   return all;
 }
 
-/// Returns the type with plain axes instead of Stream axes, which an input cannot have.
+/// Returns `type` with plain axes instead of Stream axes, which inputs cannot have.
 FusionType asInput(FusionType type) {
   for (Axis &axis : type.axes)
     if (axis.kind == AxisKind::Stream)
@@ -84,7 +84,7 @@ FusionType asInput(FusionType type) {
   return type;
 }
 
-/// Replaces the type in a line: everything after ` : ` or ` = input `.
+/// Replaces the type in a line, which is everything after ` : ` or ` = input `.
 std::string withType(llvm::StringRef line, const FusionType &type) {
   const llvm::StringRef input = " = input ";
   const size_t at = line.find(input);
@@ -132,8 +132,8 @@ void Adviser::apply(const Change &change) {
   refused_ = refused;
 }
 
-/// Replaces resharded operands by their origins, except for the first operand of a GEMM, which may
-/// be resharded.
+/// Replaces resharded operands with their origins, except for a GEMM's first operand, which may be
+/// resharded.
 Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
   Change change;
   const auto operands = operandsOf(node);
@@ -144,7 +144,7 @@ Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
     const std::string origin = "%" + originOf(*operand).name, name = "%" + operand->name;
     std::string &line = change.lines.try_emplace(number, lines_[number]).first->second;
     size_t at = line.find('=');
-    do // not the start of a longer name
+    do // skip longer names with the same prefix
       at = line.find(name, at + 1);
     while (at != std::string::npos && line[at + name.size()] != ',' &&
            line[at + name.size()] != ' ');
@@ -188,9 +188,9 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
   return changes;
 }
 
-/// Returns alternative definitions of the node's result, or of a resharded operand that the node
-/// cannot have: an input, or, for a reshard of a computed tensor, the node that computes it with
-/// the reshard's type.
+/// Returns alternative definitions for the node's result, or for a resharded operand that the node
+/// cannot use: an input or, if the reshard moves a computed tensor, the node that computes the
+/// tensor, with the reshard's type.
 std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) const {
   std::vector<Change> changes;
   auto define = [&](const FusionTensor &tensor, const std::string &definition) {
@@ -231,7 +231,7 @@ std::vector<std::string> Adviser::adviceFor(const FusionNode &node) {
   };
   addFirst([](const Change &each) { return !each.changesOperands; });
   addFirst([](const Change &each) { return !each.changesResult; });
-  // Changing both sides of a reshard would yield a different reshard than the intended one.
+  // Changing both sides of a reshard would yield a different reshard from the intended one.
   if (found.empty() && !llvm::isa<ReshardNode>(node))
     addFirst([](const Change &) { return true; });
   llvm::stable_sort(found, [](const Change &a, const Change &b) { return a.cost < b.cost; });

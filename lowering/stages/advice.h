@@ -1,4 +1,4 @@
-//===- lowering/stages/advice.h - suggested changes for nodes that lowering refuses -----------===//
+//===- lowering/stages/advice.h - suggested changes for nodes that lowering rejects -----------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -9,32 +9,32 @@
 
 namespace braid {
 
-/// Finds changes to a fusion that make lowering accept its refused nodes, by trying them on a copy.
-/// The first alternative for each node stays applied to the copy, so a user can apply the first
-/// alternatives of all messages together.
+/// Finds changes to a fusion that make lowering accept its rejected nodes, by trying the changes on
+/// a copy. The first alternative for each node stays applied to the copy, so that a user can apply
+/// the first alternatives from all messages together.
 class Adviser {
 public:
   /// Requires a verified `fusion`.
   explicit Adviser(const Fusion &fusion);
 
-  /// Returns at most two suggestions for a refused node, the best first:
+  /// Returns at most two suggestions for a rejected node, the best first:
   ///
   ///   %Y : bf16[Stream{D}, M/D, N]         this type of %Y, in the line that defines it
   ///   %X : bf16[D, M/D, K] and %W : ...    both
   ///   %B for %Z                            another operand of the node
   ///   %S = input bf16[DIDx{D}, M/D, K]     this definition of %S
   ///
-  /// Each alternative makes lowering accept this node without refusing any that it accepted before.
+  /// Each alternative makes lowering accept this node without rejecting a previously accepted node.
   /// Returns an empty list if no alternative was found.
   std::vector<std::string> adviceFor(const FusionNode &node);
 
 private:
-  /// New text for some lines of the copy, by line number, and the wording for the message.
+  /// New text for some lines of the copy, by line number, and the wording of the message.
   struct Change {
     std::map<size_t, std::string> lines = {};
     std::string text = {};
     int cost = 0; ///< lower means closer to the user's text
-    /// types of operands, or the type of the result, change
+    /// whether operand types, or the result type, change
     bool changesOperands = false, changesResult = false;
   };
 
@@ -49,9 +49,9 @@ private:
 
   const Fusion &fusion_;
   std::vector<std::string> lines_; ///< the lines of the copy
-  /// results of the copy's nodes that are still refused
+  /// results of the copy's nodes that are still rejected
   std::vector<std::string> refused_;
-  /// nodes no longer refused, with the change that fixed each
+  /// nodes no longer rejected, each with the change that fixed it
   std::map<std::string, std::string> solved_;
 };
 

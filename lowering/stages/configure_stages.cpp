@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-/// If `knob` has `value`, `other` must have one of the `allowed` values, a bit mask.
+/// If `knob` has the value `value`, `other` must have a value in the bit mask `allowed`.
 struct Rule {
   Knob knob;
   int64_t value;
@@ -33,34 +33,34 @@ constexpr Rule kRules[] = {
     rule(Knob::Order, Order::Ring, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Order, Order::Ring, Knob::Placement, only(Placement::Ring)),
     rule(Knob::Placement, Placement::Ring, Knob::Order, only(Order::Ring)),
-    // Growing groups consist of contiguous blocks, which only xor provides, and span several
-    // streams.
+    // Geometric granularity needs contiguous blocks, which only xor provides, and its GEMMs span
+    // several streams.
     rule(Knob::Order, Order::Xor, Knob::Granularity, only(Granularity::Geometric)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Order, only(Order::Xor)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Posting, only(Posting::Each)),
     rule(Knob::Granularity, Granularity::Geometric, Knob::Placement, only(Placement::Shared)),
-    // A single GEMM of all blocks cannot overlap with transfers.
+    // A single GEMM over all blocks cannot overlap with transfers.
     rule(Knob::Granularity, Granularity::Whole, Knob::Placement,
          only(Placement::Each, Placement::Caller)),
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
     rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
-    // A block must have arrived before it is forwarded, so the ranks of a host cannot process
-    // single blocks independently.
+    // A block must have arrived before it is forwarded, so a host's ranks cannot process single
+    // blocks independently.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity,
          only(Granularity::Chunk, Granularity::Whole)),
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Hierarchical, Knob::Placement,
          only(Placement::Each, Placement::Shared)),
-    // All ranks participate in each collective, so all run the steps in the same order. Neither
-    // sender nor receiver copies, so the protocol has no effect.
+    // Every rank participates in each collective, so all ranks run the steps in the same order.
+    // Neither sender nor receiver copies, so the protocol has no effect.
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Protocol, only(Protocol::Get)),
 };
 
-/// The values of a knob that a reduction accepts, as a bit mask.
+/// The values of a knob that reductions accept, as a bit mask.
 struct ReductionRule {
   Knob knob;
   uint32_t allowed;
@@ -71,7 +71,7 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
 };
 
-/// The values under which results are reproducible: partial results are added in rank order.
+/// The values that make results reproducible: partial results are added in rank order.
 constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Order, only(Order::Shift)},
     {Knob::Transfers, only(Transfers::Pairs)},
@@ -85,27 +85,27 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
-    // second-shot=put has no effect on sums that are pushed anyway, or forwarded.
+    // second-shot=put has no effect on sums that are pushed already, or that are forwarded.
     rule(Knob::SecondShot, SecondShot::Put, Knob::Reduction, only(schedule::Reduction::TwoShot)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Protocol, only(Protocol::Get)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Order, only(Order::Shift, Order::Ring)),
-    // In a ring, and only there, the GEMM of the same rows follows the arrival of their sum.
+    // Only in a ring does the GEMM of the same rows follow the arrival of their sum.
     rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
-    // A host adds the partial results of one chunk while GEMMs compute the next.
+    // A host adds one chunk's partial results while GEMMs compute the next chunk.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity, only(Granularity::Chunk)),
-    // A collective has its own algorithm for all-reduce, and reduces one chunk: with a single
+    // A collective has its own all-reduce algorithm, and reduces one chunk at a time: with a single
     // chunk, one GEMM computes everything.
     rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Reduction,
          only(schedule::Reduction::OneShot)),
 };
 
-/// Returns "gather %A" or "reduce to %C".
+/// Returns text such as "gather %A" or "reduce to %C".
 std::string actionOf(const Stage &stage) {
   return stage.isGather() ? "gather %" + stage.name().str() : "reduce to %" + stage.result().name;
 }
 
-/// Returns "shift or xor".
+/// Returns text such as "shift or xor".
 std::string wordsOf(const KnobRow &knob, uint32_t allowed) {
   std::string text;
   for (size_t word = 0; word < knob.words.size(); ++word)
@@ -118,7 +118,7 @@ bool isAllowed(const Configuration &config, Knob knob, uint32_t allowed) {
   return (allowed >> config.valueOf(knob) & 1) != 0;
 }
 
-/// Returns "expected order=shift, got order=ring", or an empty string if no rule is broken.
+/// Returns text such as "expected order=shift, got order=ring", or "" if no rule is broken.
 std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration &config) {
   for (const auto &[knob, allowed] : rules)
     if (!isAllowed(config, knob, allowed)) {
@@ -129,7 +129,7 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// Returns "placement=ring requires order=ring, got shift", or "" if no rule is broken.
+/// Returns text such as "placement=ring requires order=ring, got shift", or "".
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
@@ -140,7 +140,7 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
   return "";
 }
 
-/// Returns why an all-reduce cannot use a configuration that other reductions can.
+/// Returns why an all-reduce cannot use a configuration that other reductions can use.
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
     return "order=ring gives each rank only the sum of its own rows; it requires "
@@ -156,7 +156,7 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   return "";
 }
 
-/// Returns why the rows of a collective reduction cannot be split into these chunks.
+/// Returns why the rows of a collective reduction cannot be split into the requested chunks.
 std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
   if (config.tailSplit() > 1)
     return "the chunks of a collective have equal sizes; use tail-split=1";
@@ -167,7 +167,7 @@ std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
          std::to_string(rows) + " rows, got chunks=" + std::to_string(chunks);
 }
 
-/// Returns why the stage cannot use collectives, or cannot do without them.
+/// Returns why the stage cannot use collectives, or why it must use them.
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
   if (stage.gathersSlices && config.transfers() != Transfers::Collective)
     return "each step takes a slice of every device's block; use transfers=collective";
@@ -186,7 +186,7 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
 }
 
 /// Returns why `config` does not suit the mesh's hosts: there is no group of ranks to forward
-/// blocks, or peers are on other hosts.
+/// blocks, or some peers are on other hosts.
 std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   const bool staysInHosts = stage.ranksPerHost == stage.steps || !stage.isReduction() ||
                             config.order() == Order::Hierarchical;
@@ -214,14 +214,14 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   return "";
 }
 
-/// Returns why a stage that communicates cannot use `config`; empty if it can.
+/// Returns why a stage that communicates cannot use `config`, or "" if it can.
 std::string conflictOf(const Stage &stage, const Configuration &config, bool isReproducible) {
   std::string conflict;
   if (stage.isReduction()) {
     if (isReproducible)
       conflict = brokenRule(kReproducibleRules, config);
     if (!conflict.empty())
-      return "--reproducible adds partial results in the order of ranks: " + conflict;
+      return "reproducible sums add partial results in the order of ranks: " + conflict;
     conflict = brokenRule(kReductionRules, config);
   }
   if (conflict.empty())
@@ -240,9 +240,9 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
 }
 
 /// Returns the configuration that the stage uses if the user requests `asked`. Without a Stream
-/// axis, or if one collective gathers all blocks, results are computed by one GEMM, as with
+/// axis, or if one collective gathers all blocks, a single GEMM computes the results, as with
 /// granularity=whole. Slices of all devices' blocks can be gathered only by collectives. In a ring,
-/// GEMMs add.
+/// GEMMs add the partial results.
 Configuration settled(const Stage &stage, Configuration asked) {
   const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
   if (stage.isGather() && (!stage.isStreamed || comesAtOnce))
@@ -254,7 +254,7 @@ Configuration settled(const Stage &stage, Configuration asked) {
   return asked;
 }
 
-/// Returns why a stage cannot use the configuration `asked`; empty if it can.
+/// Returns why a stage cannot use the configuration `asked`, or "" if it can.
 std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool isReproducible) {
   const std::string conflict = conflictOf(stage, settled(stage, asked), isReproducible);
   if (!stage.isGather() || stage.isStreamed)
@@ -265,8 +265,8 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// True if the stage can use the configuration `asked`, and split-chunks would not refuse to split
-/// it because a single GEMM computes everything.
+/// True if the stage can use the configuration `asked`, and split-chunks would not reject the split
+/// because a single GEMM computes everything.
 bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
   stage.config = settled(stage, asked);
   if (stage.isReduction())
@@ -279,8 +279,8 @@ bool takes(const LoweringState &state, Stage stage, const Configuration &asked) 
          conflictOfAsked(stage, asked, state.isReproducible).empty();
 }
 
-/// Returns advice that names the user's preset, if there was one, and the presets that would be
-/// accepted instead, by all stages for which that preset was meant.
+/// Returns advice that names the user's preset, if any, and the presets that would be accepted
+/// instead by every stage for which the user's preset was meant.
 std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;
@@ -324,7 +324,7 @@ Configuration completed(const Configuration &given) {
 }
 
 /// Completes the configuration of a stage that communicates, and counts the rows of its steps.
-/// Returns false after an error, which lists what the stage accepts.
+/// Returns false after an error, which lists everything that the stage accepts.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
@@ -363,8 +363,8 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   return true;
 }
 
-/// A value that only some stages accept. If it was set for all stages, it may be intended for
-/// others.
+/// A knob value that only some stages accept. A value set for all stages may be intended only for
+/// the others.
 struct OfSome {
   Knob knob;
   int64_t value;

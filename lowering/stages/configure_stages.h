@@ -6,18 +6,18 @@
 namespace braid {
 
 /// Sets the configuration of each stage. Reports tensors that no stage produces, conflicting
-/// entries for one stage, and incompatible fields. Returns true if there was nothing to report.
+/// entries for a stage, and incompatible fields. Returns true if there were no errors.
 bool configureStages(LoweringState &state);
 
 /// Returns the fields of the first preset that is compatible with `given` under all rules,
-/// including those for reductions; otherwise those of the default preset. Also sets the other knobs
-/// for which a rule demands a value other than the default.
+/// including those for reductions, or else the default preset's fields. Also sets all other knobs
+/// for which a rule requires a non-default value.
 Configuration fieldsFor(const Configuration &given);
-/// Returns `given` completed by fieldsFor(), unless those are the default fields, which are
+/// Returns `given` completed by fieldsFor(), unless the result has the default fields, which are
 /// implied.
 Configuration completed(const Configuration &given);
 
-/// Returns the preset of the stages that gather: "mixed" if they differ, "local" if there is none.
+/// Returns the preset of all stages that gather, "mixed" if they differ, or "local" if none gather.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid

@@ -27,8 +27,8 @@ bool TensorUses::isExact(const FusionTensor &tensor) const {
          });
 }
 
-/// Returns the pointwise node that uses the tensor if it is the only user and uses it once, else
-/// null.
+/// Returns the pointwise node that uses the tensor if it is the only user and uses the tensor once;
+/// otherwise null.
 const PointwiseNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
   const PointwiseNode *user = nullptr;
   for (const auto &node : fusion_.nodes()) {
@@ -43,7 +43,7 @@ const PointwiseNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
   return user;
 }
 
-/// Returns the number of functions that the tensor adds to the expression of its user.
+/// Returns the number of functions that the tensor contributes to its user's expression.
 size_t TensorUses::lengthOf(const FusionTensor &tensor) const {
   return canFold(tensor) ? lengths_.lookup(&tensor) : 0;
 }
@@ -53,7 +53,7 @@ bool TensorUses::canFold(const FusionTensor &tensor) const {
          lengths_.lookup(&tensor) < kMostPointwiseSteps;
 }
 
-/// Returns the operand whose expression is extended, and the other one, which has a buffer.
+/// Returns the operand whose expression is extended, then the other operand, which has a buffer.
 TensorUses::Operands TensorUses::operandsOf(const PointwiseNode &node) const {
   const FusionTensor *first = node.operands.front(), *second = node.operands.back();
   if (node.operands.size() == 1)

@@ -1,7 +1,7 @@
 //===- lowering/stages/elementwise.h - pointwise nodes and their buffers ----------------------===//
 //
-// A pointwise node runs in the step that computes its operands, on the same rows, after the GEMM
-// that computes the last of them. It reads its operands before they are rounded:
+// A pointwise node runs in the step that computes its operands, on the same rows, after the last
+// GEMM that computes an operand. It reads its operands before they are rounded:
 //
 //   %H = allocate device f32[8, 128, 256]
 //   %G = allocate device bf16[8, 128, 256]
@@ -9,8 +9,8 @@
 //     matmul %H_out, %block, %W1
 //     pointwise %G_out, gelu_tanh(%H_out)
 //
-// A node whose only reader is another pointwise node becomes part of that node's expression and has
-// no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
+// A node whose only reader is another pointwise node becomes part of the reader's expression and
+// has no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace braid {
 
-/// Determines from the uses of a fusion's tensors which buffers they need. The verified `fusion`
+/// Determines which buffers a fusion's tensors need, based on their uses. The verified `fusion`
 /// must outlive this object.
 class TensorUses {
 public:

@@ -9,37 +9,37 @@
 
 namespace braid {
 
-/// A stage with several steps, and so with a choice of schedules.
+/// A stage with several steps, which therefore has a choice of schedules.
 struct FusionStage {
   std::vector<std::string> tensors = {}; ///< results; a schedule may name the stage by any of them
-  /// true if a result is reduced; false if an operand is gathered or nothing moves
+  /// true if a result is reduced; false if an operand is gathered or no data moves
   bool isReduction = false;
-  /// rows of a step's block on one device, which chunks divide; 0: a vector
+  /// rows in a step's block on one device, which chunks divide; 0 for a vector
   int64_t rows = 0;
-  /// All-reduces only: `rows` for the two-shot reduction.
+  /// For all-reduces only: `rows` with the two-shot reduction.
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false; ///< true if the stage communicates
-  /// Reductions only: true if the GEMMs of a ring may add without rounding intermediate sums. An
-  /// all-reduce also needs reduction=two-shot for that.
+  /// For reductions only: true if the GEMMs in a ring may add without rounding intermediate sums.
+  /// An all-reduce also requires reduction=two-shot.
   bool gemmsMayAdd = false;
 };
 
 /// A stage whose transfers a schedule may hide.
 struct MovingStage {
   std::string result; ///< the first result of the stage
-  Location location;  ///< location of that node, and of all program nodes that move its data
-  /// The knob that prevents GEMMs from overlapping the stage's transfers ("granularity=whole"); ""
-  /// if no knob does.
+  Location location;  ///< location of that result's node, and of all nodes that move its data
+  /// The reason why no GEMM overlaps the stage's transfers, such as "granularity=whole"; "" if
+  /// GEMMs can overlap them.
   std::string whyWhole;
   bool asksForWhole; ///< true if the user chose a schedule without overlap
 };
 
-/// Returns the stages in issue order, configured by `given`; empty if the fusion cannot be lowered
-/// with it.
+/// Returns the stages in issue order, configured by `given`, or an empty list if the fusion cannot
+/// be lowered with `given`.
 std::vector<MovingStage> movingStagesOf(const Fusion &fusion, const Configurations &given);
 
-/// Returns the stages in issue order. If lowering refuses the fusion, reports why and returns an
-/// empty list.
+/// Returns the stages in issue order. If lowering rejects the fusion, reports the reason and
+/// returns an empty list.
 std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags);
 
 } // namespace braid

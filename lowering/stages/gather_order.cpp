@@ -11,7 +11,7 @@ GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t 
 }
 
 /// `direction` is Add for the rank to read from, and Sub for the rank that reads from this one.
-/// Within a group that exchanges by xor, both are the same rank.
+/// Within a group that exchanges blocks by xor, the two are the same rank.
 const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
   const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
   if (unit_ == ranks_)
@@ -27,7 +27,7 @@ const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) con
 
 std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   std::vector<Run> all;
-  // Adds a run of `size` steps, whose blocks start at block `group` * `size`.
+  // Adds a run of `size` steps whose blocks start at block `group` * `size`.
   auto add = [&](int64_t begin, int64_t size, const Scalar *group) {
     all.push_back({begin, begin + size, scalars_.mul(group, scalars_.constant(size))});
   };
@@ -46,8 +46,8 @@ std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   return all;
 }
 
-/// The first half of a run's steps covers one half of its group, which is aligned as well: it
-/// starts at the block of the first of these steps, rounded down to a multiple of its size.
+/// Each half of a run's steps covers one half of its group, which is also aligned: it starts at the
+/// block of the half's first step, rounded down to a multiple of the half's size.
 void GatherOrder::halve(std::vector<Run> &runs) const {
   const int64_t begin = runs.back().begin, end = runs.back().end, half = (end - begin) / 2;
   if (half == 0)

@@ -1,14 +1,14 @@
 //===- lowering/stages/gather_order.h - the source of each step's block in a gather -----------===//
 //
-// The blocks of a step are a permutation of the ranks: no two ranks read from the same rank. Step 0
-// is the local block.
+// In each step, the blocks that the ranks read are a permutation of the ranks: no two ranks read
+// from the same rank. Step 0 reads the local block.
 //
 //   shift, ring: step i reads the block of rank + i, modulo the number of ranks
 //   xor:         step i reads the block of rank xor i
 //
 // Under xor, the blocks of steps s .. 2s-1 are contiguous for every power of two s, so one GEMM can
 // process them. If the number of ranks is not a power of two, this holds up to the largest power of
-// two that divides it; groups of that many ranks then exchange blocks in shift order.
+// two that divides the number of ranks; groups of that many ranks exchange blocks in shift order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -34,7 +34,7 @@ public:
     int64_t begin, end;
     const Scalar *first;
   };
-  /// Returns all steps but 0 in runs of contiguous blocks, whose lengths double: 1, 2, 4, ... If
+  /// Returns all steps except 0 in runs of contiguous blocks whose lengths double: 1, 2, 4, ... If
   /// `halvesLast`, splits the last run in two if it has more than one step.
   std::vector<Run> runs(bool halvesLast = false) const;
 

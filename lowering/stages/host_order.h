@@ -1,17 +1,17 @@
 //===- lowering/stages/host_order.h - the order of ranks under order=hierarchical -------------===//
 //
-// On hosts with L ranks each, hosts are numbered relative to the local host: `host` is 0 for the
-// local host, 1 for the next, and so on, modulo the number of hosts. Likewise, `step` numbers the
-// ranks of a host: 0 is the rank with the same local index as this rank.
+// Hosts are numbered relative to the local host: `host` is 0 for the local host, 1 for the next,
+// and so on, modulo the number of hosts. Likewise, `step` numbers the ranks on a host: 0 is the
+// rank with the same local index as this rank.
 //
-//   far(host)          the rank with this rank's local index on that host
+//   far(host)          the rank on `host` with this rank's local index
 //   farther(host)      the rank r for which far(host) is this rank
-//   block(host, step)  the rank at `step` on that host
+//   block(host, step)  the rank at `step` on `host`
 //   near(step)         block(0, step), on the local host
 //   nearer(step)       the rank r for which near(step) is this rank
 //
-// A rank receives block(host, 0) from far(host) over the network and forwards it to nearer(step),
-// for each step. So it receives block(host, step) from near(step).
+// For each step, a rank forwards block(host, 0), which it receives from far(host) over the network,
+// to nearer(step). It therefore receives block(host, step) from near(step).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,18 +33,18 @@ public:
   const Scalar *near(const Scalar *step) const;
   const Scalar *nearer(const Scalar *step) const;
 
-  /// The local index of this rank.
+  /// Returns the local index of this rank.
   const Scalar *number() const { return scalars_.mod(scalars_.rank(), hostSize_); }
-  /// The local indices of near(step) and nearer(step).
+  /// Return the local indices of near(step) and nearer(step).
   const Scalar *nearNumber(const Scalar *step) const { return turned(ScalarKind::Add, step); }
   const Scalar *nearerNumber(const Scalar *step) const { return turned(ScalarKind::Sub, step); }
-  /// The index of the host of `rank`, where rank 0 is on host 0.
+  /// Returns the index of the host of `rank`, where rank 0 is on host 0.
   const Scalar *hostOf(const Scalar *rank) const { return scalars_.div(rank, hostSize_); }
 
 private:
   const Scalar *shifted(ScalarKind direction, const Scalar *host) const;
   const Scalar *turned(ScalarKind direction, const Scalar *step) const;
-  /// The first rank of this host.
+  /// Returns the first rank on this host.
   const Scalar *first() const { return scalars_.sub(scalars_.rank(), number()); }
 
   ScalarContext &scalars_;

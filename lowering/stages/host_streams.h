@@ -1,24 +1,24 @@
 //===- lowering/stages/host_streams.h - streams under order=hierarchical ----------------------===//
 //
-// Network transfers, and the waits for them, have dedicated streams: only work that needs their
-// data waits for the network. In a gather:
+// Network transfers and the waits for them have dedicated streams, so that only work that needs
+// their data waits for the network. In a gather:
 //
 //   stream(0)   sends to and receives from other hosts
 //   stream(1)   waits for these receives
 //   stream(2..) forwarded blocks, after a `synchronize stream(1)`, and GEMMs, round-robin
 //
-// Under placement=shared, stream(2) has the copies of forwarded blocks and stream(3) their ready
-// signals. In a reduction:
+// Under placement=shared, stream(2) carries the copies of forwarded blocks, and stream(3) carries
+// their ready signals. In a reduction:
 //
-//   stream(0)   ready signals, and waits until peers have read
+//   stream(0)   ready signals, and waits for peers to read data
 //   stream(1)   waits for the partial sums within a host, and their addition
 //   stream(2)   transfer of these sums to other hosts
 //   stream(3)   waits for the sums of other hosts, and the final addition
 //   stream(4)   with placement=shared, copies of partial sums
 //
-// A two-shot reduction adds four streams after those: transfers of final sums to other hosts; waits
-// for those of other hosts; forwarded sums; and waits for these, with copies to the result. GEMMs
-// use the remaining streams. If there are too few streams, the last roles share one.
+// A two-shot reduction adds four streams: transfers of final sums to other hosts; waits for final
+// sums from other hosts; forwarded sums; and waits for forwarded sums, with copies to the result.
+// GEMMs use the remaining streams. If there are too few streams, the last roles share one stream.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,11 +33,11 @@ public:
   HostStreams(LoweringState &state, Stage &stage, Value *main, int64_t first);
 
   void assignGather();
-  /// `others`: the first stream of the second shot.
+  /// `others` is the first stream of the second shot.
   void assignReduction(int64_t others);
 
 private:
-  /// The streams for the nodes of a block, and the streams that these wait for.
+  /// The streams for the nodes in a block, and the streams that these nodes wait for.
   struct Places {
     StreamRef ready = {};    ///< receives whose data peers write
     StreamRef sends = {};    ///< sends whose data peers read
@@ -52,9 +52,9 @@ private:
   void assign(Block &block, const Places &places);
   void assignSumGather(int64_t first);
 
-  /// Returns the stream for the GEMM of step `step` of a host.
+  /// Returns the stream for a host's GEMM in step `step`.
   StreamRef gemmStream(const Scalar *host, const Scalar *step) const;
-  /// Returns stream(number), or the last transfer stream if `number` is larger.
+  /// Returns stream(number), or the last transfer stream if `number` exceeds it.
   StreamRef special(int64_t number) const;
   void fork(Block &block, Block::iterator at, StreamRef stream,
             std::optional<StreamRef> other = std::nullopt);

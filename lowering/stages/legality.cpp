@@ -9,15 +9,15 @@
 namespace braid {
 namespace {
 
-/// An axis of a tensor of the fusion.
+/// An axis of a fusion tensor.
 struct AxisOf {
   const FusionTensor *tensor;
   size_t index;
 
-  /// Returns the stored tensor: the operand of a reshard, otherwise the tensor itself.
+  /// Returns the stored tensor: a reshard's operand, otherwise the tensor itself.
   const FusionTensor &origin() const { return originOf(*tensor); }
   const Axis &axis() const { return origin().type.axes[index]; }
-  /// Returns "axis 0 of %A".
+  /// Returns text such as "axis 0 of %A".
   std::string str() const { return "axis " + std::to_string(index) + " of %" + tensor->name; }
   /// Returns "axis 0 of %A (bf16[DIDx{D}, M/D, K])" or "axis 0 of %Z (a reshard of %A, bf16[...])".
   std::string strWithType() const {
@@ -61,7 +61,7 @@ private:
   const FusionTensor *first() const { return operands_[0]; }
   const FusionTensor *second() const { return operands_[1]; }
   const FusionTensor *bias() const { return operands_[2]; }
-  /// The number of the result's leading axes that come from the first operand.
+  /// Returns how many of the result's leading axes come from the first operand.
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
@@ -106,7 +106,7 @@ private:
              "a smaller result");
   }
 
-  /// Each axis of a partial result must be kept, or be the leading axis and be split over devices.
+  /// Each axis of a partial result must be kept, or be the leading axis, split over devices.
   void checkReduced(AxisOf to) {
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))
@@ -132,7 +132,7 @@ private:
 
   bool isFromFirst(AxisOf axis) const { return axis.index < fromFirst(); }
 
-  /// Returns the operand's axis that corresponds to an axis of the result.
+  /// Returns the operand axis that corresponds to a result axis.
   AxisOf sourceOf(AxisOf axis) const {
     if (isFromFirst(axis))
       return {first(), axis.index};
@@ -154,8 +154,8 @@ private:
       checkGather(from, to);
   }
 
-  /// Checks a split axis `from` whose result axis `to` is not split. Lowering supports a gather of
-  /// the leading axis, and of the second axis for each slice of a Stream axis.
+  /// Checks a split axis `from` whose result axis `to` is not split. Lowering can gather the
+  /// leading axis, or the second axis for each slice of a Stream axis.
   void checkGather(AxisOf from, AxisOf to) {
     std::string both =
         from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
@@ -168,8 +168,8 @@ private:
                     "a Stream axis");
   }
 
-  /// The existing rows of a block are contiguous only if the blocks are the leading axis of the
-  /// first operand.
+  /// The existing rows of a block are contiguous only if the blocks are the first operand's leading
+  /// axis.
   void checkUnevenRows() {
     for (const FusionTensor *operand : operands_) {
       const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
@@ -202,7 +202,7 @@ private:
   std::vector<Refusal> refusals_;
 };
 
-/// Checks that a pointwise node moves nothing and belongs to a stage.
+/// Checks that a pointwise node moves no data and belongs to a stage.
 class PointwiseChecker {
 public:
   PointwiseChecker(const Fusion &fusion, const PointwiseNode &node)
@@ -215,7 +215,7 @@ public:
       if (llvm::isa<ReshardNode>(operand->definition)) {
         refuse("%" + operand->name +
                " is resharded, and a pointwise function takes only inputs and computed tensors");
-        continue; // its axes are those of the reshard, not those of its origin
+        continue; // its axes are the reshard's, not the origin's
       }
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});

@@ -14,17 +14,17 @@ bool isSplit(const Fusion &fusion, const Axis &axis);
 /// The reason why a node cannot be lowered.
 struct Refusal {
   std::string reason;
-  std::string otherwise = {}; ///< a remedy other than a change of placement; empty if there is none
+  std::string otherwise = {}; ///< a remedy other than a different placement; empty if there is none
 };
 
 /// Compares the axis kinds of the operands and the result of a GEMM, a pointwise node or a reshard.
-/// Returns every axis whose movement lowering does not support; empty if the node can be lowered. A
-/// GEMM that passes gathers its first operand along the leading axis, moves nothing, or sums
-/// partial results.
+/// Returns every axis whose movement lowering does not support, or an empty list if the node can be
+/// lowered. A GEMM that can be lowered gathers its first operand along the leading axis, moves no
+/// data, or sums partial results.
 std::vector<Refusal> whyNotLowered(const Fusion &fusion, const FusionNode &node);
 
-/// True for a GEMM that gathers each slice of the leading axis from all devices: the second axis of
-/// its first operand is split, and the result's is not.
+/// True for a GEMM that gathers each slice of the leading axis from all devices: its first
+/// operand's second axis is split, but its result's second axis is not.
 bool gathersSlices(const Fusion &fusion, const FusionNode &node);
 
 } // namespace braid

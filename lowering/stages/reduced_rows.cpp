@@ -15,7 +15,7 @@ bool joinsLeadingAxes(const Fusion &fusion, const Stage &stage) {
          (fusion.unevenRows(stage.operand->type) || rowAxesOf(stage) == 2);
 }
 
-/// Returns the number of all existing rows of the result; 0 if it has no row axis.
+/// Returns the total number of existing rows in the result, or 0 if it has no row axis.
 int64_t countAll(const Fusion &fusion, const Stage &stage) {
   const Shape shape = fusion.localShape(stage.operand->type);
   if (const std::optional<UnevenRows> uneven = fusion.unevenRows(stage.operand->type))
@@ -42,7 +42,7 @@ void countReducedRows(const Fusion &fusion, Stage &stage) {
     stage.uneven = fusion.unevenRows(stage.operand->type);
     return;
   }
-  const int64_t all = stage.rows = countAll(fusion, stage); // one axis, of which all rows exist
+  const int64_t all = stage.rows = countAll(fusion, stage); // one axis whose rows all exist
   if (!stage.isTwoShot())
     return;
   stage.rows = (all + stage.steps - 1) / stage.steps;

@@ -1,8 +1,8 @@
 //===- lowering/stages/reduced_rows.h - the rows of a reduction -------------------------------===//
 //
-// A rank sums its local rows or all rows. If the tensors have a leading axis of blocks, the local
-// rows are one entry of that axis; otherwise they are a range of the row axis: 13 rows on 4 devices
-// are ranges of 4, 4, 4 and 1.
+// A rank sums either its local rows or all rows. If the tensors have a leading axis of blocks, the
+// local rows are one entry of that axis; otherwise they are a range of the row axis: 13 rows on 4
+// devices form ranges of 4, 4, 4 and 1.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,22 +11,22 @@
 
 namespace braid {
 
-/// Sets the number of rows that a step produces, and which of them exist. Requires the stage's
-/// configuration.
+/// Sets the number of rows that a step produces, and records which of these rows exist. Requires
+/// the stage's configuration.
 void countReducedRows(const Fusion &fusion, Stage &stage);
 
 /// True if operand and result have a leading axis of blocks, and each rank sums one block.
 bool liesInBlocks(const Fusion &fusion, const Stage &stage);
 
-/// Returns the shape of the partial sums that one rank sends another: all rows, or the receiver's
-/// rows if the reduction is scattered.
+/// Returns the shape of the partial sums that one rank sends to another: all rows, or only the
+/// receiver's rows if the reduction is scattered.
 Shape partShape(const Fusion &fusion, const Stage &stage);
 
-/// Returns the tensor with its rows as one axis; the tensor itself if it lies in blocks.
+/// Returns the tensor with its rows as one axis, or the tensor itself if it lies in blocks.
 Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor);
 
-/// Selects the rows of the rank `block` from the result of joinRows(). If a rank keeps only its
-/// local rows, `tensor` holds just these and `index` is 0.
+/// Selects the rows of rank `block` from the result of joinRows(). If each rank keeps only its
+/// local rows, `tensor` contains only those rows and `index` is 0.
 Value *selectReduced(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                      const std::string &name, Value *tensor, const Scalar *index,
                      const Scalar *block);

@@ -52,7 +52,7 @@ private:
                               scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
   }
 
-  /// Reshapes the sum, the tensors computed from it, and their operands to one row axis.
+  /// Reshapes the sum, the tensors computed from it, and their operands to have one row axis.
   void joinSums() {
     auto join = [&](Value *whole) {
       if (Value *&rows = sums_[whole]; whole && !rows)
@@ -116,7 +116,7 @@ private:
     builder_.insertAtEnd(stage_.loop->body);
   }
 
-  /// Returns the chunk's rows of a block or a full tensor.
+  /// Returns the chunk's rows in a block or a full tensor.
   Value *rowsOfChunk(Value *tensor) {
     const int64_t chunks = stage_.config.chunks();
     if (!stage_.isCollective() || chunks == 1)
@@ -136,8 +136,8 @@ private:
                     rows);
   }
 
-  /// Each GEMM but the first adds the sum received for its rows. The ring forwards the result; for
-  /// the local rows, it is the last sum.
+  /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result;
+  /// for the local rows, the result is the final sum.
   void formRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
@@ -162,14 +162,14 @@ private:
     addParts(stage_.own);
   }
 
-  /// Returns the sum of the rows of `rank` that was received in the previous step.
+  /// Returns the sum received in the previous step for the rows of `rank`.
   Value *selectCome(const Scalar *step, const Scalar *rank) {
     return selectBlock(state_, builder_, stage_, state_.names.local("come"), stage_.parts,
                        scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
-  /// For each host, sums the partial results for the rows of the rank with this rank's local index,
-  /// and sends one sum.
+  /// For each host, sums the partial results for that host's rank with this rank's local index, and
+  /// sends one sum.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
@@ -198,7 +198,7 @@ private:
     addParts(stage_.hostSums);
   }
 
-  /// Computes the partial sums that other ranks of this host add.
+  /// Computes the partial sums that other ranks on this host add.
   void formParts(const HostOrder &order) {
     stage_.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                     scalars_.constant(stage_.ranksPerHost));
@@ -219,9 +219,9 @@ private:
     return scalars_.mod(scalars_.add(scalars_.rank(), steps), scalars_.constant(stage_.steps));
   }
 
-  /// Emits one GEMM of all rows, then all transfers. The local partial sum is copied to its slot in
-  /// parallel: after the transfers if they are on the caller's stream, otherwise before those
-  /// streams fork.
+  /// Emits one GEMM over all rows, then all transfers. The local partial sum is copied to its slot
+  /// in parallel: after the transfers if they are on the caller's stream, otherwise before the
+  /// transfer streams fork.
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
@@ -240,7 +240,7 @@ private:
     addParts(stage_.parts);
   }
 
-  /// Emits one GEMM for the rows of all ranks, whose partial sums are contiguous, like the rows.
+  /// Emits one GEMM for the rows of all ranks; these rows and their partial sums are contiguous.
   void multiplyAll() {
     if (liesInBlocks(state_.fusion, stage_)) {
       Value *sent = existingRows(state_, builder_, stage_.uneven, stage_.sent);
@@ -279,7 +279,7 @@ private:
       stage_.mine = part;
   }
 
-  /// The sum adds the bias, once.
+  /// The GEMM adds no bias, because the sum adds the bias once.
   Op *multiply(Value *dst, Value *rows, Value *addend = nullptr) {
     Gemm plain = gemm_;
     plain.right = right_;
@@ -300,7 +300,7 @@ private:
       emitPointwise(builder_, each, summedOf);
   }
 
-  /// Returns the rows that this rank sums, of the result or of a tensor with its shape.
+  /// Returns the rows that this rank sums, in the result or in a tensor of the same shape.
   Value *selectSummed(Value *whole) {
     if (!stage_.isScattered())
       return sums_[whole];
@@ -311,12 +311,12 @@ private:
                          sums_[whole], stage_.keepsOwnRows() ? scalars_.constant(0) : rank, rank);
   }
 
-  /// Returns the operand's rows of `rank`.
+  /// Returns the rows of `rank` in the operand.
   Value *selectRows(const std::string &as, const Scalar *rank) {
     return selectReduced(state_, builder_, stage_, as, rows_, rank, rank);
   }
 
-  /// Returns the rows of `rank` in a tensor that holds the rows of all ranks.
+  /// Returns the rows of `rank` in a tensor that contains the rows of all ranks.
   Value *select(const std::string &as, Value *tensor, const Scalar *rank) {
     return selectBlock(state_, builder_, stage_, as, tensor, rank);
   }
@@ -337,7 +337,7 @@ private:
   ProgramBuilder builder_;
   Value *right_ = nullptr;
   Value *rows_ = nullptr; ///< the operand, with its rows as one axis
-  /// The result and tensors of its shape, with rows as one axis.
+  /// The result and tensors of the same shape, with rows as one axis.
   llvm::DenseMap<Value *, Value *> sums_;
 };
 
@@ -398,7 +398,7 @@ static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Sc
   return scalars.mod(scalars.add(scalars.rank(), steps), scalars.constant(stage.steps));
 }
 
-/// Returns the neighbor to which a rank sends in a ring. It receives from the other neighbor.
+/// Returns the neighbor to which a rank in a ring sends. It receives from the other neighbor.
 static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
   return scalars.mod(scalars.sub(scalars.rank(), scalars.constant(1)),
                      scalars.constant(stage.steps));
@@ -411,7 +411,7 @@ struct Exchange {
   Value *given;
   const Scalar *to, *from;
   llvm::function_ref<Value *(ProgramBuilder &)> slot;
-  const char *prefix = ""; ///< for names
+  const char *prefix = ""; ///< prepended to names
 };
 
 /// Inserts an exchange into `body` at `late`. Under put, the receive is inserted at `early`.
@@ -441,7 +441,7 @@ void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block
   builder.wait(isGet ? sent : received);
 }
 
-/// Sends partial sums to ranks of this host, and their sums to other hosts.
+/// Sends partial sums to ranks on this host, then sends their sums to other hosts.
 void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   const HostOrder order(scalars, stage);

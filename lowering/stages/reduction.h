@@ -1,8 +1,8 @@
 //===- lowering/stages/reduction.h - reductions of partial results ----------------------------===//
 //
 // A GEMM that contracts over devices leaves a partial result on every device. Each rank computes
-// the peers' rows first and pushes each partial result as soon as it is complete; its local rows
-// are last. The owner of a row adds all its partial results in the order of ranks:
+// the peers' rows first, pushing each partial result as soon as it is complete, and its local rows
+// last. The owner of a row adds all of the row's partial results in rank order:
 //
 //   %C_parts = allocate symmetric f32[8, 128, 1024]   // local rows: a partial sum per rank
 //   %C_sent = allocate device f32[8, 128, 1024]       // peers' rows
@@ -24,11 +24,11 @@
 //     sum %C_sum, %C_parts
 //   }
 //
-// In a ring, a rank sends its neighbor, rank - 1, the sum of what it has received and its local
-// partial result. Every rank starts with the rows of rank + 1 and ends with its local rows. So each
-// row is summed in another order, and intermediate sums are rounded at each rank. No kernel adds:
-// each GEMM adds the received sum to its result before rounding, so a rank's local partial sum is
-// not rounded separately. The first GEMM has nothing to add:
+// In a ring, a rank adds its local partial result to the sum it has received, and sends the new sum
+// to its neighbor, rank - 1. Every rank starts with the rows of rank + 1 and ends with its local
+// rows. Each row is therefore summed in a different order, and intermediate sums are rounded at
+// each rank. No kernel adds: each GEMM adds the received sum to its result before rounding, so a
+// rank's local partial sum is not rounded separately. The first GEMM has nothing to add:
 //
 //   %C_parts = allocate symmetric f32[7, 128, 1024]     // received sums, one per step
 //   %C_sent = allocate device f32[7, 128, 1024]
@@ -56,13 +56,13 @@
 //     matmul %C_sum, %own_block, %B add %come
 //   }
 //
-// If the result has another type, a bias or functions, the last GEMM writes to %C_own instead, and
-// `sum %C_sum, %C_own` follows.
+// If the result has a different type, a bias or functions, the last GEMM writes to %C_own instead,
+// followed by `sum %C_sum, %C_own`.
 //
-// In the hierarchical order, each host sums its partial results of a row on the rank that has the
-// owner's local index, in the order of its ranks, and rounds the sum once to the partial type. So
-// one partial sum per host crosses the network, and the owner adds these in the order of hosts.
-// Each host computes its local rows last:
+// In the hierarchical order, each host sums its partial results for a row on the rank that has the
+// owner's local index, in rank order, and rounds the sum once to the partial type. Therefore, only
+// one partial sum per host crosses the network, and the owner adds these sums in host order. Each
+// host computes its local rows last:
 //
 //   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: a partial sum from each rank
 //   %C_sent = allocate device f32[8, 128, 1024]          // partial sums for ranks of this host
@@ -88,8 +88,8 @@
 //     sum %C_sum, %C_host_sums
 //   }
 //
-// Pointwise functions of a sum follow it on the same rows. The sum is then f32, whatever the
-// partial type is.
+// Pointwise functions follow the sum, on the same rows. The sum is then f32, regardless of the
+// partial type.
 //
 // A collective reduces one chunk of all ranks' rows while GEMMs compute the next chunk. The partial
 // sums of a chunk must be contiguous, so all chunks have the same number of rows:
@@ -116,9 +116,9 @@
 // allreduce collective.
 //
 // In an all-reduce, every rank needs the full sum. In one shot, each rank sends its partial result
-// to all others, and each adds all of them: on two ranks this moves as many bytes as two transfers
-// of half the rows, in a single step. In two shots, each rank sums its local rows as above, and the
-// ranks then gather the sums (sum_gather.h).
+// to all others and adds all partial results: on two ranks, this moves as many bytes as two
+// transfers of half the rows, in a single step. In two shots, each rank sums its local rows as
+// above, and the ranks then gather the sums (sum_gather.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -127,23 +127,24 @@
 
 namespace braid {
 
-/// Returns true if the last GEMM of a ring can compute the stage's result. Otherwise that GEMM has
-/// the partial type, and a sum of its result alone adds the bias, has functions and rounds.
+/// Returns true if the last GEMM in a ring can compute the stage's result. Otherwise the GEMM
+/// yields the partial type, and a sum of its result alone adds the bias, applies functions and
+/// rounds.
 bool canEndInGemm(const Stage &stage);
 /// Allocates the stage's buffers at the builder's insertion point.
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 /// Emits the stage's loops, GEMMs and sum at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
-/// Makes the buffers symmetric that peers access under the stage's protocol, and returns them.
+/// Makes the buffers that peers access under the stage's protocol symmetric, and returns them.
 llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
-/// Inserts the transfers of a step into the stage's loop, and the second shot if the stage has one.
+/// Inserts a step's transfers into the stage's loop, and the second shot if the stage has one.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
                               Value *sumHandles);
-/// As above, for a stage that collectives reduce.
+/// Likewise, for a stage that collectives reduce.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
-/// Makes the collective write the result directly if the result has the partial type and there is
-/// no bias: the stage's sum would only copy. Must run after all passes that look for the sum.
-/// Returns true if the program changed.
+/// If the result has the partial type and there is no bias, makes the collective write the result
+/// directly, because the stage's sum would only copy. Must run after all passes that look for the
+/// sum. Returns true if the program changed.
 bool reduceIntoResult(Stage &stage);
 
 } // namespace braid

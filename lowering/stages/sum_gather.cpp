@@ -25,7 +25,7 @@ bool reads(const Stage &stage, const Value *whole) {
          });
 }
 
-/// Returns the sum and the functions of it that other nodes read, to be sent to all ranks.
+/// Returns the tensors to send to all ranks: the sum and its functions, if other nodes read them.
 llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
   llvm::SmallVector<Value *, 1> shared;
   auto add = [&](Value *whole) {
@@ -43,15 +43,15 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   return shared;
 }
 
-/// Returns the nodes that compute the sums of this rank's rows: a sum with its functions, or a
-/// GEMM.
+/// Returns the nodes that compute the sums of this rank's rows: either a sum with its functions, or
+/// a GEMM.
 llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
   if (stage.sum)
     return withFunctions(*state.program, *stage.sum);
   return {stage.lastGemm};
 }
 
-/// Returns the part of `whole` that one of the nodes `made` writes, or null.
+/// Returns the part of `whole` that one of the nodes in `made` writes, or null.
 Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
   for (Op *op : made)
     if (Value *own = writtenBy(*op); rootOf(own) == whole)
@@ -121,8 +121,8 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Receives all sums into slots, from which they are forwarded. The local sums are computed
-  /// there.
+  /// Computes the local sums in their slot, and receives all other sums into slots, from which they
+  /// are forwarded.
   void passOn() {
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
       makeInSlot(each, sums);
@@ -173,7 +173,7 @@ private:
       builder_.set(selectRows(each), slot);
   }
 
-  /// Redirects the local sums to the symmetric buffer, which holds no other sums unless sums are
+  /// Redirects the local sums to the symmetric buffer, which contains no other sums unless sums are
   /// forwarded.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
@@ -197,7 +197,7 @@ private:
     builder_.insertAtEnd(stage_.gather->body);
   }
 
-  /// Returns the rows of the result that the rank `from_` has computed.
+  /// Returns the rows of the result that rank `from_` has computed.
   Value *selectRows(const Shared &shared) {
     return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
                          from_);

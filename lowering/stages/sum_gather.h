@@ -1,9 +1,9 @@
 //===- lowering/stages/sum_gather.h - the second shot of an all-reduce ------------------------===//
 //
-// Each rank has summed its local rows of a chunk, and sends the sums to all others. Under put, the
-// sums are sent from the result, where the sum was written, to a symmetric buffer, and copied from
-// there into the result. Under get, the sums are written to a symmetric buffer, from which peers
-// fetch them:
+// Each rank has summed its local rows of a chunk, and sends the sums to all other ranks. Under put,
+// sums are sent from the sender's result, where they were written, to a symmetric buffer, and
+// copied from the buffer into the receiver's result. Under get, sums are written to a symmetric
+// buffer, from which peers fetch them:
 //
 //   sum %C_sum, %C_parts                            sum %mine, %C_parts
 //   for %i in 1 .. 8 {                              for %i in 1 .. 8 {
@@ -19,7 +19,7 @@
 // In the hierarchical order, sums are computed in, received into, and forwarded from a symmetric
 // buffer, like the blocks of a gather.
 //
-// Pointwise functions of the sum are computed by the rank that has added it, on the same rows. Only
+// Pointwise functions of a sum are computed by the rank that added it, on the same rows. Only
 // tensors that later nodes read are sent: if only functions read a sum, their results are sent
 // instead.
 //
@@ -30,9 +30,9 @@
 
 namespace braid {
 
-/// Allocates the symmetric buffers at the builder's insertion point.
+/// Allocates the second shot's symmetric buffers at the builder's insertion point.
 void allocateSums(LoweringState &state, Stage &stage, ProgramBuilder &builder);
-/// Inserts the loop after the stage's sum. `handles` includes its buffers.
+/// Inserts the loop after the stage's sum. `handles` must include the symmetric buffers.
 void insertSumGather(LoweringState &state, Stage &stage, Value *handles);
 
 } // namespace braid

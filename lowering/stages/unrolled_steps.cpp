@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-/// The limit of transfers; schedules with more small transfers would also be slow.
+/// Maximum number of transfers; schedules with more small transfers would also be slow.
 constexpr int64_t kMaxTransfers = 4096;
 
 class Unroller {

@@ -9,16 +9,16 @@ namespace braid {
 struct UnrolledStep {
   int64_t number;          ///< the value of the loop's index
   std::vector<Op *> nodes; ///< in order; inner loops are unrolled, too
-  Value *block;            ///< Stage::block of this step
+  Value *block;            ///< Stage::block in this step
 };
 
 /// Unrolls the stage's loop and inserts the nodes before it. The caller must erase the loop.
 std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage);
-/// As above, for the second shot of an all-reduce.
+/// Likewise, for the second shot of an all-reduce.
 std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage);
 
 /// Reports a stage whose unrolled steps would have too many transfers to be readable. Returns true
-/// if there was nothing to report.
+/// if there is no error.
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags);
 
 } // namespace braid

@@ -387,8 +387,7 @@ static Status checkCapabilities(const Plan &plan, Device &device, TransferMode m
   const auto between = device.messages() ? std::nullopt : firstBetweenHosts(plan);
   const std::pair<bool, std::string> refusals[] = {
       {sends && !device.messages(), "expected a backend that sends messages"},
-      {sends && mode != TransferMode(),
-       "--copies, --signals and --memory cannot be combined with messages"},
+      {sends && mode != TransferMode(), "copies, signals and memory cannot be chosen for messages"},
       {!sends && !peers, "expected a backend whose ranks access the memory of peers"},
       {between.has_value(),
        between ? fmt::format("{}: ranks {} and {} are on different hosts: expected a backend that "

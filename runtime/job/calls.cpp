@@ -12,11 +12,11 @@ namespace {
 constexpr uint32_t kProgramBits = 28;
 constexpr uint32_t kProgramMask = (1u << kProgramBits) - 1;
 
-/// A recorded call, packed into one 64-bit value so that readers never see a part of it.
+/// A recorded call, packed into one 64-bit value so that readers never see a torn one.
 struct Noted {
-  uint32_t number = 0; ///< number of earlier calls of the rank
+  uint32_t number = 0; ///< number of the rank's earlier calls
   JobCall call = JobCall::None;
-  uint32_t program = 0; ///< kProgramMask if there is none
+  uint32_t program = 0; ///< kProgramMask if the call has no program
 
   uint64_t pack() const {
     return uint64_t(number) << 32 | uint32_t(call) << kProgramBits | (program & kProgramMask);
@@ -36,8 +36,8 @@ bool isSeen(const RankSlot &slot) {
   return slot.hasUnseenRuns.load(std::memory_order_relaxed) == 0;
 }
 
-/// Compares two calls of which at least one is a run. Two collective calls report a difference
-/// themselves, when their ranks meet.
+/// Returns true if the calls differ and at least one is a run. Two different collective calls
+/// report the difference themselves, when their ranks meet.
 bool disagree(const Noted &mine, const Noted &other) {
   const bool isSame = mine.call == other.call && mine.program == other.program;
   return other.call != JobCall::None && mine.number == other.number && !isSame &&
@@ -87,7 +87,7 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
       if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) &&
-          other.call != JobCall::Prepare) // only that rank knows the name of its program
+          other.call != JobCall::Prepare) // only `peer` knows the name of its program
         return describeAll(memory, plans, place, mine.number);
     }
   }

@@ -1,7 +1,7 @@
 //===- runtime/job/calls.h - detects ranks that make different calls --------------------------===//
 //
 // Each rank records its next collective call in its slot of the job memory. The n-th call must be
-// the same on all ranks. A disagreement is found by comparing the records, without a timeout.
+// the same on all ranks; comparing the records reveals a disagreement without a timeout.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,12 +13,12 @@
 
 namespace braid {
 
-/// Records the next call of a rank in its slot. Called by the rank's host thread.
+/// Records a rank's next call in its slot. Called by the rank's host thread.
 void noteCall(RankSlot &slot, JobCall call, uint32_t program);
 
-/// Describes the calls of this host's ranks if they disagree and `rank` is the one to report it:
-/// only that rank knows the name of a program that it is preparing. Returns an empty string
-/// otherwise.
+/// Describes the calls of this host's ranks if they disagree and `rank` must report it; otherwise
+/// returns an empty string. A rank that is preparing a program must report the disagreement,
+/// because only that rank knows the program's name.
 std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank);
 
 } // namespace braid

@@ -52,7 +52,7 @@ std::string causeText(const JobMemory &memory) {
 std::string ranksText(const JobMemory &memory, llvm::ArrayRef<Plan> plans) {
   const KnownPlans known(plans);
   const JobView view(memory, known);
-  std::vector<std::pair<double, std::string>> lines; // completed runs, or commands, and text
+  std::vector<std::pair<double, std::string>> lines; // completed runs (or commands) and text
   for (int64_t rank = 0; rank < memory.ranks(); ++rank) {
     const RankSlot &slot = memory.slot(rank);
     const Plan *plan = plans.empty() ? nullptr : known.find(rank, plans[0].firstCommand);
@@ -102,7 +102,7 @@ Result<std::vector<std::string>> readFlightRecords(const std::string &file) {
     return badInput("{}: expected flight records, got another file", file);
   std::vector<std::string> lines;
   for (llvm::StringRef line : llvm::split(llvm::StringRef(text).rtrim('\n'), "\n"))
-    lines.push_back(printable(line, 2 * kLongestLine)); // escapes and counts make lines longer
+    lines.push_back(printable(line, 2 * kLongestLine)); // escapes and counts lengthen the lines
   return lines;
 }
 

@@ -1,4 +1,4 @@
-//===- runtime/job/host_memory.h - allocations of devices in host memory ----------------------===//
+//===- runtime/job/host_memory.h - device allocations in host memory --------------------------===//
 #pragma once
 
 #include "ir/failure.h"
@@ -28,7 +28,7 @@ inline Status noSymmetricMemory(int64_t rank) {
                 "expected a symmetric allocation of rank " + std::to_string(rank) + " to export");
 }
 
-/// Rounds `bytes` up to a positive multiple of the alignment. Returns 0 if `bytes` is negative or
+/// Rounds `bytes` up to a positive multiple of kHostAlignment. Returns 0 if `bytes` is negative or
 /// exceeds the address space.
 inline size_t roundedBytes(int64_t bytes) {
   constexpr int64_t kLimit = int64_t(1) << 47; // address space of a process
@@ -37,11 +37,11 @@ inline size_t roundedBytes(int64_t bytes) {
   return (std::max<int64_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
 }
 
-/// The allocations of one rank. They are freed when they are recycled or with this object, but for
-/// those in memory that other processes map: these belong to the rank's group.
+/// One rank's allocations. They are freed when recycled or when this object is destroyed, except
+/// for memory that other processes map, which belongs to the rank's group.
 class HostMemory {
 public:
-  /// `shared` is null if all ranks are threads of this process, which share its addresses.
+  /// `shared` is null if all ranks are threads of this process and share its addresses.
   HostMemory(int64_t rank, ProcessGroup *shared) : rank_(rank), shared_(shared) {}
 
   /// See Device::allocate.
@@ -58,8 +58,8 @@ public:
     heldBytes_ += size;
     return memory;
   }
-  /// See PeerMemory::exportMemory and PeerMemory::open. Among threads, the handle contains the
-  /// address.
+  /// See PeerMemory::exportMemory and PeerMemory::open. If the ranks are threads, the handle
+  /// contains the address.
   Result<std::string> exportMemory(void *base) const {
     if (shared_)
       return shared_->exportMemory(base);

@@ -40,14 +40,14 @@ const char *activityOf(const RankView &rank) {
                           : kStates[static_cast<size_t>(rank.state)];
 }
 
-/// Lists the peers, for example "ranks 1, 3", without the Plan's own rank.
+/// Lists the peers without the Plan's own rank, for example "ranks 1, 3".
 std::string peersText(const Plan &plan, std::set<int64_t> peers) {
   peers.erase(plan.rank);
   return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
 }
 
-/// Names the stream that records the event for which the command `wait` waits. The Plan is issued
-/// in order, so this is the last record of the event before `wait`.
+/// Names the stream that records the event that the command `wait` waits for. A Plan is issued in
+/// order, so this is the stream of the last record of the event before `wait`.
 std::string recordingStream(const Plan &plan, uint32_t wait) {
   for (uint32_t i = wait; i-- > 0;)
     if (plan.commands[i].kind == CommandKind::Record &&

@@ -1,11 +1,11 @@
 //===- runtime/job/job_view.h - describes what the ranks of a job are doing -------------------===//
 //
-// A view is read from the job memory, so it covers ranks that are stopped or dead. Commands are
-// named by their Plans, or numbered if the Plan is unknown. All messages about a job and the
-// records of its ranks use these descriptions.
+// A view is read from the job memory, so it also covers ranks that are stopped or dead. Commands
+// are named by their Plans, or numbered if the Plan is unknown. All messages about a job and all
+// flight records use these descriptions.
 //
-// Other processes write the slots while they are read, one field at a time, so a view is only
-// approximately consistent. Its numbers of commands, streams and queues are not validated.
+// Other processes write the slots, one field at a time, while the slots are read, so a view is only
+// approximately consistent. Its command, stream and queue numbers are not validated.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -32,35 +32,35 @@ struct CommandId {
   static std::optional<CommandId> unpack(uint64_t packed);
 };
 
-/// The Plans of all ranks and of all programs of the job, by which messages name commands. The
-/// caller keeps the Plans alive until they are removed, all Plans are cleared, or this object is
-/// destroyed.
+/// The Plans of all ranks and all programs of the job, from which messages take the names of
+/// commands. The caller keeps the Plans alive until they are removed, all Plans are cleared, or
+/// this object is destroyed.
 class KnownPlans {
 public:
   KnownPlans() = default;
   KnownPlans(llvm::ArrayRef<Plan> plans) { add(plans); }
-  /// Adds the Plans of one program and replaces those with the same command numbers. An empty list
-  /// clears all Plans.
+  /// Adds one program's Plans, replacing any with the same command numbers. An empty list clears
+  /// all Plans.
   void add(llvm::ArrayRef<Plan> plans);
-  /// Removes these Plans unless others have replaced them.
+  /// Removes `plans`, unless other Plans have replaced them.
   void remove(llvm::ArrayRef<Plan> plans);
   bool empty() const { return programs_.empty(); }
-  /// Returns the Plan of `rank` that contains this command number, or null.
+  /// Returns the Plan of `rank` that contains `command`, or null.
   const Plan *find(int64_t rank, uint32_t command) const;
 
 private:
   std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< by Plan::firstCommand
 };
 
-/// Returns the command, or null if `plan` is null or does not contain it.
+/// Returns the command, or null if `plan` is null or does not contain `id`.
 const Command *commandOf(const Plan *plan, CommandId id);
-/// Returns the endpoint whose signal the command awaits, or null.
+/// Returns the endpoint whose signal the command `id` awaits, or null.
 const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id);
 
 struct QueueView {
   std::optional<CommandId> current, lastDone;
   uint64_t sinceNs = 0;
-  bool isWaiting = false; ///< `current` waits for a flag or an event
+  bool isWaiting = false; ///< whether `current` is blocked
   uint32_t flagValue = 0, wantedValue = 0;
 };
 
@@ -74,7 +74,7 @@ struct RankView {
   bool hasJoined() const { return state == RankState::Joined; }
 };
 
-/// A snapshot of the slots of all ranks. The memory and the Plans must outlive it.
+/// A snapshot of all ranks' slots. The memory and the Plans must outlive it.
 class JobView {
 public:
   JobView(const JobMemory &memory, const KnownPlans &plans);
@@ -83,21 +83,21 @@ public:
   bool isHere(int64_t rank) const { return memory_.isHere(rank); }
   uint64_t nowNs() const { return nowNs_; }
   const RankView &at(int64_t rank) const { return ranks_[static_cast<size_t>(rank)]; }
-  /// Returns the Plan of `rank` that contains this command, or null.
+  /// Returns the Plan of `rank` that contains the command `id`, or null.
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
-  /// Returns the queue that best explains the state of the rank, or null if all are idle: the queue
-  /// that has been executing longest, else one that waits for a peer, else one that waits for
-  /// another queue.
+  /// Returns the queue that best explains the state of `rank`, or null if all queues are idle: the
+  /// queue that has been executing longest; if none executes, one that waits for a peer; otherwise
+  /// one that waits for another queue.
   const QueueView *leadingQueue(int64_t rank) const;
 
-  /// Describes the state of a queue, or of the host thread if `queue` is null: "rank 1 waits for
+  /// Describes the state of `queue`, or of the host thread if `queue` is null: "rank 1 waits for
   /// rank 2 in ..., run 1 (the flag is 1, wanted 2)", "rank 1 waits for its device".
   std::string activityText(int64_t rank, const QueueView *queue) const;
-  /// Returns activityText() with the duration and the last completed command of the queue, or of
-  /// the rank: `rank 2 is in "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2, for 0.4 s;
-  /// last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
+  /// Returns activityText(), plus the duration and the last command that the queue (or the rank)
+  /// has completed: `rank 2 is in "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2, for
+  /// 0.4 s; last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
   std::string text(int64_t rank, const QueueView *queue) const;
-  /// Returns text() of the leading queue: one line that says what holds up `rank`.
+  /// Returns text() for the leading queue: one line that says what holds up `rank`.
   std::string rankText(int64_t rank) const { return text(rank, leadingQueue(rank)); }
 
 private:

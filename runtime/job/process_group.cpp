@@ -27,11 +27,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAfterLeaving{1000};
 /// A proposed abort is decided within this time plus the network's round-trip time.
 constexpr milliseconds kForDecision{1000};
-/// Blocks are aligned to pages: the kernel frees whole pages, and GPU drivers register them.
+/// Blocks are page-aligned: the kernel frees whole pages, and GPU drivers register whole pages.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
-/// The kernel overcommits shared memory and kills processes when it runs out, so a request that
-/// exceeds the physical memory fails here.
+/// The kernel overcommits shared memory and kills processes when memory runs out, so a request that
+/// exceeds physical memory must fail here.
 bool fitsThisMachine(size_t bytes) {
   long pages = sysconf(_SC_PHYS_PAGES), pageBytes = sysconf(_SC_PAGESIZE);
   return pages <= 0 || pageBytes <= 0 || bytes / static_cast<size_t>(pageBytes) < size_t(pages);
@@ -39,7 +39,7 @@ bool fitsThisMachine(size_t bytes) {
 
 } // namespace
 
-// -- The host thread's calls. --
+// -- Called by the host thread. --
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
     : RankGroup(client->memory(), timeout, {client->rank(), 1}, /*areThreads=*/false),
@@ -92,8 +92,8 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
 
 void ProcessGroup::Unmap::operator()(void *address) const { munmap(address, bytes); }
 
-/// Adds a region for at least `bytes`, and if possible doubles the total: peers map each region
-/// once, and regions are never freed.
+/// Adds a region of at least `bytes` bytes. Doubles the total size if possible, because peers map
+/// each region once and regions are never freed.
 Status ProcessGroup::addRegion(size_t bytes) {
   size_t wanted = size_t(4) << 20;
   for (const Mapping &region : own_)
@@ -107,7 +107,7 @@ Status ProcessGroup::addRegion(size_t bytes) {
 }
 
 /// Allocates the pages immediately, because no later call could report a lack of memory. New pages
-/// are zero.
+/// are zeroed.
 Result<void *> ProcessGroup::allocateSymmetric(int64_t bytes) {
   const size_t wanted = roundedBytes(bytes), size = (wanted + kPage - 1) / kPage * kPage;
   if (size == 0 || !fitsThisMachine(pool_.blockBytes() + size))
@@ -125,7 +125,7 @@ Result<void *> ProcessGroup::allocateSymmetric(int64_t bytes) {
   return outOfMemory(rank(), bytes);
 }
 
-/// The kernel frees the pages for all processes that map them; the addresses remain reserved.
+/// The kernel frees the pages in all processes that map them; the addresses remain reserved.
 void ProcessGroup::recycleSymmetric() {
   for (const BlockPool::Memory &memory : pool_.recycle())
     if (madvise(memory.address, memory.bytes, MADV_REMOVE) != 0)
@@ -174,9 +174,9 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// Ranks announce in the job memory that they have closed, because the host may be gone. The wait
-/// is bounded because a peer may never close. Mapped shared memory outlives the rank that exported
-/// it.
+/// Ranks record in the job memory that they have closed, because the host may be gone. The wait for
+/// peers is bounded, because a peer may never close. Mapped shared memory outlives the rank that
+/// exported it.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   imports_.clear();
   isClosing_.store(true, std::memory_order_relaxed);
@@ -187,12 +187,12 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
   for (int64_t peer = 0; peer < size(); ++peer) {
     RankSlot &other = memory().slot(peer);
     if (!memory().isHere(peer))
-      continue; // a rank of another host cannot have mapped anything
+      continue; // a rank on another host cannot have mapped anything
     auto isGone = [&] {
       return other.closed.load(std::memory_order_acquire) != 0 ||
              memory().stateOf(peer) == RankState::Left || memory().stateOf(peer) == RankState::Dead;
     };
-    // A killed rank never closes, and it may keep memory mapped until its process has exited.
+    // A killed rank never closes, but may keep memory mapped until its process has exited.
     while (!isGone() && other.isKilled.load(std::memory_order_relaxed) == 0 &&
            (afterAbort == AfterAbort::Waits || !isAborted()) && monotonicNs() < giveUp)
       futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
@@ -209,7 +209,7 @@ void ProcessGroup::leave() {
 
 // -- The watchdog. --
 
-/// Only proposes an abort if there are several hosts: the watchdog must not wait for the decision,
+/// If there are several hosts, only proposes an abort: the watchdog must not wait for the decision,
 /// because it also runs watchProposal().
 void ProcessGroup::watchRank() {
   if (Status status = probe_ ? probe_() : Status::ok(); !status.isOk())
@@ -222,7 +222,7 @@ void ProcessGroup::watchRank() {
   watchProposal();
 }
 
-/// It is no failure if the host exits when all work is done, unless a step has been started since.
+/// The host may exit once all work is done; that is a failure only if a step was started since.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
@@ -234,7 +234,7 @@ void ProcessGroup::watchHost() {
   memory().decideHere(); // no other process is left to ask the store
 }
 
-/// Decides here if the process that talks to the store is too late: it may be stopped.
+/// Decides here if the process that talks to the store takes too long; it may be stopped.
 void ProcessGroup::watchProposal() {
   const uint64_t now = monotonicNs();
   if (!memory().proposal())

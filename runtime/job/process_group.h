@@ -1,6 +1,6 @@
 //===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
 //
-// The connection, the shared memory and the watchdog's checks of one rank whose peers are other
+// The connection, the shared memory and the watchdog checks of one rank whose peers are other
 // processes. State that all ranks share is in the job memory; see "Ranks as processes" in
 // runtime/README.md.
 //
@@ -18,23 +18,23 @@
 
 namespace braid {
 
-/// Only the rank's host thread calls the functions of this class, but for those of RankGroup, which
-/// are thread-safe.
+/// Only the rank's host thread may call the functions of this class, except those inherited from
+/// RankGroup, which are thread-safe.
 class ProcessGroup final : public RankGroup {
 public:
   ProcessGroup(std::unique_ptr<Client> client, std::chrono::milliseconds timeout);
-  /// Disconnects unless that has been done. Unmaps its memory; the mappings of peers remain valid.
+  /// Calls leave(). Unmaps this rank's memory; peers' mappings of it remain valid.
   ~ProcessGroup() override { leave(); }
-  /// The watchdog calls `probe` once per period to record the device's progress in the slot. A
-  /// failure that `probe` returns aborts the job. `probe` must not block; in particular, it must
+  /// The watchdog calls `probe` once per period to record the device's progress in the slot. If
+  /// `probe` returns a failure, the job is aborted. `probe` must not block; in particular, it must
   /// not call abort(), which waits for the decision. setProbe() must be called before start().
   void setProbe(std::function<Status()> probe) { probe_ = std::move(probe); }
 
   int64_t rank() const { return client_->rank(); }
   RankSlot &slot() const { return memory().slot(rank()); }
 
-  /// See Client::offer and Client::want: shares a descriptor with the peers that know its name. A
-  /// repeated offer replaces the descriptor. Numeric names are reserved.
+  /// See Client::offer and Client::want. Shares a descriptor with the peers that know its name.
+  /// Offering a name again replaces the descriptor. Numeric names are reserved.
   Status offer(const std::string &name, int descriptor) { return client_->offer(name, descriptor); }
   Result<FileDescriptor> want(int64_t peer, const std::string &name) {
     return client_->want(peer, name);
@@ -46,32 +46,32 @@ public:
   Result<void *> allocateSymmetric(int64_t bytes);
   /// See PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
-  /// See Device::release and Device::recycle. `base` was returned by allocateSymmetric().
+  /// See Device::release and Device::recycle. `base` must come from allocateSymmetric().
   void releaseSymmetric(void *base) { pool_.release(base); }
   void recycleSymmetric();
-  /// Returns the bytes of the symmetric allocations that have not been recycled.
+  /// Returns the total size of the symmetric allocations that have not been recycled.
   int64_t symmetricBytes() const { return static_cast<int64_t>(pool_.blockBytes()); }
-  /// See PeerMemory::open. `handle` was returned by exportMemory().
+  /// See PeerMemory::open. `handle` must come from exportMemory() on `peer`.
   Result<void *> open(int64_t peer, const std::string &handle);
 
-  /// The watchdog detects a stalled job. After an abort, waits for running commands only for
-  /// kGrace; if one is still running then, the returned Status says so.
+  /// The watchdog detects a stalled job. After an abort, waits at most kGrace for running commands;
+  /// if a command is still running then, the message of the returned Status says so.
   Status waitForDevice(int64_t rank, Drain drain) override;
-  /// True after waitForDevice() has given up on a command.
+  /// Returns true after waitForDevice() has given up on a command.
   bool isStuck() const { return isStuck_; }
 
   // -- Shutdown, in this order, after the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
-  /// Unmaps the memory of peers, and waits until every rank has done so, left or been killed, or
-  /// until a time limit. After an abort, waits only with AfterAbort::Waits. Then stops the
-  /// watchdog. Returns true if no peer maps this rank's memory any longer, so that memory that must
-  /// outlive the mappings can be freed. Only failure() and leave() may be called afterwards.
+  /// Unmaps peers' memory, then waits until every rank has done the same, left or been killed, or a
+  /// time limit has passed. After an abort, waits only with AfterAbort::Waits. Then stops the
+  /// watchdog. Returns true if no peer still maps this rank's memory, so that memory that must
+  /// outlive those mappings can be freed. Only failure() and leave() may be called afterwards.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
-  /// Stops the watchdog if it runs, and disconnects. Idempotent.
+  /// Stops the watchdog, if it is running, and disconnects. Idempotent.
   void leave();
 
-  /// The time limit of a wait for this rank's workers after an abort. It is shorter than the time
+  /// The time limit for this rank's workers to finish after an abort. It is shorter than the time
   /// after which the host kills the rank, so that the rank can report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
 
@@ -82,7 +82,7 @@ private:
   };
   /// Memory that several processes map.
   struct Mapping {
-    FileDescriptor descriptor; ///< set for own_ only
+    FileDescriptor descriptor; ///< set only in own_
     std::unique_ptr<void, Unmap> address;
     size_t bytes = 0;
     bool isOffered = false;
@@ -108,12 +108,12 @@ private:
   /// Reserved address ranges; only allocated blocks have pages.
   std::vector<Mapping> own_;
   BlockPool pool_;                                          ///< allocates from the regions in own_
-  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and number
+  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and region number
 
-  // For the watchdog only.
-  /// When each queue began to wait for a rank that has left; 0 if it does not.
+  // Used only by the watchdog.
+  /// The time at which each queue was first seen waiting for a rank that has left, or 0.
   std::array<uint64_t, kQueueSlots> peerLeftNs_{};
-  uint64_t proposedNs_ = 0; ///< when an undecided abort was proposed; 0 if there is none
+  uint64_t proposedNs_ = 0; ///< when an undecided abort was first seen, or 0
 };
 
 } // namespace braid

@@ -17,7 +17,7 @@ constexpr auto kNoOrder = std::memory_order_relaxed;
 
 class RankControl final : public ControlPlane {
 public:
-  /// `notesCalls` is true if other processes may make other calls.
+  /// `notesCalls` must be true if peers in other processes may make different calls.
   RankControl(RankGroup &group, int64_t rank, bool notesCalls)
       : group_(group), slot_(group.memory().slot(rank)), rank_(rank), notesCalls_(notesCalls) {}
   int64_t rank() const override { return rank_; }
@@ -44,8 +44,8 @@ private:
 
 auto seqOf(Ranks ranks) { return llvm::seq(ranks.first, ranks.first + ranks.count); }
 
-/// Returns the time since when the rank waits for others, or nullopt if it does not wait. The host
-/// thread may wait outside Braid for the result that a queue waits for.
+/// Returns the time since which the rank has been waiting for others, or nullopt. A host thread in
+/// its own code counts as waiting if a queue waits, because it may await that queue's result.
 std::optional<uint64_t> waitsSince(const RankSlot &slot) {
   if (slot.activity.load(kNoOrder) != HostActivity::OwnCode)
     return slot.activitySinceNs.load(kNoOrder);
@@ -83,7 +83,7 @@ void RankGroup::setActivity(int64_t rank, HostActivity activity) {
   tick(rank);
 }
 
-/// The abort is set before any wait is released, so every released rank sees it.
+/// The abort is recorded before any wait is released, so every released rank sees it.
 void RankGroup::abort(const Status &cause) {
   memory_.abort({cause, areThreads_ ? -1 : ranksHere_.first});
   memory_.awaitDecision();
@@ -119,8 +119,8 @@ Status RankGroup::joinGather(int64_t rank, const std::string &part, uint32_t ste
   return Status::ok();
 }
 
-/// The other ranks wait for a rank whose call fails, so it reports the failure, which may itself be
-/// an abort.
+/// If the call fails, aborts the job, because the other ranks wait for this rank. The failure may
+/// itself be an abort.
 Result<std::vector<std::string>> RankGroup::allGather(int64_t rank, const std::string &mine) {
   Status status = meet(rank, mine, 0, HostActivity::InAllGather);
   if (status.isOk()) {
@@ -135,9 +135,9 @@ Result<std::vector<std::string>> RankGroup::allGather(int64_t rank, const std::s
 
 /// A single atomic in the job memory decides between a commit and an abort. A rank that knows that
 /// all ranks have arrived commits for all of them before it notifies any; a failure anywhere
-/// aborts. The first of the two takes effect, and each rank reads the atomic last. With several
-/// hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed after
-/// the commit, the step still counts for all others.
+/// aborts. Whichever comes first takes effect, and each rank reads the atomic last. If there are
+/// several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed
+/// after the commit, the step still counts for all others.
 Status RankGroup::commit(int64_t rank) {
   const uint32_t step = memory_.committed() + 1; // no step is committed without this rank
   const Status met = meet(rank, "", step, HostActivity::Committing);
@@ -148,7 +148,7 @@ Status RankGroup::commit(int64_t rank) {
   return memory_.committed() >= step ? Status::ok() : failure();
 }
 
-// -- Waits for a device. --
+// -- Waiting for a device. --
 
 Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
   setActivity(rank, HostActivity::InSynchronize);
@@ -161,10 +161,10 @@ Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
   return failure();
 }
 
-/// Waits until all ranks have arrived. The last one runs the commands of all with mutex_ held: all
-/// host threads wait, so no thread contends for it, and a rank released by an abort cannot return
-/// while its commands run. abort() does not lock mutex_, so a wait may miss its notification; the
-/// slice bounds the delay.
+/// Waits until all ranks have arrived. The last one to arrive runs all ranks' commands with mutex_
+/// held: all host threads are waiting, so none contends for it, and a rank released by an abort
+/// cannot return while its commands run. abort() does not lock mutex_, so a wait may miss its
+/// notification; the slice bounds the delay.
 void RankGroup::runTogether() {
   std::unique_lock lock(mutex_);
   const uint64_t time = timesRun_;
@@ -182,7 +182,7 @@ void RankGroup::runTogether() {
     changed_.wait_for(lock, slice());
 }
 
-// -- The watchdog. It allocates no memory unless it has something to report. --
+// -- The watchdog. It allocates memory only when it has something to report. --
 
 Status RankGroup::start() {
   const Status started = startThread(watchdog_, "a watchdog", [this] { watch(); });
@@ -218,9 +218,9 @@ void RankGroup::watch() {
   }
 }
 
-/// Returns true if the rank is a thread that runs, or is about to run, a command which completes
-/// without other ranks and may take long. Without workers, commands run only when all ranks have
-/// arrived, so no rank is busy.
+/// Returns true if the rank is a thread that runs, or is about to run, a command that needs no
+/// other rank and may take long. Without workers, commands run only once all ranks have arrived, so
+/// no rank is busy.
 bool RankGroup::isBusy(const RankSlot &slot) const {
   if (!areThreads_ || runCommands_)
     return false;

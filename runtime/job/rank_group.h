@@ -1,11 +1,11 @@
 //===- runtime/job/rank_group.h - the ranks of a job that live in this process ----------------===//
 //
-// The ranks are the threads of a process, or one rank is a process (ProcessGroup). In both cases
-// their state is in a job memory, so failures produce the same messages, and one thread of the
-// process, the watchdog, detects a stalled job.
+// The ranks are either threads of this process, or a single rank that is a process (ProcessGroup).
+// In both cases their state is in a job memory, so failures produce the same messages, and one
+// thread of the process, the watchdog, detects a stalled job.
 //
-// No function is called while commands run, except isAborted(), which is one relaxed load. Stronger
-// synchronization would order the ranks' streams and hide a missing signal from ThreadSanitizer.
+// Only isAborted(), a single relaxed load, is called while commands run. Stronger synchronization
+// would order the ranks' streams and hide missing signals from ThreadSanitizer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,25 +26,25 @@
 
 namespace braid {
 
-/// Thread-safe. Must outlive all operations of its ranks. `rank` must be a rank of this process.
+/// Thread-safe. Must outlive all operations of its ranks. `rank` must be in this process.
 class RankGroup {
 public:
-  /// All ranks are threads of this process. `memory` is that of ranks on one host, and must outlive
-  /// the group.
+  /// All ranks are threads of this process. `memory` must belong to a job on a single host, and
+  /// must outlive the group.
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
       : RankGroup(memory, timeout, memory.allRanks(), /*areThreads=*/true) {}
   virtual ~RankGroup() { stop(); }
-  /// Starts the watchdog. setWake() must be called first. A failure aborts the job.
+  /// Starts the watchdog, or aborts the job if that fails. setWake() must be called first.
   Status start();
-  /// Stops the watchdog. Must be called before anything is destroyed that the function of setWake()
-  /// uses. Idempotent.
+  /// Stops the watchdog. Must be called before anything that the function passed to setWake() uses
+  /// is destroyed. Idempotent.
   void stop();
 
   int64_t size() const { return memory_.ranks(); }
   Ranks ranksHere() const { return ranksHere_; }
   /// The state of the ranks and the outcome of the job.
   JobMemory &memory() const { return memory_; }
-  /// A job that makes no progress for this long fails with TimedOut.
+  /// A job without progress for this long fails with TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// See Cluster::setPlans and Cluster::forgetPlans.
   void setPlans(llvm::ArrayRef<Plan> plans) {
@@ -55,7 +55,7 @@ public:
     std::lock_guard lock(plansMutex_);
     plans_.remove(plans);
   }
-  /// The longest time for which a wait sleeps before it checks its limits again.
+  /// The longest time that a wait sleeps before it rechecks its limits.
   std::chrono::milliseconds slice() const {
     using std::chrono::milliseconds;
     return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
@@ -64,15 +64,15 @@ public:
   // -- Failure. --
 
   bool isAborted() const { return memory_.isAborted(); }
-  /// Makes `cause` the failure of all ranks unless the job has already failed, and releases all
+  /// Makes `cause` the failure of all ranks, unless the job has already failed, and releases all
   /// waits in this process.
   void abort(const Status &cause);
   /// Returns ok, or the cause of the abort.
   Status failure() const { return memory_.failure(); }
-  /// Sets a function that is called after an abort to wake threads that sleep outside this class.
+  /// Sets a function to be called after an abort to wake threads that sleep outside this class.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
 
-  // -- Calls of a rank's host thread; see the functions of ControlPlane. --
+  // -- Called by a rank's host thread; see ControlPlane. --
 
   ControlPlane &control(int64_t rank) {
     return *controls_[static_cast<size_t>(rank - ranksHere_.first)];
@@ -82,19 +82,19 @@ public:
   void tick(int64_t rank) { memory_.slot(rank).arrivals.fetch_add(1, std::memory_order_relaxed); }
 
   struct Drain {
-    /// Returns true when every issued command has completed or been dropped.
+    /// Returns true once every issued command has completed or been dropped.
     llvm::function_ref<bool()> isDone;
-    /// Sleeps until isDone() may have become true, at most for the given time.
+    /// Sleeps until isDone() may have become true, but at most for the given time.
     llvm::function_ref<void(std::chrono::milliseconds)> sleep;
   };
-  /// See Device::synchronize: blocks until the device is done, even after an abort, because the
+  /// See Device::synchronize. Blocks until the device is done, even after an abort, because the
   /// caller must not free its buffers while workers use them.
   virtual Status waitForDevice(int64_t rank, Drain drain);
 
   /// For backends that run commands on the host threads. waitForDevice() is then collective: once
-  /// all ranks have called it, the host thread of one calls `run`, which runs the commands that can
+  /// all ranks have called it, one rank's host thread calls `run`, which runs all commands that can
   /// run and returns true if none are left. `showWaits` records in the slots the commands in which
-  /// the queues wait.
+  /// the queues are waiting.
   void setHostsCommands(std::function<bool()> run, std::function<void()> showWaits) {
     runCommands_ = std::move(run);
     showWaits_ = std::move(showWaits);
@@ -103,17 +103,17 @@ public:
 protected:
   /// `memory` must outlive the group.
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks ranksHere, bool areThreads);
-  /// Joins the next all-gather with `part`, after having completed `step` (0 if none), and blocks
-  /// until all ranks have joined.
+  /// Joins the next all-gather with `part`, after the rank has completed `step` (0 if none), and
+  /// blocks until all ranks have joined.
   virtual Status joinGather(int64_t rank, const std::string &part, uint32_t step);
-  /// Called by the watchdog once per period, also after an abort. Must not block; in particular, it
+  /// Called by the watchdog once per period, even after an abort. Must not block; in particular, it
   /// must not call abort(), which waits for the decision.
   virtual void watchRank() {}
   void setActivity(int64_t rank, HostActivity activity);
 
   std::mutex plansMutex_;
   KnownPlans plans_; ///< guarded by plansMutex_
-  /// Set when the host thread waits for its peers at the end, which is no stall.
+  /// Set once the host thread waits for its peers at shutdown, which is not a stall.
   std::atomic<bool> isClosing_{false};
 
 private:
@@ -133,7 +133,7 @@ private:
   std::function<bool()> runCommands_; ///< null if workers run the commands
   std::function<void()> showWaits_;
 
-  std::mutex mutex_; ///< guards the ranks that wait for their commands to run
+  std::mutex mutex_; ///< guards arrived_ and timesRun_
   std::condition_variable changed_;
   int64_t arrived_ = 0;
   uint64_t timesRun_ = 0;
@@ -145,8 +145,8 @@ private:
   bool isEnding_ = false; ///< guarded by endMutex_
 };
 
-/// Returns BadInput for an unsupported number of ranks or timeout. `kind` names the ranks in the
-/// message, for example "threads of a process".
+/// Returns BadInput if the number of ranks or the timeout is unsupported. `kind` names the ranks in
+/// messages, for example "threads of a process".
 Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout);
 
 } // namespace braid

@@ -18,12 +18,12 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kMaxReportedRanks = 16;
-/// The first line lists at most this many waits of ranks that wait for each other.
+/// The maximum number of waits that the first line lists if ranks wait for each other.
 constexpr int64_t kMaxWaits = 4;
 
 // -- Blame. --
 
-/// The rank that the first line blames, or -1, and the text of that line.
+/// The rank that the first line of the message blames, or -1, and the text of the line.
 struct Blame {
   int64_t rank = -1;
   std::string text;
@@ -34,14 +34,14 @@ uint64_t silenceNs(milliseconds timeout) {
   return inNs(std::max(timeout / 2, 4 * watchPeriod(timeout)));
 }
 
-/// Returns the time of the last heartbeat, or the start of the current activity if there was none
-/// yet.
+/// Returns the time of the last heartbeat, or the start of the current activity if there is no
+/// heartbeat yet.
 uint64_t lastSign(const RankView &rank) {
   return rank.heartbeatNs != 0 ? rank.heartbeatNs : rank.activitySinceNs;
 }
 
-/// Ranks of this host are first: if the rank that relays the state of other hosts is silent, their
-/// ranks appear silent as well.
+/// Prefers ranks on this host: if the rank that relays the state of other hosts is silent, the
+/// ranks on those hosts appear silent as well.
 std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   const auto key = [&](int64_t rank) {
     return std::pair(!job.isHere(rank), lastSign(job.at(rank)));
@@ -61,7 +61,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
                                     job.rankText(*silent))};
 }
 
-/// Blames the queue that has spent the longest time in a command that waits for no other rank.
+/// Blames the queue whose current command, which waits for no other rank, has run longest.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;
@@ -76,8 +76,8 @@ std::optional<Blame> blameWorkingQueue(const JobView &job) {
   return longest ? std::optional(Blame{itsRank, job.text(itsRank, longest)}) : std::nullopt;
 }
 
-/// Returns the signal in the Plan `peer` that the endpoint `mine` of `plan` awaits, or null if
-/// unknown.
+/// Returns the signal in the Plan `peer` that the endpoint `mine` of `plan` awaits, or null if it
+/// is unknown.
 const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &peer) {
   for (const Command &command : peer.commands) {
     if (command.kind != CommandKind::Signal)
@@ -90,8 +90,8 @@ const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &pee
   return nullptr;
 }
 
-/// Returns true if the queue that runs the signal `id` has completed it. False if no slot shows the
-/// queue.
+/// Returns true if the queue that runs the signal `id` has completed it. Returns false if the queue
+/// has no slot.
 bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, CommandId id) {
   const size_t queues = rank.queues.size();
   if (queues == 0 || (signal.stream >= queues && queues >= kQueueSlots))
@@ -100,7 +100,7 @@ bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, Co
   return lastDone && commandOf(&plan, *lastDone) && *lastDone >= id;
 }
 
-/// Returns the rank that has already sent the signal which a queue of `rank` awaits.
+/// Returns the rank that has already sent the signal that `rank` awaits in command `id`, if any.
 std::optional<int64_t> senderOfLostSignal(const JobView &job, int64_t rank, CommandId id) {
   const Plan *plan = job.plan(rank, id);
   const Endpoint *mine = endpointAwaitedIn(plan, id);
@@ -127,7 +127,7 @@ std::optional<Blame> blameLostSignal(const JobView &job) {
   return std::nullopt;
 }
 
-/// Returns true if another rank of this host has joined an all-gather that this rank has not.
+/// Returns true if another rank on this host has joined an all-gather that `rank` has not joined.
 bool isLate(const JobMemory &memory, int64_t rank) {
   const auto gathers = [&](int64_t each) {
     return memory.slot(each).gathers.load(std::memory_order_relaxed);
@@ -139,14 +139,14 @@ bool isLate(const JobMemory &memory, int64_t rank) {
          });
 }
 
-/// Why a rank waits for no other rank. The best explanation of a stall comes first.
+/// Reasons why a rank waits for no other rank; the best explanation of a stall comes first.
 enum class Idle { Absent, OwnCode, Left, Queues, No };
 
 Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
   const RankView &view = job.at(rank);
   if (!view.hasJoined())
     return view.state == RankState::Absent ? Idle::Absent : Idle::Left;
-  if (job.leadingQueue(rank)) // it waits
+  if (job.leadingQueue(rank)) // a queue waits
     return Idle::No;
   if (view.activity == HostActivity::OwnCode)
     return Idle::OwnCode;
@@ -155,7 +155,7 @@ Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
   return isLate(memory, rank) ? Idle::OwnCode : Idle::No;
 }
 
-/// Blames the idle rank that has issued the fewest runs.
+/// Blames the rank with the best reason to be idle and, among equals, the fewest issued runs.
 std::optional<Blame> blameIdleRank(const JobMemory &memory, const JobView &job) {
   auto key = [&](int64_t rank) { return std::pair(idleOf(memory, job, rank), job.at(rank).runs); };
   int64_t first = 0;
@@ -167,7 +167,7 @@ std::optional<Blame> blameIdleRank(const JobMemory &memory, const JobView &job) 
   return Blame{first, job.text(first, nullptr)};
 }
 
-/// Used if no queue executes a command.
+/// Used if no queue is executing a command.
 Blame blameWaits(const JobMemory &memory, const JobView &job) {
   std::optional<Blame> blame = blameLostSignal(job);
   if (!blame)
@@ -182,7 +182,7 @@ Blame blameWaits(const JobMemory &memory, const JobView &job) {
   return nobody;
 }
 
-/// Returns the first line and one line for each rank, or for the first ones.
+/// Returns the first line, followed by one line per rank, up to a limit.
 JobCause causeOf(const JobView &job, const std::string &headline, const Blame &blame) {
   std::set<int64_t> listed;
   auto list = [&](int64_t rank) {
@@ -207,7 +207,7 @@ StallRule::StallRule(milliseconds timeout, milliseconds period)
 
 bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
                           uint64_t underWay) {
-  const bool wasAway = now - lastAsked_ > tooLate_; // true for the first call as well
+  const bool wasAway = now - lastAsked_ > tooLate_; // also true in the first call
   lastAsked_ = now;
   if (wasAway || progress != lastProgress_) {
     lastProgress_ = progress;

@@ -8,21 +8,21 @@
 
 namespace braid {
 
-/// The period of a rank's watchdog: short enough to enforce the timeout, and long enough to cost
-/// nothing.
+/// The period of a rank's watchdog: short enough to enforce the timeout, but long enough to cost
+/// next to nothing.
 inline std::chrono::milliseconds watchPeriod(std::chrono::milliseconds timeout) {
   using std::chrono::milliseconds;
   return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
 }
 
-/// Decides when a job has stalled. All times are nanoseconds of one clock.
+/// Decides when a job has stalled. All times are in nanoseconds on one clock.
 class StallRule {
 public:
   StallRule(std::chrono::milliseconds timeout, std::chrono::milliseconds period);
-  /// Called once per period. `progress` is the progress of all ranks. `isBlocked` says that the
-  /// rank's host thread has been blocked since `blockedSince`. If a few periods have passed since
-  /// the last call, this process was itself stopped and may have missed progress, so the timeout
-  /// restarts. `underWay` is the delay with which progress of other hosts becomes visible.
+  /// Called once per period. `progress` is the total progress of all ranks. `isBlocked` is true if
+  /// the rank's host thread has been blocked since `blockedSince`. If several periods have passed
+  /// since the last call, this process was itself suspended and may have missed progress, so the
+  /// timeout restarts. `underWay` is the delay with which progress on other hosts becomes visible.
   bool isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
                  uint64_t underWay = 0);
 
@@ -32,10 +32,10 @@ private:
 };
 
 /// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames, in this
-/// order, a rank without a heartbeat; a rank in a command that waits for no other rank; a rank that
-/// waits for nobody, for example because its host thread is outside Braid. Otherwise blames no rank
-/// and lists the waits. The status is TimedOut: its first line names the rank to blame, and one
-/// line for each rank follows.
+/// order: a rank without a heartbeat; a rank in a command that waits for no other rank; a rank that
+/// waits for nobody, for example because its host thread is outside Braid. Otherwise, blames no
+/// rank and lists the waits. The status is TimedOut; the first line of its message names the blamed
+/// rank, and one line per rank follows.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 /// Like stallCause(), for a deadlocked job whose ranks are all alive.

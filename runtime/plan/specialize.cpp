@@ -309,10 +309,10 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
                                   size_t firstB, size_t count) {
   for (size_t i = 0; i < count; ++i)
     if (a.shape[firstA + i] != b.shape[firstB + i])
-      return error(op) << "contracts extent " << a.shape[firstA + i] << " of " << str(a)
+      return error(op) << "cannot contract extent " << a.shape[firstA + i] << " of " << str(a)
                        << " with extent " << b.shape[firstB + i] << " of " << str(b) << trips();
     else if (a.shape[firstA + i] == 0)
-      return error(op) << "contracts an axis without entries of " << str(a) << trips();
+      return error(op) << "cannot contract an empty axis of " << str(a) << trips();
   return true;
 }
 

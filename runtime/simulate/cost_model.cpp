@@ -23,7 +23,7 @@ void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
     *known = cost;
 }
 
-/// `column` has at least one entry. Its entries differ only in their rows and are sorted by them.
+/// `column` must not be empty. Its entries differ only in their rows and are sorted by rows.
 double usOfRows(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
   if (above == column.begin())
@@ -72,7 +72,7 @@ void CostModel::add(const GemmCost &gemm) {
 
 // -- GEMMs. --
 
-/// Returns the time of a local copy, which reads and writes each byte.
+/// Returns the time for `bytes` of memory traffic. A local copy reads and writes each byte.
 double CostModel::memoryUs(double bytes) const {
   double most = 0;
   for (const OperationCosts &costs : operations)
@@ -92,7 +92,7 @@ Result<double> CostModel::gemmUs(const PlanMatmul &shape) const {
   return us + memoryUs(static_cast<double>(shape.addend.bytes));
 }
 
-/// Returns the entries with the shape's types, columns and depth, sorted by rows.
+/// Returns the entries with the types, columns and depth of `shape`, sorted by rows.
 std::vector<const GemmCost *> CostModel::columnOf(const PlanMatmul &shape) const {
   std::vector<const GemmCost *> column;
   for (const GemmCost &gemm : gemms)

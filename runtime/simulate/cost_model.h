@@ -1,21 +1,21 @@
 //===- runtime/simulate/cost_model.h - the costs of a machine's operations --------------------===//
 //
 // The simulator predicts the duration of a Plan from these numbers. api/calibrate/calibrate.h
-// describes how each is measured:
+// describes how each number is measured:
 //
 //   run      time outside the commands: until the first one starts on all ranks, and until the host
-//            observes the end
+//            observes that the last one has ended
 //   issue    host time per command in an eager run; 0 in a graph
-//   signal   the flag is set on the peer after signalUs
-//   copy     a fixed time plus bytes at a rate; copies over one link share it evenly. A sum or a
-//            pointwise operation costs as much as a local copy of half the bytes that it reads and
-//            writes
-//   GEMM     a table by shape, interpolated linearly in the rows
+//   signal   time until the flag is set on the peer
+//   copy     a fixed time plus bytes at a rate; copies over the same link share its rate evenly. A
+//            sum or a pointwise operation costs as much as a local copy of half the bytes that it
+//            reads and writes
+//   GEMM     a table by shape, with linear interpolation between numbers of rows
 //   message  a group or a collective on one host takes a fixed time plus bytes at a rate, once all
-//            its ranks have reached it
+//            participating ranks have reached it
 //   network  a latency, and a rate that all messages of a host, or of a rank, share evenly
 //
-// Times are microseconds, rates bytes per microsecond (1000 of them are 1 GB/s).
+// Times are in microseconds, rates in bytes per microsecond (1000 bytes/us = 1 GB/s).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +35,7 @@ namespace braid {
 /// Eager: the host issues commands one by one. Graph: the device replays all commands at once.
 enum class LaunchMode : uint8_t { Eager, Graph };
 llvm::StringRef name(LaunchMode launchMode);
-/// Formats a mode, for example "copies=kernel, signals=default".
+/// Formats `transferMode`, for example "copies=kernel, signals=default".
 std::string str(TransferMode transferMode);
 
 struct CopyCost {
@@ -56,7 +56,7 @@ struct OperationCosts {
   CopyCost message = {}; ///< a group or a collective
 };
 
-/// The cost of a GEMM, measured in a series on one stream.
+/// The time of a GEMM, measured over a series of GEMMs on one stream.
 struct GemmCost {
   DType dtype = DType::BF16;
   bool transposeB = false;
@@ -66,7 +66,7 @@ struct GemmCost {
   std::optional<DType> partial = {};
 
   DType resultType() const { return partial.value_or(dtype); }
-  /// Returns true if `other`, a PlanMatmul or a GemmCost, has the same types, columns and depth.
+  /// Returns true if `other` (PlanMatmul or GemmCost) has the same types, columns and depth.
   template <class Shape> bool isOfSameColumn(const Shape &other) const {
     return dtype == other.dtype && resultType() == other.resultType() &&
            transposeB == other.transposeB && n == other.n && k == other.k;
@@ -76,12 +76,12 @@ struct GemmCost {
   }
 };
 
-/// Returns the number of arithmetic operations of a PlanMatmul or a GemmCost.
+/// Returns the number of arithmetic operations in a PlanMatmul or a GemmCost.
 template <class Gemm> double operationsOf(const Gemm &gemm) {
   return 2.0 * double(gemm.m) * double(gemm.n) * double(gemm.k);
 }
 
-/// Messages between hosts. The defaults are assumptions: one 400 Gbit/s network card per host.
+/// The cost of messages between hosts. The defaults assume one 400 Gbit/s network card per host.
 struct NetworkCost {
   double latencyUs = 10;
   double bytesPerUs = 50000;     ///< per host and direction
@@ -99,21 +99,21 @@ struct CostModel {
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
   /// Returns null unless exactly this shape was measured.
   const GemmCost *find(const PlanMatmul &shape) const;
-  /// Adds an entry, or replaces the one of the same shape or modes.
+  /// Adds an entry, or replaces the one with the same shape or modes.
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 
   /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the rows between
-  /// entries with the same types, columns and depth, or else with another result type. Below the
-  /// smallest entry, returns its time; above the largest, scales the time with the rows. Without
-  /// such entries, uses the flop rate of the entry of this type that is nearest in size. An addend
-  /// costs the time to move its bytes, and a GEMM without rows costs nothing. Returns Unsupported
-  /// if no GEMM of this type was measured.
+  /// entries with the same types, columns and depth; if there are none, uses entries with another
+  /// result type. Below the smallest entry, returns its time; above the largest, scales its time
+  /// with the rows. If there are no such entries at all, assumes the flop rate of the entry of this
+  /// type that is nearest in size. An addend costs the time to move its bytes, and a GEMM without
+  /// rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
   Result<double> gemmUs(const PlanMatmul &shape) const;
 
   /// Encodes the model as JSON that decode() reads back exactly.
   std::string encode() const;
-  /// Returns BadInput, which names the location of the error, for malformed text.
+  /// Returns BadInput if `text` is malformed; the message names the location of the error.
   static Result<CostModel> decode(llvm::StringRef text);
 
 private:
@@ -122,7 +122,7 @@ private:
   Result<double> nearestUs(const PlanMatmul &shape) const;
 };
 
-/// Returns the model with GEMMs that take no time, or with only GEMMs taking time.
+/// Return `model` changed so that GEMMs take no time, or so that only GEMMs take time.
 CostModel withoutGemms(CostModel model);
 CostModel withGemmsAlone(CostModel model);
 

@@ -1,6 +1,6 @@
 //===- runtime/simulate/cost_model_json.cpp - encodes and decodes a cost model ----------------===//
 //
-// describe() lists the fields of each part of a model with their ranges, to write and to read them.
+// describe() lists the fields of each part of a model, with their ranges, for writing and reading.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,9 +15,9 @@ namespace {
 
 constexpr llvm::StringLiteral kFormat = "braid cost model 8";
 
-/// An upper bound of times and rates, so that their sums stay finite.
+/// An upper bound on times and rates, so that their sums stay finite.
 constexpr double kLargest = 1e15;
-/// A lower bound of rates, which are divisors.
+/// A lower bound on rates, which are divisors.
 constexpr double kLeastRate = 1e-3;
 
 /// Writes an object, or reads one and records the first error with its path.
@@ -61,7 +61,7 @@ public:
     require(key, bool(json_->getString(key)), "a text");
     value = valueOr(json_->getString(key), "").str();
   }
-  /// `last` is the last value of the enum.
+  /// `last` is the last enumerator.
   template <class Enum> void choice(const char *key, Enum &value, Enum last, const char *expected) {
     if (writer_)
       return writer_->attribute(key, name(value));
@@ -99,7 +99,7 @@ private:
     describe(io, value);
   }
 
-  JsonWriter *const writer_ = nullptr; ///< null if it reads
+  JsonWriter *const writer_ = nullptr; ///< null when reading
   const JsonObject *const json_ = nullptr;
   Status *const status_ = nullptr;
   const std::string path_;

@@ -20,7 +20,7 @@ void Flows::share() {
   shareResources();
 }
 
-/// Sets the rates to 1, or to 0 for flows that wait for their machine.
+/// Sets each flow's rate to 1, or to 0 if the flow waits for its machine.
 void Flows::assignMachines() {
   std::vector<bool> isBusy(ranks_, false);
   for (Flow &flow : flows_) {
@@ -31,7 +31,7 @@ void Flows::assignMachines() {
   }
 }
 
-/// A flow that waits for the machine uses no resource.
+/// A flow that waits for its machine uses no resources.
 void Flows::shareResources() {
   std::vector<uint32_t> users(ranks_ * kResources, 0);
   const auto usersOf = [&](const Flow::Use &use) -> uint32_t & {

@@ -1,11 +1,11 @@
 //===- runtime/simulate/flows.h - models shared links and shared machines ---------------------===//
 //
-// A flow is work in progress. Its rate depends on the other flows, and is constant between two
+// A flow is work in progress. Its rate depends on the other flows, and is constant between the
 // times at which flows start or end.
 //
 //   resources   flows that use the same resource, such as the link out of a rank, share it evenly
 //   machine     a GEMM, a message, or a kernel that adds or copies within a rank uses the rank's
-//               whole machine. They run one after another, in the order of their starts
+//               whole machine. Such flows run one after another, in the order in which they start
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,8 +17,8 @@
 
 namespace braid::simulator {
 
-/// Resources that the flows using them share evenly. HostOut and HostIn exist once per host, the
-/// others once per rank.
+/// Resources that are shared evenly by the flows using them. HostOut and HostIn exist once per
+/// host, all other resources once per rank.
 enum class Resource : uint8_t {
   LinkOut,
   LinkIn,
@@ -38,7 +38,7 @@ struct Flow {
   };
 
   double left = 0;  ///< remaining bytes or microseconds
-  double limit = 1; ///< the rate without other flows
+  double limit = 1; ///< the rate if there are no other flows
   llvm::SmallVector<Use, 4> uses = {};
   uint32_t lane = 0;    ///< the stream of its command
   uint32_t machine = 0; ///< the rank whose machine it uses
@@ -55,11 +55,11 @@ public:
     flows_.push_back(flow);
     haveChanged_ = true;
   }
-  /// Updates the rates. Must be called after all flows that start at this time have been added.
+  /// Updates the rates. Must be called once all flows that start at this time have been added.
   void share();
-  /// Returns the microseconds until the first flow ends, or infinity if none does.
+  /// Returns the time in microseconds until the first flow ends, or infinity if no flow ends.
   double untilNextEnd() const;
-  /// Advances all flows by `us`. Returns the lanes of flows that then need `toleranceUs` or less.
+  /// Advances all flows by `us`. Removes those due within `toleranceUs` and returns their lanes.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:

@@ -22,8 +22,8 @@ using simulator::Lane;
 using simulator::RankState;
 using simulator::Step;
 
-/// Times that differ by less than this, absolutely or relative to the elapsed time, are equal.
-/// Ranks that do the same then advance in step despite rounding.
+/// Times that differ by less than this, absolutely or relative to the elapsed time, are equal, so
+/// that ranks doing the same work advance in lockstep despite rounding.
 constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
 class Simulator {
@@ -71,7 +71,7 @@ private:
 
 // -- Steps. --
 
-/// Advances the lane's next step by one phase. Returns false if it is blocked.
+/// Advances the next step of lane `number` by one phase. Returns false if the lane is blocked.
 bool Simulator::goesOn(uint32_t number) {
   Lane &lane = lanes_[number];
   if (lane.isDone() || lane.isAsleep || lane.flows > 0)
@@ -99,7 +99,7 @@ bool Simulator::goesOn(uint32_t number) {
   return false;
 }
 
-/// Returns false if `us` is in the future.
+/// Returns true if `us` has been reached; otherwise puts the lane to sleep until then.
 bool Simulator::sleepUntil(uint32_t number, double us) {
   if (us <= now_ + tolerance())
     return true;
@@ -108,7 +108,7 @@ bool Simulator::sleepUntil(uint32_t number, double us) {
   return false;
 }
 
-/// Returns true if all ranks have reached the step's meeting. The last one wakes the others.
+/// Returns true if all ranks have reached the step's meeting. The last to arrive wakes the others.
 bool Simulator::meets(uint32_t number) {
   if (lanes_[number].step().meeting == kNone)
     return true;
@@ -121,7 +121,7 @@ bool Simulator::meets(uint32_t number) {
   return meeting.missing == 0;
 }
 
-/// Starts the step's work unless its flag is not set or its record has not ended.
+/// Starts the step's work and returns true, unless the flag or record that it awaits is pending.
 bool Simulator::starts(uint32_t number) {
   Lane &lane = lanes_[number];
   const Step &step = lane.step();
@@ -137,7 +137,7 @@ bool Simulator::starts(uint32_t number) {
   return true;
 }
 
-/// Sets the flag on the peer after the latency of the signal.
+/// Sets the flag on the peer after the signal's latency.
 void Simulator::setFlag(const RankState &rank, const Command &signal) {
   const simulator::PlacedFlag &flag = rank.peerFlags[signal.endpoint];
   ranks_[flag.rank].flagSetUs[flag.flag] = now_ + signalUs_;
@@ -211,7 +211,7 @@ Result<double> Simulator::run() {
   return now_;
 }
 
-/// Returns the time between two runs of a burst. A graph with several streams takes one more
+/// Returns the time between two runs in a burst. A graph with several streams needs one more
 /// launch.
 double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
   const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;

@@ -16,8 +16,8 @@ namespace {
 
 // -- Kernels. --
 
-/// Returns true if each copy transfers a whole part of the sum, in units of GPU loads, so that the
-/// sum is fused into their kernel.
+/// Returns true if each copy transfers one whole part of the sum, in units of GPU loads, so that
+/// the sum is fused into the kernel of the copies.
 bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
   constexpr int64_t kUnit = 16;
   const int64_t part = sum.part(0).bytes;
@@ -27,8 +27,8 @@ bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
          });
 }
 
-/// Returns the number of commands in the kernel that starts with the first command, a copy by a
-/// kernel.
+/// Returns the number of commands in the kernel that starts with the first of `commands`, which
+/// must be a copy by a kernel.
 uint32_t sizeOfKernel(const Plan &plan, llvm::ArrayRef<Command> commands, SignalBy signals) {
   constexpr size_t kMostCopies = 16;
   const bool canSignal = signals != SignalBy::Memory;
@@ -53,9 +53,9 @@ bool computes(const Command &command) {
   return command.kind == CommandKind::Sum || command.kind == CommandKind::Pointwise;
 }
 
-/// Returns the bytes of a copy that takes equally long. A copy reads and writes each byte.
+/// Returns the size of a copy that takes as long as `command`. A copy reads and writes each byte.
 int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
-  if (command.kind == CommandKind::Matmul) // stores its result at a peer
+  if (command.kind == CommandKind::Matmul) // the result is stored at a peer
     return plan.matmuls[command.matmul].c.bytes;
   int64_t bytes = 0;
   forEachOperand(plan, command, [&](const Range &range, Access, OperandRole role) {
@@ -64,8 +64,8 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return bytes / 2;
 }
 
-/// Returns the bytes that a rank sends or receives in a group, whichever is more. A collective
-/// counts as a ring of its members.
+/// Returns the number of bytes that a rank sends or receives in a group, whichever is larger. A
+/// collective counts as a ring of its members.
 double bytesOfMessage(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Group) {
     double sent = 0, received = 0;
@@ -108,7 +108,7 @@ private:
   const CopyCost &costOf(const Command &command) const;
   uint32_t meetingOf(const Plan &plan, uint32_t command);
 
-  /// Returns the index of the rank that represents a rank of the mesh.
+  /// Returns the index of the Plan that represents rank `rank` of the mesh.
   size_t standsFor(int64_t rank) const { return static_cast<size_t>(rank) % plans_.size(); }
 
   llvm::ArrayRef<Plan> plans_;
@@ -116,12 +116,12 @@ private:
   const OperationCosts &costs_;
   const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
   Job job_;
-  /// Indices of meetings, by whole of groups, or by team and number of its earlier collectives.
+  /// Meeting indices: for groups by Whole::number, for collectives by team and sequence number.
   std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
-  // State of the rank that is being added.
-  std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number so far, by team
-  std::vector<double> gemmUs_;                           ///< by GEMM of the Plan
-  std::vector<uint32_t> records_;                        ///< by event: its last record
+  // State of the rank being added.
+  std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number of collectives so far, by team
+  std::vector<double> gemmUs_;                           ///< by GEMM in the Plan
+  std::vector<uint32_t> records_;                        ///< last record of each event
 };
 
 Status JobBuilder::checkRank(size_t rank) const {
@@ -155,7 +155,7 @@ Status JobBuilder::addRank(const Plan &plan) {
   return Status::ok();
 }
 
-/// A kernel with a fused sum continues with the copies after the sum.
+/// Copies after a fused sum belong to the sum's kernel, so they add no fixed time.
 void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
                           llvm::ArrayRef<uint32_t> sizes) {
   RankState &rank = job_.ranks.back();
@@ -194,7 +194,7 @@ Step JobBuilder::makeStep(const Plan &plan, uint32_t first, uint32_t count) {
   return step;
 }
 
-/// Returns the longest fixed time of the step's copies, or that of its first command.
+/// Returns the longest fixed time of the step's copies, or the fixed time of its first command.
 double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
   double most = 0;
   for (uint32_t i = step.command; i < step.command + step.count; ++i) {
@@ -209,8 +209,8 @@ double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
   return most;
 }
 
-/// A sum fused into the kernel of its copies takes no additional time. A result that a GEMM stores
-/// at a peer crosses the link while it is being computed.
+/// A sum that is fused into the kernel of its copies takes no additional time. If a GEMM stores its
+/// result at a peer, the result crosses the link while it is being computed.
 void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) const {
   const auto rank = static_cast<uint32_t>(plan.rank);
   switch (command.kind) {
@@ -246,7 +246,7 @@ const CopyCost &JobBuilder::costOf(const Command &command) const {
 }
 
 /// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
-/// the whole machine of the rank.
+/// the rank's whole machine.
 Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
   Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command)),
             .machine = static_cast<uint32_t>(plan.rank)};
@@ -272,7 +272,7 @@ Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
   return flow;
 }
 
-/// Returns the meeting of the group or collective that starts with the command, or kNone.
+/// Returns the meeting of the group or collective that starts with command `index`, or kNone.
 uint32_t JobBuilder::meetingOf(const Plan &plan, uint32_t index) {
   const Command &command = plan.commands[index];
   if (index > 0 && plan.commands[index - 1].group == command.group &&
@@ -295,7 +295,7 @@ uint32_t JobBuilder::meetingOf(const Plan &plan, uint32_t index) {
   return found->second;
 }
 
-/// Finds the flag that each endpoint's signal sets, as the executor does.
+/// Finds the flag that each endpoint's signal sets, in the same way as the executor.
 Status JobBuilder::matchEndpoints() {
   const auto period = static_cast<int64_t>(plans_.size());
   std::map<EndpointKey, PlacedFlag> flags;

@@ -11,28 +11,28 @@ namespace braid::simulator {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Returns, for each command of a Plan, the number of commands from it on that one kernel executes
-/// together. It exceeds 1 for several copies by one kernel, with the signals after them and the sum
-/// that is fused into it.
+/// Returns, for each command of a Plan, the number of consecutive commands, starting with it, that
+/// one kernel executes. The number exceeds 1 if a kernel executes several copies, together with the
+/// signals after them and the sum that is fused into the kernel.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
 
-/// Returns the outline of a Plan, extended by everything else that affects times: the rank's index
-/// on its host, the partners of its endpoints, and the kernels that execute its copies, which
-/// depend on the places of blocks.
+/// Returns a Plan's outline, extended by everything else that affects times: the rank's index on
+/// its host, the partners of its endpoints, and the kernels that execute its copies, which depend
+/// on the positions of blocks.
 Outline timeOutlineOf(const Plan &plan, Shift shift);
 
 struct Step {
-  uint32_t command = 0, count = 1; ///< the first command, and their number
-  double issuedUs = 0;             ///< time at which the host has issued them
-  double fixedUs = 0;              ///< time before their work starts
+  uint32_t command = 0, count = 1; ///< first command and number of commands
+  double issuedUs = 0;             ///< time at which the host has issued the commands
+  double fixedUs = 0;              ///< time before the work starts
   uint32_t meeting = kNone;        ///< index into Job::meetings
-  uint32_t record = kNone;         ///< the record that a wait_event awaits
-  uint32_t flag = kNone;           ///< the flag that an await awaits
+  uint32_t record = kNone;         ///< the record that a wait_event waits for
+  uint32_t flag = kNone;           ///< the flag that an await waits for
   llvm::SmallVector<Flow, 1> work = {};
 };
 
 struct Lane {
-  /// The event for which the next step waits.
+  /// The event that the next step waits for.
   enum class Phase : uint8_t { Issue, Meeting, Start, End };
 
   uint32_t rank = 0;
@@ -40,12 +40,12 @@ struct Lane {
   size_t next = 0;
   Phase phase = Phase::Issue;
   bool isAsleep = false; ///< waits for a timer
-  size_t flows = 0;      ///< active flows of its step
+  size_t flows = 0;      ///< active flows of the current step
   bool isDone() const { return next == steps.size(); }
   const Step &step() const { return steps[next]; }
 };
 
-/// A flag in the memory of a rank.
+/// A flag in a rank's memory.
 struct PlacedFlag {
   size_t rank = 0;
   uint32_t flag = 0;
@@ -56,26 +56,26 @@ struct RankState {
   uint32_t firstLane = 0;
   double issuedUs = 0;               ///< time at which the host has issued all commands
   std::vector<PlacedFlag> peerFlags; ///< by endpoint: the flag that its signal sets
-  std::vector<double> flagSetUs;     ///< by flag; kNever if it is not set yet
+  std::vector<double> flagSetUs;     ///< by flag; kNever if not set yet
 };
 
-/// A collective, or a group with the groups with which it exchanges messages. No rank continues
-/// before all of them have reached it.
+/// A collective, or a group together with the groups with which it exchanges messages. No rank
+/// continues before all participating ranks have reached the meeting.
 struct Meeting {
   size_t missing = 0;
-  std::vector<uint32_t> lanes; ///< lanes that have reached it
+  std::vector<uint32_t> lanes; ///< lanes that have reached the meeting
 };
 
 struct Job {
   std::vector<RankState> ranks;
-  std::vector<Lane> lanes; ///< rank by rank
+  std::vector<Lane> lanes; ///< in rank order
   std::vector<Meeting> meetings;
 };
 
-/// Returns the initial state of all ranks. `plans` must outlive the result and are those of all
-/// ranks, in rank order, or those that represent all (runtime/plan/alike_ranks.h); returns BadInput
-/// otherwise. Returns Unsupported if `model` lacks a GEMM. `costs` belong to `model`. Messages
-/// between hosts must have been spelled out (runtime/plan/spell_out.h).
+/// Returns the initial state of all ranks. `plans` must outlive the result. Returns BadInput unless
+/// they are the Plans of all ranks, in rank order, or represent all ranks
+/// (runtime/plan/alike_ranks.h). Returns Unsupported if `model` lacks a GEMM. `costs` must belong
+/// to `model`. Messages between hosts must have been spelled out (runtime/plan/spell_out.h).
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
 

@@ -181,7 +181,7 @@ TEST(Scalar, ErrorsAreDescribed) {
   EXPECT_EQ(describe(ScalarError::Overflow), "overflows 64 bits");
   EXPECT_EQ(describe(ScalarError::DivideByZero), "divides by zero");
   EXPECT_EQ(describe(ScalarError::Inexact), "is not an integer");
-  EXPECT_EQ(describe(ScalarError::Unbound), "uses a name that has no value here");
+  EXPECT_EQ(describe(ScalarError::Unbound), "uses a name that is not in scope here");
 }
 
 } // namespace

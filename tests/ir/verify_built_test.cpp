@@ -155,10 +155,11 @@ TEST_F(VerifyProgram, ScalarsUseWhatHasAValue) {
   ForOp *loop = b.forLoop("i", constant(0), constant(1));
   b.synchronize({nullptr, loop->index});
   b.synchronize({nullptr, b.scalars().addParameter("D")});
-  EXPECT_EQ(messages(), "<input>: error: '%i' has no value here, expected 'rank' or the index of a "
-                        "loop around this 'synchronize'\n"
-                        "<input>: error: 'D' has no value here, expected 'rank' or the index of a "
-                        "loop around this 'synchronize'\n");
+  EXPECT_EQ(messages(),
+            "<input>: error: '%i' is not in scope here, expected 'rank' or the index of a "
+            "loop that encloses this 'synchronize'\n"
+            "<input>: error: 'D' is not in scope here, expected 'rank' or the index of a "
+            "loop that encloses this 'synchronize'\n");
 }
 
 TEST_F(VerifyProgram, ScalarsCanBeComputed) {

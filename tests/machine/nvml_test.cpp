@@ -173,7 +173,7 @@ TEST(Nvml, WhatDoesNotOpenSaysWhy) {
   EXPECT_THAT(failureOf("/nowhere/libnvidia-ml.so.1"),
               HasSubstr("NVML: cannot load /nowhere/libnvidia-ml.so.1: "));
   EXPECT_THAT(failureOf("/nowhere/libnvidia-ml.so.1"),
-              HasSubstr("; BRAID_NVML_LIBRARY may name the file"));
+              HasSubstr("; set BRAID_NVML_LIBRARY to the path"));
   EXPECT_THAT(failureOf("libm.so.6"), HasSubstr("NVML: libm.so.6 lacks nvmlInit_v2; "));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 9\n"), HasSubstr(": the driver is not loaded"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 18\n"),

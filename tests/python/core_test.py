@@ -86,7 +86,7 @@ class Compiler(unittest.TestCase):
         plans = "".join(program.plan(rank) for rank in range(4))
         self.assertEqual(plans, command("compile", *words, "--emit", "plan"))
         explained = command("run", *words, "--explain").split("choices\n")[1]
-        self.assertEqual(program.explain(), explained[:explained.index("  in flight")])
+        self.assertEqual(program.explain(), explained[:explained.index("  ranks ")])
         self.assertEqual(braid.__version__, command("--version").split()[1])
 
     def test_knows_tensors(self):
@@ -166,7 +166,7 @@ class Compiler(unittest.TestCase):
                 (program, {"ranks": 4}, "expected ranks=3, as the program's"),
                 (program, {"M": 4}, "parameter M applies to a fusion"),
                 (program, {"schedule": "ring"}, "schedule applies to a fusion"),
-                (reduction, {"schedule": "ring", "reproducible": True}, "--reproducible adds")]:
+                (reduction, {"schedule": "ring", "reproducible": True}, "reproducible sums add")]:
             with self.assertRaisesRegex(braid.InputError, words) as caught:
                 braid.compile(source, **options)
             self.assertNotIn("--", str(caught.exception))
@@ -570,7 +570,7 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(
                                 braid.compile(gather(2), ranks=2, schedule="auto")),
                              "expected a program for the 3 ranks of the job, got one for 2"),
-                            (lambda: braid.join(ranks=2), "expected to be started as a rank")]:
+                            (lambda: braid.join(ranks=2), "expected a process that torchrun")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 make()
         with self.assertRaisesRegex(braid.UnsupportedError, "got 'gpu'"):

@@ -284,9 +284,8 @@ TEST(Prepare, AllocatesTheChosenMemory) {
 TEST(Prepare, RefusesChoicesThatMessagesWouldIgnore) {
   for (TransferMode mode :
        {TransferMode{.copies = CopyBy::Kernel}, TransferMode{.memory = MemoryFrom::Vmm}})
-    EXPECT_THAT(
-        preparing(Transport::Messages, mode),
-        testing::ElementsAre("--copies, --signals and --memory cannot be combined with messages"));
+    EXPECT_THAT(preparing(Transport::Messages, mode),
+                testing::ElementsAre("copies, signals and memory cannot be chosen for messages"));
 }
 
 } // namespace

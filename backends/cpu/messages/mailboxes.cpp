@@ -1,4 +1,4 @@
-//===- backends/cpu/messages/mailboxes.cpp - messages between ranks of one machine ------------===//
+//===- backends/cpu/messages/mailboxes.cpp - messages between ranks on one machine ------------===//
 
 #include "backends/cpu/messages/mailboxes.h"
 
@@ -21,9 +21,9 @@ struct alignas(64) Bell {
 
 } // namespace
 
-/// Followed by a bell for each rank and a mailbox for each pair of ranks.
+/// Followed in memory by one bell per rank and one mailbox per pair of ranks.
 struct alignas(64) Mailboxes::Header {
-  uint64_t number; ///< random number of rank 0 that identifies these mailboxes
+  uint64_t number; ///< random number that rank 0 drew to identify these mailboxes
   Bell *bells() { return reinterpret_cast<Bell *>(this + 1); }
 };
 
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::map(FileDescriptor descriptor, int
   return std::unique_ptr<Mailboxes>(new Mailboxes(std::move(descriptor), address, ranks));
 }
 
-/// Ranks open the memory by rank 0's path in /proc, which means something else on another machine.
+/// Ranks open rank 0's memory through /proc; on another machine, the path may name another file.
 Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
   std::unique_ptr<Mailboxes> own;
   std::string place;

@@ -1,13 +1,13 @@
-//===- backends/cpu/messages/mailboxes.h - messages between ranks of one machine --------------===//
+//===- backends/cpu/messages/mailboxes.h - messages between ranks on one machine --------------===//
 //
 // Each rank has a mailbox for each peer, in shared memory. The sender writes the next part of a
-// message there and posts it; the receiver copies it and requests the next part, or reports that
-// the message has arrived. So no rank reads another rank's memory, and an abort needs no special
-// treatment.
+// message into the mailbox and posts it; the receiver copies the part out and requests the next
+// one, or reports that the whole message has arrived. No rank reads another rank's memory, so an
+// abort needs no special treatment.
 //
-// Only the state of the mailbox orders sender and receiver, so that ThreadSanitizer sees exactly
-// what a message guarantees. All other fields, the data included, are relaxed atomics, because a
-// rank's workers take turns in using a mailbox without being ordered.
+// Only the mailbox's state orders sender and receiver, so that ThreadSanitizer sees exactly the
+// ordering that a message guarantees. All other fields, including the data, are relaxed atomics,
+// because a rank's workers take turns using a mailbox without being ordered with each other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,30 +20,30 @@
 
 namespace braid {
 
-/// Messages from one rank to another. A zeroed mailbox is free for message 0.
+/// Carries messages from one rank to another. A zeroed mailbox is ready for message 0.
 struct alignas(64) Mailbox {
   static constexpr size_t kPartBytes = size_t(128) << 10;
 
-  std::atomic<uint32_t> state; ///< message number << 2 | Phase, see operation.cpp
+  std::atomic<uint32_t> state; ///< message number << 2 | Phase (see operation.cpp)
   // Set by the sender for each message.
-  std::atomic<uint32_t> command; ///< the sender's: Plan::firstCommand + Tag::command
+  std::atomic<uint32_t> command; ///< the sender's Plan::firstCommand + Tag::command
   std::atomic<uint32_t> run;
   std::atomic<int64_t> bytes;
   alignas(64) std::atomic<uint64_t> part[kPartBytes / sizeof(uint64_t)];
 };
 
-/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages that messages
-/// have used occupy memory.
+/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages touched by a
+/// message occupy memory.
 class Mailboxes {
 public:
-  /// Rank 0 creates the mailboxes, and all ranks map them. Collective. Fails with Unsupported if
-  /// rank 0 is on another machine.
+  /// Creates the mailboxes on rank 0 and maps them on all ranks. Collective. Fails with Unsupported
+  /// if rank 0 is on another machine.
   static Result<std::unique_ptr<Mailboxes>> share(ControlPlane &control);
   ~Mailboxes();
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Returns a futex that changes when a peer of `rank` has posted or received a part.
+  /// Returns the futex that changes whenever a peer posts a part to `rank` or takes one from it.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:
@@ -55,7 +55,7 @@ private:
   static Result<std::unique_ptr<Mailboxes>> make(int64_t ranks);
   static Result<std::unique_ptr<Mailboxes>> map(FileDescriptor descriptor, int64_t ranks);
 
-  FileDescriptor descriptor_; ///< peers can open it while it is open here
+  FileDescriptor descriptor_; ///< kept open so that peers can open the memory through /proc
   Header *header_;
   int64_t ranks_;
 };

@@ -107,7 +107,7 @@ enum class Phase : uint32_t {
   Wanted, ///< the sender may post the next part
 };
 
-/// Numbers wrap around after 30 bits, like the count of messages.
+/// Message numbers wrap around after 30 bits.
 uint32_t stateOf(uint32_t number, Phase phase) {
   return number << 2 | static_cast<uint32_t>(phase);
 }
@@ -116,7 +116,7 @@ uint32_t arrivedState(const Transfer &transfer) {
   return stateOf(transfer.number + 1, Phase::Free);
 }
 
-/// Returns true if the transfer can continue in this state of the mailbox.
+/// Returns true if the transfer can continue when the mailbox is in `state`.
 bool isTurnOf(const Transfer &transfer, uint32_t state) {
   if (!transfer.sends())
     return state == stateOf(transfer.number, Phase::Posted);
@@ -129,7 +129,7 @@ size_t bytesOfPart(const Transfer &transfer) {
   return std::min(Mailbox::kPartBytes, static_cast<size_t>(transfer.bytes - transfer.moved));
 }
 
-/// Copies a part in words of 8 bytes, of which the last may be shorter.
+/// Calls `copy` for each 8-byte word of a part; the last word may be shorter.
 template <class Copy> void forEachWord(size_t bytes, Copy copy) {
   constexpr size_t kWord = sizeof(uint64_t);
   size_t i = 0;
@@ -175,8 +175,8 @@ Mailbox &Operation::boxOf(const Transfer &transfer) const {
                           : link_.mailboxes_->between(transfer.peer, link_.rank_);
 }
 
-/// Visits the transfers that can continue. Messages to one peer are sequential: posting a message
-/// before its predecessor has arrived would overwrite that.
+/// Visits the transfers that can continue. Messages to one peer are sequential, because posting a
+/// message before its predecessor has arrived would overwrite the predecessor.
 template <class Visit> void Operation::forEachNext(Visit visit) {
   llvm::SmallBitVector busy(static_cast<unsigned>(2 * link_.sends_.size()));
   for (Transfer &transfer : work_.transfers) {
@@ -184,8 +184,8 @@ template <class Visit> void Operation::forEachNext(Visit visit) {
     if (transfer.isOver() || busy.test(way))
       continue;
     busy.set(way);
-    // A rank must synchronize only with actions of its peer for this message. The mailbox became
-    // free through an earlier one.
+    // Only the peer's actions for this message may order this rank. An earlier message freed the
+    // mailbox, so the load that precedes the first part is relaxed.
     const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
     const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
     if (isTurnOf(transfer, boxOf(transfer).state.load(order)))
@@ -234,7 +234,7 @@ void Operation::begin() {
       transfer.data = scratch_.get() + transfer.scratchAt;
 }
 
-/// The peers have received all data, so results may overwrite operands.
+/// All peers have received their data, so results may overwrite operands.
 void Operation::finish() {
   if (work_.bytes != 0)
     std::memmove(work_.dst, work_.src, static_cast<size_t>(work_.bytes));
@@ -313,8 +313,8 @@ void Operation::take(Transfer &transfer) {
          transfer.isOver() ? arrivedState(transfer) : stateOf(transfer.number, Phase::Wanted));
 }
 
-/// The bell is relaxed: a sleeping worker only learns from it that it should check. It also checks
-/// periodically, in case it sees the bell before the state.
+/// The bell is relaxed, because it only tells a sleeping worker to check the state. The worker also
+/// checks periodically, in case it sees the bell before the state.
 void Operation::change(const Transfer &transfer, uint32_t state) {
   boxOf(transfer).state.store(state, std::memory_order_release);
   std::atomic<uint32_t> &bell = link_.mailboxes_->bell(transfer.peer);

@@ -1,8 +1,8 @@
 //===- backends/cpu/messages/operation.h - a group or a collective in progress ----------------===//
 //
-// Operations of a rank execute in the order in which they were issued, whatever their streams: each
-// has a number, and begins when its turn has come. Relaxed stores pass the turn on, so that
-// ThreadSanitizer considers two streams without an event between them unordered.
+// A rank's operations execute in the order in which they were issued, regardless of their streams:
+// each has a number and begins when its turn comes. Relaxed stores pass the turn on, so that
+// ThreadSanitizer considers two streams unordered unless an event orders them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,10 +25,10 @@ struct Transfer {
   };
   Direction direction;
   int64_t peer;
-  char *data; ///< set when the operation begins, if it is scratch
+  char *data; ///< if it is in scratch, set when the operation begins
   int64_t bytes;
-  int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if not in scratch
-  uint32_t number = 0;    ///< n, counted per peer and direction
+  int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if `data` is elsewhere
+  uint32_t number = 0;    ///< message number, counted per peer and direction
   State state = State::Waits;
   int64_t moved = 0; ///< bytes moved so far
 
@@ -36,18 +36,18 @@ struct Transfer {
   bool isOver() const { return state == State::IsOver; }
 };
 
-/// dst = the parts of all members, combined in team order, in f32 (f64 for f64), and rounded once.
-/// The parts are consecutive in scratch, except this rank's part.
+/// dst = the parts of all members, combined in team order in f32 (f64 for f64) and rounded once.
+/// The parts are in scratch, in team order, except this rank's part, which is `own`.
 struct Reduction {
   ReductionOperator by;
   DType dtype;
   void *dst;
-  int64_t bytes; ///< size of dst, and of each addend
+  int64_t bytes; ///< size of dst and of each part
   size_t members, self;
   const void *own; ///< this rank's part
 };
 
-/// A rank's work for a group or a collective: first all transfers, concurrently, then the rest.
+/// A rank's work for a group or collective: all transfers concurrently, then the copy or reduction.
 struct Work {
   std::vector<Transfer> transfers;
   void *dst = nullptr;
@@ -58,12 +58,12 @@ struct Work {
 Work workOf(llvm::ArrayRef<MessageArgs> group);
 Work workOf(const CollectiveArgs &args, int64_t rank);
 
-/// The outcome of a step of an operation.
+/// The outcome of Operation::advance().
 enum class Advance : uint8_t { IsOver, Moved, Waits };
 
 class Operation;
 
-/// One rank's end of all its messages.
+/// A rank's endpoint for all of its messages.
 class MessageLink {
 public:
   MessageLink(int64_t rank, int64_t ranks)
@@ -72,7 +72,7 @@ public:
   /// Implements Messages::openTeams.
   Status open(ControlPlane &control);
   bool isOpen() const { return mailboxes_ != nullptr; }
-  /// Numbers the operation and its messages. For the host thread only.
+  /// Creates an operation, and numbers it and its messages. Host thread only.
   std::unique_ptr<Operation> issue(Tag tag, Work work);
 
 private:
@@ -85,22 +85,22 @@ private:
 };
 
 /// A group or a collective in progress. Any of the rank's workers may execute it. A send is
-/// complete when the receiver has all of its data.
+/// complete when the receiver has received all of its data.
 class Operation {
 public:
-  /// `link` must be open, and must outlive the object.
+  /// `link` must be open, and must outlive the operation.
   Operation(MessageLink &link, uint32_t number, Tag tag, Work work)
       : link_(link), number_(number), tag_(tag), work_(std::move(work)) {}
 
   /// Moves all data that can be moved without waiting. Fails with BadInput if the two sides of a
-  /// message do not match. Throws std::bad_alloc if there is no memory for scratch.
+  /// message do not match. Throws std::bad_alloc if the scratch cannot be allocated.
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// After an advance() without progress, sleeps until progress may be possible, for at most
-  /// `slice`.
+  /// To be called after advance() has made no progress. Sleeps until progress may be possible, for
+  /// at most `slice`.
   void sleep(std::chrono::milliseconds slice);
-  /// Returns the futex on which it sleeps, of FutexScope::Processes.
+  /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;
 
 private:
@@ -122,7 +122,7 @@ private:
   const Tag tag_;
   Work work_;
   bool hasBegun_ = false, isOver_ = false;
-  uint32_t bellSeen_ = 0; ///< before the last advance()
+  uint32_t bellSeen_ = 0; ///< value of the bell before the last advance()
   std::unique_ptr<char[]> scratch_;
 };
 

@@ -9,30 +9,30 @@ namespace braid {
 
 struct QueuedCommand;
 
-/// Sees every command of one rank: when it is issued, and on the worker that runs it. The workers
-/// of a rank call concurrently, each for its own queue, and the observer must not order them.
-/// Commands dropped after an abort are not reported.
+/// Observes every command of one rank: when it is issued, and on the worker that runs it. The
+/// rank's workers call the observer concurrently, each for its own queue, and the observer must not
+/// order them. Commands dropped after an abort are not reported.
 class CommandObserver {
 public:
   virtual ~CommandObserver() = default;
-  /// Called on the host thread when queue `queue` exists, before any other call for it.
+  /// Called on the host thread once `queue` exists, before any other call for that queue.
   virtual void opened(uint32_t /*queue*/) {}
   /// Called on the host thread before the command is appended.
   virtual void issued(uint32_t /*queue*/, const QueuedCommand &) {}
-  /// Called before the command runs. If it returns false, the command is skipped. An exception
-  /// aborts the run, as if the command had thrown it. If the run is aborted during the call, the
-  /// command is dropped.
+  /// Called before the command runs. Returning false skips the command. An exception aborts the
+  /// run, as if the command had thrown it. If the run is aborted during the call, the command is
+  /// dropped.
   virtual bool begin(uint32_t /*queue*/, const QueuedCommand &) { return true; }
-  /// Called, repeatedly, while a wait is blocked with `seen` in its flag, or a group or a
-  /// collective is blocked by other ranks.
+  /// Called repeatedly while a wait is blocked, with the flag's current value in `seen`, or while a
+  /// group or a collective is blocked by other ranks.
   virtual void waiting(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*seen*/) {}
-  /// Called when a group or a collective has moved data, but is not complete.
+  /// Called when a group or a collective has moved data but is not yet complete.
   virtual void moved(uint32_t /*queue*/, const QueuedCommand &) {}
-  /// Called when the command is complete, or was skipped.
+  /// Called when the command has completed or was skipped.
   virtual void end(uint32_t /*queue*/, const QueuedCommand &) {}
 };
 
-/// Creates the observer of a rank; may return null.
+/// Creates the observer for `rank`; may return null.
 using ObserverFactory = std::function<std::unique_ptr<CommandObserver>(int64_t rank)>;
 
 } // namespace braid

@@ -1,9 +1,9 @@
 //===- backends/cpu/queue/command_queue.h - commands issued to a worker -----------------------===//
 //
-// An unbounded queue with one producer and one consumer: a list of chunks. Publishing a command
+// An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command
 // orders the host's past before the worker's future, and nothing else. If workers were ordered with
-// each other, or the host after a worker, ThreadSanitizer would consider two streams without a
-// signal between them ordered. So the consumer frees the chunks itself instead of returning them.
+// each other, or the host after a worker, ThreadSanitizer would consider two streams ordered
+// without a signal between them. The consumer therefore frees chunks instead of returning them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,9 +26,9 @@ struct QueuedCommand {
     Matmul,
     Sum,
     Pointwise,
-    Store,    ///< stores a value into a flag, for signals and events
-    Wait,     ///< waits until a flag has reached a value, for signals and events
-    Exchange, ///< a group or a collective, executed in one or several steps
+    Store,    ///< stores a value in a flag (signals and events)
+    Wait,     ///< waits until a flag has reached a value (signals and events)
+    Exchange, ///< a group or a collective, executed in one or more steps
     Stop,     ///< ends the worker
   };
   struct Bytes {
@@ -39,7 +39,7 @@ struct QueuedCommand {
   struct Flag {
     void *address;
     uint32_t value;
-    FutexScope scope; ///< the threads that may wait for it: of this process, or of all processes
+    FutexScope scope; ///< the threads that may wait for the flag
   };
   union Args {
     Bytes bytes;
@@ -75,23 +75,23 @@ public:
       return false;
     tail_->slots[tailUsed_++] = command;
     ++pushed_;
-    // Sequentially consistent, so that either this thread sees the sleeper, or the kernel sees the
-    // command: it checks published_ again before the sleeper sleeps.
+    // Sequentially consistent, so that either this thread sees the sleeper, or the sleeper sees the
+    // command: the kernel rechecks published_ before it puts the sleeper to sleep.
     published_.store(pushed_, std::memory_order_seq_cst);
     if (isSleeping_.load(std::memory_order_seq_cst))
       futexWake(&published_);
     return true;
   }
-  /// Returns the number of pushed commands. Threads other than the producer may see an old value.
+  /// Returns the number of commands pushed. Threads other than the producer may see a stale value.
   uint32_t published() const { return published_.load(std::memory_order_relaxed); }
 
   // -- The consumer's side. --
 
-  /// Returns the oldest command, or null. Its address is valid until pop().
+  /// Returns the oldest command, or null if there is none. The pointer is valid until pop().
   const QueuedCommand *front() {
     if (published_.load(std::memory_order_acquire) == popped_)
       return nullptr;
-    // The producer linked the next chunk before it published the first command in it.
+    // The producer links the next chunk before it publishes the chunk's first command.
     if (headUsed_ == kChunk)
       enterNextChunk();
     return &head_->slots[headUsed_];
@@ -100,9 +100,9 @@ public:
     ++popped_;
     ++headUsed_;
   }
-  /// Sleeps while the queue is empty, for at most `slice`.
+  /// Sleeps for at most `slice` while the queue is empty.
   void sleep(std::chrono::milliseconds slice) {
-    // Relaxed, because a release would order this worker before the host's later actions.
+    // Relaxed, because a release store would order this worker before the host's later actions.
     isSleeping_.store(true, std::memory_order_relaxed);
     futexWait(&published_, popped_, slice);
     isSleeping_.store(false, std::memory_order_relaxed);

@@ -12,11 +12,11 @@ namespace braid {
 
 namespace {
 
-// A lost wake-up only delays a sleeper, which checks again after one of these times.
+// Sleepers recheck their conditions at these intervals, so a lost wake-up only causes a delay.
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 
-/// Requires that the command will not run again.
+/// Frees the command's operation, if any. The command must not run again.
 void release(const QueuedCommand &command) {
   if (command.kind == QueuedCommand::Kind::Exchange)
     delete command.args.operation;
@@ -55,7 +55,7 @@ bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
     return true;
   QueuedCommand command{};
   command.kind = QueuedCommand::Kind::Stop;
-  while (!commands_.push(command)) // no memory at the moment
+  while (!commands_.push(command)) // out of memory for now
     std::this_thread::yield();
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (hasEnded_.load(std::memory_order_relaxed) == 0) {
@@ -69,7 +69,7 @@ bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
   return true;
 }
 
-// -- For the rank's host thread. --
+// -- Called by the rank's host thread. --
 
 void HardwareQueue::issue(const QueuedCommand &command) {
   if (group_.isAborted())
@@ -100,7 +100,7 @@ std::vector<Span> HardwareQueue::takeSpans() {
   return spans;
 }
 
-// -- For everyone. --
+// -- Called by any thread. --
 
 void HardwareQueue::wake() const {
   if (const void *futex = blockedIn_.load(std::memory_order_relaxed))
@@ -175,13 +175,13 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
   const bool isWanted = options_.observer.begin(options_.number, command);
-  // The observer may have taken long, and an aborted run must not signal peers.
+  // begin() may have taken long; once aborted, a run must not signal peers.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
   options_.observer.end(options_.number, command);
 }
 
-/// Returns false for a wait that an abort ended.
+/// Returns false if an abort ended a wait or an exchange.
 bool HardwareQueue::run(const QueuedCommand &command) {
   const QueuedCommand::Args &args = command.args;
   switch (command.kind) {
@@ -218,7 +218,7 @@ bool HardwareQueue::await(const QueuedCommand &command) {
   if (hasReached(seen, flag.value))
     return true;
   block(flag.address, flag.scope);
-  // An abort wakes all sleepers, but may miss one that is about to sleep.
+  // An abort wakes all sleepers, but may miss a thread that is about to sleep.
   while (!hasReached(seen, flag.value) && !group_.isAborted()) {
     options_.observer.waiting(options_.number, command, seen);
     futexWait(flag.address, seen, kWaitSlice, flag.scope);
@@ -233,7 +233,7 @@ void HardwareQueue::block(const void *futex, FutexScope scope) {
   blockedIn_.store(futex, std::memory_order_relaxed);
 }
 
-/// Moves the data that can be moved now. Returns false after an abort.
+/// Moves all data that can be moved now. Returns false after an abort.
 bool HardwareQueue::advance(const QueuedCommand &command) {
   const Result<Advance> advance = command.args.operation->advance();
   if (!advance) {
@@ -246,8 +246,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
   return true;
 }
 
-/// The queue counts as blocked from its first wait on, although parts may move later: these are
-/// counted separately.
+/// The queue counts as blocked from its first wait on, even if later parts move: the observer
+/// counts moved parts separately.
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;
   while (!group_.isAborted() && advance(command)) {

@@ -1,13 +1,13 @@
 //===- backends/cpu/queue/hardware_queue.h - runs the commands of one queue in order ----------===//
 //
-// Three parties use a queue: the rank's host thread issues to it, a worker (or the scheduler)
-// executes it, and the host threads of all ranks watch its progress. They share:
+// Three parties use a queue: the rank's host thread issues commands to it, a worker (or the
+// scheduler) executes them, and the host threads of all ranks watch its progress. They share:
 //
 //   published count   host -> worker, release/acquire: a command happens after its issue
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
-//   watched state     relaxed, also in observers: a watcher that acquired a worker's past could
-//                     pass it on to its own worker, and two ranks without a signal between them
-//                     would appear ordered
+//   watched state     relaxed, also in observers: if a watcher acquired a worker's past, it could
+//                     pass that on to its own worker, and two ranks would appear ordered even
+//                     without a signal between them
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,42 +31,42 @@ public:
     CommandObserver &observer;
     GemmBy gemms;
   };
-  /// `group` and the observer must outlive the queue.
+  /// `group` and `options.observer` must outlive the queue.
   HardwareQueue(RankGroup &group, Options options) : group_(group), options_(options) {}
   ~HardwareQueue();
 
   /// Starts the worker.
   Status start();
-  /// Ends the worker after its current command; requires an aborted group. Does nothing without a
+  /// Ends the worker after its current command. Requires an aborted group. A no-op if there is no
   /// worker.
   void stop();
-  /// As stop(), but returns false if the current command does not end in time. The worker then
-  /// continues to use this object, which must never be destroyed.
+  /// Like stop(), but returns false if the current command does not end within `patience`. The
+  /// worker then continues to use this object, which must never be destroyed.
   bool stopWithin(std::chrono::milliseconds patience);
 
-  // -- For the rank's host thread. --
+  // -- Called by the rank's host thread. --
 
-  /// Appends a command, or drops it if the group has been aborted.
+  /// Appends `command`, or drops it if the group has been aborted.
   void issue(const QueuedCommand &command);
-  /// Returns true if all commands are complete, or dropped after an abort. Their effects are then
-  /// visible to the caller.
+  /// Returns true if all commands have completed, or were dropped after an abort. The effects of
+  /// the commands are then visible to the caller.
   bool isDrained() const;
-  /// Sleeps until the queue is drained, for at most `slice`.
+  /// Sleeps until the queue is drained, but at most for `slice`.
   void waitDrained(std::chrono::milliseconds slice);
-  /// Returns the spans so far. Requires a drained queue.
+  /// Returns the spans recorded so far, and clears them. Requires a drained queue.
   std::vector<Span> takeSpans();
 
-  // -- For everyone. --
+  // -- Called by any thread. --
 
-  /// Wakes a waiting worker, which then checks whether it must stop waiting.
+  /// Wakes a blocked worker, so that it rechecks its condition and whether the run is aborted.
   void wake() const;
 
-  // -- For the scheduler, without a worker. --
+  // -- Called by the scheduler, if there is no worker. --
 
   const QueuedCommand *front() { return commands_.front(); }
-  /// Runs the front command, which must be able to continue, or as much of a group or collective as
-  /// is possible now. `clock` is the end of the last command of any queue: spans never overlap, so
-  /// the span of a group or collective is that of its last part.
+  /// Runs the front command, which must be able to continue; a group or collective runs as far as
+  /// is possible now. `clock` is the end of the last command in any queue. Spans never overlap, so
+  /// the span of a group or collective covers only its last step.
   void step(int64_t &clock);
 
 private:
@@ -91,17 +91,17 @@ private:
   Scratch scratch_;
   std::vector<Span> spans_;
   uint32_t done_ = 0;
-  Advance lastAdvance_ = Advance::Waits; ///< the state of the current group or collective
+  Advance lastAdvance_ = Advance::Waits; ///< outcome of the current exchange's last step
 
   alignas(64) std::atomic<uint32_t> completed_{0};
   std::atomic<bool> isHostWaiting_{false};
-  std::atomic<uint32_t> hasEnded_{0}; ///< true once the worker has ended; a futex
+  std::atomic<uint32_t> hasEnded_{0}; ///< a futex: 1 once the worker has ended
 
-  std::atomic<const void *> blockedIn_{nullptr};       ///< futex on which the worker waits, or null
+  std::atomic<const void *> blockedIn_{nullptr};       ///< futex that the worker waits on, or null
   std::atomic<FutexScope> scope_{FutexScope::Process}; ///< scope of that futex
 };
 
-/// Returns true if `command` can run now.
+/// Returns true if `command` can make progress now.
 bool isRunnable(const QueuedCommand &command);
 
 } // namespace braid

@@ -10,9 +10,9 @@ namespace braid {
 
 namespace {
 
-/// Equal chances alone hardly ever delay one queue while its neighbours issue dozens of commands,
-/// and many races appear only then. So the order has phases: in half of them each head has an equal
-/// chance, in the other half queues have priorities.
+/// If all heads always had equal chances, a queue would hardly ever be delayed while its neighbors
+/// issue dozens of commands, and many races appear only then. So in half of the phases all heads
+/// have equal chances, and in the other half queues have priorities.
 class SeededPicker {
 public:
   explicit SeededPicker(uint64_t seed) : state_(seed) {}
@@ -46,7 +46,7 @@ private:
   uint64_t draw() { return mixBits(state_ += kSplitMixStep); }
 
   uint64_t state_;
-  uint64_t left_ = 0; ///< remaining commands of the current phase
+  uint64_t left_ = 0; ///< commands left in the current phase
   uint64_t priorities_ = 0;
   bool hasPriorities_ = false;
 };

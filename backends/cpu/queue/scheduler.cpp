@@ -18,7 +18,7 @@ void Scheduler::findCandidates() {
   }
 }
 
-/// Updates the head at `index`, which has run. No other head can continue because of that.
+/// Updates the head at `index`, whose command has run without unblocking any other head.
 void Scheduler::replaceCandidate(size_t index) {
   RunnableHead &candidate = candidates_[index];
   candidate.command = devices_[candidate.rank]->queues()[candidate.queue]->front();
@@ -33,7 +33,7 @@ bool Scheduler::drain(const RankGroup &group) {
     const RunnableHead next = candidates_[chosen];
     const QueuedCommand::Kind kind = next.command->kind;
     devices_[next.rank]->queues()[next.queue]->step(clock_);
-    // A store lets waits continue, and an exchange lets exchanges of its peers continue.
+    // A store may unblock waits, and an exchange may unblock its peers' exchanges.
     if (kind == QueuedCommand::Kind::Store || kind == QueuedCommand::Kind::Exchange)
       findCandidates();
     else

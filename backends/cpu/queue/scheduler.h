@@ -1,6 +1,6 @@
 //===- backends/cpu/queue/scheduler.h - runs the commands of all ranks one at a time ----------===//
 //
-// Explores interleavings: a Picker chooses the next command among all queue heads that can run.
+// Explores interleavings: a Picker chooses the next command from all queue heads that can run.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,8 +16,8 @@ public:
   Scheduler(std::vector<CpuDevice *> devices, Picker picker)
       : devices_(std::move(devices)), picker_(std::move(picker)) {}
 
-  /// Runs commands until none can continue, or the group is aborted. Returns true if all commands
-  /// are complete.
+  /// Runs commands until none can continue or the group is aborted. Returns true if all commands
+  /// have completed.
   bool drain(const RankGroup &group);
 
 private:

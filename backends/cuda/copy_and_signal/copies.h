@@ -1,7 +1,7 @@
-//===- backends/cuda/copy_and_signal/copies.h - the copies of a kernel ------------------------===//
+//===- backends/cuda/copy_and_signal/copies.h - copies in a kernel ----------------------------===//
 //
-// Device code of the copy-and-signal kernels: threads, the bulk copy unit, or the warp of the first
-// block execute the copies.
+// Device code of the copy-and-signal kernels. Copies are executed by threads, by the bulk copy
+// unit, or by the first block's warp.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,9 +10,9 @@
 
 namespace braid::cuda {
 
-constexpr uint32_t kTeam = 128;                 ///< threads for a tile
+constexpr uint32_t kTeam = 128;                 ///< threads per tile
 constexpr int kStages = 4;                      ///< tiles in flight per block: 64 KiB
-constexpr int kWorkerThreads = kTeam * kStages; ///< threads of a block that copies or adds
+constexpr int kWorkerThreads = kTeam * kStages; ///< threads per copying or adding block
 static_assert(kWorkerThreads == kThreadsOfAdder);
 
 // -- Copying by threads. --
@@ -21,7 +21,7 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Reports to the first block how much of each copy this block has done, and makes that visible.
+/// Publishes this block's copies and tells the first block how many tiles of each are done.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -32,10 +32,10 @@ __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, u
       DeviceCounter(batch.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
-/// Copies a tile as thread `thread` of a team. All loads of a round are issued before its first
-/// store. Words of 16 bytes take one round.
+/// Copies a tile as thread `thread` of a team. Each round issues all its loads before its first
+/// store. With 16-byte words, a tile takes one round.
 template <class Word> __device__ void copyWords(const Tile &tile, uint32_t thread) {
-  constexpr uint32_t kEach = kTileBytes / int64_t(sizeof(uint4)) / kTeam; // words of a round
+  constexpr uint32_t kEach = kTileBytes / int64_t(sizeof(uint4)) / kTeam; // words per round
   const uint32_t words = tile.bytes / sizeof(Word);
   for (uint32_t first = thread; first < words; first += kEach * kTeam) {
     Word read[kEach];
@@ -50,7 +50,7 @@ template <class Word> __device__ void copyWords(const Tile &tile, uint32_t threa
   }
 }
 
-/// Uses the longest words to which source, destination and size are aligned.
+/// Uses the widest words that the alignment of source, destination and size allows.
 __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
   const auto bits = reinterpret_cast<uintptr_t>(tile.dst) | reinterpret_cast<uintptr_t>(tile.src) |
                     uintptr_t(tile.bytes);
@@ -64,8 +64,8 @@ __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
     copyWords<uint8_t>(tile, thread);
 }
 
-/// The teams of the block take tiles in turns, which keeps as much data in flight as bulk copies
-/// do.
+/// The teams of the block take turns copying tiles, which keeps as much data in flight as bulk
+/// copies do.
 __device__ inline void copyByThreads(TileWalk walk) {
   uint32_t turn = threadIdx.x / kTeam;
   for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
@@ -116,14 +116,14 @@ __device__ inline void store(const Tile &tile, const void *stage) {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Called by one thread; the bulk copy unit does the rest.
+/// Called by one thread, which issues the bulk copies and waits for them.
 __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   extern __shared__ __align__(128) char stages[];
   __shared__ uint64_t barriers[kStages];
   for (uint64_t &barrier : barriers)
     initializeBarrier(&barrier);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  // Peers and other kernels wrote this memory through the generic proxy, not the copy unit's.
+  // Peers and other kernels wrote this memory through the generic proxy, not the async proxy.
   asm volatile("fence.proxy.async;" ::: "memory");
 
   TileWalk loads = tilesFor(batch, copier, copiers), stores = loads;
@@ -137,7 +137,7 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
     const uint32_t stage = stored % kStages;
     waitForLoad(&barriers[stage], stored / kStages & 1);
     store(tile, stages + stage * kTileBytes);
-    // The previous tile's stage is free once its store has read it.
+    // The previous tile's stage is free once its store has read the stage.
     if (stored == 0 || !loads.next(tile))
       continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
@@ -153,13 +153,13 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
 
 // -- The first block, and the workers. --
 
-/// The counter that is set once the awaits have passed and copies may begin.
+/// The counter that is set once all awaits have passed and copies may begin.
 __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// Returns once the awaits have passed; called by all threads of a worker, of which the first warp
-/// waits. It polls flags in the GPU's memory, which is faster than waiting for the first block.
+/// Returns once all awaits have passed. Called by all threads of a worker; only the first warp
+/// waits. Polls flags in GPU memory directly, which is faster than waiting for the first block.
 __device__ inline void passAwaits(const CopyAndSignal &batch) {
   if (batch.released)
     passNear(batch, batch.awaits, batch.awaitCount);
@@ -167,11 +167,11 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
     passWhen(batch, false, [&] { return gate(batch).load(::cuda::memory_order_acquire) != 0; });
 }
 
-/// The first block copies at most this many bytes itself, because signalling a worker and waiting
-/// for it would take longer.
+/// The first block copies up to this many bytes itself, because signalling a worker and waiting for
+/// it would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
-/// Copies words. The loads bypass the L1 cache, because a peer may just have written the words.
+/// Copies words. Loads bypass the L1 cache, because a peer may just have written the words.
 __device__ inline void copyByWarp(const CopyAndSignal &batch) {
   constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -190,16 +190,16 @@ __device__ inline void copyByWarp(const CopyAndSignal &batch) {
   }
 }
 
-/// The blocks that copy.
+/// The blocks that execute the copies.
 enum class Movers { Workers, FirstBlock };
 
-/// Sends the signals that follow the copies, after the flags of the awaits have been reset. A
-/// signal that precedes the last copy is sent with the others: the copies wait for nothing and end
-/// at the same time.
+/// Sends the signals that follow the copies, once the flags of the awaits have been reset. A signal
+/// between two copies is also sent only after the last one: the copies run concurrently and end at
+/// the same time.
 __device__ inline void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
-  // Needed even without signals: writes to peers must be visible by the time that a later command
-  // signals.
+  // Needed even without signals: writes to peers must be visible by the time a later command
+  // signals them.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
     publishToPeers();
   if (batch.signalCount == 0)
@@ -211,7 +211,7 @@ __device__ inline void finishMoves(const CopyAndSignal &batch) {
     report(batch, batch.signals[batch.signalCount - 1].value);
 }
 
-/// Lets the workers copy, and waits until they have finished.
+/// Lets the workers copy, waits for them to finish, then sends the signals.
 template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   if constexpr (kMovers == Movers::FirstBlock) {
     copyByWarp(batch);
@@ -225,7 +225,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    // Every copying block has a tile (tiles.h), so every one has passed the gate.
+    // Every copying block has a tile (tiles.h), so all of them have passed the gate.
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();

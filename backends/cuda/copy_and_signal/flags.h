@@ -1,4 +1,4 @@
-//===- backends/cuda/copy_and_signal/flags.h - signals and awaits of a kernel -----------------===//
+//===- backends/cuda/copy_and_signal/flags.h - signals and awaits in a kernel -----------------===//
 //
 // Device code of the copy-and-signal kernels (copy_and_signal.cu).
 //
@@ -15,23 +15,23 @@ namespace braid::cuda {
 using SystemFlag = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
 using DeviceCounter = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>;
 
-constexpr uint32_t kWarp = 32; ///< threads
+constexpr uint32_t kWarp = 32; ///< threads per warp
 __device__ inline uint32_t laneOfThread() { return threadIdx.x % kWarp; }
 
 __device__ inline uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// Returns true if the flag is set, or released by the host, but not if only some of the signalling
-/// blocks have added their shares (signalShare).
+/// Returns true if the flag is set or released by the host. Returns false if only some of the
+/// signalling blocks have added their shares (signalShare).
 __device__ inline bool isSet(uint32_t *flag) {
   const uint32_t value = look(flag);
   return value == 1 || value == kReleasedFlag;
 }
 
-/// Resets a flag and returns its previous value. A flag that is not 1, such as a released one,
-/// keeps its value, so that later awaits pass, too. In the GPU's memory the flag is reset when this
-/// returns, without a fence; host memory does not support the exchange.
+/// Resets a flag and returns its previous value. A flag whose value is not 1, such as a released
+/// flag, is left unchanged, so that later awaits also pass. In GPU memory, the reset is complete on
+/// return, without a fence; host memory does not support the atomic exchange.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
   uint32_t was = 1;
@@ -53,7 +53,7 @@ __device__ inline void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-/// A peer that sees a later write of this thread also sees everything that this thread sees now.
+/// Orders later writes by this thread, as seen by peers, after everything this thread has observed.
 __device__ inline void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
@@ -61,8 +61,8 @@ __device__ inline void publishToPeers() {
 // -- Counting runs. --
 
 /// Counts a run of a caller's graph in the last lane of the waiting warp, which has no flag to
-/// poll. Reading a counter takes as long as polling a flag, so the lane issues its read at once and
-/// continues after the first poll: counting does not prolong a kernel that waits for peers.
+/// poll. Reading a counter takes as long as polling a flag, so the lane issues the read up front
+/// and uses the result after the first poll. Counting therefore never prolongs a kernel that waits.
 class RunCount {
 public:
   __device__ RunCount(const CopyAndSignal &batch, bool isOfWarp)
@@ -78,7 +78,7 @@ public:
       braid::cuda::tellBegin(batch.guard, before_, ended_);
     begins_ = false;
   }
-  /// Runs follow one another, so no other run has ended since the constructor.
+  /// Runs never overlap, so no other run has ended since the constructor read the counter.
   __device__ void tellEnd(const CopyAndSignal &batch) const {
     if (!ends_)
       return;
@@ -90,19 +90,19 @@ private:
   static __device__ bool isCounter() { return laneOfThread() == kWarp - 1; }
   bool begins_;
   const bool ends_;
-  uint32_t before_ = 0, ended_ = 0; ///< runs that had begun and ended before this one
+  uint32_t before_ = 0, ended_ = 0; ///< numbers of runs begun and ended before this run
 };
 
 // -- Waiting. --
 
-/// Returns true once the host has ended all waits. The word is far away, so poll it rarely.
+/// Returns true once the host has ended all waits. Reads host memory, so poll it rarely.
 __device__ inline bool isReleased(const CopyAndSignal &batch) {
   return batch.released && look(batch.released) != 0;
 }
 
-/// Polls each flag in a separate lane until all are set. For flags in host memory, a poll takes
-/// more than a microsecond, and concurrent polls delay one another, as does polling for a release,
-/// so small problems should complete before the first such poll.
+/// Polls each flag in its own lane until all are set. If flags are in host memory, a poll takes
+/// more than a microsecond, and concurrent polls, including those of the release word, delay one
+/// another. The release word is first polled late, so that short waits never pay for it.
 __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                   uint32_t count, bool tells = true, RunCount *run = nullptr) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
@@ -116,22 +116,22 @@ __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSigna
     if (run)
       run->tellBegin(batch);
     const uint32_t passed = unset == 0 ? count : min(count, __ffs(unset) - 1);
-    // Reports as if the flags were awaited one after the other.
+    // Reports progress as if the flags were awaited one after another.
     if (lane == 0 && passed != reported && tells)
       report(batch, flags[passed - 1].value);
     reported = passed;
   }
 }
 
-/// Waits in a worker's first warp until `isPassed` holds for all lanes.
+/// Waits in a worker's first warp until `isPassed` returns true in every lane.
 template <class IsPassed>
 __device__ void passWhen(const CopyAndSignal &batch, bool passes, IsPassed isPassed) {
-  constexpr uint32_t kLooksBetween = 256; // between polls of the distant release word
+  constexpr uint32_t kLooksBetween = 256; // between polls of the release word in host memory
   for (uint32_t looks = 1; !__all_sync(~0u, passes); ++looks)
     passes = passes || isPassed() || (looks % kLooksBetween == 0 && isReleased(batch));
 }
 
-/// Waits in a worker's first warp until flags in the GPU's memory are set, without resetting them.
+/// Waits in a worker's first warp until flags in GPU memory are set, without resetting them.
 __device__ inline void passNear(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                 uint32_t count) {
   const uint32_t lane = threadIdx.x;
@@ -139,15 +139,15 @@ __device__ inline void passNear(const CopyAndSignal &batch, const CopyAndSignalF
     passWhen(batch, lane >= count, [&] { return isSet(flags[lane].flag); });
 }
 
-/// Resets the flag of this lane and returns its previous value, or 0 if it has none.
+/// Resets this lane's flag and returns its previous value, or returns 0 if the lane has no flag.
 __device__ inline uint32_t takeOwn(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                    uint32_t count) {
   const uint32_t lane = laneOfThread();
   return lane < count ? take(batch, flags[lane].flag) : 0;
 }
 
-/// Waits until the flags of all lanes have been reset. Always returns true, which the compiler does
-/// not know: to determine the result, every lane needs the result of its exchange.
+/// Waits until the flags of all lanes have been reset. Always returns true, but the compiler cannot
+/// know that, because the return value depends on the result of every lane's exchange.
 __device__ inline bool areTaken(uint32_t was) {
   constexpr uint32_t kNever = ~0u;
   const bool isDone = !__any_sync(~0u, was == kNever);
@@ -155,9 +155,9 @@ __device__ inline bool areTaken(uint32_t was) {
   return isDone;
 }
 
-/// Workers poll the flags, too, so they are reset once all workers have passed. A peer sets them
-/// again after it has received the signals that follow, so these are sent once all flags are known
-/// to be reset.
+/// Resets the flags. Workers poll the flags, too, so call this only once all workers have passed. A
+/// peer may set a flag again as soon as it receives the signals that follow, so those must be sent
+/// only after this function has returned.
 __device__ inline bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                uint32_t count) {
   return areTaken(takeOwn(batch, flags, count));
@@ -172,7 +172,7 @@ __device__ inline void takeArrivals(const CopyAndSignal &batch) {
     take(batch, batch.arrivals[lane].flag);
 }
 
-/// Sends the ready signals: peers may write, or read. Called by one warp.
+/// Sends the ready signals, which allow peers to write or read. Called by one warp.
 __device__ inline void giveReadySignals(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
   if (lane < batch.readySignalCount) {

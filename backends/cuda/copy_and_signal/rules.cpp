@@ -47,13 +47,13 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
   if (!batch.released || batch.copyCount == 0 || sum.count > CopyAndSignal::kMost + 1 ||
       wide == 1 || sum.elements % wide != 0 || !isAligned(batch, 16))
     return false;
-  const int64_t bytes = sum.elements / wide * 16; // of each part
+  const int64_t bytes = sum.elements / wide * 16; // per part
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
     const int64_t at = batch.copies[i].dst - static_cast<const char *>(sum.parts);
     if (batch.copies[i].bytes != bytes || at < 0 || at % sum.stride != 0 ||
         at / sum.stride >= sum.count)
       return false;
-    // One launch would order neither the sum's stores and the copy, nor the copy and the bias.
+    // One launch does not order the sum's stores and the copy, or the copy and the bias reads.
     if (readsResult(batch.copies[i], sum) || writesResultOrBias(batch.copies[i], sum))
       return false;
   }

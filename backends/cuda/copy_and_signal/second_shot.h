@@ -1,6 +1,6 @@
 //===- backends/cuda/copy_and_signal/second_shot.h - sends a sum to peers ---------------------===//
 //
-// Device code of the copy-and-signal kernels: the steps after a sum along the copies.
+// Device code of the copy-and-signal kernels: the steps after a sum of the copied data.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace braid::cuda {
 
-/// A worker's last warp, which has the fewest tiles to copy, does work that need not delay the
-/// others.
+/// The last warp of a worker has the fewest tiles to copy, so it does the work that need not delay
+/// other warps.
 constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
 __device__ inline bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
 
@@ -19,23 +19,23 @@ __device__ inline bool hasSecondShot(const CopyAndSignal &batch) {
   return batch.second.placeCount != 0;
 }
 
-/// Reuses counters of copies, which count no tiles here.
+/// Reuses copy counters, which do not count tiles in a launch with a sum.
 enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 
-/// A worker adds this to each flag of the second shot's signals. The first block adds the value
-/// that makes the sum 1, so a flag becomes 1 once all blocks are done, in any order.
+/// A worker adds this to each of the second shot's flags. The first block adds the value that makes
+/// the total 1, so a flag becomes 1 once all blocks are done, in any order.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
-/// Adds a worker's share to the signals, after its block's stores: it waits for no other block, and
-/// its fence is the only one.
+/// Adds a worker's share to the flags, after its block's stores. Does not wait for other blocks.
+/// The release ordering is the only fence needed.
 __device__ inline void signalShare(const CopyAndSignal &batch) {
   if (threadIdx.x < batch.second.signalCount)
     SystemFlag(*batch.second.signals[threadIdx.x].flag)
         .fetch_add(kShareOfWorker, ::cuda::memory_order_release);
 }
 
-/// The first block's contribution to the signals. Called only after every worker has passed the
-/// flags and this block has cleared them.
+/// Adds the first block's share to the flags. Call only after every worker has passed the awaits
+/// and this block has reset their flags.
 __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) {
   const CopyAndSignal::SecondShot &second = batch.second;
   if (threadIdx.x < second.signalCount)
@@ -45,7 +45,8 @@ __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) 
     report(batch, second.signals[second.signalCount - 1].value);
 }
 
-/// Called by one warp of each block, once the block has polled the arrivals for the last time.
+/// Called by one warp of each block after it has stopped polling the arrivals. The last block to
+/// call resets their flags.
 __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   DeviceCounter arrived(batch.counters[kArrived]);
   const bool isLast =
@@ -57,11 +58,11 @@ __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   takeArrivals(batch);
 }
 
-/// Executed by the first block's warp, which waits and reports in the order of the steps.
+/// Executed by the first block's warp, which waits and reports in step order.
 __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   const CopyAndSignal::SecondShot &second = batch.second;
   const uint32_t workers = gridDim.x - 1;
-  // Reports no progress while it waits: the last block to finish reading may not have reported yet.
+  // Reports no progress while waiting: the last block to finish reading may not have reported yet.
   waitForAll(batch, second.awaits, second.awaitCount, /*tells=*/false);
   DeviceCounter passed(batch.counters[kPassed]);
   if (threadIdx.x == 0) {
@@ -77,8 +78,8 @@ __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   leaveArrivals(batch);
 }
 
-/// Called by a worker after it has reported that it has read its parts, so that this rank has
-/// already sent every signal that a peer may await before it allows the stores.
+/// Called by a worker after it has reported that it has read its parts. By then, this rank has sent
+/// every signal that a peer may await before the peer allows the stores.
 __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
   passNear(batch, batch.second.awaits, batch.second.awaitCount);
   __syncthreads();
@@ -86,15 +87,15 @@ __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
     DeviceCounter(batch.counters[kPassed]).fetch_add(1, ::cuda::memory_order_relaxed);
 }
 
-/// Stores a group of a sum to all places.
+/// Stores a group of a sum to all places of the second shot.
 template <class Bits>
 __device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
   for (uint32_t i = 0; i < batch.second.placeCount; ++i)
     reinterpret_cast<Bits *>(batch.second.places[i])[at] = bits;
 }
 
-/// Stores everything that a thread has added in several rounds. It could not store any of it before
-/// its block had reported that it has read all parts.
+/// Stores everything that a thread has added in several rounds. The thread must not store any of it
+/// until its block has reported that it has read all parts.
 template <class Bits>
 __device__ void giveAll(const CopyAndSignal &batch, const SumWalk &walk, int64_t thread) {
   for (int64_t at = thread; at < walk.groups; at += walk.apart)

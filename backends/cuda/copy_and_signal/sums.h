@@ -1,4 +1,4 @@
-//===- backends/cuda/copy_and_signal/sums.h - the sum of a kernel -----------------------------===//
+//===- backends/cuda/copy_and_signal/sums.h - sums in a kernel --------------------------------===//
 //
 // Device code of the copy-and-signal kernels whose workers add the data that they copy.
 //
@@ -24,8 +24,8 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
 
-/// Counts a block, and returns true for the last one. Only stores of kept parts need the counter's
-/// memory order, because the data that blocks read had arrived before.
+/// Counts this block and returns true if it is the last one. Only the stores of kept parts need
+/// acquire-release order, because all data that blocks read had arrived before the awaits passed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
@@ -33,8 +33,8 @@ __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   return before == gridDim.x - 1;
 }
 
-/// Called by one warp of each block after the block's reads. Its first thread passes whether the
-/// block is the last one to read.
+/// Called by one warp of each block after the block's reads. The warp's first thread passes whether
+/// this block is the last one to finish reading.
 __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
   if (!__shfl_sync(~0u, isLastBlock, 0))
     return;
@@ -48,21 +48,21 @@ __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) 
   takeArrivals(batch);
 }
 
-/// Reads parts from the sources of the copies, and stores them at the destinations if something
-/// else reads them there. Peers wrote the parts while the kernel was running.
+/// Reads each part from the source of its copy, and stores it at the copy's destination if
+/// something else reads it there. Peers write the parts while the kernel is running.
 struct FromSources {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
-  /// All threads of a block have the same number of rounds.
+  /// All threads of a block execute the same number of rounds.
   __device__ bool hasRound(const SumWalk &walk, int64_t begin) const {
     return begin - int64_t(threadIdx.x) < walk.groups;
   }
 
-  /// The address from which the block reads each part.
+  /// The addresses from which this block reads the parts.
   static __device__ const char **sources() {
     __shared__ const char *of[CopyAndSignal::kMost + 1];
     return of;
   }
-  /// Called by all threads of a block before a barrier, which precedes reading the parts.
+  /// Called by all threads of a block. A barrier must follow before parts are read.
   static __device__ void find(const CopyAndSignal &batch) {
     const auto part = static_cast<int64_t>(threadIdx.x);
     if (part >= batch.sum.count)
@@ -89,12 +89,12 @@ struct FromSources {
   }
 };
 
-/// Counts the block once it has read everything, because peers wait for that, and then stores its
+/// Counts the block as soon as it has read everything, because peers wait for that, then stores its
 /// results.
 struct AlongCopies : FromSources {
-  /// The progress of a thread's block.
+  /// The state shared by a thread's rounds.
   struct Block {
-    bool isLast = false;   ///< all blocks have read; valid in the thread that counts the block
+    bool isLast = false;   ///< all blocks have read; valid in the thread that counts blocks
     bool hasRound = false; ///< a round has been read
     bool gives = false;    ///< results are also stored to the places of the second shot
   };
@@ -102,8 +102,8 @@ struct AlongCopies : FromSources {
   Block &block;
 
   __device__ AlongCopies(const CopyAndSignal &batch, Block &block) : batch(batch), block(block) {}
-  /// The barrier depends on the value, and the block's count depends on the barrier's result, so
-  /// both happen after all reads.
+  /// The barrier depends on `dependsOnAll`, and counting the block depends on the barrier's result,
+  /// so both happen after all reads.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
     const bool isOnlyRound = isLastRound && !block.hasRound;
     block.hasRound = true;
@@ -142,15 +142,15 @@ template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, co
   }
 }
 
-/// The only block of a launch. Its last warp waits and signals, and also adds. It resets the flags
-/// of the awaits while the parts are being loaded.
+/// The Place for the only block of a launch. Its last warp waits and signals, and also adds; it
+/// resets the flags of the awaits while the parts are being loaded.
 struct Alone : FromSources {
   const CopyAndSignal &batch;
   const uint32_t taken; ///< previous value of this lane's flag, in the last warp
 
   __device__ Alone(const CopyAndSignal &batch, uint32_t taken) : batch(batch), taken(taken) {}
 
-  /// The barrier depends on the value, so no signal is sent before all parts have been read.
+  /// The barrier depends on `dependsOnAll`, so no signal is sent before all parts have been read.
   __device__ void loaded(bool isLastRound, bool dependsOnAll) {
     if (!isLastRound)
       return;

@@ -1,6 +1,6 @@
 //===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// A binary that was built with the library also starts without it, and reports that it is missing.
+// A binary built with cuBLASLt starts without it, too, and reports that the library is missing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace braid {
 
-/// Entry points, without the prefix `cublasLt`. NAME(member, name)
+/// Entry points, without the prefix `cublasLt`: NAME(member, name).
 #define BRAID_CUBLAS_FUNCTIONS(NAME)                                                               \
   NAME(version, GetVersion)                                                                        \
   NAME(create, Create)                                                                             \
@@ -29,13 +29,13 @@ namespace braid {
   NAME(check, MatmulAlgoCheck)                                                                     \
   NAME(configGet, MatmulAlgoConfigGetAttribute)
 
-/// The functions of the library that are used here.
+/// The library functions in use.
 struct CublasLt {
 #define BRAID_CUBLAS_MEMBER(Member, Name) decltype(&cublasLt##Name) Member = nullptr;
   BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
 #undef BRAID_CUBLAS_MEMBER
 
-  /// Opens the library once. Fails with Unsupported, and the reason, if it is missing.
+  /// Opens the library once. Fails with Unsupported and the reason if it is unavailable.
   static Result<const CublasLt *> load();
 };
 

@@ -13,16 +13,16 @@
 namespace braid {
 namespace {
 
-/// The number of rows of the GEMM whose list of algorithms is used: large, so that its algorithms
+/// The number of rows of the GEMM whose candidate list is used: large enough that its algorithms
 /// occupy a whole GPU.
 constexpr int64_t kRowsOfList = 4096;
 constexpr int kCandidates = 32; ///< requested from the library
-/// Odd numbers, powers of two and numbers in between, because a kernel may require whole tiles.
+/// Odd numbers, powers of two and values in between, because a kernel may accept only whole tiles.
 constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 32768};
 
 using TriedGemms = std::vector<std::unique_ptr<LtGemm>>;
 
-/// Returns a GEMM of the kind for each tested number of rows.
+/// Returns a GEMM of this kind for each tested number of rows.
 Result<TriedGemms> describeTried(const CublasLt &library, cublasLtHandle_t handle,
                                  GemmShape shape) {
   TriedGemms gemms;
@@ -62,7 +62,7 @@ Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle
       ofList->candidates(kCandidates, LtGemm::SplitsK::Never);
   if (!list)
     return none;
-  // An algorithm without a fixed tile might choose its tile by M.
+  // An algorithm without a fixed tile might choose its tile based on M.
   std::stable_partition(list->begin(), list->end(), [&](const LtGemm::Algorithm &algorithm) {
     return ofList->hasTile(algorithm);
   });

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm of a GEMM --------------===//
+//===- backends/cuda/gemm/gemm_tuner.cpp - finds the fastest algorithm for a GEMM -------------===//
 
 #include "backends/cuda/gemm/gemm_tuner.h"
 
@@ -21,32 +21,32 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTunerCandidates = 32; ///< requested from the library
 /// approximate time per measurement, in microseconds
 constexpr double kBatch = 2000;
-constexpr double kMostInBatch = 100;             ///< GEMMs
-constexpr std::chrono::milliseconds kWarmUp{10}; ///< until clocks have risen
-/// A GEMM that takes longer is limited by power, and the GPU needs time to adapt to an algorithm's
-/// power. In a measurement of a millisecond, an algorithm can win that needs much power and is slow
-/// in a long run (a GEMM of 4096 x 16384 x 16384 was 4 % slower). In a long measurement, or with
-/// the mean of both, an algorithm can win that is slow after pauses (8192 x 3584 x 4096, by 15 %
-/// and 10 %). So an algorithm must be faster in both.
+constexpr double kMostInBatch = 100;             ///< GEMMs per measurement
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to rise
+/// GEMMs longer than this are limited by power, and the GPU takes time to adapt to an algorithm's
+/// power draw. A millisecond-long measurement can favour an algorithm that draws much power and is
+/// slow in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
+/// mean of both, can favour one that is slow after pauses (8192 x 3584 x 4096, by 15 % and 10 %).
+/// An algorithm must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
-/// Which algorithm is faster then varies between GPUs and over time by about this much; the
-/// library's first guess is rarely worse by more.
+/// For GEMMs limited by power, relative speeds vary by about this much between GPUs and over time.
+/// The library's first guess is rarely slower by more than this.
 constexpr double kLeastGainByPower = 0.02;
-/// microseconds; two runs: to settle, and to measure
+/// microseconds per long run; one run to settle, and another to measure
 constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands
 /// The assumed share of GEMMs that run alone although GEMMs may overlap: the first, the last, and
-/// those that wait for their rows. An algorithm that leaves half of the GPU to a second GEMM can
-/// win if there always is one. If each GEMM waits for its rows (two of 1024 x 2048 x 16384), that
-/// algorithm takes twice as long.
+/// those that wait for their rows. If GEMMs always overlapped, an algorithm that leaves half of the
+/// GPU to a second GEMM could win. But if each GEMM waits for its rows (two GEMMs of 1024 x 2048 x
+/// 16384), such an algorithm takes twice as long.
 constexpr double kAlone = 0.25;
-constexpr int kIssueMicroseconds = 8; ///< upper bound for the host to issue one GEMM
+constexpr int kIssueMicroseconds = 8; ///< upper bound on the host time to issue one GEMM
 
-/// Measures a GEMM with different algorithms.
+/// Measures one GEMM with different algorithms.
 class GemmTimer {
 public:
-  /// Measures on one stream, or concurrently on one stream for each of `workspaces`.
+  /// Measures on one stream per entry of `workspaces`, concurrently if there are several.
   GemmTimer(LtGemm &gemm, llvm::ArrayRef<void *> workspaces) : gemm_(gemm) {
     for (void *workspace : workspaces)
       lanes_.push_back({workspace});
@@ -54,18 +54,18 @@ public:
   ~GemmTimer();
 
   Status prepare(const PlanMatmul &shape);
-  /// Raises the clocks, and determines how many GEMMs to measure at once and whether power limits
-  /// them.
+  /// Lets the clock rates rise, then determines how many GEMMs to time per measurement and whether
+  /// the GEMM is limited by power.
   Status warmUp(const LtGemm::Algorithm &algorithm);
   /// Returns the microseconds per GEMM; with several lanes, assumes that a share of kAlone runs
   /// alone. Fails with Unsupported if the algorithm does not work.
   Result<double> measure(const LtGemm::Algorithm &algorithm);
-  /// Returns the result of warmUp().
+  /// Valid after warmUp().
   bool isLimitedByPower() const { return isLimitedByPower_; }
-  /// Returns measure() and, if power limits the GEMM, the time per GEMM in a long run, overlapping
-  /// if GEMMs do. Pauses afterwards.
+  /// Returns measure() and, if power limits the GEMM, the time per GEMM in a long run, with overlap
+  /// if there are several lanes. Pauses afterwards.
   Result<std::vector<double>> measureThoroughly(const LtGemm::Algorithm &algorithm);
-  /// Runs a GEMM once, which loads its kernels.
+  /// Runs a GEMM once to load its kernels.
   Status load(const LtGemm::Algorithm &algorithm) { return measure(algorithm, 1, lanes_).status(); }
 
 private:
@@ -115,10 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates enough sets of operands that a set has left the cache when it is used again. This models
-/// a run, where other data passes through the cache between two GEMMs. A set contains the operands
-/// of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random, because zeros
-/// need less power and multiply faster.
+/// Creates enough sets of operands that a set has left the cache by the time it is used again. In a
+/// real run, too, other data passes through the cache between two GEMMs. A set contains the
+/// operands of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random,
+/// because GEMMs on zeros draw less power and run faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
@@ -147,17 +147,16 @@ Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   return Status::ok();
 }
 
-/// Issues GEMMs round-robin to `lanes`, which are the first ones, between two events of the first
-/// lane.
+/// Issues GEMMs round-robin to `lanes`, a prefix of lanes_, between two events on the first lane.
 Status GemmTimer::issue(int count, llvm::ArrayRef<Lane> lanes) {
-  next_ = llvm::alignTo(next_, lanes_.size()); // an earlier failure may have left it within a set
+  next_ = llvm::alignTo(next_, lanes_.size()); // a failure may leave next_ within a set
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventRecord(before_, firstStream()));
   for (const Lane &lane : llvm::drop_begin(lanes))
     BRAID_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(lane.stream, before_));
   for (int i = 0; i < count; ++i) {
     const Lane &lane = lanes[static_cast<size_t>(i) % lanes.size()];
     const MatmulArgs &args = operands_[next_ % operands_.size()];
-    next_ += lanes_.size() / lanes.size(); // alone, each GEMM uses another set
+    next_ += lanes_.size() / lanes.size(); // a lone GEMM uses a new set each time
     BRAID_TRY(gemm_.launch(lane.stream, {lane.workspace, kWorkspaceBytes}, args));
   }
   for (const Lane &lane : llvm::drop_begin(lanes)) {
@@ -180,7 +179,7 @@ Result<double> GemmTimer::measure(const LtGemm::Algorithm &algorithm, int atLeas
                                   llvm::ArrayRef<Lane> lanes) {
   const auto count = static_cast<int>(llvm::alignTo(atLeast, lanes.size()));
   gemm_.use(algorithm);
-  // Issues all GEMMs before the first begins, so that the host's time is not measured.
+  // Delays the stream until all GEMMs have been issued, so that host time is not measured.
   cuda::launchDelay(firstStream(), static_cast<uint32_t>(count * kIssueMicroseconds));
   BRAID_TRY(issue(count, lanes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(after_));
@@ -194,7 +193,7 @@ Result<std::vector<double>> GemmTimer::measureThoroughly(const LtGemm::Algorithm
   if (!isLimitedByPower_)
     return std::vector<double>{brief};
   const int count = static_cast<int>(kLongRun / brief) + 1;
-  Result<double> lasting = measure(algorithm, count, lanes_); // lets clocks settle
+  Result<double> lasting = measure(algorithm, count, lanes_); // lets clock rates settle
   if (lasting)
     lasting = measure(algorithm, count, lanes_);
   std::this_thread::sleep_for(kPause);

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/gemms.cpp - GEMMs by cuBLASLt ---------------------------------------===//
+//===- backends/cuda/gemm/gemms.cpp - GEMMs computed by cuBLASLt ------------------------------===//
 
 #include "backends/cuda/gemm/gemms.h"
 
@@ -17,7 +17,7 @@
 namespace braid {
 namespace {
 
-/// Increment when tuning changes so much that earlier measurements must not be used.
+/// Increment when tuning changes so much that cached measurements must not be used.
 constexpr int kTunerVersion = 11;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
@@ -43,7 +43,7 @@ std::string encode(const LtGemm::Algorithm &algorithm) {
   return llvm::toHex({reinterpret_cast<const uint8_t *>(&algorithm), sizeof(algorithm)});
 }
 
-/// Returns nothing if `choice` is not an algorithm that `gemm` can use.
+/// Returns std::nullopt if `choice` is not an algorithm that `gemm` can use.
 std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const LtGemm &gemm) {
   std::string bytes;
   LtGemm::Algorithm algorithm;
@@ -53,7 +53,7 @@ std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const Lt
   return gemm.check(algorithm).isOk() ? std::optional(algorithm) : std::nullopt;
 }
 
-/// Returns the device, its driver and the library, with versions.
+/// Returns the names and versions of the device, its driver and the library.
 Result<std::string> describeMachine(const CublasLt &library) {
   int device = 0;
   cudaDeviceProp properties = {};
@@ -112,8 +112,8 @@ MeasurementCache &Gemms::cache() {
   return *cache_;
 }
 
-/// Returns true if there is a choice. Some algorithms that add a bias round more than once, so
-/// these GEMMs always use the library's first guess.
+/// Returns true if there is a choice. GEMMs with a bias always use the library's first guess,
+/// because some algorithms that add a bias round more than once.
 bool Gemms::isTunable(const PlanMatmul &shape) const {
   return by_ == AlgorithmBy::Time && shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 &&
          shape.k > 0;
@@ -125,7 +125,7 @@ Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
   const std::optional<std::string> known = cache().find(gemmKey(shape));
   if (!known)
     return Status::ok();
-  // A known algorithm that cannot be used here is measured again by a tuning device.
+  // If a cached algorithm cannot be used here, a tuning device measures the GEMM again.
   if (Status status = setAlgorithm(shape, *known); !status.isOk())
     return status.code() == StatusCode::Internal ? Status::ok() : status;
   return warm(shape);
@@ -169,7 +169,7 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
       std::memcmp(&known->second, &*algorithm, sizeof(*algorithm)) == 0)
     return Status::ok();
   algorithms_[aligned] = *algorithm;
-  prepared_.erase(aligned); // to be warmed again with this algorithm
+  prepared_.erase(aligned); // to be warmed again with the new algorithm
   return Status::ok();
 }
 
@@ -233,7 +233,7 @@ Status Gemms::warm(const PlanMatmul &shape) {
 Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   BRAID_TRY(reserveWorkspaces(1));
   const int64_t element = sizeOf(shape.dtype);
-  // Each operand has a separate address, which is misaligned if misalignment is tested.
+  // Gives each operand its own address, misaligned unless `isAligned`.
   auto bytesOf = [&](int64_t elements, int64_t size) {
     return (elements * size + 511) / 256 * 256;
   };

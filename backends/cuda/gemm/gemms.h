@@ -1,7 +1,7 @@
-//===- backends/cuda/gemm/gemms.h - GEMMs by cuBLASLt -----------------------------------------===//
+//===- backends/cuda/gemm/gemms.h - GEMMs computed by cuBLASLt --------------------------------===//
 //
-// tune() and setAlgorithm() choose a GEMM's algorithm; otherwise it is the library's first guess,
-// or the fixed algorithm of its kind (fixed_algorithm.h). multiply() only launches it.
+// tune() and setAlgorithm() choose the algorithm for a GEMM. The default is the library's first
+// guess, or the fixed algorithm for the GEMM's kind (fixed_algorithm.h). multiply() only launches.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,24 +13,24 @@
 
 namespace braid {
 
-/// The policy for choosing the algorithm of a GEMM.
+/// The policy for choosing the algorithm for a GEMM.
 enum class AlgorithmBy : uint8_t {
-  Time,  ///< the fastest measured
-  Guess, ///< the library's first guess, unless another one is set
-  Kind,  ///< the same for every M (fixed_algorithm.h); never tuned or set
+  Time,  ///< the fastest in measurements
+  Guess, ///< the library's first guess, unless setAlgorithm() sets another algorithm
+  Kind,  ///< the same algorithm for every M (fixed_algorithm.h); never tuned or set
 };
 
 /// The GEMMs of one device. Not thread-safe.
 class Gemms {
 public:
   /// Uses the calling thread's current device. `warn`, which may be null, receives warnings about
-  /// invalid earlier measurements.
+  /// invalid cached measurements.
   static Result<std::unique_ptr<Gemms>> create(AlgorithmBy by, MeasurementCache::Warn warn);
   ~Gemms();
 
-  /// Returns the workspace size of a GEMM of this shape after warm-up.
+  /// Returns the workspace size that a GEMM of this shape needs. The shape must be warm.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
-  /// Allocates a workspace for each of streams 0 .. count-1: concurrent GEMMs must not share one.
+  /// Allocates workspaces for streams 0 .. count-1, because concurrent GEMMs must not share one.
   Status reserveWorkspaces(uint32_t count);
   Workspace workspace(uint32_t stream) const { return {workspaces_[stream], kWorkspaceBytes}; }
 
@@ -38,19 +38,19 @@ public:
   const std::string &tuningKey() const { return machine_; }
   /// Implements GemmTuning::loadAlgorithm.
   Status loadAlgorithm(const PlanMatmul &shape);
-  /// Implements GemmTuning::tune. An empty text stands for the library's first guess.
+  /// Implements GemmTuning::tune. An empty string means the library's first guess.
   Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost);
   /// Implements GemmTuning::setAlgorithm.
   Status setAlgorithm(const PlanMatmul &shape, const std::string &choice);
   /// Implements Compute::choices.
   std::string choices() const;
 
-  /// Chooses algorithms for this shape, for addresses aligned to 16 bytes and for others, and runs
-  /// each once to load its kernels: loading one later could wait for a stream that waits for a
-  /// peer. Blocks. Fails with Unsupported if the algorithm of the kind does not accept the shape.
+  /// Chooses algorithms for this shape, for 16-byte aligned and for other addresses, and runs each
+  /// once to load its kernels: loading one later could wait for a stream that waits for a peer.
+  /// Blocks. Fails with Unsupported if the fixed algorithm for the kind does not accept the shape.
   Status warm(const PlanMatmul &shape);
   /// Launches a GEMM. Fails with Internal if the shape is not warm, and with Unsupported if the
-  /// algorithm of the kind does not accept the addresses.
+  /// fixed algorithm for the kind does not accept the addresses.
   Status multiply(cudaStream_t stream, Workspace workspace, const MatmulArgs &args);
 
 private:
@@ -69,14 +69,14 @@ private:
   const AlgorithmBy by_;
   const MeasurementCache::Warn warn_;
   cublasLtHandle_t handle_ = nullptr;
-  std::string machine_; ///< device, driver and library, with versions
+  std::string machine_; ///< names and versions of device, driver and library
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
   std::map<GemmShape, LtGemm::Algorithm> algorithms_;
   std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
   std::vector<void *> workspaces_;
 
-  std::unique_ptr<MeasurementCache> cache_; ///< null until this device has tuned a GEMM
-  /// calls of tune() that measured, and that loaded a known result
+  std::unique_ptr<MeasurementCache> cache_; ///< null until first used
+  /// number of tune() calls that measured, and that found a cached result
   size_t tuned_ = 0, known_ = 0;
   std::chrono::duration<double> tuning_{0}; ///< time spent measuring
 };

@@ -1,4 +1,4 @@
-//===- backends/cuda/gemm/lt_gemm.cpp - one GEMM of cuBLASLt ----------------------------------===//
+//===- backends/cuda/gemm/lt_gemm.cpp - a single cuBLASLt GEMM --------------------------------===//
 
 #include "backends/cuda/gemm/lt_gemm.h"
 
@@ -24,13 +24,13 @@ cudaDataType_t dataType(DType dtype) {
   return CUDA_R_32F;
 }
 
-/// If a row of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit GEMM in a
-/// separate step, to sums that it has already rounded (seen with 13.1 on H200).
+/// If the row size of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit GEMM
+/// in a separate step, to sums that are already rounded (observed with 13.1 on H200).
 bool roundsBeforeBias(DType dtype, int64_t n) {
   return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kGemmAlignment != 0;
 }
 
-/// Split-K must add partial sums in the compute type: any other scheme would round more than once.
+/// Split-K must add partial sums in the compute type: other schemes would round more than once.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 } // namespace
@@ -61,8 +61,8 @@ Status LtGemm::describe() {
   const cublasOperation_t transposed = transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library_.descSet(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
-  // The library also rejects a bias at an unaligned address, and a bias of the operands' type if c
-  // is wider.
+  // The library also rejects an unaligned bias, and a bias whose type is that of the operands if c
+  // has a wider type.
   broadcastsBias_ = hasBias && (!isAligned || result != dtype || roundsBeforeBias(dtype, n));
   if (hasBias && !broadcastsBias_) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -116,7 +116,7 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::candidates(int atMost, SplitsK sp
   return algorithms;
 }
 
-/// The library requires the exact size of the attribute.
+/// The library requires `Value` to have exactly the size of the attribute.
 template <class Value>
 int32_t LtGemm::attribute(const Algorithm &algorithm,
                           cublasLtMatmulAlgoConfigAttributes_t attribute) const {
@@ -162,7 +162,7 @@ Result<std::vector<LtGemm::Algorithm>> LtGemm::manyCandidates(int atMostOfEach) 
     const std::unique_ptr<LtGemm> gemm = BRAID_TRY(create(library_, handle_, larger));
     const Result<std::vector<Algorithm>> more = gemm->candidates(atMostOfEach);
     if (!more)
-      continue; // there are none
+      continue; // no candidates for the larger GEMM
     for (const Algorithm &algorithm : *more)
       if (check(algorithm).isOk() && known.insert(configuration(algorithm)).second)
         algorithms.push_back(algorithm);

@@ -1,7 +1,7 @@
-//===- backends/cuda/gemm/lt_gemm.h - one GEMM of cuBLASLt ------------------------------------===//
+//===- backends/cuda/gemm/lt_gemm.h - a single cuBLASLt GEMM ----------------------------------===//
 //
-// cuBLASLt's matrices are column-major, Braid's are row-major, so the transposed GEMM is requested:
-// c^T = b^T · a^T.
+// cuBLASLt matrices are column-major and Braid's are row-major, so the library is asked for the
+// transposed GEMM: c^T = b^T · a^T.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,30 +15,30 @@
 
 namespace braid {
 
-/// The description of a GEMM without its addresses.
+/// The description of a GEMM, except for its addresses.
 struct GemmShape {
   DType dtype;
   int64_t m, n, k;
   bool transposeB, hasBias;
   bool isAligned; ///< true if all addresses are multiples of kGemmAlignment
-  bool overlaps;  ///< as PlanMatmul::overlaps; not passed to the library
+  bool overlaps;  ///< see PlanMatmul::overlaps; not passed to the library
   DType result;   ///< c's element type
-  bool hasAddend; ///< excludes a bias
+  bool hasAddend; ///< if true, there is no bias
 
   auto operator<=>(const GemmShape &) const = default;
 };
 
-inline constexpr uint32_t kGemmAlignment = 16; ///< bytes; the fast kernels require it
+inline constexpr uint32_t kGemmAlignment = 16; ///< in bytes; required by the fast kernels
 /// the size that cuBLAS itself uses on Hopper
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// Device memory that one GEMM uses exclusively while it runs.
+/// Device memory for the exclusive use of one GEMM while it runs.
 struct Workspace {
   void *data = nullptr;
   size_t bytes = 0;
 };
 
-/// A GEMM that lacks only its addresses. Not thread-safe.
+/// A GEMM that is complete except for its addresses. Not thread-safe.
 class LtGemm {
 public:
   using Algorithm = cublasLtMatmulAlgo_t;
@@ -49,24 +49,24 @@ public:
   ~LtGemm();
   LtGemm(const LtGemm &) = delete;
 
-  /// Whether an algorithm may compute parts of K concurrently and add them afterwards.
+  /// Whether an algorithm may compute ranges of K concurrently and add the results afterwards.
   enum class SplitsK { Perhaps, Never };
-  /// Returns at least one and at most `atMost` algorithms, the library's best guess first. None of
-  /// them rounds sums before they are complete. Fails with Unsupported if there is none.
+  /// Returns between one and `atMost` algorithms, with the library's best guess first. None of them
+  /// rounds sums before they are complete. Fails with Unsupported if there are no candidates.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
   /// Returns candidates(), followed by the library's algorithms for GEMMs with two and four times
-  /// the rows that also accept this GEMM. If the GEMM shares the device with similar ones, these
-  /// are often the best, but not in the library's list.
+  /// as many rows, if they also accept this GEMM. These are often the fastest if similar GEMMs
+  /// share the device, but the library does not list them for this GEMM.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
-  /// Checks an algorithm from another source. Fails with Unsupported unless candidates() could
-  /// return it.
+  /// Checks an algorithm from another source. Fails with Unsupported unless the algorithm meets the
+  /// requirements of candidates().
   Status check(const Algorithm &algorithm) const;
   bool splitsK(const Algorithm &algorithm) const;
-  /// Returns true if the algorithm has a defined tile.
+  /// Returns true if the algorithm has a fixed tile.
   bool hasTile(const Algorithm &algorithm) const;
 
   void use(const Algorithm &algorithm);
-  /// Returns the workspace of the current algorithm, at most kWorkspaceBytes.
+  /// Returns the workspace size of the current algorithm, at most kWorkspaceBytes.
   size_t workspaceBytes() const { return workspaceBytes_; }
   const Algorithm &used() const { return algorithm_; }
   /// Launches the GEMM with the current algorithm.
@@ -88,7 +88,7 @@ private:
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
   Algorithm algorithm_ = {};
   size_t workspaceBytes_ = kWorkspaceBytes;
-  bool broadcastsBias_ = false; ///< true if c is first set to the bias, and the GEMM is added to it
+  bool broadcastsBias_ = false; ///< true if c is set to the bias before the GEMM adds to c
 };
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- backends/cuda/memory/ipc_memory.cpp - cudaMalloc, opened by handles of CUDA IPC --------===//
+//===- backends/cuda/memory/ipc_memory.cpp - cudaMalloc, opened by CUDA IPC handles -----------===//
 
 #include "backends/cuda/memory/symmetric_memory.h"
 #include "ir/failure.h"
@@ -15,10 +15,10 @@
 namespace braid {
 namespace {
 
-/// Allocates separately each time, because CUDA IPC exports only whole allocations.
+/// Makes a separate allocation each time, because CUDA IPC exports only whole allocations.
 class IpcMemory final : public SymmetricMemory {
 public:
-  size_t granularity() const override { return size_t(2) << 20; } // the unit that CUDA IPC maps
+  size_t granularity() const override { return size_t(2) << 20; } // CUDA IPC's mapping granularity
   Result<void *> allocate(size_t bytes) override;
   Result<std::string> exportMemory(void *base) override;
   Result<void *> open(int64_t peer, llvm::StringRef handle) override;
@@ -47,7 +47,7 @@ Result<std::string> IpcMemory::exportMemory(void *base) {
                      llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
 }
 
-/// A process cannot open its own handles, so ranks of one process use the address itself. Only
+/// A process cannot open its own handles, so ranks in the same process use the address itself. Only
 /// tests have such ranks.
 Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
   HandleReader reader(text);

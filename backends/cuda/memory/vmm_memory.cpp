@@ -1,8 +1,8 @@
 //===- backends/cuda/memory/vmm_memory.cpp - cuMemCreate, opened by file descriptors ----------===//
 //
-// Works where CUDA IPC does not: the job's host passes descriptors between processes, so ranks may
-// run in separate PID and IPC namespaces. Each allocation is physical memory of the rank's GPU,
-// mapped by its rank and by the peers that open it.
+// Works where CUDA IPC does not: the job host passes descriptors between processes, so ranks may
+// run in separate PID and IPC namespaces. Each allocation is physical memory on the rank's GPU,
+// mapped by the rank itself and by the peers that open it.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/// Physical memory, and its address in this process.
+/// Physical memory and its address in this process.
 struct Mapped {
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr address = 0;
@@ -49,11 +49,11 @@ private:
   const Driver &driver_;
   const int device_;
   const size_t granularity_;
-  std::map<void *, Mapped> mapped_; ///< this rank's memory and that of peers, by address
+  std::map<void *, Mapped> mapped_; ///< memory of this rank and of peers, by address
   uint32_t offers_ = 0;
 };
 
-/// Reserves addresses, maps the memory there, and lets this rank's GPU reach it.
+/// Reserves addresses, maps the memory there, and gives this rank's GPU access.
 Status VmmMemory::mapAt(Mapped &memory) const {
   BRAID_CU_RETURN_IF_ERROR(driver_, memAddressReserve(&memory.address, memory.bytes, 0, 0, 0));
   BRAID_CU_RETURN_IF_ERROR(driver_, memMap(memory.address, memory.bytes, 0, memory.handle, 0));
@@ -63,7 +63,7 @@ Status VmmMemory::mapAt(Mapped &memory) const {
   return Status::ok();
 }
 
-/// Takes over physical memory, which it releases if it cannot map it.
+/// Takes ownership of physical memory, which is released if it cannot be mapped.
 Result<void *> VmmMemory::map(Mapped memory) {
   if (Status status = mapAt(memory); !status.isOk()) {
     unmap(memory);
@@ -74,7 +74,7 @@ Result<void *> VmmMemory::map(Mapped memory) {
   return base;
 }
 
-/// Also releases the results of a mapAt() that failed.
+/// Also cleans up after a failed mapAt().
 void VmmMemory::unmap(const Mapped &memory) const {
   if (memory.address) {
     (void)driver_.memUnmap(memory.address, memory.bytes);
@@ -94,8 +94,8 @@ Result<void *> VmmMemory::allocate(size_t bytes) {
   return map(memory);
 }
 
-/// Offers the descriptor under one of a few names each time, so that the job's host does not keep
-/// one for each allocation. A peer receives an offer before this rank has made two more.
+/// Reuses a few names for offered descriptors, so that the job host does not accumulate one
+/// descriptor per allocation. Peers receive each offer before this rank makes two more.
 Result<std::string> VmmMemory::exportMemory(void *base) {
   constexpr uint32_t kNames = 16;
   const Mapped &memory = mapped_.at(base);
@@ -122,7 +122,7 @@ Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
   return base ? base : base.status().annotated(fmt::format("memory 'vmm' of rank {}", peer));
 }
 
-/// Returns the attribute's value, or 0 if the driver does not know it.
+/// Returns the attribute's value, or 0 if the driver does not know the attribute.
 int attributeOf(const Driver &driver, CUdevice_attribute attribute, int device) {
   int value = 0;
   return driver.deviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;

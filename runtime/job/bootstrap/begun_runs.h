@@ -9,21 +9,21 @@
 namespace braid {
 
 /// Returns the key of a program within its job, computed from Plan::fingerprint and
-/// Plan::firstCommand. Equal on all ranks. Never 0.
+/// Plan::firstCommand. The key is equal on all ranks and never 0.
 constexpr uint64_t programKey(uint64_t fingerprint, uint32_t firstCommand) {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   return (fingerprint ^ (firstCommand + 1) * kOdd) | 1;
 }
 
-/// The number of started runs of each program of a rank. Must be placed in zeroed shared memory.
-/// One thread of the rank adds and removes programs; any thread of any rank increments and reads
-/// counts.
+/// Counts the started runs of each of a rank's programs. Must be placed in zeroed shared memory.
+/// One thread of the rank adds and removes programs; any thread of any rank may increment and read
+/// the counts.
 class BegunRuns {
 public:
-  /// The capacity. Further programs are not counted.
+  /// The capacity of the table. Runs of further programs are not counted.
   static constexpr size_t kMost = 256;
 
-  /// Returns the program's count, which starts at 0, or null if the table is full.
+  /// Returns the count of `program`, initially 0, or null if the table is full.
   std::atomic<uint64_t> *add(uint64_t program) {
     Entry *entry = find(program);
     if (!entry && (entry = find(kFree)) != nullptr) {
@@ -36,13 +36,13 @@ public:
     return &entry->runs;
   }
 
-  /// Must be called once for each count that add() returned.
+  /// Must be called once for each add() that returned a count.
   void remove(uint64_t program) {
     if (Entry *found = find(program); found && found->users.fetch_sub(1) == 1)
       found->program.store(kFree, std::memory_order_relaxed);
   }
 
-  /// Returns the count, or nullopt if the program is not counted.
+  /// Returns the count of `program`, or nullopt if `program` is not in the table.
   std::optional<uint64_t> of(uint64_t program) const {
     const Entry *found = const_cast<BegunRuns *>(this)->find(program);
     return found ? std::optional(found->runs.load(std::memory_order_relaxed)) : std::nullopt;

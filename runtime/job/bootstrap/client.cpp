@@ -18,11 +18,11 @@ namespace braid {
 using namespace std::chrono_literals;
 
 namespace {
-/// The interval at which a blocked call checks the outcome of the job.
+/// The interval at which a blocked call checks whether the job has failed.
 constexpr auto kSlice = 20ms;
-/// The time in which the watchdog finds out why a connection to the host failed.
+/// The time that the watchdog has to find out why a connection to the host failed.
 constexpr auto kForCause = 1000ms;
-/// Distinguishes a rank from any other peer that connects and sends two numbers.
+/// Distinguishes a rank from other peers that connect and send two numbers.
 constexpr llvm::StringLiteral kHello = "braid rank ";
 } // namespace
 
@@ -86,14 +86,14 @@ Client::~Client() { disconnect(); }
 // -- The host. --
 
 bool Client::isHostGone() const {
-  // If the host is dead, one of its child processes may keep the connection open.
+  // A child process of a dead host may keep the connection open, so the process is checked too.
   pollfd process{host_.get(), POLLIN, 0};
   return connection_.hasEnded() || poll(&process, 1, 0) > 0;
 }
 
 JobCause Client::hostIsGone() const {
   const auto host = static_cast<uint32_t>(connection_.peer().pid); // at connection time
-  // This rank hosts the job, unless a launcher does.
+  // The first rank of this host hosts the job, unless a launcher does.
   const int64_t first = memory_.ranksOf(memory_.host()).first;
   if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
     return {peerFailed("the launcher is gone"), -1};
@@ -102,7 +102,7 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
-/// Returns the reason for which the connection has failed. The host also closes it after an abort.
+/// Returns why the connection has failed; the host also closes connections after an abort.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
        !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
@@ -111,8 +111,8 @@ Status Client::lost(const Status &status) {
   return status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
 }
 
-/// Sends a message and waits for the answer. After an offer, the descriptor must be available
-/// before this returns, because peers learn of it by other means.
+/// Sends a message and waits for the answer, even after an offer: peers learn of the offered
+/// descriptor by other means, so it must be available before this function returns.
 Result<Message> Client::ask(const std::string &text, int descriptor) {
   BRAID_TRY(memory_.failure());
   if (const Status sent = connection_.send(text, descriptor); !sent.isOk())
@@ -144,13 +144,13 @@ void Client::disconnect() {
     return;
   memory_.slot(rank()).state.store(RankState::Left, std::memory_order_seq_cst);
   memory_.wake();
-  // A child process may keep the connection open.
+  // A child process may keep the connection open, so closing the descriptor is not enough.
   shutdown(connection_.descriptor(), SHUT_RDWR);
 }
 
 // -- All-gathers. --
 
-/// A rank that has left joins no further all-gather. A rank that died has already aborted the job.
+/// A rank that has left joins no further all-gathers. A rank that died has already aborted the job.
 void Client::abortIfSomebodyHasLeft() {
   std::vector<int64_t> left;
   for (int64_t peer = 0; peer < ranks(); ++peer) {
@@ -169,7 +169,7 @@ Status Client::meet(const std::string &part, uint32_t step) {
   RankSlot &own = memory_.slot(rank());
   own.arrivals.fetch_add(1, std::memory_order_relaxed);
   const uint32_t number = ++gathers_;
-  if (isHostGone()) { // no process would detect a dead rank
+  if (isHostGone()) { // without a host, nothing detects a dead rank
     memory_.abort(hostIsGone());
     memory_.decideHere();
   }

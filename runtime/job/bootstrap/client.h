@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/client.h - a rank's connection to its job ------------------------===//
 //
-// Only the rank's host thread calls these functions, except isHostGone(). They block for other
-// ranks until the job is aborted. No function has a timeout for that: the watchdog aborts a job
-// that has stalled or whose host is gone.
+// Except for isHostGone(), only the rank's host thread calls these functions. They block until the
+// other ranks respond or the job is aborted. They need no timeout, because the watchdog aborts a
+// job that has stalled or whose host is gone.
 //
 // The first letter of a message is its type:
 //
@@ -13,8 +13,8 @@
 //   G RANK name          request for the descriptor that RANK has offered under this name
 //   D                    the host's answer to O and G, with the requested descriptor, if any
 //
-// Everything else that ranks exchange is in the job memory. When a connection ends, the slot of the
-// rank says whether the rank has left properly.
+// Ranks exchange everything else through the job memory. When a connection ends, the rank's slot
+// shows whether the rank has left in an orderly way.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,26 +26,26 @@
 
 namespace braid {
 
-/// The message by which a rank joins its job.
+/// The message with which a rank joins its job.
 struct ClientHello {
   std::string job = {}; ///< selects the endpoint; not part of the message
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
-  /// Returns BadInput unless encode() produces `text` for some valid rank. Leaves `job` empty.
+  /// Returns BadInput unless `text` is the encoding of some valid rank. Leaves `job` empty.
   static Result<ClientHello> decode(llvm::StringRef text);
 };
 
 class Client {
 public:
   /// Connects to the host at `name`, sends the hello, and maps the job memory. Returns BadInput
-  /// with the host's reason if it refuses, PeerFailed if there is no host or it closes the
-  /// connection without an answer, and TimedOut at the deadline.
+  /// with the host's reason if the host refuses, PeerFailed if there is no host or the host closes
+  /// the connection without an answer, and TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Joins the job at the name on which listenForJob() listens for hello.job. Waits until a host
-  /// listens.
+  /// Waits until a host listens under the name that listenForJob() uses for hello.job, then joins
+  /// its job.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
-  /// Disconnects unless that has been done.
+  /// Disconnects, unless disconnect() has been called.
   ~Client();
   Client(const Client &) = delete;
 
@@ -53,23 +53,23 @@ public:
   int64_t ranks() const { return hello_.ranks; }
   JobMemory &memory() { return memory_; }
 
-  /// Makes `cause` the failure of all ranks unless the job has failed before, and returns the first
-  /// failure. A rank that cannot continue calls this before it disconnects; otherwise the others
-  /// only see it leave.
+  /// Makes `cause` the failure of all ranks, unless the job has already failed, and returns the
+  /// first failure. A rank that cannot continue calls this before it disconnects; otherwise the
+  /// other ranks would only see that it has left.
   Status fail(const Status &cause) { return memory_.fail({cause, rank()}); }
 
-  /// Returns the parts of all ranks, in rank order. Collective: every rank must call it equally
-  /// often. Blocks until all ranks have called it, or returns the cause if the job is aborted.
+  /// Returns the parts of all ranks, in rank order. Collective. Blocks until all ranks have called
+  /// it, or returns the cause if the job is aborted.
   Result<std::vector<std::string>> allGather(const std::string &mine);
-  /// Joins the next all-gather with `part`, after having completed `step` (0 if none), and blocks
-  /// until all ranks have joined. After a failure, the job memory says whether the step is
-  /// committed.
+  /// Joins the next all-gather with `part`, after this rank has completed `step` (0 if none), and
+  /// blocks until all ranks have joined. After a failure, the job memory shows whether the step has
+  /// been committed.
   Status meet(const std::string &part, uint32_t step);
-  /// Sends a duplicate of `descriptor` to the host under a name within this rank's namespace, and
+  /// Sends a duplicate of `descriptor` to the host under `name`, which is scoped to this rank, and
   /// blocks until the host has received it.
   Status offer(const std::string &name, int descriptor);
   /// Returns the descriptor that `rank` has offered under `name`, or BadInput if there is none.
-  /// Blocks for the host's answer.
+  /// Blocks until the host answers.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
   /// Leaves the job without a failure. No other function may be called afterwards.
   void disconnect();
@@ -77,10 +77,10 @@ public:
   /// Returns true if the host's process or its end of the connection is gone. Never blocks.
   /// Thread-safe.
   bool isHostGone() const;
-  /// Returns the cause of a failure for the case that isHostGone(). It names the host.
+  /// Returns the failure to report if isHostGone(). Its message names the host.
   JobCause hostIsGone() const;
 
-  /// For tests that cut the connection.
+  /// For tests that break the connection.
   Connection &connection() { return connection_; }
 
 private:
@@ -92,12 +92,12 @@ private:
   Connection connection_;
   ClientHello hello_;
   JobMemory memory_;
-  const FileDescriptor host_; ///< the host's process, see Connection::openPeer()
+  const FileDescriptor host_; ///< the host's process (see Connection::openPeer())
   uint32_t gathers_ = 0;
   bool saidDisconnect_ = false;
 };
 
-/// Returns the name on which the first rank of a job listens.
+/// Returns the socket name at which the first rank of a job listens.
 std::string nameOfJob(const std::string &job);
 
 } // namespace braid

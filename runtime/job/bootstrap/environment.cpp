@@ -17,13 +17,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// The variables that a launcher sets in its ranks. If several variables have the same meaning, the
-/// first one that is set is used. All variables of `job` that are set are parts of the job's name.
+/// The variables that a launcher sets for its ranks. If several have the same meaning, the first
+/// one that is set is used, but all variables in `job` that are set become part of the job's name.
 struct Variables {
   const char *source;
-  const char *advice; ///< for ranks that are not distributed evenly, host by host
+  const char *advice; ///< shown if ranks are not distributed evenly, host by host
   Names rank, ranks, localRank, localRanks, job;
-  bool saysLocalRank = true; ///< the launcher always sets it
+  bool saysLocalRank = true; ///< whether the launcher always sets localRank
 };
 
 const std::vector<Variables> &launchers() {
@@ -73,7 +73,7 @@ const std::vector<Variables> &launchers() {
 struct Setting {
   const char *name;
   const char *meaning;
-  bool isSwitch = false; ///< its value is on or off
+  bool isSwitch = false; ///< the value must be on or off
 };
 
 constexpr std::array<Setting, 13> kSettings = {{
@@ -105,7 +105,7 @@ std::optional<std::string> firstSet(const Names &names, const Environment &envir
   return found == names.end() ? std::nullopt : std::optional(*found);
 }
 
-/// SLURM numbers steps that srun did not start, such as the batch script and the shell of salloc,
+/// SLURM numbers steps that srun did not start, such as the batch script and salloc's shell,
 /// downwards from the largest 32-bit number.
 bool isStepOfSrun(const Environment &environment) {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
@@ -115,13 +115,13 @@ bool isStepOfSrun(const Environment &environment) {
                   number > 0xffffffff);
 }
 
-/// Returns the set variables that identify this process as a rank of the launcher `of`.
+/// Returns the variables that are set and identify this process as a rank of the launcher `of`.
 Names identifying(const Variables &of, const Environment &environment) {
   const bool isSlurm = of.source == llvm::StringRef("SLURM");
   Names found;
   if (isSlurm && isStepOfSrun(environment))
     found.push_back("SLURM_STEP_ID");
-  // srun sets PMI's variables in addition to SLURM's, which also assign ranks to hosts.
+  // srun sets PMI's variables in addition to SLURM's, and only SLURM's assign ranks to hosts.
   const bool isOfSrun = of.source == llvm::StringRef("PMI") && isStepOfSrun(environment) &&
                         !firstSet(of.localRank, environment);
   if (!isSlurm && !isOfSrun)
@@ -131,7 +131,7 @@ Names identifying(const Variables &of, const Environment &environment) {
   return found;
 }
 
-/// Returns null if there is none.
+/// Returns the launcher whose variables are used, or null if there is none.
 const Variables *chosenLauncher(const Environment &environment) {
   const auto found = llvm::find_if(launchers(), [&](const Variables &launcher) {
     return !identifying(launcher, environment).empty();
@@ -168,12 +168,12 @@ private:
                        variables_.advice);
   }
 
-  /// Returns the variable that was read, or all of them: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
+  /// Returns the variable to read, or all candidates: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
   std::string nameOf(const Names &names) const {
     return firstSet(names, environment_).value_or(llvm::join(names, " or "));
   }
 
-  /// Reads an integer, or SLURM's list of the number of ranks per host if they are equal: "4(x2)".
+  /// Reads an integer, or SLURM's list of ranks per host if all its entries are equal: "4(x2)".
   Result<Number> number(const Names &names) const {
     const std::optional<std::string> name = firstSet(names, environment_);
     if (!name)
@@ -196,7 +196,7 @@ private:
     return Number(number);
   }
 
-  /// Reads an index below `count`, which is at least one.
+  /// Reads an index, which must be less than `count`; `count` must be at least 1.
   Result<int64_t> index(const Names &names, const Names &countNames, int64_t count) const {
     const int64_t index = *BRAID_TRY(number(names));
     if (count < 1)
@@ -207,8 +207,8 @@ private:
     return index;
   }
 
-  /// Reads the local rank and the index of the host. All hosts have the same number of ranks,
-  /// numbered host by host.
+  /// Reads the local rank and the host's index. All hosts must have the same number of ranks, and
+  /// ranks must be numbered host by host.
   Status readHost(Place &place) const {
     const Variables &its = variables_;
     const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
@@ -231,9 +231,9 @@ private:
     return Status::ok();
   }
 
-  /// BRAID_JOB and "default" are used unchanged. Variables of a launcher become "torchrun
+  /// BRAID_JOB and "default" are used unchanged. A launcher's variables become "torchrun
   /// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers have different
-  /// names. PMI_JOBID may be missing or belong to an outer job, so the user may add BRAID_JOB.
+  /// names. PMI_JOBID may be missing or belong to an outer job, so users may add BRAID_JOB.
   Status readJob(Place &place) const {
     const std::optional<std::string> ours = environment_("BRAID_JOB");
     if (place.source == "BRAID_*") {
@@ -256,8 +256,8 @@ private:
   const Environment &environment_;
 };
 
-/// Lists all variables that are set: "RANK='3', MASTER_ADDR='a' (torchrun), SLURM_PROCID='0'
-/// (SLURM)".
+/// Lists all variables that are set, with their launchers: "RANK='3', MASTER_ADDR='a' (torchrun),
+/// SLURM_PROCID='0' (SLURM)".
 std::string found(const Environment &environment) {
   std::string text, source;
   for (const VariableReport &each : reportVariables(environment)) {

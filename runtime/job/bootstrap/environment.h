@@ -1,9 +1,9 @@
 //===- runtime/job/bootstrap/environment.h - which rank of a job this process is --------------===//
 //
-// Launchers tell each process its rank through environment variables, and a process may see those
-// of several launchers: torchrun inside srun, or mpirun inside a SLURM job. Exactly one launcher is
-// used: the first in this list whose rank or number of ranks is set. SLURM requires SLURM_STEP_ID
-// as well.
+// Launchers tell each process its rank through environment variables, and a process may see the
+// variables of several launchers: torchrun inside srun, or mpirun inside a SLURM job. Exactly one
+// launcher is used: the first one below whose rank or number of ranks is set. SLURM also requires
+// SLURM_STEP_ID.
 //
 //   BRAID_*    BRAID_RANK, BRAID_RANKS        braid run --processes, or set by hand
 //   torchrun   RANK, WORLD_SIZE
@@ -11,14 +11,14 @@
 //   PMI        PMI_RANK, PMI_SIZE             MPICH, Intel MPI
 //   SLURM      SLURM_PROCID, SLURM_STEP_NUM_TASKS                srun
 //
-// An incomplete or contradictory set of variables is an error that lists all variables found. A
-// batch script is not a rank: SLURM sets SLURM_PROCID and SLURM_NTASKS for it, but no
-// SLURM_STEP_ID, or one that denotes the script. If srun sets PMI's variables for its ranks,
-// SLURM's variables are used, because only they assign ranks to hosts.
+// If variables are missing or contradict each other, the error lists all variables found. A batch
+// script is not a rank: SLURM sets SLURM_PROCID and SLURM_NTASKS for it, but either no
+// SLURM_STEP_ID or one that denotes the script. If srun sets PMI's variables for its ranks, SLURM's
+// variables are used, because only they assign ranks to hosts.
 //
-// A host is the set of ranks that one daemon of the launcher has started; two daemons on one
-// machine count as two hosts. All hosts have the same number of ranks, with consecutive numbers:
-// rank = host * localRanks + localRank. A job on a single host may number its ranks in any order.
+// A host is the set of ranks that one launcher daemon has started; two daemons on one machine count
+// as two hosts. All hosts have the same number of ranks, numbered consecutively: rank = host *
+// localRanks + localRank. A job on a single host may number its ranks in any order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -32,55 +32,55 @@
 
 namespace braid {
 
-/// The position of this process in a job.
+/// This process's position in a job.
 struct Place {
   std::string source; ///< "BRAID_*", "torchrun", "Open MPI", "PMI" or "SLURM"
   int64_t rank = 0, ranks = 1;
   int64_t localRank = 0, localRanks = 1; ///< on this host
-  int64_t host = 0, hosts = 1;           ///< the index of this host, and the number of hosts
-  /// Equal on all ranks of the job and different from any other job of this user on this host.
+  int64_t host = 0, hosts = 1;           ///< this host's index and the number of hosts
+  /// Equal on all ranks of the job, and different from all other jobs of this user on this host.
   std::string job;
-  /// The socket name of the Braid launcher that hosts the job. Empty if rank 0 hosts it.
+  /// The name of the socket at which a Braid launcher hosts the job. Empty if rank 0 hosts it.
   std::string meeting = {};
 };
 
-/// Looks up a variable. Returns nullopt for a variable that is not set or empty, which launchers
-/// and shells treat as equivalent.
+/// Looks up a variable. Returns nullopt if the variable is unset or empty, which launchers and
+/// shells treat as equivalent.
 using Environment = std::function<std::optional<std::string>(const std::string &name)>;
 Environment processEnvironment();
 
 /// Returns this process's place, or nullopt if no launcher has set one. Returns BadInput for
 /// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
-/// message lists each variable found, with its source and value. Returns Unsupported if the ranks
-/// of a host are not consecutive or hosts have different numbers of ranks, as far as this rank's
+/// message lists each variable found, with its source and value. Returns Unsupported if a host's
+/// ranks are not consecutive or hosts have different numbers of ranks, as far as this rank's
 /// variables show: if hosts have 4 and 2 ranks, the second host may not notice.
 ///
-/// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job BRAID_JOB, by default
-/// "default", so concurrent jobs need different names. The same holds for jobs of a PMI launcher.
-/// All ranks are on this host unless PMI or BRAID_LOCAL_RANKS says otherwise.
+/// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job named by BRAID_JOB
+/// ("default" if unset), so concurrent jobs need different names. The same applies to jobs of a PMI
+/// launcher. All ranks are on this host unless PMI or BRAID_LOCAL_RANKS specifies otherwise.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
-/// Returns the variables that make findPlace() look for a place, for example "RANK, WORLD_SIZE".
-/// Without them it finds none, or that of an outer launcher. Empty if there are none.
+/// Returns the variables that make findPlace() look for a place, as in "RANK, WORLD_SIZE", or "".
+/// If they were unset, findPlace() would find no place, or an outer launcher's.
 std::string variablesOfPlace(const Environment &environment);
 
-/// Returns the value of a BRAID_* variable that is on or off, `otherwise` if it is not set, and
-/// BadInput for any other value.
+/// Returns the value of the on/off variable `name`, or `otherwise` if it is unset. Returns BadInput
+/// for any value other than "on" and "off".
 Result<bool> isOn(const Environment &environment, const std::string &name, bool otherwise);
-/// Returns the device numbers listed in BRAID_DEVICES, in rank order, or none if it is not set.
-/// Returns BadInput unless they are distinct integers separated by commas.
+/// Returns the device numbers listed in BRAID_DEVICES, in rank order; empty if it is unset. Returns
+/// BadInput unless they are distinct integers separated by commas.
 Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment);
 struct TcpAddress {
-  std::string host; ///< a name or an address; an IPv6 address without brackets
+  std::string host; ///< a name or an address; IPv6 addresses have no brackets
   uint16_t port = 0;
 };
 /// Returns nullopt unless `text` is tcp://host:port.
 std::optional<TcpAddress> parseTcpAddress(const std::string &text);
-/// Returns the value of BRAID_RENDEZVOUS, nullopt if it is not set, and BadInput if it is
+/// Returns the value of BRAID_RENDEZVOUS, or nullopt if it is unset. Returns BadInput if it is
 /// malformed.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
-/// Returns BadInput if a setting has a value that isOn(), devicesOfRanks() or rendezvousAddress()
-/// rejects.
+/// Returns BadInput if isOn(), devicesOfRanks() or rendezvousAddress() rejects the value of a
+/// setting.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid doctor`.
@@ -89,8 +89,8 @@ struct VariableReport {
   std::string source;  ///< as in Place, or "braid" for settings
   std::string meaning; ///< one line
   std::optional<std::string> value;
-  /// True if the variable takes effect: a setting that is set, or a variable of the chosen launcher
-  /// that is set and not overridden by another variable.
+  /// True if the variable takes effect: either a setting that is set, or a variable of the chosen
+  /// launcher that is set and not overridden by another variable.
   bool counts = false;
 };
 /// Returns every variable that Braid reads, in order of precedence.

@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/futex.h - sleeps until a flag in memory changes ------------------===//
 //
-// Uses raw system calls so that ThreadSanitizer sees no order between the threads except that of
-// the flag itself. A mutex, a condition variable and std::atomic::wait (which keeps waiters in
-// shared tables) would each add one and hide the race of a program that lacks a signal.
+// Uses raw system calls so that, for ThreadSanitizer, only the flag itself orders threads. A mutex,
+// a condition variable or std::atomic::wait (which keeps waiters in shared tables) would add
+// ordering, and hide the race in a program that lacks a signal.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,14 +18,14 @@
 
 namespace braid {
 
-/// The waiters of a flag. futexWait() and futexWake() must use the same scope for a flag.
+/// The threads that may wait on a flag. All calls for a flag must use the same scope.
 enum class FutexScope : uint8_t {
   Process,   ///< threads of one process; faster
   Processes, ///< all processes that map the memory
-  Nobody,    ///< no thread sleeps, so none is woken
+  Nobody,    ///< no thread sleeps, so none needs waking
 };
 
-/// Sleeps while `*flag` equals `seen`, at most for `slice`. May return early, so call it in a loop.
+/// Sleeps while `*flag` equals `seen`, for at most `slice`. May return early, so call it in a loop.
 inline void futexWait(const void *flag, uint32_t seen, std::chrono::milliseconds slice,
                       FutexScope scope = FutexScope::Process) {
   timespec limit{slice.count() / 1000, (slice.count() % 1000) * 1000000};

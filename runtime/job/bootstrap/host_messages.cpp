@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/host_messages.cpp - the values in the store of a job's hosts -----===//
+//===- runtime/job/bootstrap/host_messages.cpp - the format of the values in the hosts' store -===//
 
 #include "runtime/job/bootstrap/host_messages.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 
-/// Removes a number and the separator after it from the front of `text`.
+/// Removes a number and the separator that follows it from the front of `text`.
 template <class Number> Result<Number> takeNumber(llvm::StringRef &text) {
   Number number = 0;
   if (text.consumeInteger(10, number) || (!text.consume_front(" ") && !text.consume_front("\n")))
@@ -22,7 +22,7 @@ template <class Number> Result<Number> takeNumber(llvm::StringRef &text) {
   return number;
 }
 
-/// Visits the numbers of a slot that other hosts need, as `visit(atomic, isTime)`.
+/// Calls `visit(atomic, isTime)` for each number in a slot that other hosts need.
 template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, Visit visit) {
   visit(slot.state, false);
   visit(slot.activity, false);
@@ -44,7 +44,7 @@ template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, V
   }
 }
 
-/// Converts a time into its age, and back. Zero means no time, which has no age.
+/// Converts a time to its age, or an age to its time. 0 means "no time" in both forms.
 uint64_t ageOf(uint64_t time) { return time == 0 ? 0 : monotonicNs() - time + 1; }
 
 void appendSlot(const RankSlot &slot, std::string &text) {

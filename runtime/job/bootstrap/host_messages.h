@@ -1,7 +1,7 @@
-//===- runtime/job/bootstrap/host_messages.h - the values in the store of a job's hosts -------===//
+//===- runtime/job/bootstrap/host_messages.h - the format of the values in the hosts' store ---===//
 //
-// The values are decimal numbers in text form, so that a store is readable. The decoders depend
-// only on their input bytes, so that they can be fuzzed.
+// The values are decimal numbers in text form, so that a store is human-readable. The decoders
+// depend only on their input bytes, so that they can be fuzzed.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,30 +12,30 @@
 
 namespace braid {
 
-/// The version of this format. Hosts of different versions cannot run a job together.
+/// The version of this format. Hosts with different versions cannot run a job together.
 inline constexpr int kHostVersion = 10;
 
-/// Encodes the parts of this host's ranks in all-gather `round`, and the step that all of them have
-/// completed.
+/// Encodes the parts of this host's ranks in all-gather `round`, and the last step that all of
+/// these ranks have completed.
 Result<std::string> encodeParts(const JobMemory &memory, uint32_t round);
-/// Writes the parts of `host` into `memory`, unless they belong to another all-gather. Returns
-/// BadInput unless `text` has one part for each rank of the host.
+/// Writes the parts of the ranks on `host` to `memory`, unless they belong to another all-gather.
+/// Returns BadInput unless `text` has exactly one part per rank of the host.
 Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t round);
 
 std::string encodeCause(const JobCause &cause);
 Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks);
 
-/// A heartbeat of a host.
+/// A host's heartbeat.
 struct HostSign {
-  uint64_t number = 0;  ///< differs from that of the host's previous heartbeat
-  bool hasLeft = false; ///< this is the host's last heartbeat
+  uint64_t number = 0;  ///< differs from the number of the host's previous heartbeat
+  bool hasLeft = false; ///< true in the host's last heartbeat
 };
 
-/// Encodes a heartbeat of this host, with the slots of its ranks. Their times are encoded as ages,
+/// Encodes a heartbeat of this host, with the slots of its ranks. Times are encoded as ages,
 /// because each host has its own clock.
 std::string encodeSign(const HostSign &sign, const JobMemory &memory);
-/// Writes the slots of the ranks of `host` into `memory`, with times of this host's clock, unless
-/// this is the heartbeat `known`.
+/// Writes the slots of the ranks on `host` to `memory`, with times converted to this host's clock,
+/// unless `known` is the number of this heartbeat.
 Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, uint64_t known);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/job_memory.cpp - the state that a host's ranks of a job share ----===//
+//===- runtime/job/bootstrap/job_memory.cpp - the state that a job's ranks on one host share --===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 
@@ -88,7 +88,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   return memory;
 }
 
-/// Maps a file that has room for the layout of `ranks` ranks.
+/// Maps a file that is large enough for the layout of `ranks` ranks.
 Result<JobMemory> JobMemory::mapFile(FileDescriptor descriptor, int64_t ranks) {
   const size_t bytes = Layout::bytes(ranks);
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
@@ -163,7 +163,7 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
   mine.bytes.store(part.size(), std::memory_order_relaxed);
   mine.step.store(step, std::memory_order_relaxed);
   // Sequentially consistent, like the loads in haveCome(): if ranks arrive concurrently, the last
-  // one in that order sees all others.
+  // one in the total order sees that all others have arrived.
   own.gathers.store(number, std::memory_order_seq_cst);
   if (hosts() == 1 && haveCome(allRanks(), number)) {
     finishGather(number);
@@ -181,7 +181,7 @@ bool JobMemory::haveCome(Ranks ranks, uint32_t number) const {
   return true;
 }
 
-/// The step is committed before any rank learns that all ranks have joined.
+/// Commits the step before any rank learns that all ranks have joined.
 void JobMemory::finishGather(uint32_t number) {
   const uint32_t step = leastStep(allRanks(), number);
   uint32_t seen = gathered();
@@ -272,7 +272,7 @@ JobCause JobMemory::readCause(uint16_t number) const {
                   rank};
 }
 
-/// Applies `change` to the outcome, until it returns false or the outcome is changed.
+/// Applies `change` to the current outcome until the result is stored or `change` returns false.
 void JobMemory::changeOutcome(llvm::function_ref<bool(Outcome &outcome)> change) {
   Outcome seen = layout_->outcome.load(std::memory_order_acquire), wanted = seen;
   while (change(wanted) && !layout_->outcome.compare_exchange_weak(
@@ -280,9 +280,9 @@ void JobMemory::changeOutcome(llvm::function_ref<bool(Outcome &outcome)> change)
     wanted = seen;
 }
 
-/// The text is complete before a single compare-and-swap makes the outcome refer to it. So a
-/// process that dies cannot leave an abort half done: before that instruction, another process may
-/// still abort the job; after it, the cause is visible to all.
+/// The text is complete before a single compare-and-swap makes the outcome refer to it, so a
+/// process that dies cannot leave an abort half done: before the compare-and-swap, another process
+/// may still abort the job; after it, the cause is visible to all.
 bool JobMemory::abort(const JobCause &cause) {
   if (layout_->outcome.load(std::memory_order_relaxed).state != Outcome::Open)
     return false;
@@ -306,7 +306,7 @@ void JobMemory::abortDecided(const JobCause &cause) {
   });
 }
 
-/// A concurrent proposal changes the outcome and is therefore not overlooked.
+/// A concurrent proposal makes the compare-and-swap fail, and is therefore not missed.
 void JobMemory::decideHere() {
   changeOutcome([](Outcome &outcome) {
     if (outcome.state == Outcome::Proposed)
@@ -315,8 +315,8 @@ void JobMemory::decideHere() {
   });
 }
 
-/// Host 0 may commit a step as long as it can be heard, so no host decides earlier. The round-trip
-/// time grows while host 0 is silent, until the thread that polls it decides.
+/// Host 0 may commit a step as long as it can be reached, so no other host decides earlier. While
+/// host 0 is silent, the round-trip time grows until the polling thread decides.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

@@ -1,28 +1,28 @@
-//===- runtime/job/bootstrap/job_memory.h - the state that a host's ranks of a job share ------===//
+//===- runtime/job/bootstrap/job_memory.h - the state that a job's ranks on one host share ----===//
 //
 // A few pages of anonymous shared memory, created by the job's host and mapped by every rank. They
-// hold the state that must not depend on the delivery of messages:
+// hold the state that must not depend on message delivery:
 //
-//  outcome       one atomic that holds whether the job is aborted and how many steps have been
+//  outcome       one atomic that records whether the job is aborted and how many steps have been
 //                committed. It changes only by compare-and-swap, so there is a single first cause,
-//                and no rank can report success for a run that another one aborted. Waiting ranks
-//                poll it, so an abort is visible to every live rank before any wait is released.
-//                With several hosts, their store decides (other_hosts.h): an abort is a proposal
-//                until this host has received the decision or lost the store. In the latter case,
-//                this atomic decides for this host.
+//                and no rank can report success for a run that another rank has aborted. Waiting
+//                ranks poll it, so every live rank sees an abort before any wait is released. If
+//                the job spans hosts, their store decides (other_hosts.h): an abort is a proposal
+//                until this host has received the decision or lost the store. If it has lost the
+//                store, this atomic decides for this host.
 //  cause         the text of the first failure
-//  rank slots    the state of each rank: heartbeat, activity of its host thread, current command of
-//                each queue, progress counters. Slots of other hosts' ranks are copies, some tenths
-//                of a second old, with times of this host's clock and without process ids.
-//  choice        the text of the schedule that rank 0 has chosen by measuring
+//  rank slots    the state of each rank: heartbeat, host thread activity, current command of each
+//                queue, progress counters. The slots of ranks on other hosts are copies, a few
+//                tenths of a second old, with times on this host's clock and without process ids.
+//  choice        the text of the schedule that rank 0 has chosen by measurement
 //  all-gathers   each rank's part of the current and the previous all-gather. A rank that has
-//                joined all-gather n has read all parts of n - 1, so two buffers suffice. The texts
-//                are stored in the same file after the mapped pages and accessed by file I/O: the
-//                file grows as needed, and a lack of memory is reported as an error code.
+//                joined all-gather n has read all parts of n - 1, so two buffers suffice. The parts
+//                are stored in the same file, after the mapped pages, and accessed by file I/O: the
+//                file grows on demand, and a lack of memory is reported as an error code.
 //
-// All accesses except those of the outcome are relaxed atomics, so that they do not order the
-// ranks' streams. Ranks belong to one user and trust each other's writes; the length of each text
-// is nevertheless checked against its field.
+// Apart from the outcome, workers access this memory only with relaxed atomics, so that the
+// accesses do not order the ranks' streams. All ranks belong to one user and trust each other's
+// writes; the length of each text is nevertheless checked against the size of its field.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -43,13 +43,13 @@
 
 namespace braid {
 
-/// Returns CLOCK_MONOTONIC in nanoseconds, which is the same for all ranks of a host.
+/// Returns CLOCK_MONOTONIC in nanoseconds. All ranks on a host share this clock.
 uint64_t monotonicNs();
 constexpr uint64_t inNs(std::chrono::milliseconds time) {
   return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
 }
 
-/// Commands are numbered across all programs of a job, from Plan::firstCommand.
+/// Commands are numbered across a job's programs; a Plan's numbers start at Plan::firstCommand.
 inline constexpr uint32_t kNoCommand = ~0u;
 
 enum class RankState : uint32_t {
@@ -69,17 +69,17 @@ enum class HostActivity : uint32_t {
 
 /// The state of one queue, written by its worker.
 struct alignas(64) QueueSlot {
-  std::atomic<uint64_t> completed; ///< number of commands
+  std::atomic<uint64_t> completed; ///< number of completed commands
   std::atomic<uint64_t> current;   ///< run << 32 | command; ~0 between commands
-  std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC of the last start or end of a command
-  std::atomic<uint32_t> isWaiting; ///< the current command waits for a flag or an event
-  std::atomic<uint32_t> flagValue; ///< last observed value of that flag
+  std::atomic<uint64_t> sinceNs;   ///< CLOCK_MONOTONIC at the last start or end of a command
+  std::atomic<uint32_t> isWaiting; ///< whether the current command is blocked
+  std::atomic<uint32_t> flagValue; ///< last observed value of the flag that the command waits for
   std::atomic<uint32_t> wantedValue;
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0 if there is none
 };
 
-inline constexpr uint32_t kQueueSlots = 32; ///< further queues are not shown
-inline constexpr size_t kCallEntries = 64;  ///< a rank is never ahead by as many calls
+inline constexpr uint32_t kQueueSlots = 32; ///< the state of further queues is not recorded
+inline constexpr size_t kCallEntries = 64;  ///< no rank is ever this many calls ahead of another
 
 struct RankSlot {
   std::atomic<RankState> state;
@@ -88,47 +88,47 @@ struct RankSlot {
   std::atomic<uint32_t> queues; ///< number of entries of `queue` in use
   std::atomic<uint64_t> activitySinceNs;
   std::atomic<uint64_t> heartbeatNs;     ///< written by the watchdog
-  std::atomic<uint64_t> issued;          ///< commands of all queues
-  std::atomic<uint64_t> arrivals;        ///< progress events of the host thread
-  std::atomic<uint64_t> completedBeyond; ///< commands of the queues that have no slot
+  std::atomic<uint64_t> issued;          ///< number of commands issued to all queues
+  std::atomic<uint64_t> arrivals;        ///< number of progress events on the host thread
+  std::atomic<uint64_t> completedBeyond; ///< commands completed on queues that have no slot
   std::atomic<uint32_t> runs;            ///< the epoch of the last issued run
   std::atomic<uint32_t> closed;          ///< futex; 1 once peer memory is unmapped
-  /// The launcher has killed the rank: it never closes, and keeps memory mapped until its process
-  /// has exited.
+  /// Set if the launcher has killed the rank, which then never sets `closed` and may keep memory
+  /// mapped until its process has exited.
   std::atomic<uint32_t> isKilled;
   /// Counts runs of programs whose ranks wait for each other's memory. Runs in the caller's graphs
-  /// count once the GPU has reported them. Not available for ranks of other hosts.
+  /// are counted once the GPU has reported them. Not available for ranks on other hosts.
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< collective calls; see runtime/job/calls.h
   std::atomic<uint32_t> callCount;           ///< number of calls; written by the host thread
-  std::atomic<uint32_t> hasUnseenRuns;       ///< the caller's graphs contain runs
+  std::atomic<uint32_t> hasUnseenRuns;       ///< whether the caller's graphs contain runs
   std::atomic<uint32_t> gathers;             ///< number of the last all-gather that the rank joined
   struct Part {
     std::atomic<uint64_t> bytes;
     std::atomic<uint32_t> step;              ///< last completed step; 0 if there is none
   } parts[2];                                ///< parts[n % 2] belongs to all-gather n
-  alignas(64) std::atomic<uint32_t> barrier; ///< number of spinning barriers entered
+  alignas(64) std::atomic<uint32_t> barrier; ///< number of spin barriers entered
   QueueSlot queue[kQueueSlots];
 
   void setActivity(HostActivity now) {
     activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
     activity.store(now, std::memory_order_relaxed);
   }
-  /// Returns the number of completed commands of all queues.
+  /// Returns the number of commands completed on all queues.
   uint64_t completed() const;
-  /// Returns a counter that increases with every progress of this rank.
+  /// Returns a counter that increases whenever this rank makes progress.
   uint64_t progress() const {
     return issued.load(std::memory_order_relaxed) + arrivals.load(std::memory_order_relaxed) +
            completed();
   }
 };
 
-/// The host to which a job memory belongs. All hosts have the same number of ranks, with
-/// consecutive numbers.
+/// The host to which a job memory belongs. All hosts have the same number of ranks, numbered
+/// consecutively.
 struct HostPlace {
   int64_t host = 0, hosts = 1;
 };
-/// The largest part of one rank in an all-gather, in bytes.
+/// The largest part that a rank may contribute to an all-gather, in bytes.
 inline constexpr size_t kMaxPart = size_t(32) << 20;
 
 /// A range of consecutive ranks.
@@ -138,17 +138,17 @@ struct Ranks {
 
 /// The reason why a job was aborted.
 struct JobCause {
-  Status status;     ///< the result of every rank
-  int64_t rank = -1; ///< the rank that failed; -1 for the host or an unknown rank
+  Status status;     ///< the status that every rank returns
+  int64_t rank = -1; ///< the rank that failed, or -1 for the host or an unknown rank
 };
 
-/// Maps the memory for its lifetime. Movable. Thread-safe.
+/// A mapping of a job's memory. Movable. Thread-safe.
 class JobMemory {
 public:
-  /// Creates zeroed memory for `ranks` ranks. With several hosts, abort() only proposes and the
-  /// store decides.
+  /// Creates zeroed memory for `ranks` ranks. If the job spans several hosts, abort() only makes a
+  /// proposal, and the hosts' store decides.
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
-  /// Returns BadInput if the size or the version of the memory is unexpected.
+  /// Returns BadInput if the memory has an unexpected size or version.
   static Result<JobMemory> map(FileDescriptor descriptor, int64_t ranks);
   JobMemory(JobMemory &&) noexcept;
   JobMemory &operator=(JobMemory &&) = delete;
@@ -156,7 +156,7 @@ public:
 
   int descriptor() const { return descriptor_.get(); }
   int64_t ranks() const { return layout_->ranks; }
-  /// A random number drawn at creation, which distinguishes jobs of the same name.
+  /// A random number, drawn at creation, that distinguishes jobs with the same name.
   uint64_t number() const { return layout_->number; }
   RankSlot &slot(int64_t rank) {
     assert(rank >= 0 && rank < ranks());
@@ -175,7 +175,7 @@ public:
   bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// An upper bound of the age of the other hosts' state. A shorter stall is not significant.
+  /// An upper bound on the age of the other hosts' state. Shorter stalls are not significant.
   uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
   void setRoundTripNs(uint64_t time) {
     layout_->roundTripNs.store(time, std::memory_order_relaxed);
@@ -186,87 +186,86 @@ public:
   bool isAborted() const {
     return layout_->outcome.load(std::memory_order_relaxed).state == Outcome::Aborted;
   }
-  /// Returns true if this is the first failure, which is then visible to all ranks together with
-  /// its cause. Otherwise, cause() returns the first one. Steps committed earlier remain committed.
-  /// Texts are truncated to 16 kB. With several hosts, this only proposes an abort, and returns
-  /// true for the first proposal.
+  /// Aborts the job. Returns true if this is the first failure; all ranks then see the abort
+  /// together with its cause. Otherwise, cause() returns the first failure. Committed steps remain
+  /// committed. Texts are truncated to 16 kB. If the job spans hosts, only proposes an abort, and
+  /// returns true for the first proposal.
   bool abort(const JobCause &cause);
-  /// Aborts, waits for the decision, and returns the first cause.
+  /// Aborts the job, waits for the decision, and returns the first cause.
   Status fail(const JobCause &cause);
-  /// Waits, after abort(), until the job is aborted by this or another host. If there is no
-  /// decision within `patience` plus the time since the last contact with host 0, this host
-  /// decides.
+  /// Waits, after abort(), until this or another host has aborted the job. If no decision arrives
+  /// within `patience` plus the time since the last contact with host 0, this host decides.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
   /// Returns the first failure, or nullopt. Never blocks: if a process dies in abort(), either the
   /// job is not aborted or the cause is complete.
   std::optional<JobCause> cause() const { return causeIn(Outcome::Aborted); }
   /// Returns ok, or the status of the first failure.
   Status failure() const;
-  /// Commits step `step` (1, 2, ...). May be called by any process that knows that all ranks have
-  /// completed it. Returns true if the step is committed, by this call or an earlier one, and false
-  /// if the job was aborted first.
+  /// Commits step `step` (1, 2, ...). Any process that knows that all ranks have completed the step
+  /// may call this. Returns true if the step is committed, by this call or an earlier one, and
+  /// false if the job was aborted first.
   bool commit(uint32_t step);
   uint32_t committed() const { return layout_->outcome.load(std::memory_order_acquire).committed; }
 
-  /// Returns the cause that this host has proposed and that is still undecided, or nullopt.
+  /// Returns this host's undecided proposal, or nullopt.
   std::optional<JobCause> proposal() const { return causeIn(Outcome::Proposed); }
-  /// Aborts the job immediately, because the store has decided so.
+  /// Aborts the job immediately, as the store has decided.
   void abortDecided(const JobCause &cause);
-  /// Lets this host decide from now on, because the store cannot be reached. Accepts a pending
+  /// Lets this host decide from now on, because the store is unreachable. Accepts a pending
   /// proposal.
   void decideHere();
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
-  /// Adds the part of `rank`, which has completed `step` (0 if none), to all-gather `number`. With
-  /// a single host, the last rank to join finishes it. Returns BadInput for a part of more than
-  /// kMaxPart bytes, and Unsupported if there is no memory.
+  /// Adds the part of `rank`, which has completed `step` (0 if none), to all-gather `number`. On a
+  /// single host, the last rank to join finishes the all-gather. Returns BadInput if the part
+  /// exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
   Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
   /// Returns true if all of `ranks` have joined all-gather `number`.
   bool haveCome(Ranks ranks, uint32_t number) const;
-  /// Commits the step that all ranks have completed, if any, and wakes all waiters. All ranks of
-  /// the job must have added their parts. May be called repeatedly.
+  /// Commits the last step that all ranks have completed, if any, and wakes all waiters. All ranks
+  /// of the job must have added their parts. May be called repeatedly.
   void finishGather(uint32_t number);
   /// Returns the number of the last finished all-gather.
   uint32_t gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
-  /// Returns the parts of `ranks`, which must have joined.
+  /// Returns the parts of `ranks` in all-gather `number`, which all of them must have joined.
   Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
   uint32_t leastStep(Ranks ranks, uint32_t number) const;
-  /// Sleeps until all-gather `number` may be finished, wake() is called, or the slice has elapsed.
+  /// Sleeps until all-gather `number` may have finished, wake() is called, or `slice` has elapsed.
   void waitForGather(uint32_t number, std::chrono::milliseconds slice) const;
-  /// Like waitForGather(), but until a rank of this host may have joined all-gather `number`.
+  /// Like waitForGather(), but waits until a rank on this host may have joined all-gather `number`.
   void waitForRanks(uint32_t number, std::chrono::milliseconds slice) const;
   void wake();
 
   // -- The choice. --
 
-  /// Publishes the chosen schedule. Called once, by rank 0. A text of more than 4 kB is dropped.
+  /// Publishes the text of the chosen schedule. Called once, by rank 0. Drops texts over 4 kB.
   void publishChoice(const std::string &text);
   /// Returns the published choice, or an empty string if there is none.
   std::string choice() const;
 
-  /// A barrier of this host's ranks, for timing only: all return within about a microsecond if each
-  /// has a dedicated core. Spins; after a while this counts as a wait for all ranks, which the
+  /// A barrier for this host's ranks, for timing only: all return within about a microsecond if
+  /// each has a dedicated core. Spins; a long wait counts as a wait in an all-gather, which the
   /// watchdog ends if the job stalls. Returns false if the job is aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:
-  /// Changes by compare-and-swap only.
+  /// Changed only by compare-and-swap.
   struct alignas(8) Outcome {
     enum State : uint8_t { Open, Proposed, Aborted };
-    uint32_t committed = 0; ///< number of steps
-    uint16_t cause = 0;     ///< its index, unless the state is Open
+    uint32_t committed = 0; ///< number of committed steps
+    uint16_t cause = 0;     ///< index of the cause, unless the state is Open
     State state = Open;
-    bool isElsewhere = false; ///< the hosts' store decides
+    bool isElsewhere = false; ///< whether the hosts' store decides
   };
   static_assert(std::atomic<Outcome>::is_always_lock_free);
-  /// The start of the memory; the slots of the ranks follow.
+  /// The start of the memory, followed by the ranks' slots.
   struct Layout {
-    /// The number of failures that can be recorded concurrently; only one of them becomes the
-    /// first. Pages that are not written use no memory.
+    /// The number of failures that can be recorded concurrently; only one of them becomes the first
+    /// failure. Pages that are never written use no memory.
     static constexpr uint16_t kCauseSlots = 256;
     static constexpr uint32_t kChoiceBytes = 4096;
-    /// A failure. Written before its number is visible to any process, and then constant.
+    /// A failure. Written before its index is visible to any process, and constant afterwards.
     struct Cause {
       int64_t rank;
       int32_t code;
@@ -284,7 +283,7 @@ private:
     alignas(64) Cause causes[kCauseSlots];
     std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks
     std::atomic<uint32_t> gathered;     ///< futex; number of the last finished all-gather
-    std::atomic<uint32_t> choiceLength; ///< written after the text
+    std::atomic<uint32_t> choiceLength; ///< written after `choice`
     char choice[kChoiceBytes];
 
     static size_t bytes(int64_t ranks) {

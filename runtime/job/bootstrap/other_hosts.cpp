@@ -23,11 +23,11 @@ using namespace std::chrono_literals;
 namespace {
 
 const std::string kDone = "done";
-/// The polling intervals of the store outside and during an all-gather.
+/// The intervals at which the store is polled outside and during an all-gather.
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
-/// If a poll takes longer than this, the thread was stopped and may have missed heartbeats.
+/// If a poll takes longer than this, the thread was suspended and may have missed heartbeats.
 constexpr auto kLongestLook = 500ms;
-/// The time limit for a host to leave; host 0 also waits for the others.
+/// The time limit for this host to leave; host 0 also waits for the other hosts.
 constexpr auto kForLeaving = 1000ms;
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
@@ -73,7 +73,7 @@ private:
       else
         std::this_thread::sleep_for(isFailed_ || !reached_.isOk() ? kPauseAtRest : kPauseInGather);
     }
-    // Retries until this host has left, the store is gone, or the time has elapsed.
+    // Retries until this host has left, the store is gone, or the time limit has passed.
     for (const auto deadline = Clock::now() + kForLeaving; Clock::now() < deadline;) {
       const Status left = leave();
       if (left.isOk() || left.code() == StatusCode::PeerFailed)
@@ -82,13 +82,13 @@ private:
     }
   }
 
-  /// Stops at the first failure; the next call tries again. A proposal is decided before anything
-  /// else is sent, because this host's state may be wrong.
+  /// Stops at the first failure; the next call retries. A proposal is decided before anything else
+  /// is sent, because this host's state may be wrong.
   Status communicate() {
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
       BRAID_TRY(giveSign(false));
-      // The heartbeat grows with the number of ranks, and so does its period.
+      // Heartbeats grow with the number of ranks, so their period does too.
       nextSign_ = now + 100ms + std::chrono::milliseconds(memory_.ranks());
       BRAID_TRY(listen());
     }
@@ -107,7 +107,7 @@ private:
     return fmt::format("{}.{}", key("parts", host), round_ % 2);
   }
 
-  /// Selects the first job of this name in which this host has not taken part.
+  /// Selects the first job with this name in which this host has not taken part yet.
   Status introduce() {
     if (!prefix_.empty())
       return Status::ok();
@@ -160,7 +160,7 @@ private:
 
   // -- All-gathers. --
 
-  /// Returns true if, to this host's knowledge, all ranks of `host` have joined the round.
+  /// Returns true if this host knows that all ranks on `host` have joined the round.
   bool hasCome(int64_t host) const { return memory_.haveCome(memory_.ranksOf(host), round_); }
 
   Status sendParts() {
@@ -176,7 +176,7 @@ private:
     return Status::ok();
   }
 
-  /// Copies the available parts of other hosts' ranks from the store.
+  /// Copies the available parts of ranks on other hosts from the store.
   Status readParts() {
     for (const Host &host : others_)
       if (!hasCome(host.number))
@@ -200,8 +200,7 @@ private:
     return Status::ok();
   }
 
-  /// Returns the outcome of this round, or nullopt if it is undecided and this host cannot decide
-  /// it.
+  /// Returns this round's outcome, or nullopt if it is undecided and this host cannot decide it.
   Result<std::optional<std::string>> decide() {
     const std::string round = key("round", round_);
     if (const std::optional<JobCause> proposal = memory_.proposal())
@@ -213,7 +212,7 @@ private:
     return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
   }
 
-  /// The round is committed even if a rank fails now.
+  /// At this point, the round is committed even if a rank fails.
   Status finishRound() {
     BRAID_TRY(readParts());
     if (!memory_.haveCome(memory_.allRanks(), round_))
@@ -225,7 +224,7 @@ private:
     return Status::ok();
   }
 
-  /// A host that has left ends the round. If host 0 has left, the store may be gone as well.
+  /// Once a host has left, the round cannot complete. If host 0 has left, the store may be gone.
   void abortIfRoundCannotEnd() {
     for (const Host &host : others_)
       if (host.hasLeft && hasCome(memory_.host()))
@@ -261,14 +260,14 @@ private:
       giveUp(timedOut("expected {} hosts to join within {} s, got all but {}", memory_.hosts(),
                       seconds(options_.joinTimeout), fmt::join(missing, ", ")),
              -1);
-    // The store may have been in host 0's process. A host that has left decides nothing.
+    // The store may have been in host 0's process, and a host that has left decides nothing.
     if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
       abortIfRoundCannotEnd();
       memory_.decideHere();
     }
   }
 
-  /// Aborts the job. Without the store, this host decides for itself.
+  /// Aborts the job. If the store cannot be reached, this host decides on its own.
   void giveUp(const Status &why, int64_t rank) {
     if (memory_.isAborted())
       return;
@@ -279,13 +278,13 @@ private:
 
   // -- The end. --
 
-  /// Other hosts see this host's proposal before they see that it has left. Host 0 stays until all
-  /// others have left, because the store may be in its process.
+  /// Lets other hosts see this host's proposal before they see that it has left. Host 0 stays until
+  /// all others have left, because the store may be in its process.
   Status leave() {
     BRAID_TRY(introduce());
     BRAID_TRY(lookAtRound());
     BRAID_TRY(giveSign(true));
-    // The answer to this request shows that the store has received the heartbeat.
+    // The reply to this request confirms that the store has received the heartbeat.
     BRAID_TRY(store_->poll(key("host", memory_.host())).status());
     if (!isZero())
       return Status::ok();
@@ -300,11 +299,11 @@ private:
   const OtherHostsOptions options_;
   std::atomic<bool> isEnding_{false};
 
-  // Accessed by the thread only.
+  // Accessed only by the thread.
   std::string id_, prefix_;  ///< the prefix of all keys; empty before introduce()
   std::vector<Host> others_; ///< by number
   uint32_t round_ = 1;
-  bool isFailed_ = false;     ///< the round has ended with a cause
+  bool isFailed_ = false;     ///< the round has failed
   bool areSent_ = false;      ///< the parts of this host's ranks are in the store
   Status reached_;            ///< the result of the last access to the store
   Clock::duration waited_{0}; ///< time spent waiting for hosts to join

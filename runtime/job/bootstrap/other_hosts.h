@@ -1,24 +1,24 @@
 //===- runtime/job/bootstrap/other_hosts.h - connects the hosts of a job ----------------------===//
 //
 // Each host of a job has a rendezvous and a job memory. One thread on each host exchanges the
-// contents of its memory with the other hosts, through a common store. The keys of the store:
+// contents of its job memory with the other hosts through a shared store. The keys in the store:
 //
-//  shape      the number of hosts and ranks, written by the first host
-//  host<K>    the heartbeat of host K, several times a second: whether it has left, and the state
-//             of its ranks. Read by all other hosts.
+//  shape      the number of hosts and ranks, written by the first host to arrive
+//  host<K>    the heartbeat of host K, several times a second: whether the host has left, and the
+//             state of its ranks. Read by all other hosts.
 //  parts<K>.0 the parts of host K's ranks in the last even-numbered all-gather, and in the last
 //  parts<K>.1 odd-numbered one: when a host writes N, all hosts have read N - 2
 //  round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 writes "done" once it
-//             has read all parts; a host that fails writes the cause. So a step is committed on
-//             all hosts or, if a failure came first, on none. There is one first cause.
+//             has read all parts; a host that fails writes the cause. A step is therefore committed
+//             on all hosts or, if a failure came first, on none. There is one first cause.
 //
-// A host whose heartbeat does not change within the time limit is lost. A host that cannot reach
-// the store for that long decides for itself, and fails as well. No protocol can exclude one case:
-// if the network fails after a step was decided, disconnected hosts report a failure for a run that
-// the others have committed.
+// A host whose heartbeat does not change within the time limit is considered lost. A host that
+// cannot reach the store for that long decides on its own, and fails as well. No protocol can
+// exclude one case: if the network fails after a step has been decided, disconnected hosts report a
+// failure for a run that the others have committed.
 //
-// A store may serve several jobs of the same name in sequence: the n-th job in which a host takes
-// part has number n on all hosts.
+// A store may serve several jobs with the same name, one after another: the n-th job in which a
+// host takes part has number n on all hosts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -34,13 +34,13 @@ struct OtherHostsOptions {
   std::string job; ///< name of the job
   /// The time limit for all hosts to join.
   std::chrono::milliseconds joinTimeout{60000};
-  /// A host without a heartbeat for this long is lost.
+  /// A host that sends no heartbeat for this long is considered lost.
   std::chrono::milliseconds silence{60000};
 };
 
 class OtherHosts {
 public:
-  /// Starts the thread. `memory` is this host's job memory and must outlive this object.
+  /// Starts the thread. `memory` must be this host's job memory, and must outlive this object.
   static Result<std::unique_ptr<OtherHosts>> start(std::unique_ptr<Store> store, JobMemory &memory,
                                                    OtherHostsOptions options);
   /// Announces that this host has left. Host 0 also waits for the others to leave. Blocks for at

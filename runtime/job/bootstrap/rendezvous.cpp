@@ -29,19 +29,19 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-/// The time limit for a rank's hello after it has connected.
+/// The time limit for a rank to send its hello after connecting.
 constexpr auto kHelloTime = 1s;
-/// The interval at which the thread checks the outcome of the job and its time limits.
+/// The interval at which the thread checks the job's state and the time limit for joining.
 constexpr auto kTick = 50ms;
-constexpr size_t kShownOfJob = 80; ///< characters of its name in messages
+constexpr size_t kShownOfJob = 80; ///< maximum length of a job's name in messages
 
 /// Formats ranks, for example "rank 2" or "ranks 2, 3".
 std::string nameRanks(const std::vector<int64_t> &ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-/// Formats ": processes 12 and 13", the smaller first. Empty if they cannot be distinguished from
-/// here.
+/// Formats two process ids in ascending order, as in ": processes 12 and 13". Returns an empty
+/// string if the two processes cannot be distinguished from here.
 std::string namePids(int64_t one, int64_t other) {
   if (one == 0 || other == 0 || one == other)
     return "";
@@ -52,7 +52,7 @@ std::string namePids(int64_t one, int64_t other) {
 } // namespace
 
 Result<std::string> randomName() {
-  std::array<char, 16> bytes; // getrandom() never splits a request of up to 256 bytes
+  std::array<char, 16> bytes; // getrandom() fills up to 256 bytes at once
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
@@ -146,7 +146,7 @@ private:
       for (const auto &[rank, each] : members_) {
         ranks.push_back(rank);
         events.push_back({each.connection.descriptor(), POLLIN, 0});
-        // If the rank's process is dead, one of its child processes may keep the connection open.
+        // A child process of a dead rank may keep the connection open, so the process is polled.
         events.push_back({each.process.get(), POLLIN, 0});
       }
       poll(events.data(), events.size(), kTick.count());
@@ -175,12 +175,11 @@ private:
            absent.front()});
   }
 
-  /// Drops a peer of another user, one that sends no hello, and one that no longer waits for the
-  /// answer.
+  /// Drops peers that belong to another user, send no hello, or no longer wait for the answer.
   void acceptPeer() {
     Connection peer(acceptFrom(listener_));
     if (peer.descriptor() < 0) {
-      std::this_thread::sleep_for(10ms); // the process may have no free descriptor
+      std::this_thread::sleep_for(10ms); // the process may be out of descriptors
       return;
     }
     const auto [pid, uid] = peer.peer();
@@ -216,8 +215,8 @@ private:
   }
 
   /// Aborts a job that has not started. A job that has started, or has failed for another reason,
-  /// is not affected: the peer may belong to the next job of the same name, whose first rank then
-  /// listens.
+  /// is not affected: the peer may belong to the next job with the same name, whose first rank can
+  /// listen once this host has stopped listening.
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
     if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
       if (memory_.isAborted() && hello.rank == ranks_.first)
@@ -227,9 +226,9 @@ private:
     if (!isContradicted_)
       memory_.abort({cause, hello.rank < memory_.ranks() ? hello.rank : -1});
     isContradicted_ = true;
-    // The first cause is still undecided if there are several hosts.
+    // If there are several hosts, the first cause may still be undecided.
     const std::string why = memory_.cause().value_or(JobCause{cause}).status.message();
-    // The buffer of a new connection has room. If sending fails, the peer is gone.
+    // A new connection has buffer space, so sending fails only if the peer is gone.
     (void)peer.send(("R" + why).substr(0, Message::kMaxBytes));
   }
 
@@ -266,10 +265,10 @@ private:
     return connection.send("D", wanted);
   }
 
-  /// Handles the end of a rank's connection, or ends it.
+  /// Drops a rank whose connection has ended or is no longer usable.
   void loseRank(int64_t rank, const Status &why) {
     if (why.code() != StatusCode::PeerFailed || stateOf(rank) != RankState::Left) {
-      // The cause is written first, so that a process that sees the dead rank can read why it died.
+      // Written first, so that a process that sees the dead rank also sees why it died.
       memory_.abort({Status(StatusCode::PeerFailed, explainLoss(rank, why)), rank});
       setState(rank, RankState::Dead);
     }
@@ -295,12 +294,12 @@ private:
   FileDescriptor listener_; ///< closed once all ranks have joined
   JobMemory &memory_;
   const RendezvousOptions options_;
-  const FileDescriptor stop_; ///< an eventfd, readable when the thread has to stop
+  const FileDescriptor stop_; ///< an eventfd, readable once the thread must stop
   std::atomic<bool> isContradicted_{false};
 
   const Ranks ranks_;                            ///< the ranks of this host
   std::map<int64_t, Member> members_;            ///< the connected ranks
-  std::map<std::string, FileDescriptor> offers_; ///< by the rank and the name, as in a request
+  std::map<std::string, FileDescriptor> offers_; ///< keyed by rank and name, as in a request
   const Deadline joinDeadline_;
   std::thread thread_;
 };

@@ -42,7 +42,7 @@ struct AbstractName {
   socklen_t size;
 };
 
-/// Returns the descriptor in the control data of `message`; it is invalid if there is none.
+/// Returns the descriptor in the control data of `message`, or an invalid one if there is none.
 FileDescriptor takeDescriptor(msghdr &message) {
   const cmsghdr *part = CMSG_FIRSTHDR(&message);
   if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -140,7 +140,7 @@ FileDescriptor Connection::openPeer() const {
   if (pid == 0 || pid == getpid())
     return FileDescriptor();
   FileDescriptor process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  // If the peer is still connected, its process id has not been reused.
+  // If the peer is still connected, its process id cannot have been reused.
   if (hasEnded())
     process.reset();
   return process;

@@ -1,9 +1,9 @@
 //===- runtime/job/bootstrap/socket.h - time limits, descriptors and local connections --------===//
 //
 // Connections are Unix sockets that preserve message boundaries (SOCK_SEQPACKET), with names in
-// Linux's abstract namespace: a name disappears with the last descriptor of its socket, so a killed
-// process leaves nothing behind. A message may carry a file descriptor. All descriptors are
-// close-on-exec, and no call raises SIGPIPE.
+// Linux's abstract namespace. An abstract name disappears with the last descriptor of its socket,
+// so a killed process leaves nothing behind. A message may carry a file descriptor. All descriptors
+// are close-on-exec, and no call raises SIGPIPE.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,23 +22,23 @@
 namespace braid {
 
 using Deadline = std::chrono::steady_clock::time_point;
-/// Returns BadInput for less than 1 ms.
+/// Returns BadInput if `time` is less than 1 ms.
 Status checkTimeLimit(std::chrono::milliseconds time);
-/// Longer times are clamped to this, 20 years, so that clocks do not overflow.
+/// Longer times are clamped to this limit, 20 years, so that deadlines do not overflow.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
 }
-/// Accepts any duration.
+/// `time` may be any duration.
 inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + boundedTime(time);
 }
 
-/// Waits until poll() reports `events` or a hang-up for the descriptor. Returns false at the
+/// Waits until poll() reports `events` or a hang-up for `descriptor`. Returns false at the
 /// deadline.
 bool waitUntilReady(int descriptor, short events, Deadline deadline);
-/// Returns true if the last call on a socket failed only because it would block or was interrupted
-/// by a signal.
+/// Returns true if the last socket call failed only because it would have blocked or was
+/// interrupted by a signal.
 bool hasNothingNow();
 
 /// Owns a file descriptor.
@@ -46,7 +46,7 @@ class FileDescriptor {
 public:
   FileDescriptor() = default;
   explicit FileDescriptor(int number) : number_(number) {}
-  /// Returns a new descriptor for the same file, close-on-exec. It is invalid on failure.
+  /// Returns a new close-on-exec descriptor for the same file, or an invalid one on failure.
   static FileDescriptor duplicate(int number);
   FileDescriptor(FileDescriptor &&other) noexcept : number_(other.release()) {}
   FileDescriptor &operator=(FileDescriptor &&other) noexcept;
@@ -60,11 +60,11 @@ private:
   int number_ = -1;
 };
 
-/// Accepts a connection as a non-blocking, close-on-exec descriptor. Invalid if there is none.
+/// Accepts a connection. The descriptor is non-blocking and close-on-exec, or invalid on failure.
 FileDescriptor acceptFrom(const FileDescriptor &listener);
 
 struct PeerIdentity {
-  pid_t pid = 0; ///< 0 if it is in another pid namespace
+  pid_t pid = 0; ///< 0 if the peer is in another pid namespace
   uid_t uid = static_cast<uid_t>(-1);
 };
 
@@ -79,26 +79,26 @@ struct Message {
 class Connection {
 public:
   explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
-  /// Returns a socket that listens under `name`. It is invalid if the name is taken.
+  /// Returns a socket that listens under `name`, or an invalid descriptor if the name is taken.
   static Result<FileDescriptor> listenAt(const std::string &name);
   /// Returns PeerFailed if no process listens under `name`, and TimedOut at the deadline.
   static Result<Connection> connect(const std::string &name, Deadline deadline);
 
   int descriptor() const { return socket_.get(); }
-  /// Returns true if the peer has closed the connection. There may still be messages to read.
+  /// Returns true if the peer has closed the connection. Unread messages may remain.
   bool hasEnded() const;
-  /// Returns the process that connected or listened.
+  /// Returns the identity of the process at the other end.
   PeerIdentity peer() const;
-  /// Returns a pidfd of the peer's process, which becomes readable when the process exits and
-  /// refers to it even if the pid is reused. Returns an invalid descriptor if the process is not
+  /// Returns a pidfd for the peer's process. It becomes readable when the process exits, and refers
+  /// to that process even if the pid is reused. Returns an invalid descriptor if the process is not
   /// visible from here, has exited, or is this process.
   FileDescriptor openPeer() const;
 
-  /// Sends the message immediately. Returns PeerFailed if the peer is gone, and BadInput if it has
-  /// left too many messages unread.
+  /// Sends the message immediately. Returns PeerFailed if the peer is gone, and BadInput if the
+  /// peer has left too many messages unread.
   Status send(llvm::StringRef text, int descriptor = -1);
-  /// Blocks for the next message. Returns TimedOut at the deadline, PeerFailed at the end of the
-  /// connection, and BadInput for a message that is too long.
+  /// Blocks until the next message arrives. Returns TimedOut at the deadline, PeerFailed if the
+  /// connection has ended, and BadInput if the message is too long.
   Result<Message> receive(Deadline deadline);
 
 private:

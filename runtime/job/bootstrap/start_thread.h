@@ -9,7 +9,7 @@
 namespace braid {
 
 /// Starts a thread that runs `body`. Returns Unsupported if the system cannot create one; the
-/// message names the purpose and the limit that was reached, which most often is that of memory.
+/// message names `purpose` and the limit that was probably reached, most often the one on memory.
 Status startThread(std::thread &thread, const char *purpose, std::function<void()> body);
 
 /// Blocks all signals in the calling thread, so that other threads of the process handle them.

@@ -1,6 +1,6 @@
 //===- runtime/job/bootstrap/store.h - the key-value store that a job's hosts share -----------===//
 //
-// Every host of a job can read and write it. Hosts communicate only through this store and NCCL.
+// Every host of a job can read and write the store. Hosts communicate only through it and NCCL.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,26 +15,25 @@ namespace braid {
 
 inline constexpr size_t kMaxStoreValue = size_t(4) << 20;
 
-/// Calls must be serialized. Each returns within kLongest, with TimedOut if the store has not
-/// answered; it may then be repeated, which is harmless if the store has already executed it.
-/// PeerFailed means that the store is permanently gone. A value is a string of 1 to kMaxStoreValue
-/// bytes.
+/// Calls must be serialized. Each call returns within kLongest, with TimedOut if the store has not
+/// answered; the call may then be repeated, even if the store has already executed it. PeerFailed
+/// means that the store is permanently gone. Values are strings of 1 to kMaxStoreValue bytes.
 class Store {
 public:
   static constexpr std::chrono::milliseconds kLongest{100};
   virtual ~Store() = default;
 
-  /// Sets or replaces the value of `key`. Later calls of any host see it.
+  /// Sets or replaces the value of `key`. Later calls on any host see the new value.
   virtual Status put(const std::string &key, const std::string &value) = 0;
-  /// Sets the value of `key` unless it has one, and returns the value that it then has.
+  /// Sets the value of `key` unless it has one. Returns the value of `key` afterwards.
   virtual Result<std::string> putIfAbsent(const std::string &key, const std::string &value) = 0;
   /// Returns the value of `key`, or nullopt if it has none.
   virtual Result<std::optional<std::string>> poll(const std::string &key) = 0;
 };
 
-/// Returns a digest of 32 hexadecimal digits.
+/// Returns a digest of `text` with 32 hexadecimal digits.
 std::string digestOf(const std::string &text);
-/// Returns the prefix of all keys of a job, for example "braid/6f1c...a0/".
+/// Returns the prefix of all keys of `job`, for example "braid/6f1c...a0/".
 std::string storePrefix(const std::string &job);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/job/network/hosts_store.cpp - finds the store of a job's hosts -----------------===//
+//===- runtime/job/network/hosts_store.cpp - finds the store that a job's hosts share ---------===//
 
 #include "runtime/job/network/hosts_store.h"
 
@@ -16,8 +16,8 @@ Status noStore(const std::string &why) {
 
 using Clock = std::chrono::steady_clock;
 
-/// Connects to the store. Retries until the deadline. A proxy may accept a connection and close it
-/// because the store does not run yet, so the connection counts only once the store has answered.
+/// Connects to the store, retrying until the deadline. A proxy may accept a connection and close it
+/// because the store is not running yet, so a connection counts only once the store has answered.
 Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::string &whose,
                                               Deadline deadline) {
   constexpr std::chrono::milliseconds kBeforeNextTry{50};
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::s
     }
     if (tried.code() != StatusCode::PeerFailed && tried.code() != StatusCode::TimedOut)
       return tried;
-    // An attempt cut off by the deadline is less informative.
+    // The error of an attempt that the deadline cut off is less informative.
     if (why.isOk() || tried.code() == StatusCode::PeerFailed)
       why = tried;
     if (Clock::now() >= deadline)
@@ -70,8 +70,7 @@ Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
   return connectToStore(at, fmt::format("host 0 at {}", textOf(at)), deadline);
 }
 
-/// If torchrun runs no store, torch.distributed.init_process_group starts one in the process of
-/// rank 0.
+/// If torchrun runs no store, torch.distributed.init_process_group starts one in rank 0's process.
 Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) {
   TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
   const std::string port = environment_("MASTER_PORT").value_or("");

@@ -1,9 +1,9 @@
-//===- runtime/job/network/hosts_store.h - finds the store of a job's hosts -------------------===//
+//===- runtime/job/network/hosts_store.h - finds the store that a job's hosts share -----------===//
 //
 //   BRAID_RENDEZVOUS=tcp://host:port   host 0 starts a store at this address
-//   torchrun                           the first agent has started one
-//   mpirun, srun --mpi=pmix            host 0 starts one at a free port and publishes its address
-//                                      through PMIx
+//   torchrun                           the first agent has started a store
+//   mpirun, srun --mpi=pmix            host 0 starts a store at a free port and publishes its
+//                                      address through PMIx
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,15 +16,15 @@ namespace braid {
 /// A rank's access to the store. Not thread-safe.
 class HostsStore {
 public:
-  /// Every rank of a job on several hosts keeps one while it takes part: Open MPI terminates a job
-  /// in which only some ranks have initialized PMIx. Blocks until the deadline at most. Returns
+  /// Every rank of a multi-host job keeps a HostsStore while it takes part: Open MPI terminates a
+  /// job in which only some ranks have initialized PMIx. Blocks at most until the deadline. Returns
   /// Unsupported, naming BRAID_RENDEZVOUS, if the launcher of `place` provides no store.
   static Result<std::unique_ptr<HostsStore>>
   open(const Place &place, const Environment &environment, Deadline deadline);
-  /// Returns the name of the job, which is the same on all hosts.
+  /// Returns the job's name, which is the same on all hosts.
   const std::string &job() const { return place_.job; }
   /// Called once, by the first rank of each host. Host 0 starts the store if there is none; the
-  /// other hosts wait for it until the deadline.
+  /// other hosts wait for the store until the deadline.
   Result<std::unique_ptr<Store>> connect(Deadline deadline);
 
 private:

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// The subset of the PMIx 2 API that is used. Types that have grown since then are used only in
+// The subset of the PMIx 2 API used here. Types that have grown since PMIx 2 are used only in
 // arrays of one element.
 struct Process {
   char nameSpace[256] = {};
@@ -45,14 +45,14 @@ enum Code : int { Success = 0, NotFoundYet = -46, TimedOutCode = -24 };
 constexpr uint16_t kText = 3, kInteger = 6;
 constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 
-/// The server's time limit for an answer. Values that are not available yet are requested again.
+/// The server's time limit for an answer. Values that are not yet available are requested again.
 constexpr int kSecondsOfServer = 1;
-/// A rank that leaves with a pending request cannot finalize, and mpirun treats that as a crash. So
-/// the answer is awaited for a little longer than any deadline.
+/// A rank that leaves with a pending request cannot finalize PMIx, and mpirun treats that as a
+/// crash. The answer is therefore awaited for a little longer than any deadline.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
-/// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. The text is empty if the value
-/// is not a text of at most kLongest characters.
+/// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. Returns an empty string unless
+/// the value is a text of at most kLongest characters.
 std::string takeText(Value *value) {
   constexpr size_t kLongest = 300;
   std::string text;
@@ -82,8 +82,9 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
     void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
       const char *reason = dlerror();
-      return unsupported("PMIx: {}; BRAID_PMIX_LIBRARY may name libpmix.so.2 of the launcher",
-                         reason ? reason : file + " cannot be opened");
+      return unsupported(
+          "PMIx: {}; set BRAID_PMIX_LIBRARY to the path of the launcher's libpmix.so.2",
+          reason ? reason : file + " cannot be opened");
     }
     auto library = std::make_shared<Library>();
     auto find = [&](const char *name, auto &function) {
@@ -99,7 +100,7 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
   }
 
   /// Calls PMIx on a separate thread, which is abandoned if it is late. Returns TimedOut soon after
-  /// the deadline, and PeerFailed, with PMIx's reason, if `call` returns another error code.
+  /// the deadline, and PeerFailed, with PMIx's reason, if `call` returns any other error code.
   Status run(Deadline deadline, std::function<int(Library &)> call) {
     auto answer = std::make_shared<std::promise<int>>();
     std::future<int> future = answer->get_future();
@@ -113,7 +114,7 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
     if (code == NotFoundYet || code == TimedOutCode)
       return timedOut("PMIx's server did not answer in time");
     return code == Success ? Status::ok()
-                           : peerFailed("expected an answer of PMIx's server, got: {} ({})",
+                           : peerFailed("PMIx's server failed: {} ({})",
                                         explain ? explain(code) : "an error", code);
   }
 };
@@ -142,7 +143,7 @@ Status Pmix::put(const std::string &text, Deadline deadline) {
   return library_->run(deadline, [key = key_, text](Library &pmix) {
     Value entry;
     entry.type = kText;
-    entry.data.text = const_cast<char *>(text.c_str()); // it is copied
+    entry.data.text = const_cast<char *>(text.c_str()); // PMIx copies the text
     const int put = pmix.put(kForAll, key.c_str(), &entry);
     return put == Success ? pmix.commit() : put;
   });

@@ -33,7 +33,7 @@ Status StoreTable::serve(std::string &bytes, std::string &answers) {
 void StoreTable::answer(const StoreRequest &request, std::string &answers) {
   if (request.kind == StoreRequest::Kind::Validate)
     return;
-  std::string &there = values_[request.key]; // empty if there was none
+  std::string &there = values_[request.key]; // empty if the key is new
   if (request.kind == StoreRequest::Kind::Set || there == request.expected)
     there = request.value;
   if (request.kind == StoreRequest::Kind::CompareSet)
@@ -62,7 +62,7 @@ void StoreServer::run() {
   blockSignals();
   for (;;) {
     std::vector<pollfd> events = {{end_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
-    // Requests of a client that does not read its answers are not received.
+    // Receives no requests from a client that has not read its answers.
     for (const Client &client : clients_)
       events.push_back(
           {client.socket.get(), client.answers.empty() ? short(POLLIN) : short(POLLOUT), 0});
@@ -78,7 +78,7 @@ void StoreServer::run() {
   }
 }
 
-/// Returns false if the client has to be dropped.
+/// Returns false if the client must be dropped.
 bool StoreServer::serve(Client &client) {
   char bytes[65536];
   if (client.answers.empty()) {

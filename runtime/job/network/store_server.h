@@ -1,7 +1,7 @@
 //===- runtime/job/network/store_server.h - the store that host 0 runs for all hosts ----------===//
 //
-// Like torchrun's store, it can be read and written by anyone who can connect to its port. It
-// accepts connections until all hosts have connected, and then releases the port.
+// Like torchrun's store, this store can be read and written by anyone who can connect to its port.
+// It accepts connections until all hosts have connected, and then releases the port.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@ namespace braid {
 /// The contents of a store. Depends only on its input bytes, so that it can be fuzzed.
 class StoreTable {
 public:
-  /// Removes all complete requests from the front of `bytes`, and appends their answers to
-  /// `answers`. Returns BadInput for malformed bytes; the caller then drops the client.
+  /// Removes all complete requests from the front of `bytes`, and appends the answers to `answers`.
+  /// Returns BadInput for malformed bytes; the caller must then drop the client.
   Status serve(std::string &bytes, std::string &answers);
 
 private:
@@ -29,7 +29,7 @@ private:
 
 class StoreServer {
 public:
-  /// Listens at `at` and starts a thread. Returns the errors of listenAt().
+  /// Listens at `at` and starts a thread that serves clients. Returns the errors of listenAt().
   static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts);
   /// Stops the thread and closes all connections.
   ~StoreServer();
@@ -41,7 +41,7 @@ private:
   struct Client {
     FileDescriptor socket;
     std::string requests = {}, answers = {};
-    bool isHost = false; ///< it has sent a request
+    bool isHost = false; ///< whether the client has sent a request
   };
   StoreServer(TcpListener listener, int64_t hosts, FileDescriptor end)
       : listener_(std::move(listener)), hosts_(hosts), end_(std::move(end)) {}
@@ -50,7 +50,7 @@ private:
 
   TcpListener listener_;
   const int64_t hosts_;
-  const FileDescriptor end_; ///< an eventfd, readable when the thread has to stop
+  const FileDescriptor end_; ///< an eventfd, readable once the thread must stop
   std::vector<Client> clients_;
   StoreTable table_;
   std::thread thread_;

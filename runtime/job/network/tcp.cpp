@@ -28,13 +28,12 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kWaitingConnections = 128;
-/// The time limit for each of several addresses, so that an unresponsive one does not block the
-/// others.
+/// The time limit per address, so that an unresponsive address does not block the others.
 constexpr milliseconds kForAddress{3000};
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-/// Returns at least one address, or BadInput if the name has none.
+/// Returns at least one address, or BadInput if `host` has none.
 Result<Addresses> resolve(const std::string &host, uint16_t port) {
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
@@ -66,14 +65,14 @@ TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   return numbers;
 }
 
-/// Returns nullopt on failure and sets `error` to errno.
+/// On failure, returns nullopt and sets `error` to errno.
 std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   FileDescriptor socket = makeSocket(at);
   const int on = 1;
   sockaddr_storage bytes = {};
   auto *own = reinterpret_cast<sockaddr *>(&bytes);
   socklen_t size = sizeof bytes;
-  // The port of a job that has just ended can be reused immediately.
+  // Allows immediate reuse of the port of a job that has just ended.
   if (!socket.isValid() ||
       setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(socket.get(), at.ai_addr, at.ai_addrlen) != 0 ||
@@ -85,7 +84,7 @@ std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   return TcpListener{std::move(socket), numbersOf(own, size)};
 }
 
-/// Returns an invalid descriptor on failure and sets `error` to errno.
+/// On failure, returns an invalid descriptor and sets `error` to an errno value.
 FileDescriptor tryToConnect(const addrinfo &to, Deadline deadline, int &error) {
   FileDescriptor socket = makeSocket(to);
   if (!socket.isValid() || (::connect(socket.get(), to.ai_addr, to.ai_addrlen) != 0 &&
@@ -100,7 +99,7 @@ FileDescriptor tryToConnect(const addrinfo &to, Deadline deadline, int &error) {
   return error == 0 ? std::move(socket) : FileDescriptor();
 }
 
-/// Returns the addresses of the interfaces that are up, except loopback and link-local ones.
+/// Returns the addresses of the interfaces that are up, except loopback and link-local addresses.
 std::vector<std::string> addressesOfInterfaces() {
   std::vector<std::string> addresses;
   ifaddrs *list = nullptr;
@@ -128,7 +127,7 @@ Result<TcpListener> listenAt(const TcpAddress &at) {
   for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
     if (std::optional<TcpListener> listener = tryToListen(*each, error))
       return std::move(*listener);
-    // Other hosts would not try another address of this host, where another process answers.
+    // Other hosts would connect to this address, where another process listens, not to the next.
     if (error == EADDRINUSE)
       break;
   }
@@ -146,7 +145,7 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
     FileDescriptor socket = tryToConnect(*each, deadline, its);
     if (socket.isValid())
       return socket;
-    if (error == 0 || its != ETIMEDOUT) // ignore an attempt cut off by the deadline
+    if (error == 0 || its != ETIMEDOUT) // ignore attempts that the deadline cut off
       error = its;
   }
   return Status(

@@ -1,6 +1,6 @@
 //===- runtime/job/network/tcp.h - TCP sockets between the hosts of a job ---------------------===//
 //
-// A name is resolved within the time limits of the system's resolver.
+// Name resolution is bounded by the system resolver's time limits, not by a deadline.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// A socket that listens at one address of this host.
+/// A socket that listens at one of this host's addresses.
 struct TcpListener {
   FileDescriptor socket;
   TcpAddress address; ///< with a numeric host
@@ -19,14 +19,14 @@ struct TcpListener {
 /// Listens at the first address of `at.host` that belongs to this host; port 0 selects a free port.
 /// Returns BadInput if no address belongs to this host or the port is in use.
 Result<TcpListener> listenAt(const TcpAddress &at);
-/// Returns a non-blocking connection to the first address of the name that accepts it, PeerFailed
+/// Returns a non-blocking connection to the first address of `at.host` that accepts one, PeerFailed
 /// if none does, or TimedOut at the deadline. `whose` names the peer in messages, for example
 /// "torchrun's store at node1:29500".
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, Deadline deadline);
 
-/// Returns an address by which other hosts can reach this one: the address of its host name if that
-/// belongs to an interface other than the loopback, else the address of the first interface that is
-/// up. Returns Unsupported if there is none.
+/// Returns an address at which other hosts can reach this one: the address of this host's name if
+/// it belongs to a non-loopback interface, otherwise the address of the first interface that is up.
+/// Returns Unsupported if there is none.
 Result<std::string> addressOfThisHost();
 
 /// Formats an address, for example "node1:29500" or "[fe80::1]:29500".

@@ -1,4 +1,4 @@
-//===- runtime/job/network/tcp_store.cpp - a client of a store with PyTorch's protocol --------===//
+//===- runtime/job/network/tcp_store.cpp - a client for PyTorch's store protocol --------------===//
 
 #include "runtime/job/network/tcp_store.h"
 
@@ -21,7 +21,7 @@ namespace {
 using Kind = StoreRequest::Kind;
 
 constexpr uint32_t kMagic = 0x3c85f7ce;
-/// The expected value of a COMPARE_SET that only reads. No host stores this value.
+/// The expected value in a COMPARE_SET that only reads. No host ever stores this value.
 constexpr const char *kNothing = "nothing is here";
 
 template <class Number> std::string bytesOf(Number number) {
@@ -104,7 +104,7 @@ TcpStore::TcpStore(FileDescriptor socket, std::string whose)
     : socket_(std::move(socket)), whose_(std::move(whose)),
       unsent_(StoreRequest{.kind = Kind::Validate}.encode()) {}
 
-/// Unsent bytes of earlier requests are sent first.
+/// First sends the remaining bytes of earlier requests.
 Status TcpStore::put(const std::string &key, const std::string &value) {
   assert(!value.empty() && value.size() <= kMaxStoreValue);
   const Deadline deadline = deadlineIn(kLongest);
@@ -124,7 +124,7 @@ Result<std::optional<std::string>> TcpStore::poll(const std::string &key) {
   return value.empty() || value == kNothing ? std::optional<std::string>() : value;
 }
 
-/// If a call runs out of time, its answer is kept for the next call with the same request.
+/// If a call times out, its answer is stored for the next call with the same request.
 Result<std::string> TcpStore::compareSet(const std::string &key, const std::string &expected,
                                          const std::string &value) {
   const Deadline deadline = deadlineIn(kLongest);
@@ -170,9 +170,9 @@ Result<std::string> TcpStore::readAnswer(Deadline deadline) {
     }
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got == 0)
-      return peerFailed("expected an answer of {}, got the end of the connection", whose_);
+      return peerFailed("{} closed the connection before it had answered", whose_);
     if (got < 0 && !hasNothingNow())
-      return peerFailed("expected an answer of {}, got: {}", whose_, llvm::sys::StrError(errno));
+      return peerFailed("cannot read the answer of {}: {}", whose_, llvm::sys::StrError(errno));
     received_.append(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && !waitUntilReady(socket_.get(), POLLIN, deadline))
       return timedOut("{} did not answer in time", whose_);

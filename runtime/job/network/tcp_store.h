@@ -1,14 +1,14 @@
-//===- runtime/job/network/tcp_store.h - a client of a store with PyTorch's protocol ----------===//
+//===- runtime/job/network/tcp_store.h - a client for PyTorch's store protocol ----------------===//
 //
-// The server is the TCPStore of torchrun's first agent or Braid's StoreServer. This file implements
-// the requests that Braid uses, in the protocol of PyTorch 2.1 and later. Numbers have the
-// machine's byte order; a text is its length in 8 bytes, followed by its bytes.
+// The server is the TCPStore of torchrun's first agent, or Braid's StoreServer. This file
+// implements the requests that Braid uses, in the protocol of PyTorch 2.1 and later. Numbers have
+// the machine's byte order; a text is encoded as its length in 8 bytes, followed by its bytes.
 //
 //  0 and 4 bytes 0x3c85f7ce   VALIDATE: the first request; no answer
 //  1, key, value              SET: no answer
 //  2, key, expected, value    COMPARE_SET: sets the value if there is none and `expected` is empty,
-//                             or if the current value is `expected`. The answer is the value after
-//                             that; if there is none, `expected` or an empty text
+//                             or if the current value equals `expected`. The answer is the
+//                             resulting value; if there is none, `expected` or an empty text
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -40,25 +40,25 @@ private:
   const FileDescriptor socket_;
   const std::string whose_;
   std::string received_;                    ///< received bytes of answers
-  std::string unsent_;                      ///< requests, or the rest of one
-  std::deque<std::string> asked_;           ///< requests without an answer so far, in order
+  std::string unsent_;                      ///< the unsent bytes of requests
+  std::deque<std::string> asked_;           ///< unanswered requests, in order
   std::map<std::string, std::string> late_; ///< late answers, by request
 };
 
-/// A request of a client to the server.
+/// A client's request to the server.
 struct StoreRequest {
   enum class Kind : uint8_t { Validate = 0, Set = 1, CompareSet = 2 };
   Kind kind = Kind::Validate;
   std::string key = {}, expected = {}, value = {};
 
   std::string encode() const;
-  /// Removes a request from the front of `bytes`. Returns nullopt if it is incomplete, and BadInput
-  /// for malformed bytes.
+  /// Removes one request from the front of `bytes`. Returns nullopt if the request is incomplete,
+  /// and BadInput if it is malformed.
   static Result<std::optional<StoreRequest>> take(llvm::StringRef &bytes);
 };
 inline constexpr size_t kMaxStoreKey = 256;
 
-/// Encodes a text in the protocol's format.
+/// Encodes `text` in the protocol's format.
 std::string textOfStore(llvm::StringRef text);
 
 } // namespace braid
