@@ -100,8 +100,8 @@ private:
   std::vector<PeerSide> peerSides_;   ///< one for each endpoint
   std::vector<Batch> batches_;        ///< by command; valid for the first command of a batch
   std::vector<BatchedCommand> steps_; ///< the batch being issued; reserved up front
-  std::vector<SumArgs> stepSums_;     ///< sums of that batch; likewise
-  std::vector<MessageArgs> group_;    ///< the group being issued; likewise
+  std::vector<SumArgs> stepSums_;     ///< sums of the batch being issued; reserved up front
+  std::vector<MessageArgs> group_;    ///< the group being issued; reserved up front
 };
 
 /// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of

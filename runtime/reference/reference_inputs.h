@@ -4,7 +4,7 @@
 // 256 in any order of addition. Inputs are therefore sparse where necessary:
 //  * The first operand of a GEMM of two inputs has one mark in every row, or in every device's
 //    part of the row. The second operand is dense (weights). Each element of the result is thus a
-//    mark times a weight, or the sum of one such product per device. It identifies the mark, and
+//    mark times a weight, or a sum of these products, one per device. It identifies the marks, and
 //    an off-by-one error in any element of the first operand changes all columns.
 //  * The second operand of any other GEMM has one or a few marks of 1 or -1 in every column, and
 //    one per device if partial results are summed. Values hardly grow from GEMM to GEMM.
