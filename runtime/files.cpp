@@ -48,13 +48,13 @@ std::string folderOf(const std::string &path) {
   return folder.empty() ? "." : folder;
 }
 
-/// Resolves the links in a path. A link to a file that does not exist is followed once.
+/// Resolves the symbolic links in a path. A dangling link is followed one level.
 std::string resolved(const std::string &path) {
   std::error_code error;
   if (const fs::path target = fs::canonical(path, error); !error)
     return target;
   const fs::path named = fs::read_symlink(path, error);
-  return error ? fs::path(path) : folderOf(path) / named; // that is `named` if it is absolute
+  return error ? fs::path(path) : folderOf(path) / named; // yields `named` if it is absolute
 }
 
 //===- In place -------------------------------------------------------------------------------===//
@@ -84,16 +84,16 @@ Status writeInPlace(const std::string &path, llvm::StringRef text) {
 
 //===- As a whole -----------------------------------------------------------------------------===//
 
-/// Copies the mode of a file of this user only: another owner must not decide who can write the new
-/// one.
+/// Copies the old file's mode only if this user owns that file: another owner must not control who
+/// can write the new file.
 void takeOverMode(int descriptor, const std::string &path) {
   struct stat old = {};
   if (lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && old.st_uid == geteuid())
     fchmod(descriptor, old.st_mode & 0777);
 }
 
-/// Renames a new file to `path` when it is complete. Never follows a link of the new file's name.
-/// Returns 0 or an errno.
+/// Writes a temporary file, then renames it to `path`. Never writes through an existing file or
+/// link. Returns 0 or an errno value.
 int replace(const std::string &path, llvm::StringRef text, std::optional<unsigned> mode) {
   constexpr int kAttempts = 100, kNew = O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW;
   FileDescriptor file;

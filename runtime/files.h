@@ -1,7 +1,7 @@
 //===- runtime/files.h - reads and writes whole files -----------------------------------------===//
 //
-// Every file that Braid reads or writes as a whole goes through these functions. "-" is standard
-// input or standard output.
+// All whole-file reads and writes go through these functions. The path "-" denotes standard input
+// or standard output.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,33 +14,33 @@
 
 namespace braid {
 
-/// Returns the contents of a file. Blocks while a pipe has a writer. Returns BadInput if the file
-/// cannot be read or exceeds `mostBytes`; reads no more than that.
+/// Returns the contents of a file; a pipe is read until its last writer closes it. Returns BadInput
+/// if the file cannot be read, or as soon as it exceeds `mostBytes`.
 Result<std::string> readFile(const std::string &path, size_t mostBytes);
 
-/// Writes `text` to a file. A regular file is replaced atomically, so a reader sees the old or the
-/// new contents and a failure preserves the old ones; symbolic links are followed. Devices and
-/// pipes are written in place; blocks up to kReaderPatienceMs for a reader of a pipe. Leaves no
-/// other file in the folder unless this process is killed. Returns Unsupported on failure.
+/// Writes `text` to a file. A regular file is replaced atomically: readers see the old or the new
+/// contents, and a failure preserves the old ones; symbolic links are followed. Devices and pipes
+/// are written in place; a pipe without a reader blocks for up to kReaderPatienceMs. Leaves no
+/// temporary file behind unless this process is killed. Returns Unsupported on failure.
 Status writeFile(const std::string &path, llvm::StringRef text);
 
-/// Writes all of `text`, with as many calls as needed. Returns 0 or an errno.
+/// Writes all of `text`, retrying short writes. Returns 0 or an errno value.
 int writeAll(int descriptor, llvm::StringRef text);
 
-/// Writes `text` to a regular file, which replaces whatever has the name, even a link. Otherwise
-/// like writeFile(). The umask reduces `mode`, which by default is that of the old file if this
-/// user owns it, else 0666.
+/// Like writeFile(), but always creates a regular file, which replaces any existing file or
+/// symbolic link at `path`. `mode` is subject to the umask; it defaults to the old file's mode if
+/// this user owns that file, otherwise to 0666.
 Status replaceFile(const std::string &path, llvm::StringRef text,
                    std::optional<unsigned> mode = {});
 
-/// Returns true if writeFile() replaces the file at `path`, so that it can be written repeatedly.
+/// Returns true if writeFile() replaces the file at `path`, so that repeated calls do not append.
 bool isReplacedAsAWhole(const std::string &path);
 
-/// Returns true if both paths denote the same regular file, which may not exist yet, so that
-/// writing one replaces the other.
+/// Returns true if both paths denote the same regular file, so that writing one overwrites the
+/// other. The file need not exist yet.
 bool areOneFile(const std::string &a, const std::string &b);
 
-/// Returns Unsupported if writeFile() would fail for any text. Changes nothing.
+/// Returns Unsupported if writeFile() would fail regardless of the text. Has no side effects.
 Status checkWritable(const std::string &path);
 
 inline constexpr int kReaderPatienceMs = 5000;

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Returns an empty string if the name is unknown.
+/// Returns the name of this host, or an empty string if it is unknown.
 inline std::string hostName() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "";

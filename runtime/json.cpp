@@ -15,14 +15,14 @@
 namespace braid {
 namespace {
 
-/// Returns the line and column of a byte, "3:14".
+/// Returns the line and column of a byte offset, for example "3:14".
 std::string placeOf(llvm::StringRef text, size_t byte) {
   const llvm::StringRef before = text.take_front(byte);
   const size_t column = before.size() - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
   return fmt::format("{}:{}", before.count('\n') + 1, column);
 }
 
-/// Returns the first bracket that exceeds `most` levels, or npos.
+/// Returns the position of the first bracket nested deeper than `most` levels, or npos.
 size_t findDeepBracket(llvm::StringRef text, int most) {
   int depth = 0;
   bool isInString = false;
@@ -42,7 +42,7 @@ size_t findDeepBracket(llvm::StringRef text, int most) {
 
 } // namespace
 
-/// LLVM's message is "[3:14, byte=40]: Expected JSON value".
+/// LLVM's error messages look like "[3:14, byte=40]: Expected JSON value".
 Result<JsonValue> parseJson(llvm::StringRef text) {
   const size_t deep = findDeepBracket(text, kMostJsonLevels);
   if (deep != llvm::StringRef::npos)
@@ -51,7 +51,7 @@ Result<JsonValue> parseJson(llvm::StringRef text) {
   if (parsed)
     return std::move(*parsed);
   const std::string message = llvm::toString(parsed.takeError());
-  size_t byte = 0; // follows the last byte that was read
+  size_t byte = 0; // one past the last byte read
   llvm::StringRef(message).split("byte=").second.consumeInteger(10, byte);
   const bool isAtEnd = byte == text.size() && !text.empty() && llvm::isSpace(text.back());
   return badInput("{}: expected JSON", placeOf(text, isAtEnd || byte == 0 ? byte : byte - 1));

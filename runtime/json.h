@@ -15,34 +15,33 @@ using JsonValue = llvm::json::Value;
 using JsonObject = llvm::json::Object;
 using JsonArray = llvm::json::Array;
 
-/// The maximum nesting of files that Braid reads and writes. The parser recurses once per level.
+/// Maximum nesting depth of JSON to read or write. The parser recurses once per level.
 inline constexpr int kMostJsonLevels = 64;
 
-/// Parses a whole text. An error message starts with the location, for example "3:14: expected
-/// JSON" or "3:14: expected JSON of at most 64 levels"; the caller prepends the file's name.
-/// Numbers beyond the range of a double become infinite, and integers beyond 63 bits saturate:
-/// readers must check ranges, and fingerprints are written as hexadecimal text.
+/// Parses a complete JSON text. Error messages start with the location, for example "3:14: expected
+/// JSON" or "3:14: expected JSON of at most 64 levels"; the caller prepends the file name. Numbers
+/// out of range for a double become infinite, and integers beyond 63 bits saturate, so readers must
+/// check ranges, and fingerprints must be written as hexadecimal strings.
 Result<JsonValue> parseJson(llvm::StringRef text);
 
-/// Describes a rejected value: its first 60 characters at most, in printable ASCII; "array" or
-/// "object"; "nothing" for null and for a missing field (a null pointer).
+/// Describes a rejected value for an error message: "array" or "object"; "nothing" for null or a
+/// missing field (a null pointer); otherwise at most 60 characters of the value in printable ASCII.
 std::string jsonGot(const JsonValue *value);
 
-/// Returns the value of an LLVM optional, or `fallback`. It is llvm::Optional up to LLVM 15 and
-/// std::optional from 17 on, which have no common member for this.
+/// Returns the value of `maybe`, or `fallback` if it is empty. LLVM returns llvm::Optional up to
+/// LLVM 15 and std::optional from LLVM 17 on; these have no common member for this.
 template <class Maybe, class T> auto valueOr(const Maybe &maybe, const T &fallback) {
   return maybe ? *maybe : std::decay_t<decltype(*maybe)>(fallback);
 }
 
-/// Returns a string value. Invalid UTF-8 is replaced by U+FFFD.
+/// Returns `text` as a JSON string. Invalid UTF-8 is replaced with U+FFFD.
 JsonValue jsonString(llvm::StringRef text);
 
-/// Formats a double with the fewest digits that preserve its value. Returns null if it is not
-/// finite.
+/// Formats a double with the fewest digits that round-trip. Returns "null" if it is not finite.
 std::string jsonNumber(double value);
 
-/// Writes JSON in the order of the calls: `json.object([&] { json.attribute("key", 1); })`. This is
-/// LLVM's writer except for doubles, which LLVM prints with 17 digits.
+/// A streaming JSON writer: `json.object([&] { json.attribute("key", 1); })`. Extends LLVM's
+/// writer, which prints doubles with 17 digits.
 class JsonWriter : public llvm::json::OStream {
 public:
   using OStream::OStream;
@@ -67,7 +66,7 @@ public:
     value(contents);
     attributeEnd();
   }
-  /// Writes an array; `write(JsonWriter &, element)` writes each element.
+  /// Writes an array attribute; `write(JsonWriter &, element)` is called for each element.
   template <class Range, class Write>
   void attributeList(llvm::StringRef key, const Range &range, Write write) {
     attributeArray(key, [&] {
@@ -75,13 +74,13 @@ public:
         write(*this, each);
     });
   }
-  /// Writes an array of a few values: `[1,"two"]`.
+  /// Writes its arguments as an array: `[1,"two"]`.
   template <class... T> void tuple(const T &...values) {
     array([&] { (value(values), ...); });
   }
 };
 
-/// Returns the output of `write(JsonWriter &)`, on one line or with `indent` spaces per level.
+/// Returns the output of `write(JsonWriter &)`: on one line if `indent` is 0, else indented.
 std::string jsonText(llvm::function_ref<void(JsonWriter &)> write, unsigned indent = 0);
 
 } // namespace braid

@@ -7,15 +7,14 @@
 
 namespace braid {
 
-/// Returns the error of the last dlopen or dlsym of this thread, in one line. Equivalent to:
-/// dlerror.
+/// Returns the message of this thread's last dlopen or dlsym error, as dlerror does.
 inline std::string loaderError() {
   const char *text = dlerror();
   return text ? text : "no reason given";
 }
 
-/// Returns the file from which a function was loaded, or `otherwise` if the loader does not know.
-/// Equivalent to: dladdr.
+/// Returns the path of the file that contains `function`, as dladdr does, or `otherwise` if the
+/// loader does not know it.
 inline std::string fileOf(const void *function, const std::string &otherwise) {
   Dl_info info = {};
   return dladdr(function, &info) && info.dli_fname ? info.dli_fname : otherwise;

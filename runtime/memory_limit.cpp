@@ -38,7 +38,7 @@ std::optional<uint64_t> numberIn(const std::string &path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// Returns the number after a key at the start of a line.
+/// Returns the number that follows the word `key` in a file.
 std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &path) {
   std::istringstream text(textOfFile(path));
   for (std::string word; text >> word;)
@@ -74,8 +74,8 @@ std::vector<Limit> limits() {
 
 } // namespace
 
-/// The limits of all parent groups apply as well. Inside a container, the path may name groups that
-/// only the host sees; the mounted root is then the container's group.
+/// The limits of all ancestor groups apply as well. Inside a container, the path may name groups
+/// that are visible only on the host; the mounted root is then the container's group.
 std::optional<uint64_t> memoryLeftInGroups(llvm::StringRef membership, const std::string &root) {
   std::optional<uint64_t> least;
   llvm::StringRef path = membership.split("0::").second.split('\n').first;

@@ -1,8 +1,8 @@
 //===- runtime/numeric.h - 16-bit element types for host arithmetic ---------------------------===//
 //
-// bf16 and f16 are stored as bit patterns and computed as f32. Widening is exact. Narrowing rounds
-// to nearest, ties to even; values out of range become infinite, and a NaN remains a NaN of the
-// same sign.
+// bf16 and f16 values are stored as bit patterns; arithmetic on them uses f32. Widening is exact.
+// Narrowing rounds to nearest, ties to even; out-of-range values become infinite, and a NaN remains
+// a NaN of the same sign.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +24,7 @@ struct F16 {
   uint16_t bits;
 };
 
-/// Converts a value to the type in which GEMMs and sums of its type are computed.
+/// Converts a value to the type in which GEMMs and sums accumulate it.
 inline float widen(BF16 value) { return std::bit_cast<float>(uint32_t(value.bits) << 16); }
 inline float widen(F16 value) {
   constexpr uint32_t kExponent = 0x7c00u << 13;
@@ -57,7 +57,7 @@ template <> inline F16 narrow<F16>(float value) {
   constexpr uint32_t kInfinity = 0x7f800000u;
   constexpr uint32_t kTooLarge = (127u + 16u) << 23;
   constexpr uint32_t kSmallestNormal = 113u << 23;
-  // 0.5, whose last bit is 2^-24.
+  // 0.5, whose least significant bit is 2^-24.
   constexpr uint32_t kHalf = ((127u - 15u) + (23u - 10u) + 1u) << 23;
   uint32_t bits = std::bit_cast<uint32_t>(value);
   uint32_t sign = bits & 0x80000000u;
@@ -65,7 +65,7 @@ template <> inline F16 narrow<F16>(float value) {
   uint32_t half;
   if (bits >= kTooLarge)
     half = bits > kInfinity ? 0x7e00u : 0x7c00u;
-  else if (bits < kSmallestNormal) // an f32 addition rounds to the last bit of a subnormal
+  else if (bits < kSmallestNormal) // the f32 addition rounds to an f16 subnormal
     half =
         std::bit_cast<uint32_t>(std::bit_cast<float>(bits) + std::bit_cast<float>(kHalf)) - kHalf;
   else
@@ -73,7 +73,7 @@ template <> inline F16 narrow<F16>(float value) {
   return {static_cast<uint16_t>(half | (sign >> 16))};
 }
 
-/// Calls `function` with a value of the type in which elements of `dtype` are stored.
+/// Calls `function` with a value of the C++ type that stores elements of `dtype`.
 template <class Function> decltype(auto) withElement(DType dtype, Function function) {
   switch (dtype) {
   case DType::BF16:

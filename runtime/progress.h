@@ -10,18 +10,18 @@
 
 namespace braid {
 
-/// One step of an operation, and its progress.
+/// The current step of an operation, and its progress.
 struct WorkProgress {
-  std::string step; ///< "making Plans"
-  std::string unit; ///< the unit that is counted, for example "ranks"
+  std::string step; ///< for example "making Plans"
+  std::string unit; ///< the unit of `done` and `total`, for example "ranks"
   size_t done = 0, total = 0;
 };
 
-/// Called frequently, on the working thread. The function decides what to report.
+/// Called frequently on the thread that does the work; the callee decides what to report.
 using ProgressFn = std::function<void(const WorkProgress &)>;
 
-/// Calls the listener, if there is one, at the start of a step and then at least a thousand times
-/// while it advances, or for every unit if there are fewer. The listener must outlive this object.
+/// Calls the listener, if any, at the start of a step and then at least a thousand times during the
+/// step, or once per unit if the step has fewer units. The listener must outlive this object.
 class ProgressStep {
 public:
   ProgressStep(const ProgressFn &listener, std::string step, std::string unit, size_t total)

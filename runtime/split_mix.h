@@ -1,6 +1,6 @@
 //===- runtime/split_mix.h - portable pseudo-random numbers -----------------------------------===//
 //
-// SplitMix64. The distributions of the standard library differ between platforms.
+// SplitMix64, because the standard library's distributions differ between platforms.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +19,7 @@ constexpr uint64_t mixBits(uint64_t bits) {
 /// The increment of the generator's state.
 inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
 
-/// Returns the number of the generator in `state`. The next state is larger by kSplitMixStep.
+/// Returns the number generated in `state`. The next state is `state` + kSplitMixStep.
 constexpr uint64_t splitMix(uint64_t state) { return mixBits(state + kSplitMixStep); }
 
 } // namespace braid

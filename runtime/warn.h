@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Prints "braid: warning: `text`" on standard error immediately. `text` is one line without a
+/// Immediately prints "braid: warning: `text`" to standard error. `text` is a single line without a
 /// newline.
 inline void warnOnStderr(const std::string &text) {
   std::fprintf(stderr, "braid: warning: %s\n", printableMessage(text).c_str());

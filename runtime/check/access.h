@@ -7,11 +7,11 @@
 
 namespace braid::checker {
 
-/// A byte-addressed memory of one rank.
+/// A byte-addressable memory of one rank.
 struct Memory {
   uint32_t rank;
   BufferKind kind;
-  uint32_t number; ///< the parameter's number for memory of the caller; else 0
+  uint32_t number; ///< the parameter's index for the caller's memory; else 0
   auto operator<=>(const Memory &) const = default;
 };
 
@@ -22,7 +22,7 @@ struct Place {
   int64_t begin, end;
 };
 
-/// Returns the bytes that both places contain, as part of the buffer of `a`.
+/// Returns the intersection of two places, as part of the buffer of `a`.
 std::optional<Place> common(const Place &a, const Place &b);
 
 struct Access {
@@ -44,11 +44,11 @@ Operands operandsOf(const Plan &plan, const Command &command);
 
 /// Returns the place of a range in one of the rank's local buffers.
 Place placeOf(const Plan &plan, const Range &range);
-/// Returns the place of a range in the event's Plan. Looks up a peer's range in the Plan of the
-/// peer.
+/// Returns the place of a range in the event's Plan. A peer's range is looked up in the peer's
+/// Plan.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
-/// Returns everything that an event accesses, reads first; without `withPeers`, only in local
-/// memory. The caller's events write the inputs and read the outputs. Passing outputs to the caller
+/// Returns everything that an event accesses, reads first; only local memory unless `withPeers`.
+/// The caller's events write the inputs and read the outputs; handing over the outputs before a run
 /// counts as a write, and so does the end of a buffer's lifetime.
 Accesses accessesOf(const History &history, const Event &event, bool withPeers = true);
 /// Formats a place, for example "%A_all of rank 2, bytes [0 .. 64)".

@@ -9,7 +9,7 @@
 
 namespace braid::checker {
 
-/// Splits a cell at `at` if `at` lies inside it.
+/// Splits the cell that contains `at`, if any, unless the cell begins there.
 void RankCells::split(Cells &cells, int64_t at) {
   auto next = cells.upper_bound(at);
   if (next == cells.begin())
@@ -22,7 +22,7 @@ void RankCells::split(Cells &cells, int64_t at) {
   cells.emplace(at, std::move(rest));
 }
 
-/// Splits and adds cells so that they cover [begin, end) exactly, and calls `fn` for each.
+/// Splits and adds cells to cover [begin, end) exactly, and calls `fn` for each of these cells.
 template <class Fn> void RankCells::forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn) {
   if (auto same = cells.find(begin); same != cells.end() && same->second.end == end)
     return fn(same->second); // the most common case
@@ -46,7 +46,7 @@ void RankCells::access(Actor actor, const Access &access,
       expectOrder(cell.write);
     if (!access.isWrite)
       return cell.reads.push_back(actor);
-    // The last read of a thread follows its other reads.
+    // A thread's last read suffices, because it follows the thread's other reads.
     llvm::SmallDenseSet<size_t, 16> threads;
     for (const Actor &read : llvm::reverse(cell.reads))
       if (threads.insert(history_->numberOf(history_->event(read.id), read.block)).second &&

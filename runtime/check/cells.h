@@ -1,7 +1,7 @@
 //===- runtime/check/cells.h - the last accesses to the bytes of a rank -----------------------===//
 //
 // For each range of bytes, it suffices to know the last write and the reads since then: by
-// transitivity, an access ordered after all of them is ordered after all earlier accesses.
+// transitivity, an access ordered after these accesses is ordered after all earlier ones.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,12 +26,12 @@ class RankCells {
 public:
   explicit RankCells(const History &history) : history_(&history) {}
 
-  /// Records the access, and calls `expectOrder` for each earlier access that it must be ordered
-  /// after.
+  /// Records the access, and calls `expectOrder` for each earlier access that must be ordered
+  /// before it.
   void access(Actor actor, const Access &access,
               llvm::function_ref<void(const Actor &earlier)> expectOrder);
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
-  /// Returns the end of a buffer's lifetime in a run, or kNone if it has not been reached yet.
+  /// Returns the event that ends a buffer's lifetime in a run, or kNone if not reached yet.
   EventId endOf(uint32_t buffer, uint32_t run) const;
 
 private:
@@ -42,7 +42,7 @@ private:
     Actor write = {};
     llvm::SmallVector<Actor, 1> reads = {}; ///< reads since `write`
   };
-  /// The cells of one memory, by first byte. Cells are split as needed.
+  /// The cells of one memory, by first byte. Cells are split on demand.
   using Cells = std::map<int64_t, Cell>;
 
   static void split(Cells &cells, int64_t at);
@@ -53,8 +53,8 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 
-/// Returns bytes that a command reads and must not write, because it may write some of them before
-/// it reads others. Commands other than GEMMs may write exactly the bytes that they read.
+/// Returns bytes that a command both reads and writes although it may write some before reading
+/// others. Commands other than GEMMs may write exactly the bytes that they read.
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

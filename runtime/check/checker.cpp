@@ -28,7 +28,7 @@ llvm::StringRef name(CheckRule rule) {
 
 namespace {
 
-/// Describes a deadlock. `queues` is 0 if it occurs with any number of queues.
+/// Describes a deadlock. `queues` is 0 if the deadlock occurs with any number of queues.
 Violation deadlock(const History &history, const Execution &stuck, uint32_t queues) {
   Violation violation{CheckRule::Deadlock, "", {}, {}};
   for (size_t i = 0; i < stuck.cycle.size(); ++i) {
@@ -49,8 +49,8 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
   return violation;
 }
 
-/// Returns the smallest number of queues without a deadlock, or 0 and the cycle that occurs even
-/// with one queue per stream.
+/// Returns the smallest number of queues without a deadlock. If there is a cycle even with one
+/// queue per stream, returns 0 and leaves the cycle in `execution`.
 uint32_t smallestSafeQueues(const History &history, uint32_t streams, Execution &execution,
                             const ProgressFn &progress) {
   for (uint32_t queues = 1; queues <= streams; ++queues) {
@@ -68,7 +68,7 @@ uint32_t mostStreams(llvm::ArrayRef<Plan> plans) {
   return static_cast<uint32_t>(most);
 }
 
-/// Returns the number of transfers of one run, excluding messages.
+/// Returns the number of transfers in one run, excluding messages.
 size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   size_t endpoints = 0;
   for (const Plan &plan : plans)
@@ -76,7 +76,7 @@ size_t transfersOf(llvm::ArrayRef<Plan> plans) {
   return endpoints / 2;
 }
 
-/// Checks Plans whose groups and collectives have been spelled out.
+/// Checks Plans whose groups and collectives have been expanded.
 class Check {
 public:
   Check(llvm::ArrayRef<Plan> plans, const Fusion *fusion, bool relyOnMeetings,
@@ -136,8 +136,8 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
   return report;
 }
 
-/// Returns Unsupported if the check takes too much memory in addition to the Plans, or too many
-/// commands, if it follows only the first `period` ranks, which represent all.
+/// Returns Unsupported if following only the first `period` ranks, which represent all ranks, needs
+/// too much memory in addition to the Plans, or if these ranks have too many commands.
 Status Check::expectRoom(int64_t period) const {
   double bytes = 0;
   size_t commands = 0;
@@ -203,9 +203,9 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  // All ranks of a whole wait for each other. If they also access each other's memory, the order
-  // must not depend on that, because a library may let a rank continue when its local messages are
-  // complete.
+  // All ranks of a whole wait for each other. If ranks also access each other's memory, ordering
+  // must not rely on these waits, because a library may let a rank continue as soon as its own
+  // messages are complete.
   const bool relyOnMeetings = transfersOf(plans) == 0;
   const std::vector<Plan> spelled = spellOut(plans);
   report = BRAID_TRY(Check(spelled, fusion, relyOnMeetings, options).run());
@@ -229,7 +229,7 @@ std::string str(const CheckedEvent &event) {
   return text;
 }
 
-/// Returns the number of events after which a cycle repeats on other ranks, or all if it does not.
+/// Returns the number of events after which a cycle repeats on other ranks, or of all its events.
 size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   auto doSame = [](const CheckedEvent &a, const CheckedEvent &b) {
     return a.command == b.command && a.line == b.line && a.run == b.run;
@@ -241,7 +241,7 @@ size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   return count;
 }
 
-/// Prints a violation. If a cycle repeats on other ranks, prints only the first repetitions.
+/// Formats a violation. If a cycle repeats on other ranks, shows only the first repetitions.
 std::string str(const Violation &violation) {
   constexpr size_t kShown = 3;
   const llvm::ArrayRef<CheckedEvent> events = violation.events;

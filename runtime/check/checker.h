@@ -1,8 +1,8 @@
 //===- runtime/check/checker.h - proves Plans safe or finds a violation -----------------------===//
 //
 // The checker follows the Plans of all ranks of a mesh through successive runs. It judges the
-// issued commands; it does not know lowering and shares no code with it. It proves five properties,
-// in this order, and reports the first violation:
+// issued commands alone; it does not depend on lowering and shares no code with it. It proves these
+// properties, in this order, and reports the first violation:
 //
 //   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
 //               and order; each flag is written by one signal per run; all ranks prepare the same
@@ -15,10 +15,10 @@
 //               correct blocks of the current run, that every partial result is added exactly once,
 //               and that no bytes are read before they are written
 //
-// Groups and collectives are replaced by the commands that they guarantee
+// Groups and collectives are replaced by commands that give the same guarantees
 // (runtime/plan/spell_out.h), and checked together with the endpoints of ranks that access each
-// other's memory. A program that is safe with direct access to peers' memory may deadlock with
-// messages. Ranks of different hosts have no endpoints.
+// other's memory. A program that is safe with direct access to peer memory may deadlock with
+// messages. There are no endpoints between hosts.
 //
 // The caller is part of the history: before each run it writes all inputs on the main stream, and
 // after the run it reads all outputs there, always at the same addresses.
@@ -39,13 +39,13 @@ namespace braid {
 struct CheckOptions {
   /// Hardware queues per rank. 0 searches for the smallest safe number.
   uint32_t queues = 0;
-  /// Successive runs. Three cover the transitions between runs and any alternation of two buffers;
-  /// a single run covers no transition.
+  /// Number of successive runs. Three runs cover the transitions between runs and any alternation
+  /// of two buffers; a single run covers no transition.
   uint32_t runs = 3;
   /// Requires that the partial results of a sum are added in rank order, in a single sum. Otherwise
-  /// each must be added exactly once, in any order and through any intermediate sums.
+  /// each one must be added exactly once, in any order and through any intermediate sums.
   bool ordered = false;
-  /// Follows every rank, even if ranks are alike (history.h). The report is the same.
+  /// Follows every rank, even if ranks are alike (history.h). Does not affect the report.
   bool eachRank = false;
   /// Used if `queues` is 0. A rank with more streams than this must be safe with one queue, which
   /// implies safety for any number of queues and any assignment of streams. 0 means one queue per
@@ -64,12 +64,12 @@ struct CheckedEvent {
   uint32_t run = 1;         ///< 1, 2, ...
   uint32_t command = kNone; ///< index into the rank's Plan; kNone for the caller
   std::string text;         ///< "rank 1, stream(2), run 2: copy in "..." (trip 3) at a.braid:9:5"
-  /// For an event in a deadlock's cycle: the command for which it waits, and the command ahead of
-  /// that one in its queue, which is the next event of the cycle. Otherwise empty.
+  /// For an event in a deadlock cycle: the command that it waits for, and the command ahead of the
+  /// awaited command in its queue, which is the next event of the cycle. Otherwise empty.
   std::string waitsFor = {}, behind = {};
   uint32_t line = 0; ///< line in the program's text; 0 for the caller
-  /// For an event that wrote a wrong result or one of its operands, for example "writes %C of rank
-  /// 1, bytes [0 .. 64) from %all of rank 1, bytes [0 .. 64)". Otherwise empty.
+  /// For an event that wrote a wrong result or one of its operands: its accesses, for example
+  /// "writes %C of rank 1, bytes [0 .. 64) from %all of rank 1, bytes [0 .. 64)". Otherwise empty.
   std::string detail = {};
 };
 
@@ -77,18 +77,18 @@ struct CheckedEvent {
 struct Violation {
   CheckRule rule;
   std::string summary; ///< one line
-  /// A pair of events; the cycle of a deadlock; or the command that wrote a wrong result, the
-  /// commands that wrote its operands, and last the caller that reads it.
+  /// A pair of events; a deadlock cycle; or the command that wrote a wrong result, the commands
+  /// that wrote its operands, and finally the caller's read.
   std::vector<CheckedEvent> events;
   std::vector<std::string> notes; ///< one line each
   /// For an unordered pair of events 1 and 2: the index of the event that must not run first,
-  /// according to the issue order of the rank; the consequence if it does, for example "2 reads
-  /// the data from before 1 writes: stale data"; and the consequence of the other order.
+  /// according to the rank's issue order; the consequence if it does, for example "2 reads the data
+  /// from before 1 writes: stale data"; and the consequence of the opposite order.
   size_t staleIfFirst = 0;
   std::string stale = {}, otherwise = {};
 
-  /// Returns true if the events are an unordered pair. Other violations may involve two events as
-  /// well.
+  /// Returns true if the events are an unordered pair. Other violations may also involve two
+  /// events.
   bool isUnordered() const {
     return events.size() == 2 && (rule == CheckRule::Race || !stale.empty());
   }
@@ -108,27 +108,27 @@ struct CheckReport {
   bool seamsChecked = false;    ///< transitions between runs were checked; false for a single run
   bool orderChecked = false;    ///< order of additions was checked; see CheckOptions::ordered
   bool resultChecked = false;   ///< false if the correct result is unknown
-  std::string resultNotChecked; ///< the reason in that case
+  std::string resultNotChecked; ///< the reason if `resultChecked` is false
   std::optional<Violation> violation;
 
   bool isSafe() const { return !violation; }
 };
 
-/// Returns the memory of a Plan in bytes.
+/// Returns the memory footprint of a Plan in bytes.
 double memoryOf(const Plan &plan);
-/// Returns the number of events in the history for the rank of this Plan.
+/// Returns the number of events in the history for this Plan's rank.
 size_t commandsToCheck(const Plan &plan, uint32_t runs);
-/// Returns the bytes that check() needs for the rank of this Plan if it follows every rank,
+/// Returns the number of bytes that check() needs for this Plan's rank if it follows every rank,
 /// excluding the Plan itself.
 double memoryToCheck(const Plan &plan, uint32_t runs);
-/// Like memoryToCheck(), for a rank that another one represents: only the contents of its memory
-/// are followed.
+/// Like memoryToCheck(), for a rank that another rank represents: only its memory contents are
+/// followed.
 double memoryToCheckAlike(const Plan &plan, uint32_t runs);
-/// Returns Unsupported unless `bytes` are available for checking this number of ranks and runs.
+/// Returns Unsupported unless `bytes` bytes are available for checking this many ranks and runs.
 Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
 
-/// Checks the Plans 0 .. ranks-1 of one program. `fusion` defines the correct result and may be
-/// null. Returns Unsupported before any work if the check needs more memory than is available or
+/// Checks the Plans of ranks 0 .. ranks-1 of a program. `fusion` defines the correct result and may
+/// be null. Returns Unsupported before any work if the check needs more memory than is available or
 /// exceeds the maximum number of commands; the message states the number.
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options);

@@ -27,8 +27,8 @@ private:
   size_t find(int64_t at) const;
   void replace(size_t first, size_t last, llvm::ArrayRef<Stretch> made);
 
-  std::vector<Stretch> stretches_; ///< in order; bytes between them are not written
-  mutable size_t last_ = 0;        ///< the index of the last one found
+  std::vector<Stretch> stretches_; ///< in order; bytes in gaps are unwritten
+  mutable size_t last_ = 0;        ///< index of the last stretch found
 };
 
 } // namespace braid::checker

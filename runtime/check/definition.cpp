@@ -62,7 +62,7 @@ DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
-/// A single rank has nothing to sum.
+/// A sum over a single rank is never partial.
 bool Definition::isPartial(const MatmulNode &gemm) const {
   return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
 }
@@ -84,7 +84,7 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
   return terms_.gemmOf(rowsOf(gemm, rank, run), factor);
 }
 
-/// Applies the function to the operands before they are rounded.
+/// Applies the function to the unrounded operands.
 Pieces Definition::pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run,
                                DType result) {
   llvm::SmallVector<TypedPieces, 2> operands;
@@ -99,7 +99,7 @@ Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run
   return isMoved ? allBlocks(*node.a, run) : contents(*node.a, rank, run);
 }
 
-/// If the leading axis is split into blocks, the existing rows are first; the others are undefined.
+/// If the leading axis is split into blocks, existing rows come first; the rest are undefined.
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);
@@ -118,7 +118,7 @@ Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, in
   return pieces;
 }
 
-/// Returns the second operand of a GEMM, which is the same on every rank.
+/// Returns the factor of a GEMM with second operand `b`.
 Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) const {
   const DType dtype = gemm.a->type.dtype;
   const Shape shape = fusion_.localShape(gemm.a->type);
@@ -139,7 +139,7 @@ Pieces Definition::sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t
   return terms_.sumOf(summands);
 }
 
-/// Returns the rows of `rank` in the partial result of `owner`.
+/// Returns the rows that `rank` needs from the partial result of `owner`.
 Pieces Definition::partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank, uint32_t run) {
   const Pieces &a = contents(*gemm.a, owner, run), &b = contents(*gemm.b, owner, run);
   const bool takesBlock = contractionOf(gemm).first != 0 && isSharded(gemm.result, 0);
@@ -192,7 +192,7 @@ std::string Definition::whyNot() const {
   return "";
 }
 
-/// Elementwise nodes are followed only if their elements keep their layout.
+/// Elementwise nodes can be followed only if their elements keep their layout.
 std::string Definition::whyNotElementwise(const FusionNode &node) const {
   const FusionTensor &result = *resultOf(node);
   const bool isReshard = llvm::isa<ReshardNode>(node);

@@ -6,28 +6,28 @@
 
 namespace braid::checker {
 
-/// One device's partial result of a sum over devices.
+/// One device's partial result in a sum over devices.
 struct PartialResult {
   const FusionTensor *tensor;
   int64_t rank;
   uint32_t run; ///< 0, 1, ...
 };
 
-/// Computes the contents of a fusion's tensors on each rank as terms, from the definition alone.
+/// Computes each rank's contents of a fusion's tensors as terms, from the definition alone.
 class Definition {
 public:
   Definition(const Fusion &fusion, Terms &terms);
 
-  /// Returns the reason if the definition cannot be followed, else an empty string. Must be called
-  /// first.
+  /// Returns the reason why the definition cannot be followed, or an empty string. Must be called
+  /// before contents().
   std::string whyNot() const;
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run);
-  /// Returns null if the term is not a partial result of any contents computed so far.
+  /// Returns null if `term` is not a partial result in any contents computed so far.
   const PartialResult *partialResult(TermId term) const;
 
 private:
-  /// Done: the declared type of a tensor. NotYet: the type of the accumulator, before rounding, for
-  /// a tensor that is computed.
+  /// Done: rounded to the tensor's declared type. NotYet: for a computed tensor, not yet rounded,
+  /// in the accumulator's type.
   enum class Rounding : uint8_t { Done, NotYet };
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
   DType typeOf(const FusionTensor &tensor, Rounding rounding) const;
@@ -47,8 +47,8 @@ private:
 
   const Fusion &fusion_;
   Terms &terms_;
-  std::map<const FusionTensor *, uint32_t> numbers_; ///< the parameter numbers of the inputs
-  /// Computed contents. Tensors that are equal on all ranks are stored with rank -1.
+  std::map<const FusionTensor *, uint32_t> numbers_; ///< parameter numbers of the inputs
+  /// Contents computed so far. Tensors that are equal on all ranks are stored with rank -1.
   std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, Rounding>, Pieces> known_;
   std::map<TermId, PartialResult> partials_;
 };

@@ -57,7 +57,7 @@ std::string Difference::describe(const Piece &piece) const {
 
 //===- Sums -----------------------------------------------------------------------------------===//
 
-/// A term that is not a sum counts as one addend.
+/// A term that is not a sum counts as a single addend.
 void Difference::compareSums(DType partial) {
   const Addends got = terms_.takenApart(got_, partial);
   const Addends expected = terms_.takenApart(expected_, partial);
@@ -87,7 +87,7 @@ void Difference::findForeign(const Addends &got, const Addends &expected) {
   }
 }
 
-/// Formats "the partial result of rank 1 of run 2", or describes any other addend.
+/// Names an addend, for example "the partial result of rank 1 of run 2".
 std::string Difference::nameOf(const Addend &addend, bool isExpected) const {
   const PartialResult *partial = definition_.partialResult(addend.term);
   const bool isBias = terms_.kind(addend.term) == TermKind::EveryRow;

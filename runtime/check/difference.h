@@ -5,9 +5,9 @@
 
 namespace braid::checker {
 
-/// Compares the contents of an output with the expected ones, and describes the first byte that
-/// differs. For sums, lists the addends that are missing, unexpected or added twice, or the order
-/// in which they are added.
+/// Compares an output's contents with the expected contents, and describes the first byte that
+/// differs. For sums, lists the addends that are missing, unexpected or added twice, or shows the
+/// order of the additions.
 class Difference {
 public:
   Difference(const Terms &terms, const Definition &definition, const FusionTensor &output,
@@ -21,9 +21,9 @@ public:
   std::vector<std::string> notes() const;
   /// Returns the offset of the first byte that differs.
   int64_t at() const { return at_; }
-  /// Returns the number of bytes from at() on that have the same origin.
+  /// Returns the number of bytes from at() on that share an origin.
   int64_t bytes() const { return got_.bytes; }
-  /// Returns true if both are GEMMs of the same rows with different second operands.
+  /// Returns true if both contents are GEMMs of the same rows with different second operands.
   bool hasOtherFactor() const;
 
 private:

@@ -93,9 +93,9 @@ void History::addRun(size_t rank, uint32_t run, ProgressStep &step) {
   add({EventKind::CallerReads, r, run, 0, 0, 0, 0, kNone});
 }
 
-/// An await of run e passes when its flag reaches e. Each flag is written by one signal per run,
-/// and a rank's signals of a flag ascend with its runs, so the cause is the signal of run e. A wait
-/// for an event that was never recorded passes immediately.
+/// An await in run e completes when its flag reaches e. Each flag is written by one signal per run,
+/// in ascending order of runs, so the cause is the signal of run e. A wait for an event that was
+/// never recorded completes immediately.
 EventId History::causeOf(size_t rank, uint32_t run, const Command &command) const {
   if (command.kind == CommandKind::WaitEvent)
     return ranks_[rank].lastRecord[command.event];
@@ -142,8 +142,8 @@ struct Queue {
   size_t next = 0;
 };
 
-/// A satisfied wait stays satisfied, so one execution order decides for all: if it deadlocks, all
-/// do.
+/// Satisfied waits stay satisfied, so one execution order is representative: if it deadlocks, all
+/// orders do.
 class Executor {
 public:
   Executor(const History &history, uint32_t queues, const ProgressFn &progress)
@@ -177,7 +177,7 @@ public:
   }
 
 private:
-  /// Queues by the event for which their first event waits.
+  /// Blocked queues, by the event that each queue's next event waits for.
   using Sleepers = llvm::DenseMap<EventId, llvm::SmallVector<size_t, 2>>;
 
   size_t queueOf(const Event &event) const {
@@ -209,8 +209,8 @@ private:
 
   EventId headOf(size_t q) const { return queues_[q].events[queues_[q].next]; }
 
-  /// Follows the waits from any blocked queue to the queue that holds the awaited event, until one
-  /// repeats.
+  /// Follows the waits from any blocked queue to the queue that contains the awaited event, until
+  /// an event repeats.
   std::vector<EventId> findCycle() const {
     size_t q = 0;
     while (queues_[q].next == queues_[q].events.size())
@@ -273,8 +273,8 @@ bool HappensBefore::isKnownTo(uint32_t thread, const Event &event, uint32_t bloc
          (*clocks_[thread])[history_.numberOf(event, block)] > event.position;
 }
 
-/// A clock that counts an event has been joined with the event's clock. The blocks of a clock are
-/// numbered relative to the block of its event.
+/// Joins the event's clock, unless the thread's clock already counts the event and thus includes
+/// its clock. A clock's blocks are numbered relative to the block of its event.
 void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);

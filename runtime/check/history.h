@@ -1,41 +1,41 @@
 //===- runtime/check/history.h - the events of all ranks in successive runs -------------------===//
 //
-// If ranks are alike (runtime/plan/alike_ranks.h), it suffices to follow the waits of rank 0, or
-// with several hosts, those of the first host's ranks. Ranks 0 .. P-1 are the first block, and the
-// mesh consists of N/P blocks; P is called the period. Below, b + d and b - d denote blocks shifted
-// by d and back, by addition or by xor. The argument only uses that this is a group.
+// If ranks are alike (runtime/plan/alike_ranks.h), it suffices to follow the waits of rank 0 or, if
+// ranks span hosts, of the first host's ranks. Ranks 0 .. P-1 form the first block, and the mesh of
+// N ranks consists of N/P blocks; P is the period. Below, b + d and b - d denote block b shifted by
+// d and back, by addition or by xor. The argument relies only on shifts being a group.
 //
-// It applies to the order of events only. The accessed bytes and their contents differ between
-// ranks (each rank's local block is elsewhere), so they are checked for each rank.
+// The argument applies only to the order of events. The accessed bytes and their contents differ
+// between ranks (each rank's local block is elsewhere), so they are checked for each rank.
 //
 // Let (e, b) be the event in block b that corresponds to event e of the first block: the same
-// command of the same stream in the same run. Ranks are alike if, for all b, (e, b) follows (f, b)
-// on its stream if and only if (e, 0) follows (f, 0); it waits for a record (f, b) if and only if
-// (e, 0) waits for (f, 0); and it awaits the signal (f, b + d) if and only if (e, 0) awaits (f, d).
-// Equal outlines imply exactly that, rank by rank: streams and kinds of commands, records and
-// waits, the ends of buffers, and the partner of each endpoint. So shifting all events by a block
-// changes no wait, for any N/P.
+// command on the same stream in the same run. Ranks are alike if, for all b, (e, b) follows (f, b)
+// on its stream if and only if (e, 0) follows (f, 0); (e, b) waits for a record (f, b) if and only
+// if (e, 0) waits for (f, 0); and (e, b) awaits the signal (f, b + d) if and only if (e, 0) awaits
+// (f, d). Equal outlines imply this, rank by rank: they cover streams and kinds of commands,
+// records and waits, ends of lifetimes, and the partner of each endpoint. So shifting all events by
+// a block changes no wait, for any N/P.
 //
 //   deadlock  Suppose the events of the first block have an order in which each event follows its
 //             predecessors, including those on its queue, and follows e whenever it waits for
-//             (e, d). Then all (e, b) can be executed, one e after the other: each waits only for
-//             earlier ones. Without such an order, a cycle leads from e to (e, d), and repeating
-//             it often enough leads back to e itself, so the full mesh has no order, either. The
-//             safe number of queues is the same.
-//   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because a chain
-//             of waits shifted by c is a chain of waits. So the clock of (f, c) is the shifted
+//             (e, d). Then e can be executed in all blocks, for one e after the other: each event
+//             waits only for earlier ones. Without such an order, a chain of waits leads from some
+//             e to (e, d), and repeating the chain often enough leads back to e itself, so the full
+//             mesh has no order either. The safe number of queues is therefore the same.
+//   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because shifting
+//             a chain of waits by c yields a chain of waits. So the clock of (f, c) is the shifted
 //             clock of (f, 0), and the clocks of the first block suffice.
-//   signals   For the same reason, no signal is early if none of the first block is.
+//   signals   For the same reason, no signal is early if no signal of the first block is early.
 //   races     A rank's memory is accessed by its local commands, and by peers' commands through the
 //             endpoints that match its own. Its Plan contains both, except for the number of bytes
 //             that a peer accesses, which is part of the outlines. So every rank's accesses are
 //             visited in the order above, and cells (cells.h) determine the pairs of events that
-//             must be ordered. Most pairs are equal for all ranks. Each is looked up in the clocks.
+//             must be ordered. Most pairs are the same for all ranks. The clocks tell their order.
 //   result    Every command of every rank is followed, in an order in which the history can run:
 //             each event in all blocks before the next event.
 //
-// Programs found unsafe in this way, and ranks that are not alike, are checked rank by rank to
-// produce the counterexample.
+// Programs found unsafe in this way, and programs whose ranks are not alike, are checked rank by
+// rank to produce the counterexample.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -51,7 +51,7 @@ namespace braid::checker {
 
 using EventId = uint32_t;
 
-/// `Event::cause` of an await that is never released.
+/// `Event::cause` of an await that never completes.
 inline constexpr EventId kNever = kNone - 1;
 
 /// Commands, the caller's accesses, and the ends of buffers' lifetimes.
@@ -63,16 +63,16 @@ struct Event {
   uint32_t run; ///< 0, 1, ...
   uint32_t stream;
   uint32_t index;    ///< index of the command or the release
-  uint32_t thread;   ///< index of (rank, stream) among all
+  uint32_t thread;   ///< index of (rank, stream) among all threads
   uint32_t position; ///< position in its thread
-  EventId cause;     ///< event this one waits for, besides its predecessor, or kNone
+  EventId cause;     ///< event to wait for besides the predecessor, or kNone
 };
 
 /// All events, their issue order on each rank, and their waits. The events of a rank are numbered
-/// consecutively, and so are those of each of its runs. All runs have the same events.
+/// consecutively, and so are the events of each run. All runs have the same events.
 ///
-/// If ranks are alike, these are the events of the first block of ranks. An event together with the
-/// index of a block then denotes the corresponding event of that block.
+/// If ranks are alike, this is the history of the first block of ranks. An event plus a block index
+/// then denotes the corresponding event of that block.
 class History {
 public:
   /// Endpoints must match (see matchTransfers); `partner[rank][endpoint]` is the peer's endpoint.
@@ -82,7 +82,7 @@ public:
 
   llvm::ArrayRef<Event> events() const { return events_; }
   const Event &event(EventId id) const { return events_[id]; }
-  /// Returns the corresponding event of a block.
+  /// Returns the event of `block` that corresponds to event `id`.
   Event event(EventId id, uint32_t block) const {
     Event moved = events_[id];
     moved.rank += block * period_;
@@ -91,8 +91,8 @@ public:
   uint32_t period() const { return period_; }
   uint32_t blocks() const { return static_cast<uint32_t>(plans_.size()) / period_; }
   uint32_t blockOf(int64_t rank) const { return static_cast<uint32_t>(rank) / period_; }
-  /// Returns the image of block `from` under the shift that moves block 0 to `by`, and the shift
-  /// that moves block `from` to block `to`.
+  /// Return the image of block `from` under the shift that maps block 0 to `by`, and the shift that
+  /// maps block `from` to block `to`.
   uint32_t shiftedBlock(uint32_t from, uint32_t by) const {
     return static_cast<uint32_t>(shifted(shift_, from, by, blocks()));
   }
@@ -117,8 +117,8 @@ public:
     return event.thread + size_t(block) * threads_;
   }
   uint32_t partner(size_t rank, uint32_t endpoint) const { return partner_[rank][endpoint]; }
-  /// The await for an endpoint in a run, and the signal that its peer sends for it, or kNone if
-  /// there is no such command. The events are in the blocks of the rank and of the peer.
+  /// Return the await for an endpoint in a run and the peer's signal for it, or kNone if there is
+  /// no such command. The events are in the blocks of the rank and of the peer, respectively.
   EventId awaitOf(size_t rank, uint32_t endpoint, uint32_t run) const {
     const size_t first = rank % period_;
     return eventOf(first, ranks_[first].awaits[endpoint], run);
@@ -158,34 +158,33 @@ private:
 };
 
 /// The result of running the history with `queues` hardware queues per rank: the order in which the
-/// events were reached, where the order among blocks is arbitrary, or the cycle of waits that stops
-/// it.
+/// events were reached (arbitrary among blocks), or the cycle of waits that blocks all progress.
 struct Execution {
   std::vector<EventId> order;
-  /// Empty if every event was reached. Each event waits for the next, the last for the first. An
-  /// event that waits for nothing ends the list.
+  /// Empty if every event was reached. Each event waits for the next one, and the last for the
+  /// first. An await that nothing ever signals is listed alone.
   std::vector<EventId> cycle;
 };
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
 /// The happens-before relation, independent of queues: vector clocks over (rank, stream), advanced
 /// event by event in an order in which the history can run. Stores only what later events need: the
-/// clock of each thread, and those of events with pending waiters.
+/// clock of each thread, and the clocks of events with pending waiters.
 class HappensBefore {
 public:
   /// If `relyOnMeetings`, the arrival of all ranks at a group of messages orders their events.
   HappensBefore(const History &history, bool relyOnMeetings);
-  /// Advances to `id`, the next event of the order.
+  /// Advances to `id`, the next event in execution order.
   void advance(EventId id);
   /// Returns true if `earlier`, in the block shifted by `block` from the block of the present
-  /// event, completes before the present event starts in every execution. False for events not yet
-  /// passed.
+  /// event, completes before the present event starts in every execution. Returns false for events
+  /// that have not been passed yet.
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:
-  /// For each thread, the number of its events that are known to be complete. The count of the
-  /// thread itself is the position of its event, so its events share a clock until it joins another
-  /// one. Blocks of threads are numbered relative to the thread's block.
+  /// For each thread, the number of its events that are known to be complete. A thread's own count
+  /// is the position of its event instead, so the thread's events share a clock until it joins
+  /// another clock. Blocks of threads are numbered relative to the thread's block.
   using Clock = std::vector<uint32_t>;
   bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
   void join(uint32_t thread, EventId id, uint32_t block);

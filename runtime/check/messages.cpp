@@ -16,8 +16,8 @@
 namespace braid::checker {
 namespace {
 
-/// Finds two groups of one rank in the same whole: the second would have to start before the first
-/// has ended.
+/// Finds two groups of one rank in the same whole: the second group would have to start before the
+/// first one has ended.
 std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   const std::vector<std::vector<Whole>> wholes = wholesOf(plans);
   for (const Plan &plan : plans) {
@@ -39,7 +39,7 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   return std::nullopt;
 }
 
-/// Messages of a group arrive in any order and possibly concurrently, so they must not overlap.
+/// Messages arrive in any order, possibly concurrently, so their destinations must be disjoint.
 std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
   std::vector<std::pair<Place, const PlanMessage *>> received;
   for (const PlanMessage &message : group)

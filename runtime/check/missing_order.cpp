@@ -11,8 +11,8 @@
 namespace braid::checker {
 namespace {
 
-/// Events of the rank whose memory is accessed: the access runs after `begin` and before `end`. A
-/// local access is both.
+/// Events on the rank whose memory is accessed: the access runs after `begin` and before `end`. For
+/// a local access, both are the access itself.
 struct Anchors {
   EventId begin, end;
 };
@@ -26,8 +26,8 @@ Anchors anchorsOf(const History &history, EventId id, uint32_t rank) {
           history.awaitOf(rank, history.partner(event.rank, endpoint), event.run)};
 }
 
-/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". Names a signal or an
-/// await by its node alone.
+/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". Represents a signal or
+/// an await by its node alone.
 std::string textOf(const History &history, EventId id, bool withRun) {
   const CheckedEvent event = history.describe(id);
   llvm::StringRef what = llvm::StringRef(event.text).split(": ").second;
@@ -43,7 +43,7 @@ std::optional<MissingOrder> findMissingOrder(const History &history, EventId fir
   Anchors a = anchorsOf(history, first, rank), b = anchorsOf(history, second, rank);
   if (a.begin == kNone || b.begin == kNone)
     return std::nullopt;
-  const bool isSwapped = b.begin < a.begin; // the events of a rank are numbered in issue order
+  const bool isSwapped = b.begin < a.begin; // a rank's events are numbered in issue order
   if (isSwapped)
     std::swap(a, b);
   if (a.end == kNone)

@@ -16,7 +16,7 @@ namespace braid::checker {
 namespace {
 
 /// Executes the history symbolically. Without a definition, finds only reads of unwritten bytes,
-/// including those of the caller.
+/// including reads by the caller.
 class Follower {
 public:
   Follower(const History &history, const Fusion *fusion, bool ordered)
@@ -45,8 +45,8 @@ public:
   }
 
   std::optional<Violation> take() { return std::move(violation_); }
-  /// Prepends the command among `before` that wrote the wrong byte of an output and the commands
-  /// that wrote its operands.
+  /// Prepends to the violation's events the commands in `before` that wrote the wrong byte of an
+  /// output and its operands.
   void accuseWriters(llvm::ArrayRef<EventId> before) {
     if (!wrong_)
       return;
@@ -57,8 +57,8 @@ public:
     violation_->events.insert(violation_->events.begin(), writers.begin(), writers.end());
   }
 
-  /// Names the write among `after` for which a read of unwritten bytes should have waited: in later
-  /// runs, the read returns its stale result.
+  /// Names the write in `after` that a read of unwritten bytes should have waited for: in later
+  /// runs, the read returns the write's stale result.
   void accuseLateWrite(llvm::ArrayRef<EventId> after) {
     if (!unwritten_ || isGivenAway(*unwritten_))
       return;
@@ -121,7 +121,7 @@ private:
     return true;
   }
 
-  /// Reads the contents of a place. Reports a violation if some bytes were not written.
+  /// Reads the contents of a place. Reports a violation if any byte is unwritten.
   bool read(const Event &event, const Place &place, Pieces &pieces) {
     pieces = contentsOf(place.memory).read(place.begin, place.end);
     int64_t begin = place.begin;
@@ -140,7 +140,7 @@ private:
     if (definition_ && place.memory.kind == BufferKind::Output)
       for (int64_t at = place.begin; const Piece &piece : contents.read(place.begin, place.end)) {
         if (piece.term != kUndefined) {
-          mostWriters_ = 1; // name one only, because the two are equivalent
+          mostWriters_ = 1; // name only one writer, because the two are equivalent
           return failAt({place.memory, place.buffer, at, at + piece.bytes},
                         "computes a part of an output for the second time in a run", event,
                         {str(history_, place)});
@@ -260,7 +260,7 @@ private:
   std::optional<Place> wrong_;                ///< part of an output, wrong from its first byte on
   GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote `wrong_`
   size_t mostWriters_ = 6;                    ///< maximum number of commands to name
-  std::optional<Place> unwritten_;            ///< bytes that are read but were not written
+  std::optional<Place> unwritten_;            ///< bytes that are read but not written
 };
 
 bool touchesMemory(const History &history, const Event &event) {

@@ -13,8 +13,8 @@
 namespace braid::checker {
 namespace {
 
-/// The events that must complete before an event of the first block starts. Alike ranks mostly
-/// require the same ones, so duplicates are dropped.
+/// For each event of the first block, the events that must complete before it starts. Alike ranks
+/// mostly yield the same pairs, so duplicates are dropped.
 class Questions {
 public:
   explicit Questions(const History &history)
@@ -33,16 +33,16 @@ private:
   llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
 };
 
-/// An event that accesses the memory of a rank of the first block.
+/// An event that accesses the memory of a rank in the first block.
 struct Touch {
   Actor actor;
-  uint32_t endpoint = kNone; ///< the rank's endpoint if a peer's command accesses it; else kNone
+  uint32_t endpoint = kNone; ///< the rank's endpoint for an access by a peer, else kNone
   int64_t bytes = 0;         ///< number of bytes that a peer accesses
   bool isWrite = false;      ///< true if a peer's access is a write
 };
 
-/// Visits the memory of each rank and collects the pairs of events that must be ordered. Then
-/// advances through the history once and checks their order.
+/// Visits the memory of each rank and collects the pairs of events that must be ordered. Then walks
+/// the history once to check that these pairs are ordered.
 class RaceFinder {
 public:
   RaceFinder(const History &history, llvm::ArrayRef<EventId> order)
@@ -67,12 +67,12 @@ private:
   llvm::ArrayRef<EventId> order_;
   std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
   Questions questions_;
-  std::map<EventId, Violation> wrongUses_; ///< wrong in any order
+  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in any order
   size_t accesses_ = 0;
 };
 
-/// An event that accesses memory of another block's rank does so in each block: in the block from
-/// which that shift leads to the first block, it accesses a rank there.
+/// An event that accesses a rank of another block does so in every block. In the block that the
+/// same shift maps to the first block, the event accesses a rank of the first block.
 void RaceFinder::addTouches(EventId id) {
   const Event &event = history_.event(id);
   if (event.kind != EventKind::Command)
@@ -131,9 +131,9 @@ bool RaceFinder::visitPeers(RankCells &cells, const Touch &touch, size_t rank) {
   return visit(cells, touch.actor, {place, touch.isWrite});
 }
 
-/// A use belongs to the accessing rank's run. If the use is visited before the release, the release
-/// conflicts with it because it counts as a write; otherwise the use after release is detected
-/// here.
+/// A use belongs to the run of the accessing event. If the use is visited before the release, the
+/// release conflicts with it, because a release counts as a write; otherwise the use after release
+/// is detected here.
 bool RaceFinder::visit(RankCells &cells, const Actor &actor, const Access &access) {
   ++accesses_;
   const Place &place = access.place;
@@ -159,7 +159,7 @@ struct Conflict {
   Place bytes;
   bool firstWrites, secondWrites;
 
-  /// Returns the event that only reads, 1 or 2, or 0 if both write.
+  /// Returns which event, 1 or 2, only reads, or 0 if both write.
   int reader() const { return firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1; }
 };
 
@@ -173,8 +173,8 @@ std::optional<Conflict> findConflict(const History &history, EventId first, Even
   return std::nullopt;
 }
 
-/// Describes the data that a read returns, or that two writes leave, in either order. `first` is
-/// the event, 1 or 2, that is intended to run first.
+/// Describes, for either order, the data that a read returns or that two writes leave behind.
+/// `first` is the event, 1 or 2, that is intended to run first.
 void sayOrders(Violation &race, int reader, int first) {
   const int second = 3 - first;
   race.staleIfFirst = static_cast<size_t>(second) - 1;
@@ -194,7 +194,7 @@ void sayOrders(Violation &race, int reader, int first) {
   race.otherwise = reader == second ? after : before;
 }
 
-/// `end` is the event, 1 or 2, that ends the lifetime of the buffer.
+/// Describes both orders of a use and of `end`, the event (1 or 2) that ends the buffer's lifetime.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
   use.summary = "a use of memory and the deallocation of a buffer there are not ordered";
@@ -203,8 +203,8 @@ void sayOrdersOfEnd(Violation &use, int end) {
   use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);
 }
 
-/// If no signal shows the intended order, returns the event of the earlier run, the writer, or the
-/// event that was visited first.
+/// Guesses the intended first event if no signal shows it: the event of the earlier run, else the
+/// writer, else the event that was visited first.
 int meantFirst(const Violation &race, int reader) {
   const uint32_t first = race.events[0].run, second = race.events[1].run;
   if (first != second)
@@ -231,9 +231,9 @@ Violation describe(const History &history, const Conflict &conflict, EventId a, 
   return race;
 }
 
-/// Every signal of a flag except the first must happen after the await of the previous one. A flag
-/// that counts runs and a binary flag are then equivalent: neither loses a signal. `before` must
-/// have advanced to `id`.
+/// Every signal of a flag except the first must happen after the await of the previous signal. A
+/// flag that counts runs and a binary flag are then equivalent: neither loses a signal. `before`
+/// must have advanced to `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
                                          EventId id) {
   const Event &event = history.event(id);
@@ -297,8 +297,7 @@ std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId
     finder.visitMemoryOf(rank);
   }
   accesses = finder.accesses();
-  // Without the order of meetings there are more races. Those that only it prevents are reported
-  // last.
+  // Not relying on meetings yields more races. Races that only meetings prevent are reported last.
   std::optional<Violation> race;
   if (relyOnMeetings || history.blocks() == 1)
     race = finder.findUnordered(true, progress);

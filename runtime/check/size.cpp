@@ -36,12 +36,12 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
 
 constexpr double kOfEndpoint = 12; ///< bytes for the partner of an endpoint
 
-/// The constants were measured with all schedules on 512 ranks, and `pairwise` on 64 to 1,024
+/// The constants were measured with all schedules on 512 ranks, and with `pairwise` on 64 to 1,024
 /// ranks.
 double memoryToCheck(const Plan &plan, uint32_t runs) {
   constexpr double kOfEvent = 42;   ///< bytes per event: history, order and waiters
   constexpr double kOfCommand = 50; ///< bytes per command of a run: the last accesses to its bytes
-  // Each stream has a clock and usually at most one more with pending waiters (history.h).
+  // Each stream has a clock, and usually at most one other clock with pending waiters (history.h).
   const auto streams = static_cast<double>(plan.streams.size());
   const double clocks = 2 * streams, clock = static_cast<double>(plan.ranks) * streams * 4;
   return static_cast<double>(commandsToCheck(plan, runs)) * kOfEvent +

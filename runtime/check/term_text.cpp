@@ -67,7 +67,7 @@ Terms::strFactors(TermId one, TermId other, const std::vector<std::string> &inpu
   return std::nullopt;
 }
 
-/// Formats "the sum of w, x, y, z and 4 more", or "the f32 sum" if it is wider than its addends.
+/// Formats "the sum of w, x, y, z and 4 more", or "the f32 sum ..." if wider than its addends.
 std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs) const {
   constexpr size_t kShown = 4;
   const bool isWider = sizeOf(sum.dtype) > sizeOf(sum.partial);

@@ -73,8 +73,8 @@ bool isUndefined(const Addend &addend) { return addend.term == kUndefined; }
 
 using Contents = llvm::SmallVector<std::pair<const Pieces *, DType>, 2>;
 
-/// Calls `fn` for each maximal range of elements in which no content moves on to another piece,
-/// with the first element of each content, the start of the range and its number of elements.
+/// Calls `fn` for each maximal range of elements in which each of `contents` stays within one
+/// piece, with the first element of each, the start of the range and its number of elements.
 void forEachStretch(const Contents &contents,
                     llvm::function_ref<void(Addends, int64_t at, int64_t count)> fn) {
   std::vector<PieceReader> readers;
@@ -105,7 +105,7 @@ bool areWhole(const Summands &summands) {
 Pieces Terms::sumOf(const Summands &summands) {
   const int64_t size = sizeOf(summands.partial), width = sizeOf(summands.dtype);
   const int64_t elements = bytesOf(summands.parts.front()) / size;
-  if (!areWhole(summands)) // two halves of different elements are not an element
+  if (!areWhole(summands)) // halves of two elements do not form an element
     return {{newTerm(TermKind::Mixed), 0, elements * width}};
   Contents contents;
   for (const Pieces &part : summands.parts)
@@ -124,12 +124,12 @@ Pieces Terms::sumOf(const Summands &summands) {
   return result;
 }
 
-/// Returns the term of repeated rows `row`, whose elements are numbered within the row.
+/// Returns the term for a repeated row, whose elements are numbered within the row.
 TermId Terms::everyRow(const Pieces &row) {
   return unique(TermKind::EveryRow, static_cast<int64_t>(rows_.numberOf(row)), bytesOf(row));
 }
 
-/// Returns the corresponding addend of the element that is `by` positions further on.
+/// Returns the corresponding addend of the element that is `by` positions later.
 Addend Terms::moved(const Addend &addend, int64_t by) const {
   Addend result = addend;
   result.element += by;
@@ -142,15 +142,15 @@ Addend Terms::moved(const Addend &addend, int64_t by) const {
 
 static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
 
-/// Returns true if a copied value was rounded to its source type before the conversion. The source
-/// type must not be an accumulator's.
+/// Returns true if a copied value was rounded to its source type before the conversion: the source
+/// type is not an accumulator type, or the conversion widens.
 static bool keepsRounding(const Summands &summands) {
   return summands.isCopy && (summands.partial != accumulatorOf(summands.partial) ||
                              sizeOf(summands.dtype) > sizeOf(summands.partial));
 }
 
-/// Returns true for a nested sum that may be flattened: it rounds to the type of its addends. A sum
-/// that rounds to another type is not equivalent to its addends.
+/// Returns true for a nested sum that may be flattened because it rounds to the type of its
+/// addends. A sum that rounds to another type is not equivalent to its addends.
 bool Terms::isTakenApart(const Addend &addend) const {
   if (kind(addend.term) != TermKind::Sum)
     return false;
@@ -175,8 +175,8 @@ Addends Terms::takenApart(const Piece &piece, DType dtype) const {
   return isSum ? takenApart(whole) : Addends{whole};
 }
 
-/// `addends` are those of the first element. If order is kept, the elements of the sum are numbered
-/// like those of the first addend; otherwise like those of the first addend in the order of terms.
+/// `addends` are the addends of the first element. The sum's elements are numbered like those of
+/// the first addend, or, if order is not kept, of the first addend in term order.
 Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t elements) {
   if (std::optional<Piece> one = sumOfOne(addends, summands, elements))
     return *one;
@@ -193,7 +193,7 @@ Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t eleme
   return {term, first * sizeOf(summands.dtype), elements * sizeOf(summands.dtype)};
 }
 
-/// Sorts the addends, with biases last.
+/// Sorts addends by term, with biases last.
 Addends Terms::inOrderOfTerms(Addends addends) const {
   auto rank = [&](const Addend &addend) {
     return std::pair(kind(addend.term) == TermKind::EveryRow, addend);
@@ -211,7 +211,7 @@ TermId Terms::termOf(DType dtype, DType partial, const Addends &addends) {
 
 //===- Sums of one part -----------------------------------------------------------------------===//
 
-/// Returns true if the only part is an unrounded GEMM result without a bias.
+/// Returns true if the sum's only part is an unrounded GEMM result without a bias.
 bool Terms::isAccumulated(const Addends &addends, const Summands &summands) const {
   const Addend &part = addends.front();
   if (summands.parts.size() != 1 || kind(part.term) != TermKind::Gemm)
@@ -224,8 +224,8 @@ bool Terms::isAccumulated(const Addends &addends, const Summands &summands) cons
          factor.bias.empty() && meetsBias;
 }
 
-/// Simplifies a sum of one part: the part itself if it is not rounded again, or the result of a
-/// GEMM that adds the bias and rounds.
+/// Simplifies a sum of one part to the part itself if it is not rounded again, or to a GEMM that
+/// adds the bias and rounds.
 std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &summands,
                                      int64_t elements) {
   const Addend &part = addends.front();
@@ -249,7 +249,7 @@ Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces
   const int64_t elements = bytesOf(operands.front().pieces) / sizeOf(operands.front().dtype);
   Contents contents;
   for (const TypedPieces &operand : operands) {
-    // Two halves of different elements are not an element.
+    // Halves of two elements do not form an element.
     if (!areWhole(operand.pieces, operand.dtype))
       return {{newTerm(TermKind::Mixed), 0, elements * width}};
     contents.emplace_back(&operand.pieces, operand.dtype);
@@ -277,8 +277,8 @@ TermId Terms::termOf(const Function &function) {
   return unique(TermKind::Pointwise, static_cast<int64_t>(functions_.numberOf(function)));
 }
 
-/// Returns the function, sum or GEMM whose result is rounded to `result`, given the term of its
-/// results in the accumulator's type `dtype`. Returns kUndefined for other terms.
+/// Returns the function, sum or GEMM `exact`, whose results are in the accumulator's type `dtype`,
+/// with its results rounded to `result` instead. Returns kUndefined for other terms.
 TermId Terms::roundedTerm(TermId exact, DType dtype, DType result) {
   if (kind(exact) == TermKind::Pointwise) {
     Function function = functionAt(exact);

@@ -1,11 +1,11 @@
 //===- runtime/check/terms.h - symbolic contents of memory ------------------------------------===//
 //
-// A term denotes the bytes of a tensor with a known origin. A range of memory holds a piece of a
+// A term denotes the bytes of a tensor with a known origin. A range of memory contains a piece of a
 // term. Terms are uniqued, so equal contents have equal ids.
 //
-// A sum is the multiset of its addends: nested sums are flattened and the order of additions is
-// dropped, unless Terms keep both. A pointwise function applies to one or two terms element by
-// element.
+// A sum is a multiset of addends: nested sums are flattened and the order of additions is ignored,
+// unless Terms is created to keep both. A pointwise function applies to one or two terms, element
+// by element.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,7 +22,7 @@
 namespace braid::checker {
 
 using TermId = uint32_t;
-inline constexpr TermId kUndefined = 0; ///< not written
+inline constexpr TermId kUndefined = 0; ///< unwritten bytes
 
 /// `bytes` bytes of a term, starting at `offset`.
 struct Piece {
@@ -31,18 +31,18 @@ struct Piece {
   int64_t bytes = 0;
   auto operator<=>(const Piece &) const = default;
 };
-/// The contents of consecutive bytes. Adjacent pieces that continue each other are merged.
+/// The contents of consecutive bytes. Adjacent pieces that are contiguous in a term are merged.
 using Pieces = std::vector<Piece>;
 void append(Pieces &pieces, Piece piece);
 int64_t bytesOf(const Pieces &pieces);
 
-/// Contents with their element type.
+/// Contents and their element type.
 struct TypedPieces {
   Pieces pieces;
   DType dtype;
 };
 
-/// Iterates over pieces, down to single bytes.
+/// Iterates over pieces, with byte granularity.
 struct PieceReader {
   const Pieces &pieces;
   size_t index = 0;
@@ -61,7 +61,7 @@ struct PieceReader {
   }
 };
 
-/// Maps values to consecutive numbers from 0. Equal values have equal numbers.
+/// Maps values to consecutive numbers, starting at 0. Equal values have equal numbers.
 template <class T> class Numbered {
 public:
   size_t numberOf(const T &value) {
@@ -99,17 +99,17 @@ struct Factor {
   auto operator<=>(const Factor &) const = default;
 };
 
-/// The operands of a sum. Parts are added elementwise in the order of `parts`, followed by the bias
-/// for every row.
+/// The operands of a sum. Parts are added elementwise in the order of `parts`; then the bias is
+/// added to every row.
 struct Summands {
   std::vector<Pieces> parts;
   TypedPieces bias;
   DType partial;       ///< element type of the parts
   DType dtype;         ///< element type of the sum
-  bool isCopy = false; ///< converts a single part; it is not a received partial result
+  bool isCopy = false; ///< only converts one part, not a received partial result
 };
 
-/// One addend of a sum's element: an element of a term.
+/// One addend of an element of a sum: an element of a term.
 struct Addend {
   TermId term;
   DType dtype;
@@ -120,35 +120,35 @@ using Addends = std::vector<Addend>;
 
 class Terms {
 public:
-  /// If `keepOrder`, sums that add in another order or through other sums are different terms.
+  /// If `keepOrder`, sums with different orders of additions or intermediate sums are distinct.
   explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {
     unique(TermKind::Undefined, 0); // is kUndefined
   }
   bool keepsOrder() const { return keepsOrder_; }
 
-  /// Returns the term of a caller's tensor. `rank` is -1 if it is equal on all ranks.
+  /// Returns the term of a caller's tensor. `rank` is -1 if the tensor is equal on all ranks.
   TermId input(uint32_t number, int64_t rank, uint32_t run);
   /// Returns the term whose row i is row i of `a` times the factor.
   TermId gemm(TermId a, const Factor &factor);
 
-  /// Returns the GEMM of contents `a` (rows of k elements), piece by piece.
+  /// Applies gemm() to contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
-  /// Like gemmOf(), with an addend of the result's type, rounded once. The product itself is not
-  /// rounded: if the order of additions is kept, it is a part of no other sum.
+  /// Like gemmOf(), plus an addend of the result's type, rounded once. The product itself is not
+  /// rounded: if the order of additions is kept, the product is not a part of any other sum.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
   Pieces pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,
                      DType result);
-  /// Rounds terms that are not rounded yet. The result is the same as if they had been rounded when
-  /// they were computed.
+  /// Rounds unrounded terms. The result is the same as if the terms had been rounded when they were
+  /// computed.
   Pieces rounded(const TypedPieces &exact, DType result);
 
   TermKind kind(TermId term) const { return terms_[term].kind; }
-  /// Returns the addends, in order, of the element that `addend` denotes, with nested sums
-  /// flattened. If it is not a sum, it is the only addend.
+  /// Returns, in order, the addends of the sum's element that `addend` denotes, with nested sums
+  /// flattened.
   Addends takenApart(const Addend &addend) const;
-  /// Like above, for the first element of a piece. `dtype` is its type if it is not a sum.
+  /// Like above, for the first element of a piece, of type `dtype` if the piece is not a sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
   DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
@@ -156,8 +156,8 @@ public:
   /// Formats a term, for example "the matmul of %A of rank 2 in run 1". `inputs` names the
   /// parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;
-  /// Formats the second operands of two GEMMs, or of GEMMs in their first operands, if they differ,
-  /// for example "8x8 of %B in run 1 from byte 0 on, transposed".
+  /// Formats the second operands of two GEMMs if they differ, else those of the GEMMs that compute
+  /// the first operands, for example "8x8 of %B in run 1 from byte 0 on, transposed".
   std::optional<std::pair<std::string, std::string>>
   strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const;
   /// Formats the order of additions, for example "(x + y) + z". `nameOf` names addends that are not
@@ -172,19 +172,19 @@ private:
                                               ///< others: number in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// The addends of the sum's first element, relative to it: element i adds the elements i
-  /// positions further on.
+  /// The addends of the sum's first element. Element i adds the elements that are i positions
+  /// later.
   struct Sum {
     DType dtype, partial;
     Addends key;     ///< the addends in canonical order
-    Addends addends; ///< the addends in the order of the sum that was created first
+    Addends addends; ///< the addends in the order of the first such sum
 
     auto operator<=>(const Sum &other) const {
       return std::tie(dtype, partial, key) <=> std::tie(other.dtype, other.partial, other.key);
     }
   };
-  /// A function, represented by its first element like a sum. All functions of two operands
-  /// commute, so the operands are sorted by term.
+  /// A function, represented by its first element, as sums are. All binary functions are
+  /// commutative, so the operands are sorted by term.
   struct Function {
     PointwiseFunction function;
     DType dtype; ///< element type of the result
@@ -195,8 +195,8 @@ private:
   TermId unique(TermKind kind, int64_t first, int64_t second = 0, int64_t third = 0) {
     return static_cast<TermId>(terms_.numberOf({kind, first, second, third}));
   }
-  /// Creates a term that differs from all others. Mixed: rows or elements that span several blocks.
-  /// Unrounded: a GEMM's sum with an addend, if the order of additions is kept.
+  /// Creates a term distinct from all others. Mixed: rows or elements that span several blocks.
+  /// Unrounded: the sum of a GEMM and an addend, if the order of additions is kept.
   TermId newTerm(TermKind kind);
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);

@@ -15,7 +15,7 @@ namespace {
 /// (destination, channel, sequence) identifies a transfer among those with the same source.
 using TransferKey = std::tuple<int64_t, uint32_t, uint32_t>;
 
-/// An endpoint of a transfer of one source. Sorting places the send of a transfer before its
+/// An endpoint of a transfer from a given source. Sorting places each transfer's send before its
 /// receive.
 struct Side {
   TransferKey key;
@@ -49,7 +49,7 @@ private:
     return {CheckRule::Transfers, std::move(summary), std::move(events), {}};
   }
 
-  /// Checks that there is one Plan of the same program for each rank.
+  /// Checks that there is one Plan for each rank, all of the same program.
   std::optional<Violation> agree() {
     for (size_t rank = 0; rank < plans_.size(); ++rank) {
       const Plan &plan = plans_[rank];
@@ -177,8 +177,7 @@ private:
     return std::nullopt;
   }
 
-  /// Checks that the memory that a peer accesses is accessible to it, and that the peer is on the
-  /// same host.
+  /// Checks that each peer can reach the memory that it accesses, and that it is on the same host.
   std::optional<Violation> checkReach() {
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints) {
@@ -242,8 +241,8 @@ private:
     return std::nullopt;
   }
 
-  /// Exchanging handles is collective: all ranks must do it equally often, and for every channel
-  /// that transfers use.
+  /// Checks handle exchanges, which are collective: all ranks must make the same number of them,
+  /// and transfers may use only channels that have been exchanged.
   std::optional<Violation> checkPreparation() {
     for (const Plan &plan : plans_)
       if (plan.channels != plans_.front().channels)

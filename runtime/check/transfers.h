@@ -9,17 +9,17 @@ namespace braid::checker {
 /// Describes a node of a rank's program, independent of the run.
 CheckedEvent describeNode(const Plan &plan, uint32_t origin);
 
-/// The matching endpoint of the peer, by rank and endpoint.
+/// The peer's matching endpoint, indexed by rank and endpoint.
 using Partners = std::vector<std::vector<uint32_t>>;
 
 /// Fills `partners`, or reports a mismatch: an endpoint without exactly one partner, different
-/// bytes or types, a flag shared by two endpoints, several commands that signal or copy for one
-/// endpoint, or ranks that prepare differently.
+/// sizes or types, a flag shared by two endpoints, several signals or copies for one endpoint, or
+/// ranks that prepare differently.
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);
 
-/// Returns the ranks that represent all others in the order of events. `partners` are the matching
-/// endpoints.
+/// Returns the ranks that represent all ranks with regard to the order of events. `partners` are
+/// the matching endpoints.
 Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners);
 
 } // namespace braid::checker

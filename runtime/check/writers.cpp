@@ -9,15 +9,15 @@
 namespace braid::checker {
 namespace {
 
-/// The range that a command reads, and the byte in it from which byte `at` of the result
+/// A range that a command reads, and the byte `at` within it from which a given byte of the result
 /// originates.
 struct Source {
   Range range;
   int64_t at;
 };
 
-/// Element `i` of the result is in row i / n. Returns the start of its row of A, or its column of
-/// B.
+/// Returns the start of the row of A, or of the column of B, from which byte `at` of the result is
+/// computed.
 Source sourceOfGemm(const PlanMatmul &gemm, int64_t at, GemmOperand operand) {
   const int64_t element = at / sizeOf(gemm.resultType()), size = sizeOf(gemm.dtype);
   if (operand == GemmOperand::A)
@@ -47,7 +47,7 @@ Place byteAt(const History &history, const Event &event, const Source &source, u
   return place;
 }
 
-/// Adds a writer for each part of a sum, up to `most` in total.
+/// Adds the last writer of each part of a sum, up to `most` writers in total.
 void addWritersOfParts(const History &history, llvm::ArrayRef<EventId> done, const Event &event,
                        int64_t at, size_t most, std::vector<CheckedEvent> &writers) {
   const PlanSum &sum = history.plan(event).sums[history.command(event).sum];
@@ -92,7 +92,7 @@ std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<Eve
     writer.detail +=
         " from " + str(history, placeOf(history, event, source->range, command.endpoint));
     place = byteAt(history, event, *source, command.endpoint);
-    operand = GemmOperand::A; // the origin of the operand is unknown
+    operand = GemmOperand::A; // the wrong operand of earlier GEMMs is unknown
   }
   return writers;
 }

@@ -7,15 +7,15 @@ namespace braid::checker {
 
 enum class GemmOperand : uint8_t { A, B };
 
-/// Returns the place that an event writes if it overlaps `place`.
+/// Returns the place that an event writes, if it overlaps `place`.
 std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place);
 
 /// Returns the command that last wrote the first byte of `place`, then the command that wrote the
-/// byte from which that one was copied or computed, and so on back to the caller's inputs; at most
-/// `most` commands, each with the places that it writes and reads. The commands that wrote a sum's
-/// parts end the list, and so does any other command with several operands. `operand` selects the
-/// operand of the first GEMM. `done` are the past events in execution order, of a history that
-/// follows every rank. Empty if no command wrote the byte.
+/// byte from which the first command copied or computed it, and so on back to the caller's inputs:
+/// at most `most` commands, each with the places that it writes and reads. The list ends with the
+/// writers of a sum's parts, or with any other command that has several operands. `operand` selects
+/// the operand of the first GEMM to follow. `done` contains the past events in execution order, of
+/// a history that follows every rank. Empty if no command wrote the byte.
 std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<EventId> done,
                                       Place place, GemmOperand operand, size_t most);
 

@@ -11,21 +11,21 @@ namespace braid {
 
 class Client; // runtime/job/bootstrap/client.h
 
-/// Options for the ranks of one run. A backend refuses an option that it cannot honour.
+/// Options for the ranks of one run. A backend rejects options that it cannot honour.
 struct ClusterOptions {
   int64_t ranks = 1;
   /// Time without progress after which the job fails with TimedOut.
   std::chrono::milliseconds timeout{60000};
-  /// If set, commands run one at a time, in an order drawn with this seed from all that the streams
-  /// allow. The same seed gives the same order. Backends that cannot do this refuse it.
+  /// If set, commands run one at a time, in a random order that the streams permit and this seed
+  /// determines. Backends that do not support this option reject it.
   std::optional<uint64_t> scheduleSeed = {};
-  /// If not 0, stream k uses hardware queue k mod queues, which issues in order.
+  /// If nonzero, stream k uses hardware queue k mod `queues`; each queue issues in order.
   uint32_t queues = 0;
-  /// Makes GEMM results depend only on operand values, N, K and types: row i has the same bits for
-  /// every M and every operand address.
+  /// Makes GEMM results depend only on operand values, N, K and types: row i is bitwise identical
+  /// for every M and every operand address.
   bool reproducible = false;
-  /// CUDA's device number for a rank that joins. -1 selects the rank's index on its host, or the
-  /// only GPU.
+  /// CUDA device number for a rank that joins a job. -1 selects the rank's index on its host, or
+  /// the only GPU.
   int device = -1;
 };
 
@@ -35,23 +35,23 @@ class Cluster {
 public:
   virtual ~Cluster() = default;
   virtual int64_t ranks() const = 0;
-  /// The first of the hosted() consecutive ranks in this process. Only these have a Device and a
-  /// ControlPlane here.
+  /// The first of the hosted() consecutive ranks in this process. Only these ranks have a Device
+  /// and a ControlPlane here.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
   /// The number of consecutive ranks on each host of the job. Empty if ranks are threads of one
-  /// process: then each program defines the hosts of its ranks.
+  /// process; each program then defines which ranks share a host.
   virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
-  /// Registers the Plans of all ranks of one program, so that messages can name the commands of
-  /// other ranks. Replaces a program with the same numbers (Plan::firstCommand). An empty list
-  /// forgets all programs. The Plans must remain valid until they are forgotten or until the last
-  /// call to the cluster.
+  /// Registers the Plans of all ranks of a program, so that messages can name other ranks'
+  /// commands. Replaces any program with the same Plan::firstCommand. An empty list unregisters all
+  /// programs. The Plans must remain valid until they are unregistered or until the last call to
+  /// the cluster.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
-  /// Forgets the Plans of one program, unless setPlans() has replaced them.
+  /// Unregisters the Plans of one program, unless setPlans() has replaced them.
   virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
-  /// True if a command is still running after synchronize() has returned because of an abort; it
-  /// may never end. The caller must not free memory that it passed to the device, and must end the
-  /// process without running destructors: std::_Exit().
+  /// True if a command, which may never end, is still running after an abort made synchronize()
+  /// return. The caller must then not free memory that it passed to the device, and must end the
+  /// process without running destructors, using std::_Exit().
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
   virtual ControlPlane &control(int64_t rank) = 0;
@@ -59,19 +59,19 @@ public:
   bool hosts(int64_t rank) const {
     return rank >= firstHosted() && rank < firstHosted() + hosted();
   }
-  /// Calls `fn(rank)` on one host thread per rank of this process and waits for all. If a rank
-  /// fails, blocked calls of all ranks return; the result is the first failure.
+  /// Calls `fn(rank)` on one host thread per rank of this process and waits for all calls. If a
+  /// rank fails, all ranks' blocked calls return, and the result is the first failure.
   Status onEveryRank(const std::function<Status(int64_t rank)> &fn);
-  /// Blocks until every rank of this process is done. All ranks return the same first cause of a
-  /// failure.
+  /// Blocks until all work of this process's ranks is complete. After a failure, all ranks return
+  /// the same first cause.
   Status synchronize();
   /// Calls ControlPlane::commit() on every rank of this process.
   Status commit();
-  /// Makes `cause` the failure of all ranks unless one has failed before. Returns the first cause.
+  /// Fails all ranks with `cause` unless a rank has failed before. Returns the first cause.
   Status fail(const Status &cause);
 };
 
-/// Fails with BadInput, naming both shapes, if a program is for other hosts than the job's.
+/// Fails with BadInput, naming both layouts, if the program and the job differ in ranks per host.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
 /// Facts about the machine and about the libraries that a backend opens. The backend chooses the
@@ -81,23 +81,23 @@ using BackendFacts = std::map<std::string, std::string>;
 struct Backend {
   std::string name;        ///< the value of --backend
   std::string description; ///< one line
-  /// False if the results are meaningless (null).
+  /// False if the results are meaningless (the null backend).
   bool computes = true;
-  /// True if its devices record and replay graphs.
+  /// True if the devices can record and replay graphs.
   bool hasGraphs = false;
-  /// True if its ranks keep their arenas in host memory. If it also computes, each stream has a
-  /// host thread.
+  /// True if arenas are in host memory. If the backend also computes, each stream has a host
+  /// thread.
   bool isOnHost = false;
-  /// Number of hardware queues of a rank; 0 if every stream has its own. If there are more streams
-  /// than queues, the mapping of streams to queues is unspecified.
+  /// Number of hardware queues per rank; 0 if every stream has its own queue. If there are more
+  /// streams than queues, the mapping of streams to queues is unspecified.
   uint32_t ownQueues = 0;
-  /// The transport of Plans unless another one is requested.
+  /// The default transport for Plans.
   Transport transport = Transport::PeerMemory;
-  /// Opens the library that sends messages and returns its name, version and file, or an error if
-  /// there is none. Null if ranks send no messages.
+  /// Opens the messaging library and returns its name, version and path, or an error if there is no
+  /// such library. Null if ranks send no messages.
   std::function<Result<std::string>()> messages = {};
-  /// Returns the known facts for `braid doctor`. Opens the libraries that the backend would open,
-  /// and uses no device. May block as long as a driver does. Null if there are none.
+  /// Returns facts for `braid doctor`. Opens the libraries that the backend would open, but uses no
+  /// device. May block for as long as a driver does. Null if there are no facts.
   std::function<BackendFacts()> facts = {};
   /// Creates all ranks in this process. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
@@ -106,7 +106,7 @@ struct Backend {
       join = {};
 };
 
-/// Filled by explicit calls (registerCpuBackend, ...), never by static constructors.
+/// Populated by explicit calls (registerCpuBackend, ...), never by static constructors.
 class BackendRegistry {
 public:
   void add(Backend backend) { backends_.push_back(std::move(backend)); }

@@ -19,7 +19,7 @@ void *BlockPool::allocateIn(uint32_t region, size_t bytes) {
   return take(region, 0, rounded(bytes));
 }
 
-/// Removes a block from a free extent.
+/// Cuts a block from the start of a free extent.
 void *BlockPool::take(uint32_t number, size_t offset, size_t bytes) {
   Region &region = regions_.at(number);
   const size_t had = region.extents.at(offset).bytes;
@@ -45,7 +45,7 @@ uint32_t BlockPool::add(void *base, size_t bytes) {
   return number;
 }
 
-/// Merges the extent with its free neighbours.
+/// Marks an extent as free and merges it with its free neighbours.
 void BlockPool::setFree(uint32_t number, size_t offset, size_t bytes) {
   std::map<size_t, Extent> &extents = regions_.at(number).extents;
   auto join = [&](auto neighbour) {

@@ -1,9 +1,9 @@
 //===- runtime/execute/block_pool.h - blocks within regions of memory -------------------------===//
 //
 // A few regions serve many programs, so that peers map each region only once. A block is cut from
-// the smallest free extent that fits, and is merged with its free neighbours when it becomes free.
-// Nothing depends on addresses: ranks that add, allocate, release and recycle in the same way have
-// equal layouts.
+// the smallest free extent that fits, and is merged with its free neighbours when it is freed.
+// Layouts do not depend on addresses: ranks that make the same sequence of calls have equal
+// layouts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,11 +19,11 @@
 
 namespace braid {
 
-/// Manages memory that its user owns, without accessing it. Calls take at most logarithmic time in
+/// Manages memory owned by the caller, without accessing it. Calls take at most logarithmic time in
 /// the number of blocks.
 class BlockPool {
 public:
-  /// The place of a block. Sizes are in bytes.
+  /// The location of a block. Sizes are in bytes.
   struct Block {
     uint32_t region = 0; ///< 0, 1, ... in the order of add(); never used twice
     size_t offset = 0, bytes = 0;
@@ -34,22 +34,22 @@ public:
     size_t bytes;
   };
 
-  /// Blocks are multiples of `alignment` bytes, and begin at multiples of it within their region.
+  /// Sizes of blocks, and their offsets within a region, are multiples of `alignment` bytes.
   explicit BlockPool(size_t alignment) : alignment_(alignment) {}
 
-  /// Returns a block of at least `bytes` bytes, more than 0, with the contents that the memory had
-  /// before. Returns null if no extent fits: add a region first.
+  /// Returns an uninitialized block of at least `bytes` bytes, which must not be 0. Returns null if
+  /// no free extent is large enough; add a region first.
   void *allocate(size_t bytes);
-  /// As allocate(), from the start of a region that is entirely free.
+  /// Like allocate(), but from the start of a region that is entirely free.
   void *allocateIn(uint32_t region, size_t bytes);
   /// Adds a region and returns its number.
   uint32_t add(void *base, size_t bytes);
-  /// Returns a block that is allocated, or released and not recycled. Empty if there is none.
+  /// Returns the block at `address` if it is allocated, or released but not yet recycled.
   std::optional<Block> find(const void *address) const;
-  /// Releases a block, which no program uses any more but a peer may still access. Returns false if
-  /// there is none.
+  /// Releases the block at `address`, which no program uses any more but a peer may still access.
+  /// Returns false if no allocated block starts there.
   bool release(const void *address);
-  /// Makes released blocks free and returns them, in the order in which they were released.
+  /// Frees all released blocks and returns them in order of release.
   std::vector<Memory> recycle();
 
   /// Returns the regions without allocated blocks, in order. They may contain released blocks.
@@ -62,7 +62,7 @@ public:
       visit(region.memory);
   }
 
-  /// Return the bytes of blocks that are not free, and of all regions.
+  /// Return the total bytes of blocks that are not free, and of all regions.
   size_t blockBytes() const { return blockBytes_; }
   size_t regionBytes() const { return regionBytes_; }
 
@@ -74,7 +74,7 @@ private:
   struct Region {
     Memory memory;
     size_t allocated = 0;             ///< number of allocated blocks
-    std::map<size_t, Extent> extents; ///< by offset; no two free ones are neighbours
+    std::map<size_t, Extent> extents; ///< by offset; free extents are never adjacent
   };
   size_t rounded(size_t bytes) const { return (bytes + alignment_ - 1) / alignment_ * alignment_; }
   void *take(uint32_t number, size_t offset, size_t bytes);
@@ -83,7 +83,7 @@ private:
   const size_t alignment_;
   uint32_t nextRegion_ = 0;
   std::map<uint32_t, Region> regions_;
-  std::set<std::tuple<size_t, uint32_t, size_t>> free_; ///< extents: bytes, region, offset
+  std::set<std::tuple<size_t, uint32_t, size_t>> free_; ///< (bytes, region, offset)
   std::unordered_map<const void *, Block> blocks_;
   std::vector<const void *> released_;
   size_t blockBytes_ = 0, regionBytes_ = 0;

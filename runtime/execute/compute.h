@@ -15,7 +15,7 @@ struct MatmulArgs {
   int64_t m, n, k;
   const void *a, *b;
   const void *bias;   ///< null if none
-  const void *addend; ///< null if none, and if there is a bias
+  const void *addend; ///< null if none, or if there is a bias
   void *c;
   bool overlaps; ///< as in PlanMatmul
   DType result;  ///< c's element type
@@ -49,43 +49,42 @@ struct PointwiseArgs {
   PointwiseStep<Operand> steps[kMostPointwiseSteps];
 };
 
-/// Chooses GEMM algorithms. All calls may block, and precede Compute::warm().
+/// Chooses GEMM algorithms. All calls may block, and must precede Compute::warm().
 class GemmTuning {
 public:
   virtual ~GemmTuning() = default;
   /// Returns the key for which a choice is valid: devices with equal keys may share choices.
   virtual std::string tuningKey() const = 0;
-  /// Loads, as warm() would, the algorithm that this rank knows for the shape from earlier jobs, if
-  /// any, concurrently with the other ranks. The algorithm is a guess: setAlgorithm() decides.
+  /// Loads the algorithm that this rank knows for the shape from earlier jobs, if any, like warm(),
+  /// concurrently with other ranks. This is only a guess: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
-  /// Finds the best algorithm for this shape, by measuring or from an earlier measurement, and
-  /// returns a line of text for setAlgorithm(). Measuring takes about `atMost`; if that is zero,
-  /// the algorithm for an unknown shape is a guess.
+  /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
+  /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if
+  /// it is zero, the algorithm for an unmeasured shape is a guess.
   virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) = 0;
-  /// Makes GEMMs of this shape use `choice`, which tune() has returned on a device with the same
-  /// key.
+  /// Makes GEMMs of this shape use `choice`, which tune() returned on a device with the same key.
   virtual Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) = 0;
 };
 
-/// GEMMs, sums and pointwise functions. Issue functions are as in Device.
+/// GEMMs, sums and pointwise functions. Issue functions behave as described in device.h.
 class Compute {
 public:
   virtual ~Compute() = default;
 
   /// True if the device was created with ClusterOptions::reproducible.
   virtual bool isReproducible() const { return false; }
-  /// Returns null, on all ranks alike, if there is nothing to choose.
+  /// Returns null, on all ranks or on none, if there is nothing to choose.
   virtual GemmTuning *tuning() { return nullptr; }
-  /// Returns a sentence about the chosen GEMMs and the time that tuning took. May be empty.
+  /// Returns a sentence about the chosen GEMM algorithms and the tuning time. May be empty.
   virtual std::string choices() const { return ""; }
-  /// Loads everything that a GEMM of this shape needs, so that issuing it loads nothing. Called
-  /// while preparing.
+  /// Loads everything that a GEMM of this shape needs, so that issuing the GEMM loads nothing.
+  /// Called during preparation.
   virtual Status warm(const PlanMatmul &shape) = 0;
 
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
-  /// dst = the sum of the parts in their order, in f32 (f64 for f64), plus bias, rounded once.
+  /// dst = the sum of the parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
   virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
-  /// dst = functions of each element, in f32 (f64 for f64), rounded once.
+  /// dst = a chain of functions of each element, in f32 (f64 for f64 operands), rounded once.
   virtual void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) = 0;
 };
 

@@ -20,9 +20,9 @@ enum class JobCall : uint8_t {
   Close,
 };
 
-/// One rank's connection to its job: exchanges texts with the other ranks, commits steps, and
+/// One rank's connection to its job: exchanges text with the other ranks, commits steps, and
 /// reports failures. Ranks may be threads or processes; only the implementation differs. Transfers
-/// no data of programs.
+/// no program data.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
@@ -30,26 +30,26 @@ public:
   virtual int64_t size() const = 0;
 
   /// Sends `mine` to every rank and returns all ranks' texts in rank order. Collective: every rank
-  /// makes equally many calls. Blocks; fails with TimedOut, naming the rank, if one is missing.
-  /// Equivalent to: MPI_Allgatherv
+  /// must make the same number of calls. Blocks; fails with TimedOut, naming the missing rank, if a
+  /// rank does not make the call.
   virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
-  /// Commits a step of the job on all ranks or on none. Returns Ok on every rank, whatever happens
-  /// later, if every rank made the call before any failed; otherwise returns the first cause on
-  /// every rank. Collective; blocks. The results of a run are valid only once this has returned Ok.
+  /// Commits a step of the job on all ranks or on none. Returns Ok on every rank if every rank made
+  /// the call before any rank failed, whatever happens later; otherwise returns the first cause on
+  /// every rank. Collective; blocks. A run's results are valid only once commit() has returned Ok.
   virtual Status commit() = 0;
-  /// Reports that this rank's host thread makes progress, so that it is not considered stuck.
-  /// Cheap.
+  /// Reports that this rank's host thread is making progress, so that the rank is not considered
+  /// stuck. Cheap.
   virtual void tick() {}
-  /// Announces this rank's next call, for the program with number `program` (Plan::firstCommand),
-  /// if any. The job fails soon if another rank makes a different call instead. Cheap.
+  /// Announces this rank's next collective call; `program` is the Plan::firstCommand of its
+  /// program, if any. The job fails early if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
-  /// Announces that runs of this rank may no longer be announced, because callers' graphs contain
-  /// them. Calls are then not compared.
+  /// Announces that this rank's runs may no longer be announced, because callers' graphs contain
+  /// them. Calls are then no longer compared.
   virtual void noteUnseenRuns() {}
-  /// Returns the known cause of the job's failure, or Ok. Never blocks. Callable from any thread.
+  /// Returns the known cause of the job's failure, else Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;
-  /// Makes every blocked call of every rank return `cause`, unless the job has failed before.
-  /// Callable from any thread.
+  /// Fails the job with `cause` unless it has failed before: every blocked call of every rank
+  /// returns. Callable from any thread.
   virtual void abort(const Status &cause) = 0;
 };
 

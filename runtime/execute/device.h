@@ -1,17 +1,17 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
-// A Device has memory and streams. Its other functions are capabilities: arithmetic (compute.h),
+// A Device provides memory and streams. Everything else is a capability: arithmetic (compute.h),
 // memory that peers can access (peer_memory.h), messages (messages.h), graphs, a trace, and a
-// stopwatch. ControlPlane connects the rank to others.
+// stopwatch. ControlPlane connects the rank to other ranks.
 //
-// Functions that allocate or load are called while preparing. The issue functions only append to a
-// stream: they never allocate device memory and never fail. ControlPlane::failure() reports an
-// error at once, the next synchronize() returns it, and it persists. Issue functions block only
-// while a stream is full of work that waits for peers (kRunsAhead).
+// Functions that allocate or load are called during preparation. Issue functions only append to a
+// stream: they never allocate device memory and never fail. Errors are sticky:
+// ControlPlane::failure() reports an error immediately, and the next synchronize() returns it.
+// Issue functions block only while a stream is full of work that waits for peers (kRunsAhead).
 //
 // Streams are numbered; stream 0 is the caller's. Work on one stream executes in issue order; only
-// events and flags order work on different streams. One host thread at a time may call an issue
-// function; different threads use the Devices of different ranks.
+// events and flags order work on different streams. Only one host thread at a time may call a
+// Device's issue functions; the Devices of different ranks are used by different threads.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,11 +26,11 @@
 namespace braid {
 
 /// Number of runs, eager or replayed, that a rank can issue before its peers have issued any.
-/// Issuing more may block until they have, so a peer with runs to issue must not wait for this rank
-/// on the host. backends/cuda/README.md has the limits of GPUs.
+/// Issuing more may block until the peers catch up, so a peer that still has runs to issue must not
+/// wait for this rank on the host. backends/cuda/README.md lists the limits for GPUs.
 inline constexpr int64_t kRunsAhead = 8;
 
-/// The time in which a command ran on the device, on a clock that all ranks of a host share.
+/// The time interval in which a command ran, on a clock shared by all ranks of a host.
 struct Span {
   Tag tag;
   uint32_t stream;
@@ -43,16 +43,16 @@ public:
   virtual ~Graphs() = default;
   /// Until endCapture(), issued commands are recorded instead of executed.
   virtual Status beginCapture() = 0;
-  /// Returns the number of the recorded graph, which is ready to be launched.
+  /// Returns the number of the recorded graph, which is ready to launch.
   virtual Result<uint32_t> endCapture() = 0;
   /// Issues a recorded graph to stream 0. `tag.command` is kNone.
   virtual void launch(uint32_t graph, Tag tag) = 0;
-  /// Releases a graph, as Device::release() releases memory.
+  /// Releases a graph, with the same rules as Device::release().
   virtual void releaseGraph(uint32_t graph) = 0;
-  /// Returns a number for the allocation that contains `address`, or 0 if unknown. Numbers are
-  /// unique within the process, even if a new allocation has the address of a freed one. A recorded
-  /// graph may be launched only while its tensors are in the same allocations, because its copies
-  /// refer to allocations and not only to addresses.
+  /// Returns the number of the allocation that contains `address`, or 0 if unknown. Numbers are
+  /// unique within the process, even if a new allocation reuses the address of a freed one. A
+  /// recorded graph may be launched only while its tensors remain in the same allocations, because
+  /// its copies refer to allocations and not only to addresses.
   virtual uint64_t allocationOf(const void *address) {
     (void)address;
     return 0;
@@ -61,16 +61,16 @@ public:
   /// True if stream 0 is the caller's and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
   virtual bool isInCallersCapture() const { return false; }
-  /// Leaves that state without a run, if the call that entered it is refused.
+  /// Leaves the caller's capture without a run, if the call that entered the capture is refused.
   virtual void leaveCallersCapture() {}
-  /// Returns the number of the caller's graphs that contain runs and have not been destroyed. If
-  /// there are any, blocks for some milliseconds, because a graph is destroyed asynchronously.
+  /// Returns the number of the caller's graphs that contain runs and still exist. If there are any,
+  /// blocks for a few milliseconds, because graphs are destroyed asynchronously.
   virtual int64_t callersGraphs() { return 0; }
-  /// Returns true if one of them contains runs of this Plan. Does not block.
+  /// Returns true if a caller's graph contains runs of this Plan. Does not block.
   virtual bool isInCallersGraph(const Plan &) { return false; }
-  /// Everything issued or launched between these two calls is one run of tag.plan, which must be
-  /// registered. Runs of a Plan that is in a caller's graph must not overlap; if they do,
-  /// synchronize() returns BadInput.
+  /// Delimit one run of tag.plan, which must be registered: everything issued or launched in
+  /// between belongs to the run. Runs of a Plan that is in a caller's graph must not overlap; if
+  /// they do, synchronize() returns BadInput.
   virtual void beginRun(Tag) {}
   virtual void endRun(Tag) {}
 };
@@ -79,20 +79,20 @@ public:
 class Tracer {
 public:
   virtual ~Tracer() = default;
-  /// Blocks until stream 0 has completed its work.
+  /// Starts recording. Blocks until stream 0 has completed its work.
   virtual void startTrace() = 0;
-  /// Returns the spans recorded so far, in no order. Call after synchronize().
+  /// Returns the spans recorded so far, in no particular order. Call after synchronize().
   virtual std::vector<Span> takeTrace() = 0;
 };
 
-/// Measures time on stream 0: starts and stops when the stream reaches the call. Must not be used
-/// in a capture.
+/// Measures time on stream 0: the clock starts and stops when the stream reaches the calls. Must
+/// not be used during a capture.
 class Stopwatch {
 public:
   virtual ~Stopwatch() = default;
   virtual void startClock() = 0;
   virtual void stopClock() = 0;
-  /// Returns the microseconds in between. Call after synchronize() has returned Ok.
+  /// Returns the microseconds between start and stop. Call after synchronize() has returned Ok.
   virtual double clockedUs() = 0;
 };
 
@@ -100,7 +100,7 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// Describes the device for people: its product name and driver. Empty for the host.
+  /// Returns a description for people: product name and driver. Empty for the host.
   virtual std::string description() const { return ""; }
   /// Returns a unique name, as the vendor's tools print it: "GPU-8f2a...". Empty for the host.
   virtual std::string identity() const { return ""; }
@@ -118,53 +118,53 @@ public:
   virtual Tracer *tracer() { return nullptr; }
   virtual Stopwatch *stopwatch() { return nullptr; }
 
-  // -- While preparing. May block, allocate and load. --
+  // -- Preparation. May block, allocate and load. --
 
-  /// Allocates `bytes` of zeroed memory, aligned to 256 bytes. The device owns it until it is
-  /// released, or until the device is destroyed. Zero bytes yield a valid address.
+  /// Allocates `bytes` of zeroed memory, aligned to 256 bytes. The device owns the memory until it
+  /// is released, or until the device is destroyed. Zero bytes yield a valid address.
   virtual Result<void *> allocate(ArenaKind kind, int64_t bytes) = 0;
   /// Ensures that streams 0 .. count-1 exist.
   virtual Status reserveStreams(uint32_t count) = 0;
   /// Creates `count` events with consecutive numbers and returns the first number.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
-  /// Registers a Plan and the mode of its transfers before its first run, so that messages can name
-  /// its commands. `plan` must outlive the device, or the recycle() after its releasePlan().
+  /// Registers a Plan and its transfer mode before its first run, so that messages can name its
+  /// commands. The Plan must outlive the device, or the recycle() that follows its releasePlan().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
-  /// Returns the bytes that the device has allocated for a registered Plan, besides those from
-  /// allocate().
+  /// Returns the number of bytes that the device has allocated for a registered Plan, excluding
+  /// memory from allocate().
   virtual int64_t planBytes(const Plan &) { return 0; }
-  /// Returns a stream that callers without a stream can pass to setCallerStream(): the same for the
-  /// same number; number 0 is the initial stream 0. The device owns it.
+  /// Returns a stream that callers without a stream can pass to setCallerStream(). Equal numbers
+  /// yield the same stream; number 0 is the initial stream 0. The device owns the stream.
   virtual Result<void *> callerStream(uint32_t number) {
     (void)number;
     return nullptr;
   }
-  /// Fails with BadInput if tensors of this device cannot be at `data`.
+  /// Fails with BadInput if `data` cannot be the address of a tensor on this device.
   virtual Status checkAddress(const void *data) {
     (void)data;
     return Status::ok();
   }
 
-  // -- Releasing. Resources that are not released stay until the device is destroyed. --
+  // -- Releasing. Resources that are not released live as long as the device. --
 
-  /// Releases memory from allocate(). Commands that are issued later, here or by peers, must not
-  /// use it; earlier ones still may. Never blocks.
+  /// Releases memory from allocate(). Commands issued later, here or by peers, must not use the
+  /// memory; earlier commands still may. Never blocks.
   virtual void release(void *base) { (void)base; }
-  /// Likewise releases all events from the createEvents() that returned `first`.
+  /// Likewise releases all events from the createEvents() call that returned `first`.
   virtual void releaseEvents(uint32_t first) { (void)first; }
-  /// Likewise releases a Plan; call it as often as registerPlan().
+  /// Likewise releases a Plan; must be called once per registerPlan().
   virtual void releasePlan(const Plan &) {}
-  /// Declares that no rank uses released memory any more, so that allocate() may reuse it, or the
-  /// device may free it. Requires that everything issued here is complete.
+  /// Declares that no rank uses released memory any more, so that allocate() may reuse it or the
+  /// device may free it. Requires that everything issued on this device is complete.
   virtual void recycle() {}
-  /// Returns the bytes that the device holds, whether a program uses them or not. Does not block.
+  /// Returns the number of bytes that the device has allocated, used or not. Does not block.
   virtual int64_t heldBytes() { return 0; }
 
   // -- Issuing. --
 
-  /// Makes `stream`, a handle of the device's API (cudaStream_t), stream 0. Its later work follows
-  /// everything that was issued to stream 0 before: eagerly, or within the same capture if `stream`
-  /// is being captured. `tag` has no command.
+  /// Makes `stream`, a native handle (cudaStream_t), stream 0. Its later work is ordered after
+  /// everything issued to stream 0 before: eagerly, or within the same capture if `stream` is being
+  /// captured. `tag` has no command.
   virtual Status setCallerStream(void *stream, Tag tag) {
     (void)stream;
     (void)tag;
@@ -172,8 +172,8 @@ public:
   }
   /// Copies `bytes` between host memory and device memory, or within either.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
-  /// Captures in `event` everything issued to `stream` so far. An event is recorded on one stream
-  /// only, until its number is reused. Equivalent to: cudaEventRecord
+  /// Captures in `event` everything issued to `stream` so far. An event may be recorded on only one
+  /// stream until its number is reused. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
   /// Makes `stream` wait for the latest record of `event` at the time of this call; ignores an
   /// event that was never recorded. Equivalent to: cudaStreamWaitEvent
@@ -181,16 +181,16 @@ public:
 
   // -- From the host. --
 
-  /// Adds a mark after the work issued to stream 0, with a larger number than earlier marks.
+  /// Adds a mark behind the work issued to stream 0; `number` must exceed those of earlier marks.
   /// Returns false if stream 0 is being captured, or if the device has no marks. Does not block.
   virtual bool mark(int64_t number) {
     (void)number;
     return false;
   }
-  /// Returns the largest number that the stream has passed, or 0. Does not block.
+  /// Returns the largest mark number that stream 0 has passed, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
   /// Blocks until all issued work is complete. Fails with TimedOut if no rank makes progress for
-  /// the backend's timeout, or if none ever can; the message names the waiting commands. After a
+  /// the backend's timeout, or if no rank ever can; the message names the waiting commands. After a
   /// failure, the contents of outputs are undefined and every later call returns the first cause.
   virtual Status synchronize() = 0;
 };

@@ -12,7 +12,7 @@ namespace braid {
 /// Tracks which event numbers are in use. Ranges are never split, so they do not fragment.
 class EventRanges {
 public:
-  /// Returns the first number of a released range of at least `count` numbers, if there is one.
+  /// Returns the first number of a released range of at least `count` numbers, if any.
   std::optional<uint32_t> reuse(uint32_t count) {
     const auto best = free_.lower_bound({count, 0});
     if (best == free_.end())
@@ -21,7 +21,7 @@ public:
     free_.erase(best);
     return first;
   }
-  /// Adds a range of new numbers, which are in use.
+  /// Adds a range of new numbers, initially in use.
   void add(uint32_t first, uint32_t count) {
     if (count != 0)
       counts_[first] = count;
@@ -34,7 +34,7 @@ public:
 
 private:
   std::unordered_map<uint32_t, uint32_t> counts_; ///< by first number
-  std::set<std::pair<uint32_t, uint32_t>> free_;  ///< counts and first numbers
+  std::set<std::pair<uint32_t, uint32_t>> free_;  ///< (count, first number)
 };
 
 } // namespace braid

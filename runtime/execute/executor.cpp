@@ -29,7 +29,7 @@ static bool isWhole(CommandKind kind) {
   return kind == CommandKind::Group || kind == CommandKind::Collective;
 }
 
-/// Binds the ranges of a Plan to operands, and its endpoints to flags of peers.
+/// Binds a Plan's ranges to addresses, and its endpoints to peers' flags.
 class Binder {
 public:
   Binder(const Plan &plan, Device &device, ControlPlane &control, TransferMode transferMode,
@@ -126,12 +126,12 @@ Status Binder::share() {
   ranks[static_cast<size_t>(plan_.rank)] = std::move(mine);
   if (haveSameProgram(ranks))
     return meetPeers(ranks);
-  // All ranks detect the difference, so all of them exchange the texts to locate it.
+  // All ranks detect the difference, so all ranks join the exchange of texts that locates it.
   const std::vector<std::string> texts = BRAID_TRY(control_.allGather(plan_.text));
   return programDifference(ranks, texts);
 }
 
-/// Messages match by number, like transfers, so a mismatch is detected before it can deadlock.
+/// Publishes messages with numbers, like transfers, to detect a mismatch before it can deadlock.
 Hello Binder::hello() const {
   Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {
@@ -151,7 +151,7 @@ Hello Binder::hello() const {
   return message;
 }
 
-/// Finds the peer's endpoint of every transfer of this rank, and opens the peers' memory.
+/// Finds the peer's endpoint for each of this rank's transfers, and opens the peers' memory.
 Status Binder::meetPeers(const std::vector<Hello> &ranks) {
   struct Opened {
     char *memory = nullptr, *flags = nullptr;
@@ -179,7 +179,7 @@ Status Binder::meetPeers(const std::vector<Hello> &ranks) {
 
 //===- Messages -------------------------------------------------------------------------------===//
 
-/// Returns the first group or collective between hosts, and a participating rank of another host.
+/// Returns the first group or collective between hosts, and a participating rank on another host.
 static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan &plan) {
   for (const Command &command : plan.commands) {
     if (command.kind == CommandKind::Group)
@@ -194,7 +194,7 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
   return std::nullopt;
 }
 
-/// If no rank sends messages, no library is needed.
+/// Does not require a messaging library if no rank sends messages.
 Status Binder::openTeams() {
   if (plan_.teams.empty() && !sendsMessages()) {
     const std::vector<std::string> all =
@@ -215,10 +215,10 @@ Status Binder::openTeams() {
              : opened;
 }
 
-/// A library connects ranks when they first exchange data of a given kind and size. So each group
-/// and collective is issued once, in order, while nothing else runs. Later runs then establish no
-/// connections, and any run can be captured. The caller's tensors do not exist yet: the memory that
-/// replaces them is read and overwritten, as are the arenas, which are still empty.
+/// A messaging library connects ranks when they first exchange data of a given kind and size.
+/// Issues each group and collective once, in order, while nothing else runs, so that later runs
+/// establish no connections and any run can be captured. The caller's tensors do not exist yet: a
+/// placeholder is read and overwritten instead, as are the arenas, which are still empty.
 Status Binder::connect() {
   if (!prepared_->messages_->connectsLater())
     return Status::ok();
@@ -292,8 +292,8 @@ void Binder::findBatches() {
   prepared_->group_.reserve(longest);
 }
 
-/// Within a run, different buffers are disjoint unless one reuses the space of another in the
-/// private arena.
+/// Within a run, different buffers are disjoint, except that a buffer may reuse another's space in
+/// the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Side {
     int64_t space, begin, bytes;
@@ -327,8 +327,8 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   return true;
 }
 
-/// Runs in two steps, so that a rank frees only memory that no peer maps. `unused` lists each
-/// rank's unused memory.
+/// Frees unused memory in two steps, so that a rank frees only memory that no peer maps. `unused`
+/// lists each rank's unused memory.
 static Status freeUnused(PeerMemory &peers, ControlPlane &control,
                          llvm::ArrayRef<std::string> unused) {
   if (llvm::all_of(unused, [](const std::string &each) { return each.empty(); }))
@@ -340,16 +340,16 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// `choices` are encoded. All ranks must have the same choices and are told otherwise, because they
-/// would then make different collective calls.
+/// `choices` must be encoded. Fails if they differ between ranks, because the ranks would then make
+/// different collective calls.
 ///
 /// Once all ranks have arrived with no work left, no copy or signal of an earlier program is in
-/// flight, not even one that nobody awaits. No peer accesses the memory for the next program before
-/// it learns the address, which happens after the device has zeroed the memory.
+/// flight, not even one that no rank awaits. No peer accesses the next program's memory before it
+/// learns the address, which happens after the device has zeroed the memory.
 static Status recycle(Device &device, ControlPlane &control, const std::string &choices,
                       bool isAll) {
-  // A device that cannot prepare because its stream is being captured must report that before it is
-  // asked to wait, which would invalidate the capture and report another reason.
+  // A device that cannot prepare because its stream is being captured must report that before
+  // synchronize(), which would invalidate the capture and report a different reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
   PeerMemory *peers = device.peerMemory();
@@ -366,7 +366,7 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
   return peers ? freeUnused(*peers, control, ofPeers) : Status::ok();
 }
 
-/// Ranks with different kinds of memory could not open each other's.
+/// Includes the memory provider, because ranks cannot open each other's memory if theirs differ.
 static std::string encode(TransferMode mode, const Compute &compute) {
   return encodeChoices({{"reproducible", compute.isReproducible() ? "yes" : "no"},
                         {"memory", name(mode.memory).str()}});
@@ -418,7 +418,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
     control.abort(mine);
     return mine;
   }
-  // No rank runs before all ranks are prepared.
+  // No rank may run before all ranks are prepared.
   BRAID_TRY(control.allGather("prepared"));
   return binder.take();
 }
@@ -518,7 +518,7 @@ void Prepared::issueAll(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void
   assert(inputs.size() == plan_->inputs.size() && outputs.size() == plan_->outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     bases_[plan_->inputs[i]] =
-        const_cast<void *>(inputs[i]); // inputs are only read, as the verifier has checked
+        const_cast<void *>(inputs[i]); // the verifier ensures that inputs are only read
   for (size_t i = 0; i < outputs.size(); ++i)
     bases_[plan_->outputs[i]] = outputs[i];
   const uint32_t count = static_cast<uint32_t>(plan_->commands.size());

@@ -1,6 +1,6 @@
 //===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
-// prepare() does everything that allocates, exchanges, loads or can block; run() only issues the
+// prepare() does all allocation, exchange, loading and blocking up front; run() only issues the
 // Plan's commands in order, at a few nanoseconds each.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -12,39 +12,39 @@
 
 namespace braid {
 
-/// A Plan bound to addresses on one rank. Made by prepare(). Not thread-safe.
+/// A Plan bound to addresses on one rank. Created by prepare(). Not thread-safe.
 class Prepared {
 public:
-  /// Returns its memory, events and graphs to the device, which may reuse them after a later
-  /// prepare() on all ranks. Runs may be in flight; all ranks must have issued equally many.
+  /// Releases memory, events and graphs to the device, which may reuse them after a later prepare()
+  /// on all ranks. Runs may be in flight; all ranks must have issued the same number of runs.
   ~Prepared();
   Prepared(const Prepared &) = delete;
-  /// Issues one run to stream 0 and the streams of the Plan, and returns. Runs follow one another
-  /// on stream 0; any number may be in flight. If stream 0 is the caller's and is being captured,
-  /// the run becomes part of the caller's graph and is not counted. `inputs` and `outputs` are
-  /// device addresses, one for each parameter and result of the program in order; they may differ
-  /// from run to run and must stay valid until the run is done.
+  /// Issues one run to stream 0 and the Plan's streams without waiting. Runs are serialized by
+  /// stream 0; any number may be in flight. If stream 0 is the caller's and is being captured, the
+  /// run becomes part of the caller's graph and is not counted. `inputs` and `outputs` are device
+  /// addresses, one for each parameter and result of the program in order; they may differ from run
+  /// to run and must stay valid until the run is complete.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// Records one run at these addresses as another graph, without executing it, and returns its
-  /// number. Blocks. Fails with Unsupported if the backend has no graphs.
+  /// Records one run at these addresses as a new graph, without executing it, and returns the
+  /// graph's number. Blocks. Fails with Unsupported if the backend has no graphs.
   Result<uint32_t> record(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// True if the backend has graphs and the caller is not capturing stream 0.
   bool canRecord() const { return graphs_ && !graphs_->isInCallersCapture(); }
-  /// Issues a recorded run, at the addresses of its recording, with one launch.
+  /// Issues a recorded run with one launch, at the addresses with which it was recorded.
   void replay(uint32_t recording);
   /// Returns a hash of the allocations that contain these tensors; see Graphs::allocationOf().
-  /// Empty if an allocation is unknown, or if a tensor spans several: then no graph with it may be
-  /// launched again. Requires canRecord().
+  /// Empty if an allocation is unknown, or if a tensor spans several allocations: graphs that use
+  /// these tensors must then not be launched again. Requires canRecord().
   std::optional<size_t> allocationsOf(llvm::ArrayRef<const void *> inputs,
                                       llvm::ArrayRef<void *> outputs) const;
-  /// Releases a recording. Replays of it may still be in flight.
+  /// Releases a recording, whose replays may still be in flight.
   void forget(uint32_t recording);
-  /// Records a run in place of that of the last capture().
+  /// Records a run, replacing the recording of the last capture().
   Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// Issues the run of the last capture().
+  /// Issues the run recorded by the last capture().
   void replay();
   const Plan &plan() const { return *plan_; }
-  /// Returns the device address of a buffer that is not the caller's, valid as long as this object.
+  /// Returns the device address of a buffer not owned by the caller, valid as long as this object.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// Returns the number of issued runs, including replays.
   uint32_t epoch() const { return epoch_; }
@@ -74,7 +74,7 @@ private:
   BatchedCommand stepOf(uint32_t command);
   void issueGroup(Tag tag, const Command &command);
 
-  /// Commands that are issued together: consecutive signals, awaits and copies of one stream, and
+  /// Commands that are issued together: consecutive signals, awaits and copies on one stream, and
   /// the sum that directly follows.
   struct Batch {
     uint32_t count = 1;
@@ -98,24 +98,24 @@ private:
   char *flags_ = nullptr;
   std::vector<void *> bases_;         ///< one for each buffer of the Plan
   std::vector<PeerSide> peerSides_;   ///< one for each endpoint
-  std::vector<Batch> batches_;        ///< one for each command; used at the first of a batch
-  std::vector<BatchedCommand> steps_; ///< the batch being issued; capacity for the longest
-  std::vector<SumArgs> stepSums_;     ///< its sums; likewise
-  std::vector<MessageArgs> group_;    ///< the group being issued; likewise
+  std::vector<Batch> batches_;        ///< by command; valid for the first command of a batch
+  std::vector<BatchedCommand> steps_; ///< the batch being issued; reserved up front
+  std::vector<SumArgs> stepSums_;     ///< sums of the batch being issued; reserved up front
+  std::vector<MessageArgs> group_;    ///< the group being issued; reserved up front
 };
 
-/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its Plan of the
-/// same program. Compares fingerprints first, then matches every send with its receive; a
-/// difference is BadInput, naming the ranks and the place. `plan` and `device` must outlive the
-/// result. Fails with Unsupported if the device does not offer `transferMode`, or cannot send to
-/// other hosts as the Plan requires. Opens only memory of ranks of this host. Waits for all work
-/// issued to the device before. `unknown` must be equal on all ranks.
+/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
+/// the same program. Compares fingerprints, then matches every send with its receive; fails with
+/// BadInput, naming the ranks and the source location, on a mismatch. `plan` and `device` must
+/// outlive the result. Fails with Unsupported if the device does not offer `transferMode`, or
+/// cannot send to other hosts as the Plan requires. Opens only the memory of ranks on this host.
+/// Waits for all work previously issued to the device. `unknown` must be the same on all ranks.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
-/// Frees the memory of destroyed programs and returns as much of it as possible to the system;
-/// prepare() keeps some of it for the next program. Collective; waits, as prepare() does.
+/// Frees the memory of destroyed programs and returns as much of it as possible to the system,
+/// whereas prepare() caches some for the next program. Collective; waits, as prepare() does.
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

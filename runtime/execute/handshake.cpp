@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char *kVersion = "7"; ///< version of the message format
 
-/// Returns one line.
+/// Encodes the fields in one line.
 std::string encodeFields(const std::vector<std::string> &fields) {
   return jsonText([&](JsonWriter &json) {
     json.array([&] {
@@ -29,7 +29,7 @@ std::string encodeFields(const std::vector<std::string> &fields) {
   });
 }
 
-/// Returns a single field if encodeFields() has not produced `line`.
+/// Returns a single field if `line` is not an output of encodeFields().
 std::vector<std::string> decodeFields(llvm::StringRef line) {
   const Result<JsonValue> json = parseJson(line);
   const JsonArray *array = json ? json->getAsArray() : nullptr;
@@ -41,7 +41,7 @@ std::vector<std::string> decodeFields(llvm::StringRef line) {
   return decoded;
 }
 
-/// Returns one line. Each rank may have thousands, which all ranks read.
+/// Encodes an endpoint in one compact line: a rank may have thousands, which all ranks read.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(e.direction),
                                  e.peer, e.channel, e.sequence, static_cast<int>(e.dtype), e.bytes,
@@ -54,7 +54,7 @@ template <class Integer> bool take(llvm::StringRef &line, Integer &value) {
   return !line.consumeInteger(10, value) && line.consume_front(" ");
 }
 
-/// Returns false unless encodeEndpoint() produces `line`.
+/// Returns false if `line` is not an output of encodeEndpoint().
 bool decodeEndpoint(llvm::StringRef line, PublishedEndpoint &e) {
   int direction = 0, dtype = 0;
   const bool isRead = take(line, direction) && take(line, e.peer) && take(line, e.channel) &&
@@ -128,7 +128,7 @@ std::string rankList(const std::vector<size_t> &ranks) {
   return fmt::format("{} {} and {}", noun, fmt::join(runs, ", "), last);
 }
 
-/// Groups the ranks with equal texts, in the order of the first rank of each group.
+/// Groups ranks with equal texts. Groups are ordered by their first ranks.
 std::vector<std::pair<std::string, std::vector<size_t>>>
 groupRanks(const std::vector<std::string> &sayings) {
   std::vector<std::pair<std::string, std::vector<size_t>>> groups;
@@ -210,7 +210,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
     }
     if (groupRanks(named).size() == 1)
       continue;
-    // For a long text, the line that differs is sufficient.
+    // For multi-line values, show only the first line that differs.
     const bool areTexts = llvm::any_of(
         values, [](const std::string &value) { return value.find('\n') != std::string::npos; });
     return badInput("expected all ranks to have the same {}, got{}", ranks.front()[i],

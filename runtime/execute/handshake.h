@@ -19,10 +19,10 @@ struct PublishedEndpoint {
   int64_t bytes = 0;
   int64_t flagOffset = 0; ///< offset of the awaited flag in the exported flags
   int64_t dataOffset = 0; ///< offset of the local side in the exported memory, or -1 if elsewhere
-  std::string where;      ///< node and place, for messages
+  std::string where;      ///< node and source location, for messages
 };
 
-/// One rank's message, which is encoded as text for ranks in other processes.
+/// The message that a rank publishes, encoded as text for ranks in other processes.
 struct Hello {
   std::string program;
   uint64_t fingerprint = 0;
@@ -31,35 +31,35 @@ struct Hello {
   std::vector<PublishedEndpoint> endpoints;
 
   std::string encode() const;
-  /// Keeps only endpoints whose peer is `reader`. Fails with BadInput if `text` is malformed.
+  /// Decodes only endpoints whose peer is `reader`. Fails with BadInput if `text` is malformed.
   static Result<Hello> decode(llvm::StringRef text, int64_t reader);
 };
 
 /// Returns true if all ranks run the same program.
 bool haveSameProgram(const std::vector<Hello> &ranks);
 
-/// Returns BadInput, naming the ranks of each program and the first line in which the texts of the
-/// programs differ. `texts` has one for each rank.
+/// Returns BadInput, naming the ranks of each program and the first line in which the program texts
+/// differ. `texts` contains one text per rank.
 Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
 
-/// Lists the ranks' texts, grouping equal ones: "\n ranks 0 and 2: ...\n rank 1: ...". Leaves out
-/// ranks with an empty text.
+/// Lists the ranks' texts, grouping equal ones: "\n ranks 0 and 2: ...\n rank 1: ...". Omits ranks
+/// with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists the first line in which the ranks' texts differ in the same way; empty if none does.
+/// Lists the ranks' first differing line in the same format. Empty if all texts are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
-/// A choice that must be equal on all ranks: {"--iterations", "5"} for a flag of the command, or
-/// {"reproducible", "yes"} for an option that C, C++ and Python also have.
+/// A choice that must be equal on all ranks: {"--iterations", "5"} for a command-line flag, or
+/// {"reproducible", "yes"} for an option that the C, C++ and Python APIs also have.
 struct Choice {
   std::string name, value;
 };
 std::string encodeChoices(const std::vector<Choice> &choices);
-/// Compares all ranks' encodeChoices(), which name the same choices in the same order. Fails with
-/// BadInput for the first choice that differs, naming the ranks of each value.
+/// Compares all ranks' encodeChoices(), which must name the same choices in the same order. Fails
+/// with BadInput on the first choice that differs, naming the ranks for each value.
 Status compareChoices(const std::vector<std::string> &texts);
 
-/// Returns the peer's endpoint that matches `mine` of rank `rank`. Fails with BadInput if there is
-/// none, or if bytes or element types differ.
+/// Returns the peer's endpoint that matches endpoint `mine` of rank `rank`. Fails with BadInput if
+/// there is none, or if sizes or element types differ.
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
                                                    const PublishedEndpoint &mine);
 

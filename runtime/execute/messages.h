@@ -15,7 +15,7 @@ struct MessageArgs {
   Direction direction;
   int64_t peer;
   DType dtype;
-  void *data; ///< only read if sent
+  void *data; ///< only read when sending
   int64_t bytes;
 };
 
@@ -26,26 +26,26 @@ struct CollectiveArgs {
   DType dtype;
   llvm::ArrayRef<int64_t> team; ///< as passed to openTeams(); this rank is a member
   int64_t root;                 ///< a rank, or -1 if the kind has no root
-  void *dst;                    ///< a reduce writes it on the root only
-  const void *src;              ///< a broadcast reads it on the root only
+  void *dst;                    ///< a reduce writes it only on the root
+  const void *src;              ///< a broadcast reads it only on the root
   int64_t dstBytes, srcBytes;
 };
 
-/// Groups of sends and receives, and collectives. All ranks issue them in the same order, over all
-/// communicators, and streams and events order them one after the other. Issue functions are as in
-/// Device; an error ends the job.
+/// Groups of sends and receives, and collectives. All ranks issue them in the same order across all
+/// communicators, and streams and events serialize them. Issue functions behave as described in
+/// device.h; an error ends the job.
 class Messages {
 public:
   virtual ~Messages() = default;
 
-  // -- While preparing. --
+  // -- Preparation. --
 
-  /// Creates what these teams, and groups among all ranks, need and do not have yet. Collective:
-  /// all ranks call it with the same teams in the same order, members or not. Blocks.
+  /// Creates any missing resources for these teams and for groups among all ranks. Collective: all
+  /// ranks, members or not, make the call with the same teams in the same order. Blocks.
   virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
 
-  /// True if openTeams() leaves work to the first operation of each kind and size, which must then
-  /// not be part of a run.
+  /// True if openTeams() defers work to the first operation of each kind and size, which must then
+  /// be issued before any run.
   virtual bool connectsLater() const { return true; }
 
   /// Names the library and its version: "NCCL 2.28.9". May be empty.
@@ -53,9 +53,9 @@ public:
 
   // -- Issuing. --
 
-  /// The n-th send to a peer, over all groups, matches the peer's n-th receive from this rank. The
-  /// stream continues when all messages have been sent and received. `messages` is not empty.
-  /// Equivalent to: ncclGroupStart, ncclSend, ncclRecv, ncclGroupEnd
+  /// The n-th send to a peer, counted over all groups, matches the peer's n-th receive from this
+  /// rank. The stream continues when all messages have been sent and received. `messages` must not
+  /// be empty. Equivalent to: ncclGroupStart, ncclSend, ncclRecv, ncclGroupEnd
   virtual void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) = 0;
   /// The stream continues when this rank's part is complete. Equivalent to: ncclAllGather etc.
   virtual void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) = 0;

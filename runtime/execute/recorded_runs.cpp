@@ -1,4 +1,4 @@
-//===- runtime/execute/recorded_runs.cpp - runs with addresses that recur ---------------------===//
+//===- runtime/execute/recorded_runs.cpp - runs at recurring addresses ------------------------===//
 
 #include "runtime/execute/recorded_runs.h"
 

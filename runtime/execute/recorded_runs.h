@@ -1,9 +1,9 @@
 //===- runtime/execute/recorded_runs.h - runs at recurring addresses --------------------------===//
 //
-// Callers with a caching allocator use the same addresses repeatedly. The first run at some
-// addresses is issued command by command, the second is recorded as a graph, and each later one is
-// a single launch. If the allocator frees memory and later obtains the same addresses again, the
-// old graph is not launched: the driver crashes on copies between freed allocations.
+// Callers with a caching allocator reuse the same addresses. The first run at a set of addresses is
+// issued command by command, the second one is recorded as a graph, and each later one is a single
+// launch. If the allocator frees memory and later obtains the same addresses again, the old graph
+// is not launched, because the driver crashes on copies between freed allocations.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,16 +16,15 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// Maximum number of sets of addresses to remember, more than a model has layers of one shape.
-  /// The least recently used set is dropped first.
+  /// Maximum number of address sets to remember: more than a model has layers of one shape. The
+  /// least recently used set is evicted first.
   static constexpr size_t kMost = 256;
 
   /// `prepared` must outlive this object.
   explicit RecordedRuns(Prepared &prepared) : prepared_(&prepared) {}
 
-  /// Issues one run as Prepared::run() does; blocks if it records. Calls `check` first if the
-  /// addresses are not remembered. Returns the error of `check` or of the recording; then nothing
-  /// was issued.
+  /// Issues one run like Prepared::run(); blocks if it records. Calls `check` first if the
+  /// addresses are new. If `check` or the recording fails, returns the error and issues nothing.
   Status run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs,
              llvm::function_ref<Status()> check);
 

@@ -42,8 +42,8 @@ TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
           endpoint.channel, endpoint.sequence};
 }
 
-/// Returns the command at which a rank provides or receives the data. With get, the sender signals
-/// and the receiver copies; with put, the sender copies or computes and the receiver awaits.
+/// Returns the kind of command that provides or receives the data on a rank. With get, the sender
+/// signals and the receiver copies; with put, the sender copies or computes, the receiver awaits.
 CommandKind arrowCommand(const Endpoint &endpoint) {
   const bool copies =
       (endpoint.protocol == Protocol::Get) == (endpoint.direction == Direction::Receive);
@@ -53,14 +53,14 @@ CommandKind arrowCommand(const Endpoint &endpoint) {
 }
 
 /// An await starts before the data arrives, so its arrow ends at the last nanosecond of the await:
-/// its end is no longer part of the slice.
+/// the end of the span is already outside the slice.
 int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
   if (arrowCommand(endpoint) != CommandKind::Await)
     return span.beginNs;
   return std::max(span.beginNs, span.endNs - 1);
 }
 
-/// Returns the bytes that a command writes, or nullopt if it neither moves nor computes data.
+/// Returns the size of a command's output, or nullopt if it neither moves nor computes data.
 std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
   std::optional<int64_t> bytes;
   if (command.kind == CommandKind::Group)
@@ -72,7 +72,7 @@ std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
   return bytes;
 }
 
-/// Writes one event per line.
+/// Writes a trace, one event per line.
 class TraceWriter {
 public:
   TraceWriter(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os) : ranks_(ranks), os_(os) {}
@@ -98,7 +98,7 @@ private:
         startNs_ = std::min(startNs_, span.beginNs);
   }
 
-  /// Writes the text of the program, so that a trace is readable without its source.
+  /// Embeds the program text, so that a trace is readable without its source.
   void writeProgram(JsonWriter &json) const {
     const Plan &plan = *ranks_.front().plan;
     json.object([&] {
@@ -110,7 +110,7 @@ private:
     });
   }
 
-  /// `members` writes the remaining members.
+  /// Writes one event; `members` writes its remaining members.
   void writeEvent(llvm::StringRef name, llvm::StringRef phase, int64_t rank,
                   llvm::function_ref<void(JsonWriter &)> members) {
     os_ << (first_ ? "\n" : ",\n") << jsonText([&](JsonWriter &json) {
@@ -124,7 +124,7 @@ private:
     first_ = false;
   }
 
-  /// Writes microseconds with all digits of the nanoseconds, which a double cannot represent.
+  /// Writes microseconds with full nanosecond precision, which a double cannot represent.
   static void writeTime(JsonWriter &json, llvm::StringRef key, int64_t ns) {
     json.attributeBegin(key);
     json.rawValue(fmt::format("{}.{:03}", ns / 1000, ns % 1000));
@@ -215,7 +215,7 @@ private:
       json.attribute("id", id);
       json.attribute("tid", int64_t(end.stream));
       if (phase == "f")
-        json.attribute("bp", "e"); // ends at the enclosing slice, not at the next one
+        json.attribute("bp", "e"); // binds to the enclosing slice, not to the next one
       writeTime(json, "ts", end.atNs - startNs_);
     });
   }

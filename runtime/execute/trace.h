@@ -17,8 +17,8 @@ struct RankTrace {
 
 /// Writes Chrome's JSON trace format: one process per rank, one track per stream, one slice per
 /// command (named after its kind, with node, place, trip, run, number and bytes as arguments), and
-/// an arrow for every transfer from the sender's command to the receiver's. Times are microseconds
-/// from the first span. `otherData` has the program's text. Deterministic for equal spans.
+/// an arrow from the sender's to the receiver's command of every transfer. Times are microseconds
+/// since the first span. `otherData` contains the program text. Deterministic for equal spans.
 void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.cpp - engines, signals and memory of transfers -----------===//
+//===- runtime/execute/transfer_mode.cpp - engines, signals and memory for transfers ----------===//
 
 #include "runtime/execute/transfer_mode.h"
 
@@ -6,7 +6,7 @@ namespace braid {
 
 namespace {
 
-// Indexed by the values of the enums.
+// Indexed by enum value.
 constexpr const char *kCopyBy[] = {"default", "engine", "kernel"};
 constexpr const char *kSignalBy[] = {"default", "memory", "kernel"};
 constexpr const char *kMemoryFrom[] = {"default", "ipc", "vmm"};

@@ -1,4 +1,4 @@
-//===- runtime/execute/transfer_mode.h - units that copy and signal, and providers of memory --===//
+//===- runtime/execute/transfer_mode.h - engines, signals and memory for transfers ------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// The unit that copies, and the unit that signals and awaits. Default: the device chooses.
+/// The hardware unit that copies, and the unit that signals and awaits. Default: device-specific.
 enum class CopyBy : uint8_t {
   Default,
   Engine, ///< a copy engine, concurrently with arithmetic
@@ -15,14 +15,14 @@ enum class CopyBy : uint8_t {
 };
 enum class SignalBy : uint8_t {
   Default,
-  Memory, ///< memory operations of the stream: need no multiprocessor
+  Memory, ///< stream memory operations: need no multiprocessor
   Kernel, ///< a kernel: faster, if a multiprocessor is free
 };
 /// The provider of memory that peers can access.
 enum class MemoryFrom : uint8_t {
   Default,
-  Ipc, ///< cudaMalloc, opened by handles of CUDA IPC
-  Vmm, ///< cuMemCreate, opened by file descriptors
+  Ipc, ///< cudaMalloc, opened through CUDA IPC handles
+  Vmm, ///< cuMemCreate, opened through file descriptors
 };
 llvm::StringRef name(CopyBy by);
 llvm::StringRef name(SignalBy by);
@@ -33,7 +33,7 @@ struct TransferMode {
   SignalBy signals = SignalBy::Default;
   MemoryFrom memory = MemoryFrom::Default;
   bool operator==(const TransferMode &) const = default;
-  /// True if copies and signals are made in the same way.
+  /// True if `other` uses the same units for copies and signals.
   bool movesAs(const TransferMode &other) const {
     return copies == other.copies && signals == other.signals;
   }

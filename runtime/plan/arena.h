@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// Allocates offsets in one arena. Freed memory is reused only by buffers allocated on the stream
+/// Assigns offsets within an arena. Freed memory is reused only by buffers allocated on the stream
 /// that freed it, so that everything ordered before the free on that stream precedes the new
 /// buffer's first use.
 class ArenaLayout {

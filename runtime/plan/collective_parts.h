@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// The ranges that a member sends to a peer and receives from it. An empty range means no transfer.
+/// The ranges that a rank sends to and receives from a peer. An empty range means no transfer.
 struct CollectivePart {
   int64_t peer;
   Range send, receive;
@@ -14,17 +14,18 @@ struct CollectivePart {
 /// Returns the position of `rank` in the team.
 int64_t memberOf(const PlanCollective &collective, int64_t rank);
 
-/// Returns the parts of `rank`: its own, which it copies, then those of the other members, from the
-/// next member onwards around the team, so that not all members access the first one at once.
-/// `sent` and `received` return the range sent to or received from a member, if there is one: only
-/// the root of a broadcast sends, and only the root of a reduce receives.
+/// Returns the parts that `rank` exchanges: first its own, which it copies locally, then those of
+/// the other members in cyclic order, starting after `rank` so that members do not all access the
+/// same peer at once. `sent` and `received` return the range sent to or received from a member.
+/// They are called only for actual transfers: only a broadcast's root sends, only a reduce's root
+/// receives.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank,
                                     llvm::function_ref<Range(int64_t member)> sent,
                                     llvm::function_ref<Range(int64_t member)> received);
-/// Returns the parts of a collective that only moves data.
+/// Returns the parts for a collective that moves data without reducing it.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank);
-/// Returns the parts of a collective that reduces: a rank that receives the result, or a block of
-/// it, receives the parts of all members into `buffer`, in team order.
+/// Returns the parts for a reducing collective: each rank that receives the result, or a block of
+/// it, receives all members' parts into `buffer`, in team order.
 std::vector<CollectivePart> partsToSum(const PlanCollective &collective, int64_t rank,
                                        uint32_t buffer);
 

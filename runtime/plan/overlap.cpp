@@ -24,13 +24,13 @@ bool isBefore(const Placed &first, const Placed &second) {
   return second.clock[first.command->stream] > first.position;
 }
 
-/// Follows the Plan in issue order.
+/// Walks the Plan in issue order, updating vector clocks.
 class Order {
 public:
   explicit Order(const Plan &plan)
       : plan_(plan), now_(plan.streams.size(), Clock(plan.streams.size())), atEvent_(plan.events) {}
 
-  /// The clocks of one stream are monotonic, so the GEMMs of a stream are sorted by them.
+  /// Clocks are monotonic within a stream, so each stream's GEMMs are sorted by clock.
   void run() {
     gemms_.resize(plan_.streams.size());
     for (const Command &command : plan_.commands) {
@@ -77,7 +77,7 @@ private:
   }
 
   static void join(Clock &clock, const Clock &other) {
-    for (size_t i = 0; i < other.size(); ++i) // empty for an event that was never recorded
+    for (size_t i = 0; i < other.size(); ++i) // `other` is empty for an unrecorded event
       clock[i] = std::max(clock[i], other[i]);
   }
 
@@ -97,7 +97,7 @@ private:
                        .isBetweenGemms = !own.empty() && isBefore(own.front(), transfer) &&
                                          isBefore(transfer, own.back())};
     for (const std::vector<Placed> &stream : gemms_) {
-      // The GEMMs before the transfer are first, then the unordered ones, then those after it.
+      // GEMMs before the transfer come first, then unordered GEMMs, then GEMMs after the transfer.
       const auto first =
           std::partition_point(stream.begin(), stream.end(),
                                [&](const Placed &gemm) { return isBefore(gemm, transfer); });
@@ -110,7 +110,7 @@ private:
   std::vector<Clock> now_;                                               ///< by stream
   std::vector<Clock> atEvent_;                                           ///< by event
   std::map<std::pair<uint32_t, Direction>, std::vector<Clock>> signals_; ///< in issue order
-  std::map<std::pair<uint32_t, Direction>, size_t> awaits_;              ///< number passed so far
+  std::map<std::pair<uint32_t, Direction>, size_t> awaits_;              ///< number issued so far
   std::vector<std::vector<Placed>> gemms_;                               ///< by stream
   std::vector<Placed> transfers_;
 };

@@ -1,41 +1,40 @@
-//===- runtime/plan/plan.h - one rank's program: flat, final and free of addresses ------------===//
+//===- runtime/plan/plan.h - one rank's program, flat and without addresses -------------------===//
 //
 // A Plan is a Program specialised for one rank: loops are unrolled, conditions and indices are
 // evaluated, streams, events, signal flags and arena offsets are assigned, and every operand is a
-// byte range of a buffer. The checker, the simulator and the executor all read it; no backend adds
-// a protocol.
+// byte range of a buffer. The checker, the simulator and the executor all consume Plans; backends
+// add no protocol of their own.
 //
-// A transfer has two endpoints, one on each rank, and two flags. Each endpoint owns the flag that
-// its rank awaits, in its own memory, and signals the flag of the matching endpoint on the peer:
+// A transfer has two endpoints, one on each rank, and two flags. Each endpoint owns a flag in its
+// rank's memory, which that rank awaits, and signals the flag of the matching endpoint on the peer:
 //
 //   get   sender    signal                       ...  await at `wait %s`    (source may be reused)
 //         receiver  await, copy from peer, signal  ...  (nothing) at `wait %r`
 //   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
 //         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
-// If the sender computes the data that it sends, a GEMM replaces the copy.
+// If a GEMM computes the data to be sent, the GEMM replaces the copy.
 //
-// A signal writes the number of the run (its epoch: 1, 2, ...), or a mark if flags do not count
-// (PeerMemory::countsRuns). An await completes when the flag has reached the epoch of its run. Each
-// flag has one writer, which writes it once per run, so no signal is lost or consumed twice, and
-// flags need no reset between runs.
+// A signal writes the run's epoch (1, 2, ...), or only a mark if flags do not count runs
+// (PeerMemory::countsRuns). An await completes once the flag has reached the epoch of the await's
+// run. Each flag has a single writer, which writes it once per run, so no signal is lost or
+// consumed twice, and flags need no reset between runs.
 //
-// Ranks of different hosts cannot access each other's memory: a transfer between them is a message,
-// and a collective of a team on several hosts stays whole. With Transport::Messages this holds for
-// all transfers and collectives, and there are no endpoints. Sends and receives that start together
-// form a group. Streams and events order groups and collectives one after the other, in issue
-// order.
+// Ranks on different hosts cannot access each other's memory: a transfer between them is a message,
+// and a collective whose team spans hosts stays whole. With Transport::Messages, all transfers are
+// messages, all collectives stay whole, and there are no endpoints. Sends and receives that start
+// together form a group. Streams and events serialize groups and collectives in issue order.
 //
-// On several hosts, p2p nodes between which a rank issues nothing else are posted together, whether
-// or not their peers share the host, and issued in this order:
+// If the ranks span hosts, consecutive p2p nodes (the rank issues nothing else between them) are
+// posted together, whether or not their peers are on the same host, and issued in this order:
 //
 //   signals of the passive sides | the group | awaits of the active sides, copies, their signals
 //
-// A program that is deadlock-free with messages only remains so in this mixed mode. Its groups are
-// those of message-only mode without the transfers within a host. No await or copy precedes a
-// message posted with it, and a signal waits for nothing. An await needs a signal that the peer
-// issues before its group, where messages would need that group to start. The await at `wait` needs
-// a copy that directly follows the group, where messages would need the group to end.
+// A program that is deadlock-free with messages alone stays so in this mixed mode. Its groups are
+// those of message-only mode minus the transfers within a host. No await or copy precedes a message
+// posted with it, and a signal waits for nothing. An await depends on a signal that the peer issues
+// before its group, where messages would depend on that group's start. The await at `wait` depends
+// on a copy that directly follows the group, where messages would depend on the group's end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -53,20 +52,20 @@
 namespace braid {
 
 enum class BufferKind : uint8_t {
-  Input,     ///< the caller's; its address may change from run to run
-  Output,    ///< the caller's
-  Symmetric, ///< in the symmetric arena, which peers can reach
+  Input,     ///< owned by the caller; the address may change from run to run
+  Output,    ///< owned by the caller
+  Symmetric, ///< in the symmetric arena, which peers can access
   Device,    ///< in the rank's private arena
 };
 
 struct PlanBuffer {
   BufferKind kind;
   int64_t bytes;
-  int64_t offset;   ///< in its arena, in bytes; for the caller's, the number of the parameter
-  std::string name; ///< as in the program, for messages
+  int64_t offset;   ///< bytes into the arena; for Input and Output, the argument's index
+  std::string name; ///< as in the program, used in messages
 };
 
-/// Value of `Range::buffer` for the peer's side of a copy, or for a GEMM result in peer memory: the
+/// `Range::buffer` of the peer's side of a copy, or of a GEMM result in peer memory: denotes the
 /// range of the peer's matching endpoint, whose address is known once handles have been exchanged.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 
@@ -84,20 +83,20 @@ inline bool overlap(const Range &a, const Range &b) {
          b.offset < a.offset + a.bytes;
 }
 
-/// Returns the part of `bytes` bytes that starts `offset` bytes into `range`.
+/// Returns the subrange of `bytes` bytes that starts `offset` bytes into `range`.
 inline Range cut(const Range &range, int64_t offset, int64_t bytes) {
   return {range.buffer, range.offset + offset, bytes};
 }
 
 /// The writes that a signal makes visible to the peer.
 enum class Published : uint8_t {
-  Nothing, ///< none: the peer may write what this rank has read
-  Own,     ///< its writes to its own memory: the peer may copy from there
-  Peers,   ///< its writes to the peer's memory
+  Nothing, ///< none: the peer may overwrite data that this rank has read
+  Own,     ///< this rank's writes to its own memory, from which the peer may copy
+  Peers,   ///< this rank's writes to the peer's memory
 };
 
-/// One rank's side of one transfer. `channel` is the number of the share_mem_handles node in text
-/// order; (source, destination, channel, sequence) names a transfer among all ranks.
+/// One rank's side of a transfer. `channel` is the number of the share_mem_handles node in source
+/// order; (source, destination, channel, sequence) identifies a transfer among all ranks.
 struct Endpoint {
   Direction direction;
   Protocol protocol;
@@ -108,10 +107,10 @@ struct Endpoint {
   DType dtype;
   uint32_t flag = 0; ///< the flag that this rank awaits for this transfer
   uint32_t origin;   ///< index into Plan::origins
-  /// True if it represents messages (spell_out.h): its signals have no flag, and it may access any
-  /// memory.
+  /// True if the endpoint represents a message (spell_out.h): its signals have no flag, and it may
+  /// access any memory.
   bool isOfMessages = false;
-  /// True if it only reports that a rank has arrived. Implies `isOfMessages`.
+  /// True if the endpoint only reports that a rank has arrived. Implies `isOfMessages`.
   bool isOfMeeting = false;
 
   /// Returns the writes that this rank's signal publishes.
@@ -122,7 +121,7 @@ struct Endpoint {
   }
 };
 
-/// A node of the program from which commands are generated.
+/// A program node from which commands are generated.
 struct Site {
   Location location;
   std::string text; ///< the node as printed: "%r = p2p recv %block from (rank + %i) mod 8 via %h"
@@ -140,7 +139,7 @@ enum class CommandKind : uint8_t {
   Matmul,     ///< Plan::matmuls[matmul]
   Sum,        ///< Plan::sums[sum]
   Pointwise,  ///< Plan::pointwise[pointwise]
-  Signal,     ///< writes the epoch into the flag of the endpoint matching `endpoint`, on its peer
+  Signal,     ///< writes the epoch to the flag of the peer's endpoint that matches `endpoint`
   Await,      ///< completes when this rank's `flag` has reached the epoch
   Record,     ///< `event` captures all work issued to this stream so far
   WaitEvent,  ///< the stream waits for the latest preceding record of `event`
@@ -151,40 +150,40 @@ llvm::StringRef name(CommandKind kind);
 
 inline constexpr uint32_t kNone = ~0u;
 
-/// Issued to `stream` in the order of Plan::commands. Stream 0 is the caller's.
+/// A command, issued to `stream` in the order of Plan::commands. Stream 0 is the caller's stream.
 struct Command {
   CommandKind kind;
   DType dtype = DType::F32;
   uint32_t stream = 0;
   uint32_t origin = 0;
-  uint32_t endpoint = kNone;   ///< Signal, Await, Copy from or to a peer, Matmul to one
+  uint32_t endpoint = kNone;   ///< Signal, Await, Copy from or to a peer, Matmul into peer memory
   uint32_t flag = kNone;       ///< Await
   uint32_t event = kNone;      ///< Record, WaitEvent
   uint32_t matmul = kNone;     ///< Matmul
   uint32_t sum = kNone;        ///< Sum
   uint32_t pointwise = kNone;  ///< Pointwise
-  uint32_t group = kNone;      ///< Group, and the commands that it is expanded into
-  uint32_t collective = kNone; ///< Collective, and the commands that it is expanded into
+  uint32_t group = kNone;      ///< Group, and the commands it expands to
+  uint32_t collective = kNone; ///< Collective, and the commands it expands to
   Range dst = {}, src = {};    ///< Copy
 };
 
-/// c[m, n] = a[m, k] · b, plus at most one of bias[n] (in every row) and addend[m, n], rounded
-/// once. b is [k, n], or [n, k] if `transposeB`. Row-major and contiguous.
+/// c[m, n] = a[m, k] · b, plus at most one of bias[n] (added to every row) and addend[m, n],
+/// rounded once. b is [k, n], or [n, k] if `transposeB`. All operands are row-major and contiguous.
 struct PlanMatmul {
   DType dtype;
   int64_t m, n, k;
   bool transposeB;
   Range a, b, c;
   Range bias = {};       ///< empty if none
-  bool overlaps = false; ///< true if GEMMs are on several streams, so two may run at once
-  /// c's element type if it is not `dtype`: partial results may have a wider one.
+  bool overlaps = false; ///< true if several streams have GEMMs, which may overlap
+  /// c's element type if it differs from `dtype`: partial results may have a wider type.
   std::optional<DType> partial = {};
   Range addend = {}; ///< has c's element type; empty if none
 
   DType resultType() const { return partial.value_or(dtype); }
 };
-/// dst = the sum of `count` parts, in order, in f32 (f64 for f64), plus bias, rounded once. Part i
-/// has as many elements as dst and starts at byte i * stride of `parts`.
+/// dst = the sum of `count` parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
+/// Part i has as many elements as dst and starts i * stride bytes into `parts`.
 struct PlanSum {
   DType dtype;   ///< type of the bias
   DType partial; ///< type of the parts
@@ -194,7 +193,7 @@ struct PlanSum {
   Range parts;  ///< from the first byte of the first part to the last byte of the last
   Range bias;   ///< repeated along dst; empty if none
   DType result; ///< type of dst
-  /// True if anything but this sum reads the copied parts, so that they must be stored.
+  /// True if the copied parts must be stored because something other than this sum reads them.
   bool keepsParts = true;
 
   int64_t elements() const { return dst.bytes / sizeOf(result); }
@@ -204,8 +203,8 @@ struct PlanSum {
   }
 };
 
-/// dst = functions of each element of `first`, in f32 (f64 for f64), rounded once. All operands
-/// have as many elements as dst.
+/// dst = a chain of functions of each element of `first`, in f32 (f64 for f64 operands), rounded
+/// once. All operands have as many elements as dst.
 struct PlanPointwise {
   struct Operand {
     DType dtype = DType::F32;
@@ -217,7 +216,7 @@ struct PlanPointwise {
   std::vector<PointwiseStep<Operand>> steps;
 
   int64_t elements() const { return dst.bytes / sizeOf(dtype); }
-  /// Returns the first operand and the operands of the steps that have one.
+  /// Returns `first`, then the operands of the binary steps.
   std::vector<Operand> operands() const;
 };
 
@@ -234,8 +233,8 @@ struct PlanMessage {
 /// groups, form a whole: none completes before all have started.
 using PlanGroup = std::vector<PlanMessage>;
 
-/// This rank's part of a collective. Element counts follow NCCL: an allgather's dst has members()
-/// times the elements of src, a reduce_scatter's src members() times those of dst.
+/// This rank's part of a collective. Element counts follow NCCL: the dst of an allgather has
+/// members() times as many elements as its src, and vice versa for a reduce_scatter.
 struct PlanCollective {
   CollectiveKind kind;
   std::optional<ReductionOperator> reduction;
@@ -247,12 +246,12 @@ struct PlanCollective {
   int64_t members() const { return static_cast<int64_t>(team.size()); }
 };
 
-/// Returns the key by which GEMM algorithms are chosen: type, shape m x n x k, c's type if it
-/// differs, layout, and whether GEMMs overlap: "GEMM bf16 128x1024x512 to f32 bT bias add
-/// overlapped".
+/// Returns the key for choosing a GEMM algorithm: type, shape m x n x k, c's type if it differs,
+/// layout, added operands, and whether GEMMs overlap, for example "GEMM bf16 128x1024x512 to f32 bT
+/// bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// The end of a buffer's lifetime: a deallocate node. It issues nothing; the checker uses it.
+/// The end of a buffer's lifetime: a deallocate node. Issues no command; used by the checker.
 struct PlanRelease {
   uint32_t buffer;
   uint32_t beforeCommand; ///< precedes this command in issue order
@@ -260,33 +259,33 @@ struct PlanRelease {
   uint32_t origin;
 };
 
-/// Maximum number of streams of a Plan: those of its Program, and the caller's.
+/// Maximum number of streams in a Plan: those of the Program plus the caller's.
 inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) + 1;
 
-/// See the top of this file. Holds no pointers into the Program.
+/// See the top of this file. Does not point into the Program.
 struct Plan {
-  std::string program;      ///< its name
-  std::string sourceName;   ///< the file, for messages
-  uint64_t fingerprint = 0; ///< hash of the text; equal on all ranks that may run together
+  std::string program;      ///< name of the program
+  std::string sourceName;   ///< source file name, for messages
+  uint64_t fingerprint = 0; ///< hash of `text`; equal on all ranks that can run together
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
   int64_t ranks = 1;
-  /// Number of consecutive ranks on each host; 0 if all are on one host.
+  /// Number of consecutive ranks on each host; 0 if all ranks are on one host.
   int64_t ranksPerHost = 0;
-  /// Transport between ranks of one host.
+  /// Transport between ranks on the same host.
   Transport transport = Transport::PeerMemory;
-  /// The shift by which other ranks follow from the first ones (alike_ranks.h).
+  /// The shift that maps the first ranks to the others (alike_ranks.h).
   Shift shift = Shift::Add;
-  /// The number of commands[0] in progress reports; later commands follow. Within a job, each
-  /// program has a separate range of numbers, the same on all ranks.
+  /// The number of commands[0] in progress reports; later commands are numbered consecutively.
+  /// Within a job, each program has its own range of numbers, the same on all ranks.
   uint32_t firstCommand = 0;
 
   std::vector<PlanBuffer> buffers;
   std::vector<uint32_t> inputs;  ///< buffers of the program's parameters, in order
-  std::vector<uint32_t> outputs; ///< buffers of its results, in order
-  int64_t symmetricBytes = 0;    ///< size of the symmetric arena, flags not included
+  std::vector<uint32_t> outputs; ///< buffers of the program's results, in order
+  int64_t symmetricBytes = 0;    ///< size of the symmetric arena, excluding flags
   int64_t deviceBytes = 0;       ///< size of the private arena
-  uint32_t channels = 0; ///< number of exchanges of handles; the channels of transfers are below it
+  uint32_t channels = 0;         ///< number of handle exchanges; exceeds every Endpoint::channel
   uint32_t flags = 0;
   uint32_t events = 0;
   std::vector<std::string> streams; ///< names, at most kMaxPlanStreams; streams[0] is the caller's
@@ -297,7 +296,7 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// The teams of the collectives that stay whole, with or without this rank. Equal on all ranks.
+  /// Teams of the collectives that stay whole, even if this rank is no member. Equal on all ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
@@ -328,28 +327,28 @@ enum class OperandRole : uint8_t {
   Addend, ///< read by a GEMM
   Result,
 };
-/// Calls `fn` for every range that a command reads, then for those that it writes. Empty ranges are
-/// left out. A range of kPeerBuffer is the peer's side of the command's endpoint.
+/// Calls `fn` for every nonempty range that a command reads, then for every nonempty range that it
+/// writes. A range of kPeerBuffer is the peer's side of the command's endpoint.
 void forEachOperand(
     const Plan &plan, const Command &command,
     llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn);
 
-/// Returns the first GEMM of each gemmKey(): those to load and tune before the first run.
+/// Returns the first GEMM for each gemmKey(), to be loaded and tuned before the first run.
 std::vector<const PlanMatmul *> distinctGemms(const Plan &plan);
 
-/// Releases the unused capacity of the lists, because many Plans may be kept for a long time.
+/// Frees unused vector capacity, because many Plans may stay in memory for a long time.
 void shrinkToFit(Plan &plan);
-/// Numbers the commands of a program's Plans, one for each rank, starting with `first`. Returns the
+/// Numbers the commands of a program's Plans, one Plan per rank, starting with `first`. Returns the
 /// next free number.
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
-/// Returns `file:line:col`, or the node's text if it was not read from a file.
+/// Returns `file:line:col`, or `@program` if the node has no known source location.
 std::string place(const Plan &plan, uint32_t origin);
 /// Describes a node for messages, with its loop iteration and source location: "%r = p2p recv ...
 /// (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
-/// Returns that node's line in the text, or 0 if a builder made it.
+/// Returns the node's source line, or 0 if a builder created the node.
 uint32_t lineOf(const Plan &plan, uint32_t origin);
-/// Returns deterministic text with one command per line, for people and tests.
+/// Returns a deterministic dump with one command per line, for people and tests.
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);
 

@@ -22,8 +22,8 @@ void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
   });
 }
 
-/// Lets a GEMM that stores its result at a peer store it in a local buffer, from which a copy sends
-/// it.
+/// Redirects each GEMM that stores its result in peer memory to a local buffer, from which a copy
+/// then sends the result.
 void storeHere(Plan &plan) {
   ArenaLayout arena;
   arena.allocate(plan.deviceBytes, 0);
@@ -46,7 +46,7 @@ void storeHere(Plan &plan) {
   plan.deviceBytes = arena.size();
 }
 
-/// Turns buffers of an arena into arguments of the caller.
+/// Turns arena buffers into arguments provided by the caller.
 void becomeArguments(Plan &plan) {
   std::set<uint32_t> written;
   for (const Command &command : plan.commands)

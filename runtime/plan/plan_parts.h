@@ -1,9 +1,9 @@
-//===- runtime/plan/plan_parts.h - the GEMMs of a Plan alone, and its transfers alone ---------===//
+//===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers -------------------===//
 //
-// The time of each part is a lower bound for the time of the Plan, as if the other part cost
-// nothing. A part keeps the Plan's streams and the events that order them; its results are
-// meaningless. A GEMM that stores into peer memory is in both parts: it stores locally in one, and
-// a copy transfers its result in the other.
+// The time of each part is a lower bound on the time of the Plan, as if the other part took no
+// time. A part keeps the Plan's streams and the events that order them; its results are
+// meaningless. A GEMM that stores into peer memory appears in both parts: as a GEMM with a local
+// result in one part, and as a copy of that result to the peer in the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,17 +15,17 @@
 namespace braid {
 
 using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
-/// Replaces each command by those that `add` appends for it. Releases of buffers keep their place
-/// before the replaced command.
+/// Replaces each command with the commands that `add` appends. A buffer release before a command
+/// moves to directly before the command's replacement.
 void rewriteCommands(Plan &plan, AddCommand add);
 
-/// Returns the GEMMs of a Plan, which need no peer. Buffers in an arena become parameters at the
-/// end of `inputs`, or results at the end of `outputs` if a GEMM writes them. So the caller
-/// determines what the GEMMs read: zeros, for example, are multiplied faster.
+/// Returns the GEMMs of a Plan, which need no peer. Arena buffers are appended to `outputs` if a
+/// command writes them, otherwise to `inputs`, so that the caller controls the data that the GEMMs
+/// read: multiplying zeros, for example, is faster.
 Plan gemmsOf(Plan plan);
 
-/// Returns the transfers of a Plan: its copies, local ones included, the sums of the transferred
-/// parts, signals and awaits. Ranks synchronize as in the Plan.
+/// Returns the transfers of a Plan: copies (including local ones), sums of transferred parts,
+/// messages, signals and awaits. Ranks synchronize as in the Plan.
 Plan transfersOf(Plan plan);
 
 } // namespace braid

@@ -70,7 +70,7 @@ Result<Plan> Specializer::run() {
   return std::move(plan_);
 }
 
-/// Counts nodes and trips, because a billion empty trips would look like a hang as well.
+/// Counts trips as well as nodes, because a billion empty trips would also look like a hang.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
                                             << " steps on a rank";
@@ -172,7 +172,7 @@ bool Specializer::visitSlice(const SliceOp &op) {
   return true;
 }
 
-/// Restricts `part` to a range of its leading axis, which may be empty.
+/// Restricts `part` to a possibly empty range of its leading axis.
 bool Specializer::cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part) {
   int64_t begin = 0, end = 0;
   if (!evaluate(op, first, "the begin of the slice", begin) ||
@@ -304,7 +304,7 @@ bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
   return true;
 }
 
-/// Checks that `count` axes of two operands have equal extents, from `firstA` and `firstB` on.
+/// Checks that `count` axes, from `firstA` and `firstB` on, have equal, nonzero extents.
 bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, const View &b,
                                   size_t firstB, size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -316,7 +316,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-/// Returns the GEMM that computes the data to be sent.
+/// Sets `gemm` to the GEMM that computes the data to be sent.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
   if (!concreteShape(op, op.product.type, sent.shape))
@@ -379,8 +379,8 @@ bool Specializer::stream(const Op &op, const StreamRef &ref, uint32_t &number) {
   return true;
 }
 
-/// Returns an event that covers everything issued to `stream` so far. Reuses the last one if
-/// nothing has been issued since.
+/// Returns an event that covers everything issued to `stream` so far. Reuses the stream's last
+/// event if nothing has been issued since.
 uint32_t Specializer::eventBehind(uint32_t stream) {
   endGroup();
   if (lastEvent_[stream] != kNone)
@@ -393,16 +393,16 @@ uint32_t Specializer::eventBehind(uint32_t stream) {
   return event;
 }
 
-//===- Small parts ----------------------------------------------------------------------------===//
+//===- Helpers --------------------------------------------------------------------------------===//
 
-/// Appends to the current stream. Always returns true, as the result of a visit function.
+/// Appends a command to the current stream. Always returns true, for use in visit functions.
 bool Specializer::emit(Command command) {
   endGroup();
   append(command);
   return true;
 }
 
-/// Appends a command before the posted messages.
+/// Appends a command ahead of the posted messages.
 void Specializer::append(Command command) {
   command.stream = current_;
   lastEvent_[current_] = kNone;
@@ -428,7 +428,7 @@ uint32_t Specializer::originOf(const Op &op) {
 
 Diagnostics::InFlight Specializer::error(const Op &op) { return diags_.error(op.location()); }
 
-/// Returns the end of a message, for example " on rank 2 (trip 3, 0)".
+/// Returns the suffix of an error message, for example " on rank 2 (trip 3, 0)".
 std::string Specializer::trips() const {
   std::string text = fmt::format(" on rank {}", plan_.rank);
   if (!tripStack_.empty())
@@ -472,7 +472,7 @@ bool Specializer::checkDistinct(const Op &op, const View &dst,
   return true;
 }
 
-/// Removes the events for which no command waits, and renumbers the others.
+/// Removes events that no command waits for, and renumbers the rest.
 void Specializer::finishEvents() {
   std::vector<uint32_t> number(plan_.events, kNone);
   for (const Command &command : plan_.commands)

@@ -1,10 +1,10 @@
-//===- runtime/plan/specialize_collectives.cpp - collectives, whole or spelled out ------------===//
+//===- runtime/plan/specialize_collectives.cpp - collectives, whole or expanded ---------------===//
 //
-// Through peers' memory, and thus within one host, a collective is an exchange of parts: each
-// member signals that its buffers are ready or that its parts may be read; copies; and awaits the
-// others' copies, all on one stream. So the collective is complete when the stream continues. Sums
-// add separate parts in the order of the team. An allreduce sums one block on each member before
-// all blocks are sent to all members, so its result has the same bits everywhere.
+// Over peer memory, and thus within one host, a collective is an exchange of parts. Each member
+// signals that its buffers are ready or that its parts may be read, copies parts, and awaits the
+// other members' copies, all on one stream, so the collective is complete when the stream
+// continues. Sums add separate parts in team order. In an allreduce, each member sums one block
+// before all blocks are distributed, so the result is bitwise identical on all members.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
     return false;
   Request &request = requests_[&op.result] = {.stream = current_};
   const bool isWhole = staysWhole(collective);
-  // Every rank comes here, even if it is not a member.
+  // Every rank reaches this point, even if it is not a member.
   if (!isWhole)
     channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
   else if (!llvm::is_contained(plan_.teams, collective.team))
@@ -72,7 +72,7 @@ bool Specializer::collectiveOf(const CollectiveOp &op, PlanCollective &collectiv
   return checkDistinct(op, dst, {&src}) && checkCounts(op, collective);
 }
 
-/// Checks that the sizes of dst and src match, and that the team divides what it distributes.
+/// Checks that the sizes of dst and src match, and that the team evenly divides distributed data.
 bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &collective) {
   const View &dst = view(op.dst), &src = view(op.src);
   const int64_t members = collective.members();
@@ -93,10 +93,10 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
   return true;
 }
 
-//===- Over peers' memory ---------------------------------------------------------------------===//
+//===- Over peer memory -----------------------------------------------------------------------===//
 
-/// Allocates memory that peers can access, of at least `bytes`. Each stream has separate scratch
-/// memory, so a collective has finished with it before the next one starts.
+/// Sets `range` to scratch memory that peers can access. Each stream has separate scratch memory,
+/// so one collective is done with it before the next one starts.
 bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes,
                           Range &range) {
   auto [entry, isNew] = scratch_.try_emplace({name.str(), current_}, 0);
@@ -147,7 +147,7 @@ bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// Each member, or only the root, receives a part of `bytes` from every member and sums them.
+/// Each member, or only the root, receives `bytes` bytes from every member and sums these parts.
 bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
                            Range sum) {
   const bool hasRoot = collective.root >= 0;
@@ -168,7 +168,7 @@ bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collect
   return emitSum({dtype, dtype, members, bytes, sum, all, Range{}, dtype}, originOf(op));
 }
 
-/// An allreduce: member m sums the m-th block. All blocks but the last ones have the same size.
+/// Implements an allreduce: member m sums the m-th block. All but the last blocks have equal sizes.
 bool Specializer::sumAndGather(const CollectiveOp &op, const PlanCollective &collective) {
   const int64_t size = sizeOf(collective.dtype), members = collective.members();
   const int64_t all = collective.dst.bytes;
@@ -203,8 +203,8 @@ void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
           .src = src});
 }
 
-/// Copies the local part, which is the first. The passive sides signal that they are ready, the
-/// active sides copy, and all wait for completion.
+/// Copies the local part, which comes first. Then the passive sides signal readiness, the active
+/// sides copy, and all sides wait for completion.
 void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
                                 Protocol protocol) {
   endGroup();

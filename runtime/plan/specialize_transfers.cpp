@@ -33,8 +33,8 @@ uint32_t Specializer::addEndpoint(Endpoint endpoint) {
   return endpoint.flag;
 }
 
-/// Adds the endpoint and the request of a transfer that is being posted. A transfer of no rows has
-/// no endpoint on either side, so sequence numbers still match.
+/// Adds the endpoint and the request for a transfer being posted. An empty transfer has no endpoint
+/// on either side, so sequence numbers still match.
 bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
@@ -62,8 +62,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   return true;
 }
 
-/// The passive side immediately signals that it is ready. A message joins a group, and an active
-/// side follows that group.
+/// The passive side signals readiness immediately. A message joins the current group, and an active
+/// side is issued after that group.
 bool Specializer::post(const P2POp &op) {
   int64_t peer = 0;
   if (!peerOf(op, peer))
@@ -82,9 +82,9 @@ bool Specializer::post(const P2POp &op) {
   return true;
 }
 
-/// Ready signals are first, so that nothing waits for a signal queued after it; then all messages
-/// as one group; then all awaits of ready signals, so that the copies are consecutive. plan.h
-/// explains this order.
+/// Issues ready signals first, so that nothing waits for a signal queued behind it; then all
+/// messages as one group; then all awaits of ready signals, so that the copies are back to back.
+/// plan.h explains this order.
 bool Specializer::visitGroup(const GroupOp &op) {
   endGroup();
   for (const Op &inner : op.body) {
@@ -119,7 +119,7 @@ bool Specializer::postMessage(const P2POp &op, int64_t peer) {
   return true;
 }
 
-/// Issues the posted messages as a group, and then the transfers that wait for peers.
+/// Issues the posted messages as a group, then the delayed active sides of transfers.
 void Specializer::endGroup(bool awaitsAllFirst) {
   if (posted_.empty() && delayed_.empty())
     return;
@@ -140,7 +140,7 @@ void Specializer::endGroup(bool awaitsAllFirst) {
   current_ = current;
 }
 
-/// Issues on the stream of the last post, after the streams of the others.
+/// Issues the group on the stream of the last post, after all work on the other posts' streams.
 void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   const uint32_t current = std::exchange(current_, posted.back().stream);
   const uint32_t origin = posted.back().message.origin;
@@ -160,7 +160,7 @@ void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   current_ = current;
 }
 
-/// Issues a group or a collective after the previous one: all ranks issue them in the same order.
+/// Issues a group or collective after the previous one: all ranks must use the same order.
 void Specializer::emitInOrder(Command command) {
   if (lastMessages_ != kNone && messageStream_ != current_)
     emit({.kind = CommandKind::WaitEvent, .origin = command.origin, .event = lastMessages_});
@@ -169,7 +169,7 @@ void Specializer::emitInOrder(Command command) {
   messageStream_ = current_;
 }
 
-//===- Peers' memory --------------------------------------------------------------------------===//
+//===- Peer memory ----------------------------------------------------------------------------===//
 
 bool Specializer::isPassive(Direction direction, Protocol protocol) {
   return (protocol == Protocol::Get) == (direction == Direction::Send);
@@ -185,12 +185,12 @@ void Specializer::awaitSignal(uint32_t endpoint) {
   emit(command);
 }
 
-/// Issues the active side: copies or computes on the current stream, and signals the peer.
+/// Issues the active side: a copy or a GEMM on the current stream, and a signal to the peer.
 void Specializer::moveAndSignal(const Delayed &delayed) {
   Request request = delayed.request;
   const Command signal = commandOf(CommandKind::Signal, request.endpoint);
-  // The signal publishes what a GEMM has written at the peer, and a command that waits for the send
-  // may signal other ranks, so it must also wait for that signal.
+  // The signal publishes what the GEMM has written to peer memory. A command that waits for the
+  // send may then signal other ranks, so it must also wait for this signal.
   if (request.gemm) {
     emitGemm(*request.gemm, signal.origin, request.endpoint);
     emit(signal);
@@ -223,7 +223,7 @@ bool Specializer::visitWait(const WaitOp &op) {
     return error(op) << "%" << op.request->name << " has already been waited for" << trips();
   const Request request = found->second;
   requests_.erase(found);
-  if (request.event != kNone) // completed work is ordered by the local stream
+  if (request.event != kNone) // on the same stream, stream order suffices
     return request.stream == current_ ||
            emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
   if (request.endpoint == kNone)

@@ -1,4 +1,4 @@
-//===- runtime/plan/specializer.h - the walk that makes a Plan --------------------------------===//
+//===- runtime/plan/specializer.h - the program walk that builds a Plan -----------------------===//
 //
 // specialize.cpp implements the walk, memory, local work and streams; specialize_transfers.cpp and
 // specialize_collectives.cpp implement the transfers between ranks.
@@ -18,8 +18,8 @@
 
 namespace braid {
 
-/// Walks the program as the rank would, emitting commands. Stops at the first error, because later
-/// trips would repeat it.
+/// Walks the program as the rank would execute it, and emits commands. Stops at the first error,
+/// because later trips would repeat it.
 class Specializer : public OpVisitor<Specializer, bool> {
 public:
   Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport);
@@ -30,14 +30,14 @@ public:
 #include "ir/program_kinds.def"
 
 private:
-  /// A tensor value in the current trip: bytes of a buffer, with a concrete shape.
+  /// A tensor value in the current trip: a range of a buffer, with a concrete shape.
   struct View {
     uint32_t buffer = 0;
     int64_t offset = 0;
     DType dtype = DType::F32;
     Shape shape;
 
-    // Shapes of whole buffers fit 64 bits (the verifier checks that), and views are parts of them.
+    // Cannot overflow: the verifier checks whole buffers, and views are parts of buffers.
     int64_t bytes() const { return *byteCount(dtype, shape); }
     bool isEmpty() const { return bytes() == 0; }
     Range range() const { return {buffer, offset, bytes()}; }
@@ -45,17 +45,17 @@ private:
 
   static std::string str(const View &view);
 
-  /// A posted transfer that has not been waited for.
+  /// A posted transfer that has not been waited for yet.
   struct Request {
     uint32_t endpoint = kNone; ///< the endpoint that this rank awaits or copies
-    uint32_t stream = 0;       ///< the stream that posted it, or that has its group
-    /// Event after this rank's commands for the transfer, for a wait on another stream. kNone if
-    /// there are none: the wait then awaits the endpoint, if there is one.
+    uint32_t stream = 0;       ///< the stream of the post, or of the group
+    /// Event after this rank's commands for the transfer, used by waits on other streams. kNone if
+    /// there are no such commands: a wait then awaits the endpoint, if any.
     uint32_t event = kNone;
     std::optional<PlanMatmul> gemm = {}; ///< computes the sent data
   };
 
-  /// A posted message of the group that the next command ends.
+  /// A posted message. The next command closes its group.
   struct Posted {
     PlanMessage message;
     const Value *request;
@@ -64,7 +64,7 @@ private:
   /// The posted active side of a transfer, issued after the messages posted with it.
   struct Delayed {
     Request request;
-    const Value *name; ///< null if no wait names it
+    const Value *name; ///< null if no `wait` refers to it
   };
 
   bool visitBlock(const Block &block);
@@ -138,14 +138,14 @@ private:
   std::vector<Posted> posted_;
   std::vector<Delayed> delayed_;
   uint32_t lastMessages_ = kNone; ///< event after the last group or collective
-  uint32_t messageStream_ = 0;    ///< its stream
+  uint32_t messageStream_ = 0;    ///< stream of the last group or collective
   std::map<std::pair<std::string, uint32_t>, uint32_t> scratch_; ///< buffers, by name and stream
   std::map<int64_t, uint32_t> poolStreams_;
   llvm::DenseMap<const Op *, uint32_t> sites_;
   ArenaLayout symmetric_, device_;
 
   uint32_t current_ = 0;            ///< the current stream
-  std::vector<uint32_t> lastEvent_; ///< by stream: event after everything issued to it, or kNone
+  std::vector<uint32_t> lastEvent_; ///< per stream: event covering everything issued, or kNone
   const Op *originOp_ = nullptr;    ///< the node whose origin was added last, in the current trip
 };
 

@@ -1,4 +1,4 @@
-//===- runtime/plan/spell_out.cpp - spells out messages as commands ---------------------------===//
+//===- runtime/plan/spell_out.cpp - expands messages and collectives --------------------------===//
 
 #include "runtime/plan/spell_out.h"
 
@@ -18,16 +18,16 @@ namespace {
 
 using Team = std::vector<int64_t>;
 
-/// The channels of transfers: two for groups and two for each team, with the same numbers on all
-/// ranks.
+/// Channels of the expanded transfers: two for groups and two for each team, with the same numbers
+/// on all ranks.
 struct Channels {
   uint32_t data, come;
 };
 
-/// Numbers that are equal on all ranks.
+/// Numbering that all ranks share.
 struct Numbering {
   std::vector<Team> teams;
-  uint32_t firstChannel = 0; ///< follows the channels of transfers through memory
+  uint32_t firstChannel = 0; ///< follows the channels of existing transfers
 
   Channels ofGroups() const { return {firstChannel, firstChannel + 1}; }
   Channels ofTeam(size_t team) const {
@@ -38,7 +38,7 @@ struct Numbering {
 
 enum class Spelling : uint8_t { All, Data };
 
-/// Spells out the Plan of one rank.
+/// Expands the Plan of one rank.
 class Speller {
 public:
   Speller(Plan plan, llvm::ArrayRef<Whole> wholes, const Numbering &numbering, Spelling spelling)
@@ -83,9 +83,9 @@ private:
     exchange(partsOf(collective, plan_.rank), collective.dtype);
   }
 
-  /// A barrier: in each round, this rank signals the rank `distance` positions ahead and awaits the
-  /// rank the same distance back. All of them pass the same `ranks`. `number` distinguishes their
-  /// meetings.
+  /// A barrier among `ranks`: in each round, this rank signals the rank `distance` positions ahead
+  /// and awaits the rank `distance` positions behind. All participants pass the same `ranks`.
+  /// `number` distinguishes the barriers on a channel.
   void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
     if (spelling_ == Spelling::Data)
       return;
@@ -110,7 +110,7 @@ private:
                         .isOfMeeting = true});
   }
 
-  /// The receivers copy.
+  /// Expands messages: the receivers copy the data.
   void exchange(llvm::ArrayRef<PlanMessage> messages) {
     std::vector<uint32_t> sent, received;
     for (const PlanMessage &message : messages)
@@ -129,7 +129,7 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
-  /// Copies the local part, which is the first, and exchanges the others.
+  /// Copies the local part, which comes first, and exchanges the others.
   void exchange(llvm::ArrayRef<CollectivePart> parts, DType dtype) {
     if (const CollectivePart &own = parts.front(); own.send.bytes > 0) {
       Command &copy = add(CommandKind::Copy, kNone);
@@ -147,7 +147,7 @@ private:
     exchange(messages);
   }
 
-  /// Each member that receives the sum, or a block of it, copies the parts of all members.
+  /// Each member that receives the sum, or a block of it, copies all members' parts and adds them.
   void sumParts(const PlanCollective &c) {
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};
@@ -199,17 +199,17 @@ private:
   const Spelling spelling_;
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
-  Command command_ = {};            ///< the command that is being spelled out
-  Channels channels_;               ///< its channels
-  std::map<Team, uint32_t> issued_; ///< number of collectives
+  Command command_ = {};            ///< the command being expanded
+  Channels channels_;               ///< channels for that command
+  std::map<Team, uint32_t> issued_; ///< number of collectives, by team
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
 };
 
-/// The groups of all ranks, by source and destination of each message in order.
+/// The groups that contain the messages of each (source, destination) pair, in message order.
 using Sides = std::map<std::pair<int64_t, int64_t>, std::vector<unsigned>>;
 
-/// Shifts both ranks so that the destination is one of the first `period` ranks, which represent
-/// all.
+/// Returns the source and destination, shifted so that the destination is one of the first `period`
+/// ranks, which represent all ranks.
 std::pair<int64_t, int64_t> pairOf(const Plan &plan, const PlanMessage &message, int64_t period) {
   if (message.direction == Direction::Receive)
     return {message.peer, plan.rank};

@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// The way of transfers between ranks of one host. Ranks of different hosts always send messages.
+/// Mechanism for transfers within a host. Ranks on different hosts always exchange messages.
 enum class Transport : uint8_t {
   PeerMemory, ///< by copies, signals and awaits
   Messages,   ///< by groups of sends and receives, and by collectives

@@ -16,10 +16,10 @@ namespace {
 
 using Values = llvm::MutableArrayRef<double>;
 
-/// Computes tensors of one iteration from the fusion's definition, row by row. A row of a GEMM
-/// needs the nonzero elements of one row of its first operand, and for each of them a row of the
-/// second operand. At least one operand is sparse, so computing a result costs little more than
-/// reading it. Ranks share no rows, so there are no locks.
+/// Computes the tensors of one iteration from the fusion's definition, row by row. Computing a row
+/// of a GEMM requires the nonzero elements of one row of the first operand and, for each of them, a
+/// row of the second operand. At least one operand is sparse, so computing a result costs little
+/// more than reading it. Ranks share no rows, so no locks are needed.
 class Evaluator {
 public:
   Evaluator(const Graph &graph, const Inputs &inputs, uint32_t iteration)
@@ -57,7 +57,7 @@ private:
   /// The nonzero elements of each row of a second operand.
   using SparseRows = std::vector<llvm::SmallVector<Entry, 1>>;
 
-  /// An input with interleaved lines is a single row.
+  /// An input with interleaved lines counts as a single row.
   int64_t rowWidth(const Tensor &tensor) const {
     if (tensor.gemm)
       return graph_.gemms[*tensor.gemm].columnCount();
@@ -165,7 +165,7 @@ struct Differences {
 
 std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
-/// Formats "%C[3, 17, 0]". `at` is the index of the local element.
+/// Formats an element as "%C[3, 17, 0]". `at` is its local index.
 std::string elementName(const Tensor &tensor, int64_t at) {
   std::string indices;
   for (size_t axis = tensor.axes(); axis-- > 0;) {
@@ -205,7 +205,7 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
   std::vector<double> got, expected;
   const Placement &placement = tensor.placement;
   for (int64_t local = 0; local < placement.localElements();) {
-    // These elements are contiguous both on the rank and in the whole tensor.
+    // These elements are contiguous both on the rank and in the global tensor.
     const int64_t count = std::min(kMost, placement.inner - local % placement.inner);
     const int64_t global = placement.globalOf(rank, local);
     got.resize(static_cast<size_t>(count));
@@ -214,7 +214,7 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
     load(tensor.dtype, data, local, got);
     for (size_t i = 0; i < got.size(); ++i, ++local) {
       if (!tensor.exists(global + static_cast<int64_t>(i)))
-        expected[i] = std::nan(""); // not written by anyone
+        expected[i] = std::nan(""); // never written
       if (got[i] != expected[i] && !(std::isnan(got[i]) && std::isnan(expected[i])))
         differences.note(local, got[i], expected[i]);
     }

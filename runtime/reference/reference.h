@@ -1,9 +1,9 @@
 //===- runtime/reference/reference.h - computes the expected result of a fusion ---------------===//
 //
-// The numerical reference. It computes a fusion's outputs from its definition alone, on global
-// tensors, in f64 with plain loops, and shares no code with lowering, Plans, the executor or the
-// backends. Its inputs make every result exact in its element type, so the comparison is exact as
-// well (reference_inputs.h).
+// The numerical reference computes a fusion's outputs from the definition alone, on global tensors,
+// in f64 with plain loops. It shares no code with lowering, Plans, the executor or the backends.
+// Inputs are chosen such that every result is exact in its element type, so the comparison is
+// exact, too (reference_inputs.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace braid {
 
-/// The inputs and expected outputs of a fusion for every iteration. Deterministic in (fusion, seed,
-/// iteration). Thread-safe.
+/// The inputs and expected outputs of a fusion for every iteration. Deterministic for a given
+/// (fusion, seed, iteration). Thread-safe.
 class Reference {
 public:
   /// `fusion` must be verified and outlive this object. `fileName` names its source in messages.
@@ -23,15 +23,15 @@ public:
   /// Writes `rank`'s part of input `index` for `iteration` to `data`.
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
 
-  /// Compares every element of `rank`'s output `index` with the definition. In rows that do not
-  /// exist, it expects the NaNs with which the caller has filled the output (0xff in every byte).
-  /// Returns WrongResult, which describes the first difference: "rank 2, iteration 5: %C[3, 17, 0]
-  /// is 15, expected 12 (3 of 131072 elements differ)". Returns Unsupported, with the location of a
-  /// node, if its values are not exact in the element type; the message names a wider type that
-  /// would hold them.
+  /// Compares every element of `rank`'s output `index` with the definition. In nonexistent rows,
+  /// expects the NaNs (0xff in every byte) with which the caller has filled the output. Returns
+  /// WrongResult, describing the first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15,
+  /// expected 12 (3 of 131072 elements differ)". Returns Unsupported, with the location of a node,
+  /// if the node's values are not exact in the element type; the message names a wider type that
+  /// could represent them.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
-  /// Returns the number of elements of `rank` in existing rows of all outputs, which one iteration
-  /// compares.
+  /// Returns the number of elements that one iteration compares on `rank`: those in existing rows
+  /// of all outputs.
   int64_t elementsOf(int64_t rank) const;
 
 private:

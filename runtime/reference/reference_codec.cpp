@@ -7,11 +7,11 @@ namespace braid::reference {
 
 namespace {
 
-/// A binary format: a sign, an exponent, and `mantissa` explicit bits of the mantissa.
+/// A binary floating-point format: sign, exponent, and `mantissa` explicit bits of the mantissa.
 struct Format {
   int mantissa, bias;
 
-  int infinity() const { return 2 * bias + 1; } ///< the exponent of infinity and NaN
+  int infinity() const { return 2 * bias + 1; } ///< the exponent field of infinity and NaN
 };
 
 Format formatOf(DType dtype) {
@@ -28,8 +28,8 @@ Format formatOf(DType dtype) {
   return {52, 1023};
 }
 
-/// Decodes a 16-bit number: moves its exponent to that of f32, and scales by the difference of
-/// biases.
+/// Decodes a 16-bit number: aligns its exponent field with that of f32, and scales by the
+/// difference in bias.
 double decodeHalf(Format format, uint16_t half) {
   const int moved = 23 - format.mantissa;
   const bool isFinite = (half >> format.mantissa & format.infinity()) != format.infinity();

@@ -1,6 +1,6 @@
 //===- runtime/reference/reference_codec.h - exact conversions of element types ---------------===//
 //
-// The reference never rounds, so that it detects values that a type cannot represent. Deliberately
+// The reference never rounds, so it detects values that a type cannot represent. Deliberately
 // independent of the backends' arithmetic.
 //
 //===-------------------------------------------------------------------------------------===//
@@ -10,13 +10,13 @@
 
 namespace braid::reference {
 
-/// Returns the largest n such that all integers up to 2^n are exact.
+/// Returns the largest n such that all integers up to 2^n are exact in `dtype`.
 int digitsOf(DType dtype);
-/// Returns the bits of `value` in `dtype`, or nullopt if it is not exactly representable. Subnormal
-/// numbers count as not representable.
+/// Returns the bits of `value` in `dtype`, or nullopt if it is not exactly representable.
+/// Subnormals count as not representable.
 std::optional<uint64_t> encodeExactly(DType dtype, double value);
 
-/// Writes the low bits of `bits`, its first bytes, as element `index` of an array of `dtype`.
+/// Writes the low-order bytes of `bits` as element `index` of an array of `dtype`.
 void store(DType dtype, uint64_t bits, void *data, int64_t index);
 /// Reads elements [begin, begin + out.size()) of an array of `dtype`. Preserves NaN and infinity.
 void load(DType dtype, const void *data, int64_t begin, llvm::MutableArrayRef<double> out);

@@ -16,14 +16,14 @@ int64_t productOf(llvm::ArrayRef<int64_t> extents) {
   return count;
 }
 
-/// Returns `axis` relative to `begin` if it is one of the `count` axes from there.
+/// Returns `axis` relative to `begin` if it is among the `count` axes that start at `begin`.
 std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t count) {
   if (!axis || *axis < begin || *axis >= begin + count)
     return std::nullopt;
   return *axis - begin;
 }
 
-/// Reads the nodes of a fusion in text order.
+/// Reads the nodes of a fusion in source order.
 class GraphReader {
 public:
   GraphReader(const Fusion &fusion, const std::string &fileName, Graph &graph)

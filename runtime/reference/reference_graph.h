@@ -5,8 +5,8 @@
 
 namespace braid::reference {
 
-/// The distribution of a tensor over devices, viewed as [outer, devices, inner] elements: device d
-/// holds the entries (o, d, i), in the order of (o, i). If devices == 1, every rank holds the whole
+/// The distribution over devices of a tensor viewed as [outer, devices, inner] elements: device d
+/// stores the elements (o, d, i), ordered by (o, i). If devices == 1, every rank stores the whole
 /// tensor.
 struct Placement {
   int64_t outer = 1;
@@ -28,12 +28,12 @@ struct Placement {
   }
 };
 
-/// A tensor as a matrix of lines along some axes: the rows of a GEMM's first operand or the columns
-/// of its second, along the contracted axes.
+/// A tensor viewed as a matrix of lines along some axes: for a GEMM, the rows of the first operand
+/// or the columns of the second one, along the contracted axes.
 struct Lines {
   Placement placement; ///< the distribution of the lines
   int64_t depth = 1;   ///< elements per line
-  int64_t devices = 1; ///< devices that share every line evenly
+  int64_t devices = 1; ///< devices among which every line is evenly divided
   bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
 
   int64_t localDepth() const { return depth / devices; }
@@ -54,7 +54,7 @@ struct Tensor {
   size_t axes() const { return global.size(); }
   /// Returns true if the element, in global row-major order, is in a row that exists.
   bool exists(int64_t element) const;
-  /// Returns the lines along axes [begin, begin + count), which are the first or the last axes.
+  /// Returns the lines along axes [begin, begin + count), which must be the first or last axes.
   Lines linesAlong(size_t begin, size_t count) const;
 };
 
@@ -66,8 +66,8 @@ struct Gemm {
   std::optional<size_t> bias;
   bool transposed;
   Lines rows, columns; ///< lines of the first and the second operand
-  /// The number of equal ranges into which the devices split the depth. If there are several, the
-  /// product over a range is a partial result and is rounded to `partial`.
+  /// Number of equal ranges into which devices split the depth. If greater than 1, the product over
+  /// each range is a partial result, rounded to `partial`.
   int64_t shards = 1;
   DType partial;
 
@@ -75,7 +75,7 @@ struct Gemm {
   int64_t columnCount() const { return columns.placement.globalElements(); }
 };
 
-/// result = function(operands), element by element. No function means a resharded tensor.
+/// result = function(operands), element by element. An empty function means resharding.
 struct Function {
   size_t result; ///< indices into Graph::tensors
   llvm::SmallVector<size_t, 2> operands;
@@ -86,7 +86,7 @@ struct Function {
   bool isFar() const { return function && !isBinary(*function) && !is(PointwiseFunction::Relu); }
 };
 
-/// The contents of a verified fusion, with tensors in order of definition.
+/// The contents of a verified fusion, with tensors in definition order.
 struct Graph {
   std::vector<Tensor> tensors;
   std::vector<Gemm> gemms;

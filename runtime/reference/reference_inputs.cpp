@@ -17,15 +17,15 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-/// The largest marks, most diverse choice first. The smallest mark is more than half of the largest
-/// one, and the number of different marks is prime.
+/// Candidates for the largest mark, the most diverse choice first. The smallest mark is more than
+/// half of the largest one, and the number of distinct marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
 /// Values below this power of two are near 0. gelu and silu are computed in f64 for f64, else in
-/// f32. f16 represents no value between 0 and their results at -2^5, and not much above 2^7.
+/// f32. f16 has a small range, but their results at -2^5 already round to 0.
 int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
-/// Returns the number of devices that hold or compute parts of a GEMM's depth.
+/// Returns the number of devices that store or compute parts of a GEMM's depth.
 int64_t partsOf(const Gemm &gemm) {
   return std::max({gemm.shards, gemm.rows.devices, gemm.columns.devices});
 }
@@ -44,7 +44,7 @@ bool isArgument(const Graph &graph, size_t tensor) {
   });
 }
 
-/// Returns true for a tensor that is only used as the second operand of GEMMs of inputs.
+/// Returns true if a tensor is used only as the second operand of GEMMs whose first is an input.
 bool isWeights(const Graph &graph, size_t tensor) {
   const auto allows = [&](const Gemm &gemm) {
     return gemm.bias != tensor && (gemm.second != tensor || graph.tensors[gemm.first].input);
@@ -53,8 +53,8 @@ bool isWeights(const Graph &graph, size_t tensor) {
          !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
 }
 
-/// A first operand needs marks everywhere unless all its second operands are weights, which make
-/// the products dense.
+/// A first operand needs marks everywhere unless all second operands it is multiplied with are
+/// weights, which make the products dense.
 Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   int64_t segments = 1;
   for (const Gemm &gemm : graph.gemms)
@@ -66,8 +66,8 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   return {Kind::Marks, consumer.rows, segments, segments};
 }
 
-/// A column of a sum over devices reads one element of each device's part, so that no part is zero.
-/// The columns of any other GEMM together read all elements.
+/// In a sum over devices, each column reads one element of each device's part, so that no part is
+/// zero. In any other GEMM, the columns together read all elements.
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
   const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
   if (isWeights(graph, tensor))
@@ -95,7 +95,7 @@ Pattern makePattern(const Graph &graph, size_t tensor) {
 // Ranges of values
 //===----------------------------------------------------------------------------------------===//
 
-/// Values are integers of magnitude up to `most`, times 2 to the power of `unit`.
+/// A bound on values, which are integers of magnitude up to `most`, times 2^unit.
 struct Bound {
   double most = 0;
   int unit = 0;
@@ -111,7 +111,7 @@ struct Bound {
   }
 };
 
-/// Chooses the ranges of all inputs so that no type rounds any value.
+/// Chooses the ranges of all inputs so that no value is ever rounded.
 class Chooser {
 public:
   Chooser(const Graph &graph, Inputs &inputs)
@@ -125,7 +125,7 @@ public:
                         !isArgument(graph_, i));
   }
 
-  /// If no choice fits, the least diverse one remains.
+  /// Takes the most diverse choice that fits. If none fits, the least diverse one remains.
   void choose() {
     do {
       for (int64_t weight : {2, 1})
@@ -204,7 +204,7 @@ private:
                                                       : first;
   }
 
-  /// Either operand may have the sparse lines.
+  /// Either operand may be the sparse one.
   Bound boundOf(const Gemm &gemm) {
     makeUnit(gemm.second, wanted_[gemm.result] - bounds_[gemm.first].unit);
     Bound result = bounds_[gemm.first] * bounds_[gemm.second];
@@ -223,7 +223,7 @@ private:
     bounds_[tensor].unit = inputs_.patterns[*graph_.tensors[tensor].input].exponent = exponent;
   }
 
-  /// Returns the largest number of nonzero elements in an operand's line.
+  /// Returns the maximum number of nonzero elements in a line of an operand.
   double termsOf(size_t tensor, const Lines &lines) const {
     int64_t terms = lines.depth;
     if (const Pattern *pattern = inputs_.along(graph_.tensors[tensor], lines))
@@ -233,8 +233,8 @@ private:
     return static_cast<double>(terms);
   }
 
-  /// Removes marks from later GEMMs before earlier ones. Returns false if no line has more than
-  /// one.
+  /// Halves the marks per line, in later GEMMs before earlier ones. Returns false if no line has
+  /// more than one mark.
   bool halveEntries() {
     for (Pattern &pattern : llvm::reverse(inputs_.patterns)) {
       const bool isThinned = pattern.kind == Kind::Marks || pattern.kind == Kind::Selection;

@@ -15,14 +15,14 @@ namespace {
 /// Signs are the bits of random words, one bit for each of kWord neighbours.
 constexpr int64_t kWord = 64;
 
-/// The increment of a mark per line, block or segment, modulo the number of different marks; per
-/// iteration it is 1. With at least 31 marks, those of blocks up to 4 apart differ even if one is
-/// up to 4 iterations old.
+/// The increment of a mark per line, block or segment, modulo the number of distinct marks; the
+/// increment per iteration is 1. With at least 31 marks, the marks of blocks up to 4 apart differ
+/// even if one block is up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
 /// Returns the shift of the marks in `turn`, a set of as many neighbouring lines as a segment has
-/// elements. It is neither 0 nor half the segment, so that a square matrix with one mark per line
-/// is not its own transpose.
+/// elements. The shift is neither 0 nor half the segment, so that a square matrix with one mark per
+/// line is not its own transpose.
 uint64_t shiftOf(uint64_t turn, uint64_t width) {
   if (width == 1)
     return 0;
@@ -43,7 +43,7 @@ int64_t Pattern::mostAcross() const {
   return lines.placement.devices * ((local + width - 1) / width);
 }
 
-/// Returns element k of a line of weights, in units.
+/// Returns element k of a line of weights, in multiples of the power of two.
 double Pattern::weight(uint32_t iteration, int64_t k, int64_t line) const {
   const uint64_t random = splitMix(splitMix(salt + iteration) + static_cast<uint64_t>(k));
   const bool isPositive =
@@ -82,7 +82,7 @@ void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) co
   const int64_t count = lines.placement.localElements(), depth = lines.localDepth();
   const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
   const int64_t toNextLine = lines.areRows ? depth : 1, toNextK = lines.areRows ? 1 : count;
-  std::vector<int64_t> numbers; ///< in the whole tensor, of the rank's lines
+  std::vector<int64_t> numbers; ///< global numbers of the rank's lines
   for (int64_t local = 0; local < count; ++local)
     numbers.push_back(lines.placement.globalOf(rank, local));
   const auto put = [&](int64_t local, int64_t k, double value) {

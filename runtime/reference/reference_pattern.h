@@ -11,10 +11,10 @@ struct Pattern {
   /// 2, and the last one of an odd line with one segment is 4, so neighbours differ, even across
   /// line ends, and a square matrix is not its own transpose. All magnitudes are 1 if `high` is 1.
   ///
-  /// All other kinds divide lines into equal segments, and have one mark in all or some segments: a
-  /// value from low to high. Marks of neighbouring lines, segments, iterations and blocks differ if
-  /// the range permits, and no mark is twice another one. A selection's marks are 1; a dense tensor
-  /// has one segment per element. All signs are random.
+  /// All other kinds divide lines into equal segments, and have one mark, a value from `low` to
+  /// `high`, in all or some segments. Marks of neighbouring lines, segments, iterations and blocks
+  /// differ if the range permits, and no mark is twice another mark. A selection's marks are 1; a
+  /// dense tensor has one segment per element. All signs are random.
   enum class Kind { Marks, Selection, Dense, Weights };
 
   Kind kind = Kind::Dense;
@@ -27,9 +27,9 @@ struct Pattern {
 
   using Sink = llvm::function_ref<void(int64_t k, double value)>;
 
-  /// Returns the greatest magnitude, without the power of two.
+  /// Returns the maximum magnitude, excluding the power of two.
   double most() const;
-  /// Returns an upper bound of the number of lines with a nonzero element at the same position.
+  /// Returns an upper bound on the number of lines with a nonzero element at the same position.
   int64_t mostAcross() const;
   /// Calls `sink` for the nonzero elements of a line.
   void line(uint32_t iteration, int64_t line, Sink sink) const;

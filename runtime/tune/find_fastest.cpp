@@ -12,10 +12,10 @@ namespace braid {
 namespace {
 
 constexpr size_t kFinalists = 2; ///< in addition to candidate 0
-/// Two rounds are too few: the median would be the worse one, and the spread meaningless.
+/// Two rounds are too few: the median would be the worse of the two, and the spread meaningless.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
-constexpr double kFirstPass = 0.4; ///< the first pass's share of the time
+constexpr double kFirstPass = 0.4; ///< the first pass's share of the time budget
 
 /// Returns the median distance of the values from their median.
 double spread(const std::vector<double> &values) {
@@ -28,7 +28,7 @@ double spread(const std::vector<double> &values) {
 
 struct Candidate {
   size_t number;
-  double once;                     ///< in the first pass
+  double once;                     ///< time in the first pass
   std::vector<double> rounds = {}; ///< the worst ratio to the first candidate's time, by round
 };
 
@@ -57,7 +57,7 @@ public:
   size_t winner() const;
 
 private:
-  /// Returns true if this share of the time has elapsed.
+  /// Returns true if this share of the time budget has elapsed.
   bool isOver(double share) const { return now_() - begin_ >= share * limits_.atMost; }
 
   const MeasureCandidate &measure_;
@@ -80,7 +80,7 @@ Status Search::measureAll(size_t count) {
   return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
 }
 
-/// Keeps candidate 0, if it could be measured, and then the best others, sorted by time.
+/// Keeps candidate 0, if it could be measured, and then the best other candidates, by time.
 void Search::keepFinalists() {
   auto comesFirst = [](const Candidate &a, const Candidate &b) {
     return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;
@@ -90,7 +90,7 @@ void Search::keepFinalists() {
     candidates_.erase(candidates_.begin() + kFinalists + 1, candidates_.end());
 }
 
-/// Measures in turn, so that drifts over time do not favour a candidate.
+/// Measures the finalists in turn, so that drift over time favours no candidate.
 Status Search::compareFinalists() {
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round) {
     std::vector<double> ofFirst;

@@ -1,12 +1,12 @@
 //===- runtime/tune/find_fastest.h - finds the fastest of several candidates ------------------===//
 //
-// Times vary with clocks, other load and temperature. So the best few candidates are compared in
-// turn, and the first candidate, which is the default without measurements, is replaced only by one
-// that is faster by more than the noise.
+// Times vary with clocks, other load and temperature. The best few candidates are therefore
+// compared in turn, and the first candidate, the default in the absence of measurements, is
+// replaced only by a candidate that is faster by more than the noise.
 //
 // Times may also depend on other conditions. If candidates are measured under several conditions,
-// each is judged by its worst one, relative to the first candidate in the same round: the
-// replacement must not be slower under any condition.
+// each candidate is judged by its worst time relative to the first candidate's in the same round:
+// the replacement must not be slower under any condition.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,24 +19,24 @@
 
 namespace braid {
 
-/// First: one measurement of all candidates, which may be short. Final: a comparison of the best
-/// few.
+/// First: one measurement of every candidate, which may be short. Final: a comparison of the best
+/// few candidates.
 enum class FindPass : uint8_t { First, Final };
 
-/// Measures candidate `number`. Returns positive times in any unit, one for each condition: at
-/// least one, and in the final pass the same number for every candidate. The first pass uses only
-/// the first time. Unsupported drops the candidate; any other failure ends the search.
+/// Measures candidate `number`. Returns positive times in any unit, one per condition: at least
+/// one, and in the final pass the same number for every candidate. The first pass uses only the
+/// first time. Returning Unsupported drops the candidate; any other failure ends the search.
 using MeasureCandidate = std::function<Result<std::vector<double>>(size_t number, FindPass pass)>;
 
 struct FindLimits {
   std::chrono::nanoseconds atMost;
-  double leastGain = 0.005; ///< the least relative gain that counts, however low the noise is
+  double leastGain = 0.005; ///< minimum relative gain that counts, however low the noise
 };
 
-/// Returns the number of the fastest of candidates 0 .. count-1. Earlier candidates should be
-/// better: if time is short, the last ones are skipped. Candidate 0 is replaced only by a clearly
-/// faster one. Takes about `atMost`, or longer if that is too short to compare two. Returns
-/// Unsupported if no candidate can be measured.
+/// Returns the number of the fastest among candidates 0 .. count-1. Promising candidates should
+/// come first: if time is short, the last ones are skipped. Candidate 0 is replaced only by a
+/// clearly faster one. Takes about `atMost`, or longer if that is too short to compare two
+/// candidates. Returns Unsupported if no candidate can be measured.
 Result<size_t> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                            const std::function<std::chrono::steady_clock::time_point()> &now =
                                std::chrono::steady_clock::now);

@@ -22,7 +22,7 @@
 namespace braid {
 namespace {
 
-/// The size limit, enough for a hundred thousand GEMMs. A larger file is not a cache of Braid.
+/// Maximum file size, enough for a hundred thousand GEMMs. A larger file is not a Braid cache.
 constexpr size_t kMaxBytes = size_t(32) << 20;
 constexpr size_t kShownOfReason = 300;
 
@@ -35,8 +35,8 @@ std::string pathOf(const std::string &folder, const std::string &machine) {
                         : fmt::format("{}/{:016x}.measurements", folder, llvm::xxHash64(machine));
 }
 
-/// The holder of the lock may replace the file. The lock ends with its process, even if that is
-/// killed.
+/// Acquires the lock for replacing the file. The lock is released when its process ends, even if
+/// the process is killed.
 Result<FileDescriptor> lock(const std::string &path) {
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.isValid())
@@ -60,7 +60,7 @@ std::string measurementFolder(const Environment &environment) {
   auto given = [&](const char *name) { return environment(name).value_or(""); };
   if (std::string folder = given("BRAID_CACHE_DIR"); !folder.empty())
     return folder == "none" ? "" : folder;
-  // The XDG standard requires that relative paths are ignored.
+  // The XDG standard requires relative paths to be ignored.
   if (std::string caches = given("XDG_CACHE_HOME"); caches.starts_with('/'))
     return caches + "/braid";
   const std::string home = given("HOME");
@@ -79,7 +79,7 @@ void MeasurementCache::warnOnce(const std::string &line) {
     warn_(line);
 }
 
-/// Adds the file's entries if the file exists and is valid. The folder is created only when needed.
+/// Adds the file's entries if the file exists and is valid. Does not create the folder.
 void MeasurementCache::read(std::map<std::string, std::string> &entries) {
   std::error_code error;
   const std::filesystem::file_status about = std::filesystem::status(path_, error);
@@ -145,7 +145,7 @@ Status MeasurementCache::write() {
   FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
   refresh();
   std::string text = MeasurementFile{machine_, entries_}.encode();
-  if (text.size() > kMaxBytes) { // too large to be read: start again with the new entries
+  if (text.size() > kMaxBytes) { // too large to be read: start over with the new entries
     std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });
     text = MeasurementFile{machine_, entries_}.encode();
   }

@@ -7,10 +7,10 @@
 //     cache.save();
 //   }
 //
-// There is one file per machine, named after a hash of the machine's key, which the file contains
-// in full. A file that is damaged, or of another version or machine, is ignored and replaced. Files
-// are replaced by renaming, so readers never see a partial file. Concurrent jobs save in turn, and
-// each keeps the entries of the others.
+// There is one file per machine, named by a hash of the machine's key, which the file contains in
+// full. A file that is damaged, or that is for another version or machine, is ignored and replaced.
+// Files are replaced by renaming, so readers never see a partial file. Concurrent jobs save one at
+// a time, and each preserves the entries of the others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,33 +27,33 @@
 
 namespace braid {
 
-/// Returns the folder of measurements: $BRAID_CACHE_DIR, else $XDG_CACHE_HOME/braid, else
-/// ~/.cache/braid. Empty for BRAID_CACHE_DIR=none, or without HOME.
+/// Returns the folder for measurements: $BRAID_CACHE_DIR, else $XDG_CACHE_HOME/braid, else
+/// ~/.cache/braid. Empty if BRAID_CACHE_DIR=none, or if none of the variables is set.
 std::string measurementFolder(const Environment &environment);
 
-/// A map from strings to strings. Several caches of one machine may exist at a time, in this
-/// process and in others. A cache is not thread-safe.
+/// A map from strings to strings. Several caches for one machine may exist at the same time, in
+/// this process and in others. A cache is not thread-safe.
 ///
-/// No function fails: without a readable file or a writable folder, measurements are kept in
+/// No function fails: if the file is unreadable or the folder is not writable, measurements stay in
 /// memory, and `warn` is called once with one line.
 class MeasurementCache {
 public:
   using Warn = std::function<void(const std::string &line)>;
 
-  /// Reads the file, if there is one. `machine` names everything on which values depend: the
-  /// device, its driver, the versions of libraries. An empty `folder` means in memory only. `warn`
-  /// may be null.
+  /// Reads the file, if any. `machine` names everything that values depend on: the device, its
+  /// driver, and library versions. If `folder` is empty, the cache is in memory only. `warn` may be
+  /// null.
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
   /// Returns the entries whose keys start with `prefix`.
   std::vector<std::pair<std::string, std::string>> startingWith(const std::string &prefix) const;
-  /// Reads the entries that other jobs have saved since, but keeps those that were set here.
+  /// Reads the entries that other jobs have saved since, except for keys that were set here.
   void refresh();
-  /// Sets an entry in memory, until save().
+  /// Sets an entry in memory; save() writes it to the file.
   void set(const std::string &key, std::string value);
-  /// Writes the entries that were set, if any, merged with the current contents of the file, which
-  /// find() then returns as well. Waits at most kPatience for other jobs that save.
+  /// Writes the entries that were set, if any, merged with the file's current contents, which
+  /// find() then returns as well. Waits at most kPatience for other jobs to save.
   void save();
 
   /// Returns the path of the file, or an empty string if there is no folder.

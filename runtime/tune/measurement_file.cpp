@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_file.cpp - the text of a file of measurements -----------------===//
+//===- runtime/tune/measurement_file.cpp - the text format of measurement files ---------------===//
 
 #include "runtime/tune/measurement_file.h"
 

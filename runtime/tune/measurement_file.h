@@ -1,4 +1,4 @@
-//===- runtime/tune/measurement_file.h - the text of a file of measurements -------------------===//
+//===- runtime/tune/measurement_file.h - the text format of measurement files -----------------===//
 //
 //   {
 //    "braid measurements": 2,
@@ -9,8 +9,8 @@
 //    }
 //   }
 //
-// The number is the version of the format; the values are valid for this machine and these
-// libraries.
+// The number is the format version; the values are valid for this machine and these library
+// versions.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -28,7 +28,7 @@ struct MeasurementFile {
   std::map<std::string, std::string> entries; ///< values by key; UTF-8
 
   std::string encode() const;
-  /// Returns BadInput, with the reason, if `text` is not such a file.
+  /// Returns BadInput, with the reason, if `text` is not in this format.
   static Result<MeasurementFile> decode(llvm::StringRef text);
 };
 

@@ -13,14 +13,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// The time limits for all shapes of a program and for each shape: a job should start within two
+/// Time budgets for all shapes of a program and for each shape: a job should start within two
 /// seconds, and less than kLeast is too short for a comparison.
 constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< results of GemmTuning::tune, by gemmKey
 
-/// Tunes the shapes that are not in `choices` yet. They share the available time; shapes that an
-/// earlier job has tuned leave their share to the others.
+/// Tunes the shapes that are not yet in `choices`. These shapes share the time budget; shapes that
+/// an earlier job has tuned leave their share to the others.
 Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                    UnknownGemms unknown, Choices &choices) {
   using Clock = std::chrono::steady_clock;
@@ -40,7 +40,7 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
   return Status::ok();
 }
 
-/// Returns rank 0's choices if they are valid for a device with that key.
+/// Returns rank 0's choices if they are valid for a device with `key`, else no choices.
 Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                                UnknownGemms unknown, const std::string &key) {
   MeasurementFile mine{key, {}};

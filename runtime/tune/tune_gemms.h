@@ -6,19 +6,19 @@
 
 namespace braid {
 
-/// The handling of a GEMM that no job has measured yet.
+/// Policy for GEMMs that no job has measured yet.
 enum class UnknownGemms : uint8_t {
   Measure, ///< takes up to 0.6 s per GEMM, and 1 s per program
-  Guess,   ///< uses the library's heuristic until a later job measures it
+  Guess,   ///< uses the library's heuristic until a later job measures the GEMM
 };
 
-/// Tunes every GEMM that `plan` warms, and sets the choices. Must be called before warm(). Rank 0
-/// measures for all ranks whose devices have the same key, so that they use the same algorithms and
-/// do not disturb each other's measurements. A rank measures the GEMMs that rank 0 does not
-/// execute, and all of its GEMMs if its device has another key.
+/// Tunes every GEMM that `plan` warms, and sets the chosen algorithms. Must be called before
+/// warm(). Rank 0 measures for all ranks whose devices have the same key, so that these ranks use
+/// the same algorithms and do not disturb each other's measurements. Every other rank measures only
+/// the GEMMs that rank 0 does not execute, or all of its GEMMs if its device has another key.
 ///
-/// Collective with a single exchange if devices have something to tune, which must hold on all
-/// ranks or on none. Blocks. A rank that fails does not join the exchange.
+/// Collective, with a single exchange: must be called on all ranks or on none, depending on whether
+/// devices have something to tune. Blocks. A rank that fails does not join the exchange.
 Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                  UnknownGemms unknown = UnknownGemms::Measure);
 
