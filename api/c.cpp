@@ -1,4 +1,4 @@
-//===- api/c.cpp - the library from C -------------------------------------------------------===//
+//===- api/c.cpp - C interface of the library -------------------------------------------------===//
 
 #include "api/c.h"
 
@@ -20,7 +20,7 @@ struct braid_error {
 
 struct braid_program {
   braid::CompiledProgram program;
-  std::string text, answer = {}; ///< `answer`: to the last question
+  std::string text, answer = {}; ///< `answer`: the last returned string
 };
 
 struct braid_job {
@@ -40,7 +40,7 @@ static_assert(static_cast<int>(DType::BF16) == BRAID_BF16 &&
               static_cast<int>(DType::F32) == BRAID_F32 &&
               static_cast<int>(DType::F64) == BRAID_F64);
 
-/// An argument that a caller must not leave out.
+/// An argument that must not be NULL.
 struct Needed {
   const char *name;
   const void *given;
@@ -58,14 +58,14 @@ Status expectArray(const char *name, const void *given, size_t count) {
                              : badInput("{}: expected an array of {}, got NULL", name, count);
 }
 
-/// Takes no memory: there is none.
+/// Returns a static error, because no memory is left to allocate one.
 braid_error *outOfMemory() {
   static braid_error error{{StatusCode::Unsupported, "out of memory"}};
   return &error;
 }
 
-/// The body of a function that returns an error: does `work` if all needed arguments are there. No
-/// exception crosses into C.
+/// Implements a function that returns an error: calls `work` if no needed argument is NULL, and
+/// converts exceptions to errors.
 template <class Work>
 braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcept {
   try {
@@ -84,7 +84,8 @@ braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcep
   }
 }
 
-/// The same for one that returns no error: `otherwise` without an object, or if `ask` fails.
+/// Implements a function that returns no error: returns `otherwise` if `object` is NULL or `ask`
+/// throws.
 template <class Answer, class Object, class Ask>
 Answer answerOf(Object *object, Answer otherwise, const Ask &ask) noexcept {
   try {
@@ -113,15 +114,15 @@ Status give(Result<std::shared_ptr<Job>> job, braid_job **result) {
   return Status::ok();
 }
 
-/// `text` belongs to the program, as its last answer.
+/// Stores the string in the program, which owns `*text`.
 Status give(Result<std::string> answer, braid_program *program, const char **text) {
   program->answer = BRAID_TRY(std::move(answer));
   *text = program->answer.c_str();
   return Status::ok();
 }
 
-/// A caller's struct of options as this version has it. `defaults` stand for NULL, and for what the
-/// caller's version did not have.
+/// Converts a caller's options struct to this version's struct. `defaults` replace a NULL struct,
+/// and fields that the caller's version does not have.
 template <class Options>
 Result<Options> sized(const char *name, const Options *given, Options defaults) {
   if (!given)
@@ -178,14 +179,14 @@ Result<JobOptions> fromC(const braid_job_options *caller) {
   return options;
 }
 
-// A field that a later version adds has to lie behind all that a caller of this version has.
+// The structs must not end in padding, where a later version could place a field.
 static_assert(offsetof(braid_lowering, reproducible) + sizeof(int64_t) == sizeof(braid_lowering));
 static_assert(offsetof(braid_job_options, rank) + sizeof(int64_t) == sizeof(braid_job_options));
 
-/// More than any program has; a wrong number would be read for ever.
+/// More axes than any program has. Bounds the read if the caller passes a wrong number.
 constexpr int32_t kMostAxes = 64;
 
-/// `number`: among all tensors of the call.
+/// `number` is the index of the tensor in the call.
 Result<Tensor> fromC(const braid_tensor &given, size_t number) {
   if (given.dtype < BRAID_BF16 || given.dtype > BRAID_F64)
     return badInput("tensor {}: expected an element type from {} to {}, got {}", number,
@@ -198,7 +199,7 @@ Result<Tensor> fromC(const braid_tensor &given, size_t number) {
                 std::span(given.shape, static_cast<size_t>(given.axes))};
 }
 
-/// Tensors of all ranks here, in a place that each thread keeps.
+/// Returns the tensors of all ranks in this process, in thread-local storage.
 Result<std::span<const RankTensors>> fromC(const braid_session &session,
                                            const braid_tensor *tensors, size_t count) {
   thread_local std::vector<RankTensors> ranks;
@@ -225,7 +226,7 @@ Result<std::span<const RankTensors>> fromC(const braid_session &session,
 } // namespace
 } // namespace braid
 
-using namespace braid; // what follows is not ours to name: it is C
+using namespace braid; // the C functions below are outside the namespace
 
 int32_t braid_error_code(const braid_error *error) {
   return error ? static_cast<int32_t>(error->status.code()) : BRAID_OK;

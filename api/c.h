@@ -1,26 +1,25 @@
-/*===- api/c.h - the library from C, and so from any language ---------------------------------===//
+/*===- api/c.h - C interface of the library ---------------------------------------------------===//
  *
  *   braid_program *program = NULL;
  *   braid_error *error = braid_compile_file("mlp.braid", NULL, &program);
  *   if (error) { fprintf(stderr, "%s\n", braid_error_message(error)); ... }
  *
- * Each function corresponds to the one of the same name in api/program.h, api/job.h or
+ * Each function wraps the C++ function of the same name in api/program.h, api/job.h or
  * api/session.h, which document its effect, whether it blocks, and whether it is collective.
- * Nothing here is thread-safe, except that threads may use objects of different jobs.
+ * Functions are not thread-safe, but threads may concurrently use objects of different jobs.
  *
- * An error is a value: NULL means success, and anything else must be passed to braid_error_free().
- * A result is written only on success, and belongs to the caller: each kind has a function that
- * frees it and accepts NULL. Texts returned as `const char *` are zero-terminated UTF-8, belong to
- * the object that was queried, and remain valid until it is queried again or freed.
+ * Functions that can fail return NULL on success, or an error that the caller must pass to
+ * braid_error_free(). Results are written only on success and are owned by the caller; each type
+ * has a function that frees it and accepts NULL. Strings returned as `const char *` are
+ * NUL-terminated UTF-8, owned by the queried object, and valid until it is queried again or freed.
  *
- * A struct of options begins with its size, as compiled by the caller, and grows at its end:
- * initialize it with its ..._DEFAULTS. Fields that an older caller lacks have their defaults; those
- * that a newer caller adds must be 0, or the call fails with BRAID_BAD_INPUT.
+ * An options struct begins with its size as known to the caller, and later versions append fields:
+ * initialize it with its ..._DEFAULTS. Fields that an older caller lacks have their defaults;
+ * fields that this library does not know must be 0, or the call fails with BRAID_BAD_INPUT.
  *
- * Arguments may be NULL only where documented. Elsewhere NULL is BRAID_BAD_INPUT, with the
- * argument's name; functions that return no error then return 0 or "", and write nothing to NULL.
- * No exception leaves this interface. A child of fork() is not part of its parent's jobs: see
- * api/job.h.
+ * Arguments may be NULL only where documented. Otherwise, functions that return an error fail with
+ * BRAID_BAD_INPUT, naming the argument; other functions return 0 or "" and skip NULL outputs. No
+ * function throws an exception. A child of fork() is not part of its parent's jobs: see api/job.h.
  *
  *===----------------------------------------------------------------------------------------===*/
 #ifndef BRAID_API_C_H
@@ -40,7 +39,7 @@ typedef struct braid_program braid_program;
 typedef struct braid_job braid_job;
 typedef struct braid_session braid_session;
 
-/* -- Errors. Codes are the exit codes of the command line; see api/status.h. -- */
+/* -- Errors. The codes are also the exit codes of `braid`; see api/status.h. -- */
 
 enum {
   BRAID_OK = 0,
@@ -54,12 +53,12 @@ enum {
 };
 
 BRAID_EXPORT int32_t braid_error_code(const braid_error *error);
-/* Says what was expected and what was found. Each mistake in a text is `name:line:col: error: ...`
- * with the line and a caret below it. */
+/* Returns a message that states what was expected and what was found. Each error in a source text
+ * is reported as `name:line:col: error: ...`, followed by the source line and a caret. */
 BRAID_EXPORT const char *braid_error_message(const braid_error *error);
 BRAID_EXPORT void braid_error_free(braid_error *error);
 
-/* Returns the version that `braid --version` prints: "0.1.0". Static. */
+/* Returns the version that `braid --version` prints, such as "0.1.0", as a static string. */
 BRAID_EXPORT const char *braid_version(void);
 
 /* -- Tensors. -- */
@@ -67,25 +66,25 @@ BRAID_EXPORT const char *braid_version(void);
 /* Element types, as in braid::DType. */
 enum { BRAID_BF16 = 0, BRAID_F16 = 1, BRAID_F32 = 2, BRAID_F64 = 3 };
 
-/* The local shape of a tensor, row-major and contiguous, and its address in a run. */
+/* A tensor's local shape, row-major and contiguous, and its address in a run. */
 typedef struct {
   void *data; /* NULL from braid_program_tensor() */
   const int64_t *shape;
-  int32_t axes; /* number of extents, up to 64 */
+  int32_t axes; /* number of extents, at most 64 */
   int32_t dtype;
 } braid_tensor;
 
 /* -- Programs. -- */
 
-/* braid::LoweringOptions. NULL stands for the defaults. */
+/* See braid::LoweringOptions. A NULL pointer selects the defaults. */
 typedef struct {
   size_t size;       /* sizeof(braid_lowering) */
-  const char *entry; /* NULL: the only entry of the text */
-  int64_t ranks;     /* 0: as in the text, or in the job */
+  const char *entry; /* NULL: the only entry in the text */
+  int64_t ranks;     /* 0: the number in the text, or in the job */
   const char *const *parameter_names;
   const int64_t *parameter_values;
   size_t parameters;
-  const char *schedule; /* NULL: none is named */
+  const char *schedule; /* NULL: not specified */
   double auto_seconds;
   int64_t reproducible; /* 1 or 0 */
 } braid_lowering;
@@ -103,29 +102,29 @@ BRAID_EXPORT int64_t braid_program_ranks(const braid_program *program);
 BRAID_EXPORT const char *braid_program_name(const braid_program *program);
 /* Returns the text that `braid compile` prints. */
 BRAID_EXPORT const char *braid_program_text(const braid_program *program);
-/* Returns a braid_lowering::schedule; "" for a program that was not lowered. */
+/* Returns the schedule, as in braid_lowering::schedule, or "" if the program was not lowered. */
 BRAID_EXPORT const char *braid_program_schedule(braid_program *program);
-/* Returns the choices of lowering and any trials, as `braid run --explain` prints them. */
+/* Returns the lowering decisions and any trials, as `braid run --explain` prints them. */
 BRAID_EXPORT const char *braid_program_explain(braid_program *program);
 
-/* The tensors of the program on each rank: 0 to inputs - 1 are inputs, the others outputs. `name`
- * has no `%`; it and the shape belong to the program. Fails with BRAID_BAD_INPUT beyond the end. */
+/* The program's tensors on each rank, numbered with inputs first. `name` has no `%`; the program
+ * owns the name and the shape. If `index` is out of range, fails with BRAID_BAD_INPUT. */
 BRAID_EXPORT size_t braid_program_inputs(const braid_program *program);
 BRAID_EXPORT size_t braid_program_outputs(const braid_program *program);
 BRAID_EXPORT braid_error *braid_program_tensor(const braid_program *program, size_t index,
                                                const char **name, braid_tensor *tensor);
 
-/* Returns the Plan of one rank, as `braid compile --emit plan` prints it. */
+/* Returns the Plan of `rank`, as `braid compile --emit plan` prints it. */
 BRAID_EXPORT braid_error *braid_program_plan(braid_program *program, int64_t rank,
                                              const char **text);
-/* Returns the report of `braid check`, or fails with BRAID_REJECTED and a counterexample. 0 queues
- * accepts any number that is safe; 0 runs means 3. */
+/* Returns the report of `braid check`, or fails with BRAID_REJECTED and a counterexample. If
+ * `queues` is 0, finds the smallest safe number of queues; if `runs` is 0, checks 3 runs. */
 BRAID_EXPORT braid_error *braid_program_check(braid_program *program, uint32_t queues,
                                               uint32_t runs, const char **report);
 
 /* -- Jobs. -- */
 
-/* braid::JobOptions. NULL stands for the defaults. `timeout_ms` is at least 1. */
+/* See braid::JobOptions. A NULL pointer selects the defaults. `timeout_ms` must be at least 1. */
 typedef struct {
   size_t size;         /* sizeof(braid_job_options) */
   const char *backend; /* NULL: cpu */
@@ -134,7 +133,7 @@ typedef struct {
   int64_t most_bytes;
   int32_t device; /* -1: the rank's index on this host */
   int32_t reproducible;
-  const char *name; /* with rank and ranks, the braid::JobPlace; NULL: from the environment */
+  const char *name; /* the braid::JobPlace, with rank and ranks; NULL: use the environment */
   int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \
@@ -142,9 +141,9 @@ typedef struct {
 
 /* Creates all ranks as threads of this process. */
 BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);
-/* Joins a job as the rank that `name`, `rank` and `ranks`, or else the environment, define. */
+/* Joins a job as the rank given by `name`, `rank` and `ranks`, or else by the environment. */
 BRAID_EXPORT braid_error *braid_job_join(const braid_job_options *options, braid_job **job);
-/* Releases what it can, once the last of its sessions is freed, too. */
+/* Releases all resources that it can, but not before the last of the job's sessions is freed. */
 BRAID_EXPORT void braid_job_free(braid_job *job);
 
 BRAID_EXPORT int64_t braid_job_ranks(const braid_job *job);
@@ -160,37 +159,37 @@ BRAID_EXPORT braid_error *braid_job_stream(braid_job *job, uint32_t number, void
 BRAID_EXPORT braid_error *braid_job_synchronize(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_commit(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
-/* Ends the job for all ranks; `code` must not be BRAID_OK. Returns the first cause. */
+/* Ends the job on all ranks; `code` must not be BRAID_OK. Returns the job's first failure. */
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
-/* The same without blocking; callable from any thread. `message` may be NULL. */
+/* As braid_job_fail(), but non-blocking and callable from any thread. `message` may be NULL. */
 BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
-/* braid::Job::isStuck(), 1 or 0. */
+/* Returns 1 if braid::Job::isStuck(), else 0. */
 BRAID_EXPORT int32_t braid_job_is_stuck(const braid_job *job);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
                                   int64_t *most);
-/* The other fields of braid::JobUsage: `in_graphs`, `held` and `most_held`. */
+/* Returns the remaining fields of braid::JobUsage. */
 BRAID_EXPORT void braid_job_held(const braid_job *job, int64_t *in_graphs, int64_t *held,
                                  int64_t *most_held);
 BRAID_EXPORT braid_error *braid_job_give_back(braid_job *job);
-/* braid::Job::mark() and passedMarks(). */
+/* See braid::Job::mark() and passedMarks(). */
 BRAID_EXPORT int64_t braid_job_mark(braid_job *job);
 BRAID_EXPORT int64_t braid_job_passed_marks(const braid_job *job);
 
 /* -- Sessions. -- */
 
-/* `measures`: braid::PrepareOptions::measures, 1 or 0. */
+/* `measures`, 1 or 0, sets braid::PrepareOptions::measures. */
 BRAID_EXPORT braid_error *braid_session_prepare(braid_job *job, const braid_program *program,
                                                 int32_t measures, braid_session **session);
 BRAID_EXPORT void braid_session_free(braid_session *session);
 BRAID_EXPORT int64_t braid_session_runs(const braid_session *session);
-/* braid::SessionUsage. */
+/* Returns the fields of braid::SessionUsage. */
 BRAID_EXPORT void braid_session_usage(const braid_session *session, int64_t *bytes, int64_t *most,
                                       int32_t *is_in_graph);
-/* Issues one run. `tensors` has `count` entries: the inputs, then the outputs, of each rank of this
- * process in turn. */
+/* Issues one run. `tensors` has `count` entries: for each rank in this process, its inputs, then
+ * its outputs. */
 BRAID_EXPORT braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors,
                                             size_t count, void *stream);
-/* Issues one run by the addresses of these tensors, on the only rank of this process. */
+/* As braid_session_run(), but takes only addresses, for the only rank in this process. */
 BRAID_EXPORT braid_error *braid_session_run_at(braid_session *session, void *const *addresses,
                                                size_t count, void *stream);
 BRAID_EXPORT braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,

@@ -1,6 +1,6 @@
 //===- api/dtype.h - element types ------------------------------------------------------------===//
 //
-// Independent of the rest of Braid, because all layers and the users of the library share it.
+// Includes nothing else from Braid, because all layers and the users of the library include it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,4 +1,4 @@
-//===- api/fusion.cpp - writes a fusion from C++ ----------------------------------------------===//
+//===- api/fusion.cpp - builds the text of a fusion in C++ ------------------------------------===//
 
 #include "api/fusion.h"
 #include "ir/type.h"

@@ -1,4 +1,4 @@
-//===- api/fusion.h - writes a fusion from C++ ------------------------------------------------===//
+//===- api/fusion.h - builds the text of a fusion in C++ --------------------------------------===//
 //
 //   FusionText f("ag_matmul");
 //   Extent d = f.parameter("D", 8), m = f.parameter("M", 1024);
@@ -9,7 +9,7 @@
 //   f.output({"C"});
 //   Result<CompiledProgram> program = compileText("ag_matmul", f.str());
 //
-// FusionText only generates text; compileText() interprets and checks it. ir/README.md has the
+// FusionText only generates text; compileText() parses and verifies it. See ir/README.md for the
 // grammar.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -22,7 +22,7 @@
 
 namespace braid {
 
-/// An extent: a number, a parameter, or an expression of them.
+/// An extent: a number, a parameter, or an expression of numbers and parameters.
 class Extent {
 public:
   Extent(int64_t value) : text_(std::to_string(value)) {}
@@ -32,7 +32,7 @@ public:
   friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
   friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
   friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
-  /// Rows per block if blocks may be short; only directly after an axis of extent `b`.
+  /// The rows per block if the last blocks may be short. Valid only directly after an axis of `b`.
   friend Extent ceil(const Extent &a, const Extent &b) {
     return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
   }
@@ -46,7 +46,7 @@ private:
   std::string text_;
 };
 
-/// An axis and its placement.
+/// The text of an axis, including its placement.
 struct AxisText {
   std::string text;
 };
@@ -58,11 +58,11 @@ class FusionText {
 public:
   explicit FusionText(std::string name) : name_(std::move(name)) {}
 
-  /// Adds a parameter with its default. Call this before any other function.
+  /// Adds a parameter with the default `value`. Must be called before any other function.
   Extent parameter(const std::string &name, int64_t value);
   void mesh(const Extent &devices);
   void input(const std::string &name, DType dtype, std::initializer_list<AxisText> axes);
-  /// Adds `%name = operation : type`; `operation` is as in a text: "linear %x, %w, %bias".
+  /// Adds `%name = operation : type`, where `operation` is, for example, "linear %x, %w, %bias".
   void define(const std::string &name, const std::string &operation, DType dtype,
               std::initializer_list<AxisText> axes);
   void output(std::initializer_list<std::string> names);

@@ -133,7 +133,7 @@ Status Job::commit() {
   return state_->cluster->commit();
 }
 
-/// All ranks go on or none does: to give back is collective.
+/// Either all ranks close the job or none does, because releasing resources is collective.
 Status Job::close() {
   BRAID_TRY(state_->expectOwnProcess());
   if (!state_->cluster)
@@ -145,7 +145,7 @@ Status Job::close() {
     if (!held[number].empty())
       return badInput("cannot close the job: rank {} {}", number, held[number]);
   BRAID_TRY(state_->cluster->commit());
-  // The watchdog looks at them as long as there is one.
+  // The watchdog reads the Plans of ended sessions until the cluster is destroyed.
   const Sessions ended = std::exchange(state_->ended, {});
   state_->showPlans();
   std::unique_ptr<Cluster> cluster;

@@ -1,14 +1,14 @@
 //===- api/job.h - ranks that run programs together -------------------------------------------===//
 //
-//   auto job = Job::join({.backend = "cuda"});               // one rank, of torchrun's, say
+//   auto job = Job::join({.backend = "cuda"});               // one rank, e.g. under torchrun
 //   auto program = (*job)->compileFile("mlp.braid");         // collective
 //   auto session = Session::prepare(*job, *program);         // collective
 //   (*session)->run({{x, w}}, {{y}}, stream);               // Tensors: address and TensorSpec
 //   (*job)->synchronize();
 //
-// Nothing here is thread-safe. All ranks of a job must make collective calls in the same order. A
-// process created by fork() is not part of the job: its calls fail with BadInput, abort() does
-// nothing, and destructors release nothing.
+// Not thread-safe, except for Job::abort(). All ranks of a job must make collective calls in the
+// same order. A process created by fork() is not part of the job: its calls fail with BadInput,
+// abort() is a no-op, and destructors release nothing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,11 +21,11 @@ namespace braid {
 
 struct JobState;
 
-/// The place of this process in a job that the embedding program assembles. If a launcher's job
-/// fails, rank 0 kills processes that still run a second later; in this job it kills none.
+/// This process's rank in a job that the embedding program assembles. If such a job fails, Braid
+/// kills no process. In a launcher's job, rank 0 kills processes that still run a second later.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
-  /// The same on all ranks, and different from any other job of this user on this host.
+  /// Must be equal on all ranks, and unique among this user's jobs on this host.
   std::string name;
 };
 
@@ -34,101 +34,101 @@ struct JobOptions {
   std::string backend = "cpu";
   /// For create(): the number of ranks. For join(): the expected number, or 0 for any.
   int64_t ranks = 0;
-  /// Calls fail with TimedOut if no rank makes progress, or if a rank is missing, for this time.
+  /// Calls fail with TimedOut if no rank makes progress, or a rank is missing, for this long.
   std::chrono::milliseconds timeout{60000};
-  /// Maximum bytes that sessions may hold together on one rank, equal on all ranks; 0: unlimited.
-  /// Later sessions reuse the memory of destroyed ones; giveBack() returns it to the system.
+  /// Maximum total bytes of all sessions on one rank, equal on all ranks. 0: unlimited. New
+  /// sessions reuse the memory of destroyed ones; giveBack() returns this memory to the system.
   int64_t mostBytes = 0;
-  /// Required for programs that were compiled to be reproducible.
+  /// Must be true to run programs that were compiled with LoweringOptions::reproducible.
   bool reproducible = false;
-  /// CUDA's device number. Empty: the rank's index on this host, or the only GPU.
+  /// The CUDA device number. If empty: the rank's index on this host, or the only GPU.
   std::optional<int> device = {};
-  /// For join(): the place of this process, instead of that in the environment.
+  /// For join(): overrides the rank and job that the environment defines.
   std::optional<JobPlace> place = {};
-  /// For create() on cpu: seed of a random order among those that the streams allow.
+  /// For create() on cpu: the seed for running commands in a random order that streams allow.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
-/// The memory of a job's sessions on this process's ranks.
+/// Memory usage of a job's sessions on the ranks in this process.
 struct JobUsage {
   int64_t sessions = 0; ///< number of existing sessions
-  int64_t bytes = 0;    ///< their buffers, flags and workspaces, on all ranks here
-  int64_t most = 0;     ///< maximum over the ranks; the same on all ranks
-  int64_t inGraphs = 0; ///< part of `most` in sessions whose SessionUsage::isInGraph is true
-  /// All memory that the job holds for sessions, on all ranks here: that of existing sessions, that
-  /// of destroyed ones, and unused space in between.
+  int64_t bytes = 0;    ///< buffers, flags and workspaces, on all ranks in this process
+  int64_t most = 0;     ///< the most that any rank of the job uses; equal on all ranks
+  int64_t inGraphs = 0; ///< the part of `most` that belongs to sessions with isInGraph set
+  /// All memory that the job reserves for sessions on the ranks in this process: memory of existing
+  /// and destroyed sessions, and unused gaps in between.
   int64_t held = 0;
-  /// Maximum of `held` over the ranks after the last prepare() or giveBack(); equal on all ranks.
+  /// The most that any rank held after the last prepare() or giveBack(); equal on all ranks.
   int64_t mostHeld = 0;
 };
 
 /// A group of connected ranks. Sessions keep their job alive.
 class Job {
 public:
-  /// Creates all ranks as threads of this process. Unsupported on cuda, whose ranks are processes.
+  /// Creates all ranks as threads of this process. Unsupported on cuda, where ranks are processes.
   static Result<std::shared_ptr<Job>> create(const JobOptions &options);
-  /// Joins a job as one rank: that of JobOptions::place, or that in the environment, as set by
-  /// torchrun, mpirun, srun, or BRAID_RANK and BRAID_RANKS. Collective; blocks until all ranks have
-  /// joined. Fails with BadInput if the environment has no rank or contradicts itself, or if ranks
+  /// Joins a job as one rank, given by JobOptions::place or by the environment (set by torchrun,
+  /// mpirun or srun, or BRAID_RANK and BRAID_RANKS). Collective; blocks until all ranks have
+  /// joined. Fails with BadInput if the environment defines no rank or is inconsistent, or if ranks
   /// contradict each other.
   static Result<std::shared_ptr<Job>> join(const JobOptions &options);
   ~Job();
   Job(const Job &) = delete;
 
   int64_t ranks() const;
-  /// This process has hosted() ranks, starting with firstRank(); one after join().
+  /// This process has hosted() ranks, starting with firstRank(). hosted() is 1 after join().
   int64_t firstRank() const;
   int64_t hosted() const;
 
-  /// As braid::compileText(), for these ranks, which may choose the schedule by measuring: with
-  /// `auto`, or on GPUs if no schedule is named. Without a choice the schedule is pairwise. The
-  /// choice is the fastest for Session::run(), or, with `auto;launch=graph`, for Session::replay().
-  /// It is the same on all ranks.
+  /// As braid::compileText(), for the ranks of this job. If the schedule is `auto`, or empty on
+  /// GPUs, the ranks measure candidates and use the fastest one for Session::run(), or, with
+  /// `auto;launch=graph`, for Session::replay(). Otherwise, an empty schedule means pairwise. All
+  /// ranks use the same schedule.
   ///
   /// Collective; blocks until all work issued to the job is done. Also fails with BadInput if ranks
-  /// pass different texts or options. The job keeps the memory of trials for its sessions.
+  /// pass different texts or options. Later sessions reuse the memory that the trials allocated.
   Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
                                       const LoweringOptions &options = {});
   /// As compileText(), for a file.
   Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
-  /// Returns a stream that the job owns, for callers without a stream, to pass to Session::run():
-  /// the same for the same number. A cudaStream_t on cuda. After create(), it applies to every rank
-  /// here. Fails with Unsupported if there is no further stream; the job then continues unchanged.
+  /// Returns stream `number` of the job, for callers that have no stream to pass to Session::run().
+  /// The job owns it. A cudaStream_t on cuda. After create(), it is valid for all ranks in this
+  /// process. Fails with Unsupported if no more streams are available; the job remains usable.
   Result<void *> stream(uint32_t number);
 
-  /// Blocks until everything issued here is done. Collective only after create(). A failure is the
-  /// first cause, equal on all ranks; the contents of outputs are then undefined, and the job ends.
+  /// Blocks until all work issued by this process is done. Collective only after create(). Returns
+  /// the job's first failure, equal on all ranks; outputs are then undefined, and the job ends.
   Status synchronize();
-  /// Collective; blocks until everything issued here is done. Returns Ok on every rank or on none.
-  /// Results are valid only after Ok.
+  /// Collective; blocks until all work issued by this process is done. Returns Ok on all ranks or
+  /// on none. Results are valid only if it returns Ok.
   Status commit();
-  /// Ends the job: commits, and releases everything that it holds. Fails with BadInput, and ends
-  /// nothing, while a session exists, or while any rank has a graph into which a run was captured
-  /// (Session::run()), because such a graph's resources cannot be released; it may be called again.
-  /// Collective; blocks. Afterwards all other calls fail with BadInput. Without it, the destructor
-  /// releases what it can.
+  /// Commits, then releases all resources of the job, which ends it. Fails with BadInput while a
+  /// session exists, or while any rank has a graph that contains a captured run (see
+  /// Session::run()), because the graph's resources cannot be released; the job then stays open.
+  /// Collective; blocks. All later calls except close() fail with BadInput. If close() was not
+  /// called, the destructor releases the resources that it can.
   Status close();
-  /// Ends the job for all ranks with `cause`, unless it has failed before. Returns the first cause.
+  /// Ends the job on all ranks with `cause`, unless it has already failed. Returns the failure.
   Status fail(const Status &cause);
-  /// As fail(), without blocking, and callable from any thread: calls of other threads that block
-  /// in this job then return the first cause. Must not overlap with the destructor.
+  /// As fail(), but non-blocking and callable from any thread: calls in which other threads are
+  /// blocked return the first failure. Must not overlap with the destructor.
   void abort(const Status &cause);
 
   JobUsage usage() const;
-  /// Returns memory of destroyed sessions to the system, as far as nothing else shares it; memory
-  /// of NCCL stays until the job ends. Otherwise, a prepare() returns the memory that the previous
-  /// one did not need either, or all of it on CPU ranks. Collective; blocks until all work issued
-  /// to the job is done.
+  /// Returns the memory of destroyed sessions to the system, unless something else shares it. NCCL
+  /// keeps its memory until the job ends. If giveBack() is not called, prepare() returns only
+  /// memory that neither it nor the previous prepare() needed, or, on CPU ranks, all unused memory.
+  /// Collective; blocks until all work issued to the job is done.
   Status giveBack();
 
-  /// Records this moment in the order of runs and returns its number: 1, 2, ... Returns 0 if the
-  /// stream of the last run is being captured, because a graph has no end. Does not block.
+  /// Places a mark after all runs issued so far and returns its number: 1, 2, ... Returns 0 if the
+  /// last run's stream is being captured, because captured runs never complete. Does not block.
   int64_t mark();
-  /// Returns the last mark before which all issued runs are done, or 0. Does not block.
+  /// Returns the last mark whose preceding runs are all done, or 0. Does not block.
   int64_t passedMarks() const;
-  /// True if a command is still running although synchronize() has returned, after a failure. It
-  /// may never end: the tensors of runs must not be freed.
+  /// Returns true if, after a failure, a command is still running although synchronize() has
+  /// returned. The command may never end, so the caller must not free the tensors of any run.
   bool isStuck() const;
 
 private:

@@ -12,30 +12,30 @@ namespace braid {
 
 struct ProgramState;
 
-/// Options of lowering a fusion, in the syntax of the command line. For a text with a program,
-/// which is not lowered, setting parameters or a schedule is BadInput.
+/// Options for lowering a fusion, in the syntax of the command line. Programs are not lowered, so
+/// setting parameters or a schedule for a program fails with BadInput.
 struct LoweringOptions {
-  /// The fusion or program of the text; may be omitted if there is only one.
+  /// The fusion or program to compile. May be empty if the text has only one.
   std::optional<std::string> entry = {};
-  /// The mesh size. Sets the parameter that determines the size of a fusion's mesh.
+  /// The mesh size. Sets the parameter that determines the mesh size of a fusion.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  /// "pairwise;chunks=2;protocol=put;copies=kernel", or for each stage "H=ring,Y=bulk". For
-  /// Job::compileText() also "auto", or "auto;chunks=2" with fields that must not vary.
+  /// "pairwise;chunks=2;protocol=put;copies=kernel", or "H=ring,Y=bulk" for individual stages.
+  /// Job::compileText() also accepts "auto" and, with fixed knobs, "auto;chunks=2".
   std::string schedule = {};
-  /// Seconds that trials of `auto` may take for a shape that this machine has not measured. 0 uses
-  /// the result for the nearest measured sizes, or else a default for the sizes.
+  /// Time budget in seconds for trials if the schedule is `auto` and this machine has not measured
+  /// the shape yet. If 0, uses the result for the nearest measured sizes, or else a default.
   double autoSeconds = 2;
-  /// Makes results depend only on inputs, number of ranks, kind of device and library.
+  /// Makes results depend only on the inputs, the number of ranks, the GPU model and the library.
   bool reproducible = false;
 };
 
-/// Limits of the proof.
+/// The configurations that CompiledProgram::check() covers.
 struct CheckLimits {
-  /// Hardware queues that the streams of a rank share. 0 accepts any number that is safe.
+  /// Number of hardware queues that a rank's streams share. 0 finds the smallest safe number.
   uint32_t queues = 0;
-  /// Number of consecutive runs.
+  /// Number of consecutive runs to check.
   uint32_t runs = 3;
 };
 
@@ -49,23 +49,23 @@ public:
   /// The program's inputs and outputs on each rank, in order.
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
-  /// Returns the choices of lowering and their origins, as `braid run --explain` prints them: a
-  /// line for each knob, and a line with the reason for each stage that is not overlapped.
+  /// Returns the lowering decisions and their origins, as `braid run --explain` prints them: one
+  /// line per knob, and one line that says which stages are not overlapped and why.
   std::string explain() const;
-  /// Returns the Plan of one rank, as `braid compile --emit plan` prints it.
+  /// Returns the Plan of `rank`, as `braid compile --emit plan` prints it.
   Result<std::string> plan(int64_t rank) const;
-  /// Returns a LoweringOptions::schedule; "" for a program that was not lowered.
+  /// Returns the schedule, as in LoweringOptions::schedule, or "" if the program was not lowered.
   std::string schedule() const;
-  /// Returns one line with the schedule that ranks chose by measuring, and why; empty without
-  /// choice.
+  /// Returns one line with the schedule that the ranks chose and the reason, or "" if they did not
+  /// choose one.
   const std::string &choice() const;
-  /// Returns the trials of that choice, as `braid run --explain` prints them; on rank 0 only.
+  /// Returns the trials behind choice(), as `braid run --explain` prints them. Only on rank 0.
   const std::string &trials() const;
 
-  /// Returns Ok if no order in which the ranks' streams may execute has a race or a deadlock, and,
-  /// for a fusion, every order computes its result. Otherwise fails with Rejected and the
-  /// counterexample. Blocks; time and memory grow with the program and the number of ranks.
-  /// `report`, if not null, receives what was proved, as `braid check` prints it.
+  /// Returns Ok if no possible execution order of the ranks' streams has a race or a deadlock, and,
+  /// if the program implements a fusion, every order computes the fusion's result. Otherwise, fails
+  /// with Rejected and a counterexample. Blocks; time and memory grow with the program size and the
+  /// number of ranks. If not null, `report` receives the proof summary that `braid check` prints.
   Status check(const CheckLimits &limits = {}, std::string *report = nullptr) const;
 
 private:
@@ -77,8 +77,8 @@ private:
   std::shared_ptr<const ProgramState> state_;
 };
 
-/// Compiles `text`: lowers its fusion, or uses its program. `name` is used in messages: BadInput
-/// has the place of each mistake, `name:line:col`.
+/// Compiles `text`: lowers its fusion, or uses its program as is. If the text is invalid, fails
+/// with BadInput and the location of each error: `name:line:col`.
 Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
                                     const LoweringOptions &options = {});
 /// As compileText(), for a file.

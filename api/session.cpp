@@ -16,9 +16,9 @@ namespace braid {
 struct Session::Impl {
   std::shared_ptr<Job> job;
   CompiledProgram program;
-  Sessions::iterator own; ///< among those of the job
+  Sessions::iterator own; ///< in JobState::sessions
   bool hasGraph = false;
-  std::optional<RecordedRuns> recorded = {}; ///< if one rank is here
+  std::optional<RecordedRuns> recorded = {}; ///< set by the first runAt()
 
   Cluster &cluster() const { return *job->state_->cluster; }
   Device &device(size_t i) {
@@ -28,7 +28,7 @@ struct Session::Impl {
   Status checkRanks(size_t count) const;
   Status checkTensors(std::span<const RankTensors> ranks) const;
   Status enter(void *stream);
-  /// Undoes enter() where no run follows. Returns `why`.
+  /// Undoes enter() if no run follows. Returns `why`.
   Status refuse(Status why);
   Status failure() const;
   void noteRun();
@@ -37,7 +37,7 @@ struct Session::Impl {
 
 namespace {
 
-/// The addresses of tensors, in a place that each thread keeps.
+/// Stores the addresses of `tensors` in `addresses`, and returns a view of them.
 template <class Address>
 llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
                                            std::vector<Address> &addresses) {
@@ -47,7 +47,7 @@ llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
   return addresses;
 }
 
-/// The tensors of the only rank here, in a place that each thread keeps.
+/// Returns the tensors of the only rank in this process, in thread-local storage.
 std::span<const RankTensors> onlyRank(std::span<const Tensor> inputs,
                                       std::span<const Tensor> outputs) {
   thread_local RankTensors tensors;
@@ -71,7 +71,7 @@ Status Session::Impl::checkTensors(std::span<const RankTensors> ranks) const {
   return braid::checkTensors(program.inputs(), program.outputs(), ranks, cluster());
 }
 
-/// A failed job drops what is issued to it, so outputs would stay as they were.
+/// Returns the job's failure. A failed job drops issued commands, so runs would not write outputs.
 Status Session::Impl::failure() const {
   return cluster().control(cluster().firstHosted()).failure();
 }
@@ -92,7 +92,7 @@ Status Session::Impl::refuse(Status why) {
   return why;
 }
 
-/// Once it has been issued, or recorded into a graph of the caller's, as enter() has found.
+/// Notes that a run was issued, or, if enter() found a capture, added to the caller's graph.
 void Session::Impl::noteRun() {
   if (!job->state_->isCaptured)
     return job->state_->note(JobCall::Run, prepared()[0]->plan().firstCommand);
@@ -169,7 +169,7 @@ Status Session::capture(std::span<const RankTensors> ranks) {
     BRAID_TRY(impl_->prepared()[i]->capture(addressesOf(ranks[i].inputs, read),
                                             addressesOf(ranks[i].outputs, written)));
   }
-  BRAID_TRY(impl_->failure()); // else the recording lacks commands
+  BRAID_TRY(impl_->failure()); // after a failure, the recording lacks commands
   impl_->hasGraph = true;
   return Status::ok();
 }

@@ -1,9 +1,9 @@
 //===- api/status.h - the outcome of an operation that can fail -------------------------------===//
 //
-// A failure has a code and a message that names the place, what was expected, and what was found.
-// No exception crosses a library boundary. A code is also an exit code of `braid`.
+// A failure has a code and a message that states where it occurred, what was expected, and what was
+// found. The codes are also the exit codes of `braid`. No exception crosses a library boundary.
 //
-// Independent of the rest of Braid, because all layers and the users of the library share it.
+// Includes nothing else from Braid, because all layers and the users of the library include it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,23 +17,23 @@
 
 namespace braid {
 
-/// The kind of a failure. The values are the exit codes of the command line and never change.
+/// The kind of failure. The values are the exit codes of `braid` and never change.
 enum class StatusCode {
   Ok = 0,
   WrongResult = 1, ///< a result differs from the reference
-  BadInput = 2,    ///< usage error, or an input text that is not accepted
+  BadInput = 2,    ///< usage error, or invalid input text
   Rejected = 3,    ///< the checker found a schedule unsafe
   Unsupported = 4, ///< not available in this build, on this machine, or in this version
   PeerFailed = 5,  ///< another rank died or failed first
-  TimedOut = 6,    ///< no progress within the limit, or a proven deadlock
+  TimedOut = 6,    ///< no progress within the time limit, or a proven deadlock
   Internal = 70,   ///< a bug in Braid
 };
 
-/// Returns UTF-8 in which escapes replace characters that a terminal would interpret or not
-/// display, because a message may quote a user or another host. Keeps newlines and tabs.
+/// Returns `text` as UTF-8, escaping characters that a terminal would interpret or cannot display,
+/// because messages may quote users or other hosts. Preserves newlines and tabs.
 std::string printableMessage(std::string text);
 
-/// Success, or a code with a message that says what was expected and what was found, made safe by
+/// Success, or an error code and a message. The constructor passes the message through
 /// printableMessage().
 class [[nodiscard]] Status {
 public:
@@ -48,7 +48,7 @@ public:
   StatusCode code() const { return code_; }
   const std::string &message() const { return message_; }
 
-  /// Returns the same failure with `where` prepended: "preparing rank 3: ...".
+  /// Prepends `where` to the message of a failure: "preparing rank 3: ...". Leaves Ok unchanged.
   Status annotated(const std::string &where) const {
     return isOk() ? *this : Status(code_, where + ": " + message_);
   }
@@ -58,14 +58,14 @@ private:
   std::string message_;
 };
 
-/// Ends the program after an access to the value of a failed Result.
+/// Aborts the process because it accessed the value of a failed Result.
 [[noreturn]] inline void endWithoutValue(const Status &status) {
   std::fprintf(stderr, "braid: expected a value, got a failure: %s\n", status.message().c_str());
   std::abort();
 }
 
-/// A value, or the Status that explains why there is none. Accessing the value of a failure ends
-/// the program with its message.
+/// A value, or the Status that explains why there is none. Accessing the value of a failed Result
+/// prints the message and aborts.
 template <class T> class [[nodiscard]] Result {
 public:
   Result(T value) : value_(std::move(value)) {}

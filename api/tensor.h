@@ -9,21 +9,21 @@
 
 namespace braid {
 
-/// An input or output of a program on each rank: the local shape, row-major and contiguous.
+/// An input or output of a program on each rank, with its local shape, row-major and contiguous.
 struct TensorSpec {
   std::string name; ///< without `%`
   DType dtype = DType::F32;
   std::vector<int64_t> shape;
 };
 
-/// The caller's memory for an input or output in one run. Inputs are only read.
+/// The caller's memory for an input or output of one run. Inputs are never written.
 struct Tensor {
   void *data = nullptr;
   DType dtype = DType::F32;
   std::span<const int64_t> shape;
 
   Tensor() = default;
-  /// The tensor that `spec` describes, at `memory`.
+  /// Creates the tensor described by `spec`, at address `memory`.
   Tensor(void *memory, const TensorSpec &spec)
       : data(memory), dtype(spec.dtype), shape(spec.shape) {}
   Tensor(void *memory, DType type, std::span<const int64_t> extents)
