@@ -32,7 +32,7 @@ public:
   friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
   friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
   friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
-  /// The rows per block if the last blocks may be short. Valid only directly after an axis of `b`.
+  /// The rows per block if blocks may be short. Valid only directly after an axis of extent `b`.
   friend Extent ceil(const Extent &a, const Extent &b) {
     return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
   }

@@ -69,8 +69,8 @@ public:
   /// serialized, too. The caller may launch the graph any number of times while the session exists,
   /// but must serialize these launches, launches of other graphs with runs of the job, and other
   /// runs of this session: if two runs of one session overlap, the job ends with BadInput. All
-  /// ranks must order runs and launches equally. The results of a launch are valid once the caller
-  /// has waited for the launch's stream and a subsequent Job::synchronize() or commit() has
+  /// ranks must issue runs and launches in the same order. The results of a launch are valid once
+  /// the caller has waited for the launch's stream and Job::synchronize() or commit() has then
   /// returned Ok.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);

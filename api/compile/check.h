@@ -6,15 +6,15 @@
 
 namespace braid {
 
-/// Makes the Plans of all ranks and checks them; runtime/check/checker.h says what that proves.
-/// Located mistakes that only unrolling reveals are added to the source's diags.
+/// Makes the Plans of all ranks and checks them; see runtime/check/checker.h for what this proves.
+/// Errors that only loop unrolling reveals are added to the source's diags.
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options);
-/// Returns "@name is safe on 4 ranks, ...", or that it is not safe, with the counterexample.
+/// Returns "@name is safe on 4 ranks, ...", or, if the program is unsafe, the counterexample.
 std::string verdictOn(const Compiled &compiled, const CheckReport &report);
-/// Returns Rejected, with the counterexample, unless the check finds `plans` safe.
+/// Checks `plans`. Returns Rejected with a counterexample if they are unsafe.
 Status expectSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans,
                   const CheckOptions &options);
-/// Makes the Plans of all ranks. Returns Rejected unless they are safe.
+/// Makes and checks the Plans of all ranks. Returns Rejected if they are unsafe.
 Result<std::vector<Plan>> makeSafePlans(const Compiled &compiled, const CheckOptions &options);
 
 } // namespace braid

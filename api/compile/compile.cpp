@@ -16,7 +16,7 @@ namespace {
 
 Status located() { return badInput("the text is not accepted"); }
 
-/// The fusion or program that the file and --entry select.
+/// The selected fusion or program. One pointer is null.
 struct Entry {
   Fusion *fusion = nullptr;
   Program *program = nullptr;
@@ -55,8 +55,8 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
                   fmt::join(names, ", @"));
 }
 
-/// Returns the name of an option that steers lowering and was set, or an empty string. The name is
-/// common to the command's flags and the arguments in C, C++ and Python.
+/// Returns the name of a lowering option that was set, or an empty string. The command-line flag
+/// and the C, C++ and Python arguments have the same name.
 std::string loweringOption(const CompileOptions &options) {
   if (!options.parameters.empty())
     return "parameter " + options.parameters.front().first;
@@ -68,7 +68,7 @@ std::string loweringOption(const CompileOptions &options) {
   return options.afterPass ? "print-after" : "";
 }
 
-/// Returns "; entry=NAME lowers its fusion" if the file of the program also contains its fusion.
+/// Returns "; entry=NAME lowers its fusion" if the program's file also contains its fusion.
 std::string otherEntry(const Source &source, const Program &program) {
   const Fusion *fusion = source.module.findFusion(program.implements());
   return fusion ? fmt::format("; entry={} lowers its fusion", fusion->name()) : "";
@@ -132,7 +132,7 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
-/// Returns the parameters' values as a text such as "ranks=3, M=100".
+/// Returns the requested values as text, such as "ranks=3, M=100".
 std::string givenValues(const CompileOptions &options) {
   std::string values = options.ranks ? fmt::format("ranks={}", *options.ranks) : "";
   for (const auto &[name, value] : options.parameters)
@@ -140,15 +140,15 @@ std::string givenValues(const CompileOptions &options) {
   return values;
 }
 
-/// Sets the fusion's parameters and verifies it. If the fusion is valid with its own values, the
-/// requested values are the mistake, and each message begins with them.
+/// Sets the fusion's parameters and verifies the fusion. If the fusion is valid with its default
+/// values, the requested values are at fault, and each error message begins with them.
 bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   Diagnostics asItStands, asAsked;
   verify(fusion, asItStands);
   if (!setParameters(fusion, options, diags) || !setRanks(fusion, options, diags))
     return false;
   if (verify(fusion, asAsked) || asItStands.hasErrors())
-    return verify(fusion, diags); // adds the warnings, too
+    return verify(fusion, diags); // also adds warnings
   for (const Diagnostic &found : asAsked.all())
     if (found.severity == Severity::Error)
       diags.error(found.location) << givenValues(options) << ": " << found.message;
@@ -156,12 +156,12 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  // Programs in the same text were written for the fusion's own parameters.
+  // Programs in the same text assume the fusion's default parameters, so do not verify them.
   bool isOverridden = options.ranks || !options.parameters.empty();
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))
     return located();
-  fusion.dropUnused(); // the verifier has warned about it
+  fusion.dropUnused(); // the verifier has already warned about unused tensors
   source.module.programs.push_back(
       BRAID_TRY(lower(source.module, fusion, options.schedule, source.diags, options.afterPass,
                       options.reproducible)));
@@ -169,7 +169,7 @@ Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOpti
                   options.reproducible};
 }
 
-/// Returns BadInput if the options need access to peers' memory, which messages do not have.
+/// Returns BadInput if the transport is Messages but an option requires peer-memory access.
 Status checkTransport(const CompileOptions &options) {
   if (transportOf(options.schedule.all, options.transport) == Transport::PeerMemory)
     return Status::ok();

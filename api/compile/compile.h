@@ -7,55 +7,55 @@
 
 namespace braid {
 
-/// The user's choices. An empty optional means the default. The defaults of knobs are in
-/// lowering/schedule/knobs.def.
+/// The user's choices. An empty optional selects the default. lowering/schedule/knobs.def defines
+/// the defaults of all knobs.
 struct CompileOptions {
   /// The name of the fusion or program to compile. Optional if the text has only one program, or no
   /// program and only one fusion.
   std::optional<std::string> entry = {};
-  /// The number of ranks. Sets the parameter that sizes a fusion's mesh; must equal a program's.
+  /// The number of ranks. Sets a fusion's mesh size; must equal the number of ranks of a program.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  /// The knobs of each stage. Unset knobs have their defaults.
+  /// The knobs for each stage. Unset knobs have their defaults.
   Configurations schedule = {};
-  /// If true, the ranks choose the schedule by measuring. They do not vary the knobs in `schedule`.
+  /// If true, the ranks choose the schedule by measurement, without varying knobs in `schedule`.
   bool isAuto = false;
   /// If true, results depend only on the inputs, the number of ranks, the kind of device and the
-  /// library. Schedules that add partial results in an order other than that of the ranks are
-  /// refused. Programs are not restricted; CheckOptions::ordered proves their order.
+  /// library. Lowering rejects schedules that do not add partial results in rank order. Programs
+  /// are not restricted here; CheckOptions::ordered proves the order of their additions.
   bool reproducible = false;
-  /// The transport between ranks, unless the schedule sets it. Messages have no protocol, copies or
-  /// signals, and no GEMM stores into a peer's memory, so these knobs are refused.
+  /// The transport between ranks, unless the schedule sets one. With Messages, the knobs in
+  /// kKnobsOfPeerMemory are rejected.
   Transport transport = Transport::PeerMemory;
   /// Called after each pass. May be empty.
   AfterPass afterPass = {};
 
-  /// Sets `schedule` and `isAuto` from a text such as "ring;chunks=2" or "auto;chunks=2". `flags`
-  /// are as in Configuration::parse().
+  /// Sets `schedule` and `isAuto` from text such as "ring;chunks=2" or "auto;chunks=2". See
+  /// Configuration::parse() for `flags`.
   Status readSchedule(llvm::StringRef text, const Configuration &flags = {});
 };
 
-/// A verified program, and the fusion that it implements, if any. Refers to the Source.
+/// A verified program, and the fusion that it implements, if any. `source` must outlive it.
 struct Compiled {
   Source *source = nullptr;
   const Program *program = nullptr;
-  const Fusion *fusion = nullptr; ///< null if the expected result is unknown
-  bool isLowered = false;         ///< lowered from the fusion here, rather than read from the text
-  bool isReproducible = false;    ///< see CompileOptions; the caller selects the GEMMs for it
-  Transport transport = Transport::PeerMemory; ///< the transport of its Plans
+  const Fusion *fusion = nullptr; ///< null if the program implements no known fusion
+  bool isLowered = false;         ///< true if lowered from `fusion`, false if read from the text
+  bool isReproducible = false;    ///< see CompileOptions; the caller selects reproducible GEMMs
+  Transport transport = Transport::PeerMemory; ///< the transport for the program's Plans
 };
 
-/// The knobs of access to peers' memory, which have no meaning for messages.
+/// The knobs that apply only to accesses to peers' memory, not to messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
                                        Knob::Copies,   Knob::Signals,    Knob::Memory};
 
-/// Returns the transport that `config` sets, or else `otherwise`.
+/// Returns the transport that `config` sets, or `otherwise` if it sets none.
 Transport transportOf(const Configuration &config, Transport otherwise);
 
-/// Verifies the source, and finds its program or lowers its fusion to one, which is added to the
-/// source's module. Located mistakes are added to source.diags, and the Status only refers to them.
-/// Other mistakes are in the Status alone.
+/// Verifies the source, then finds its program, or lowers its fusion and adds the resulting program
+/// to the source's module. Errors with a location are added to source.diags, and the Status only
+/// refers to them. Other errors are reported in the Status alone.
 Result<Compiled> compile(Source &source, const CompileOptions &options);
 
 } // namespace braid

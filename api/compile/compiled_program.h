@@ -7,18 +7,18 @@
 namespace braid {
 
 struct ProgramState {
-  /// Compiles the source. The message of a failure contains the located mistakes. If the ranks will
-  /// choose the schedule, compiles with any allowed schedule, which finds mistakes in the text.
+  /// Compiles the source. On failure, the message lists the errors with their locations. If the
+  /// ranks will choose the schedule later, compiles with any allowed schedule to detect errors.
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
-  /// Explains every knob and who chose it, and how many stages hide some of their transfers, with
-  /// the reasons if not all are hidden, from the Plans of the first ranks. A program that was read
-  /// counts as a whole. Returns lines as `braid run --explain` prints them.
+  /// Returns the lines that `braid run --explain` prints: the value and origin of every knob, how
+  /// many stages overlap some of their transfers, and why other transfers are not overlapped. Uses
+  /// the Plans of the first ranks. A program that was not lowered counts as one stage.
   std::string explain() const;
 
   std::unique_ptr<Source> source;
   Compiled compiled;       ///< refers to `source`
-  Configurations schedule; ///< the schedule of the lowering; `all` has the knobs of the run
+  Configurations schedule; ///< the schedule used for lowering; `all` also has the run's knobs
   std::vector<TensorSpec> inputs, outputs;
   std::string choice, trials; ///< see CompiledProgram
 };

@@ -40,13 +40,13 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   return text;
 }
 
-/// The transfers of a stage, or of a whole program that was read, in the Plan of the first rank
-/// that has any.
+/// The transfers of a stage, or of a whole program that was not lowered, in the Plan of the first
+/// rank that has transfers.
 struct Overlap {
   std::string name; ///< "%C" or "@program"
   MovingStage stage = {};
   int64_t rank = 0, transfers = 0, besideGemms = 0;
-  bool areBetweenGemms = false; ///< some transfers are, on one stream
+  bool areBetweenGemms = false; ///< some transfers alternate with GEMMs on one stream
 
   void add(int64_t ofRank, const PlanTransfer &transfer) {
     rank = transfers == 0 ? ofRank : rank;
@@ -70,11 +70,11 @@ struct Overlap {
   }
 };
 
-/// All ranks behave equally, except that rank 0 may receive nothing if rows are uneven.
+/// All ranks behave the same, except that rank 0 may receive nothing if rows do not divide evenly.
 constexpr int64_t kRanksLookedAt = 2;
 
-/// Returns the stages that move data in a program that was lowered with `used`, or a program that
-/// was read as a whole.
+/// Returns one entry per stage that moves data if the program was lowered, with schedule `used`.
+/// Otherwise, returns a single entry for the whole program.
 Result<std::vector<Overlap>> overlapsOf(const Compiled &compiled, const Configurations &used) {
   std::vector<Overlap> overlaps;
   if (!compiled.isLowered)
@@ -95,7 +95,7 @@ Result<std::vector<Overlap>> overlapsOf(const Compiled &compiled, const Configur
   return overlaps;
 }
 
-/// Counts the stages that hide some of their transfers, and names those that do not hide all.
+/// Counts the stages that overlap some of their transfers, and explains which do not overlap all.
 std::string explainOverlap(const Compiled &compiled, const Configurations &used) {
   const Result<std::vector<Overlap>> overlaps = overlapsOf(compiled, used);
   if (!overlaps)

@@ -5,11 +5,11 @@
 
 namespace braid {
 
-/// Returns one line of an explanation, with its line break: the subject, its value, and the reason.
+/// Returns one line of an explanation, including the newline: the subject, its value, and a reason.
 std::string explainLine(llvm::StringRef what, const std::string &value, const std::string &why);
 
-/// Adds a warning to the source's diags for each stage of a lowered program that hides none of its
-/// transfers, unless `given`, the configuration of the lowering, asks for that.
+/// Adds a warning to the source's diags for each stage of a lowered program that overlaps none of
+/// its transfers, unless `given`, the requested schedule, asks for a stage without overlap.
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given);
 
 } // namespace braid

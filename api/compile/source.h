@@ -6,8 +6,8 @@
 
 namespace braid {
 
-/// A text, its contents and its mistakes. Programs, Plans and runs that are made from it may refer
-/// to it, so it must outlive them.
+/// A source text, its module and its diagnostics. Must outlive all programs, Plans and runs made
+/// from it, because they may refer to it.
 struct Source {
   explicit Source(std::string name, std::string text = "")
       : diags(std::move(name), std::move(text)) {}
@@ -16,13 +16,13 @@ struct Source {
   Module module;
 };
 
-/// Parses a text. Messages call it `name`. Mistakes are in the result's `diags`.
+/// Parses `text`, which messages call `name`. Errors are in the result's `diags`.
 std::unique_ptr<Source> parseSource(std::string name, std::string text);
-/// Parses a file; "-" is standard input. Messages call it `name`, or `path` if `name` is empty.
-/// Returns BadInput if the file cannot be read or exceeds 64 MiB.
+/// Parses a file; "-" is standard input. Messages call the file `name`, or `path` if `name` is
+/// empty. Returns BadInput if the file cannot be read or exceeds 64 MiB.
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
 
-/// Returns the located mistakes of `source`, or `status` if there are none.
+/// Replaces the message of a failed `status` by the errors in `source.diags`, if there are any.
 Status withLocated(const Status &status, const Source &source);
 
 } // namespace braid

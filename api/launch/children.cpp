@@ -33,13 +33,13 @@ std::string str(const Ending &ending) {
   return fmt::format("ended with exit status {}", ending.number);
 }
 
-/// Returns the fields after the name in /proc/PID/stat, as described in proc(5), or nothing if
-/// there is no such process.
+/// Returns the fields that follow the command name in /proc/PID/stat (see proc(5)), or nothing if
+/// the process does not exist.
 static std::vector<std::string> processStatus(int64_t pid) {
   auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
   if (!text)
     return {};
-  // The second field is the command in parentheses, which may contain blanks and parentheses.
+  // The command name is in parentheses, and may itself contain blanks and parentheses.
   std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
   return {std::istream_iterator<std::string>(rest), {}};
 }
@@ -63,7 +63,7 @@ Status cannotStart(int error) {
 
 namespace {
 
-/// Returns an argv or environ of `texts`, which must outlive it.
+/// Returns a null-terminated argv or environ array that points to `texts`.
 std::vector<char *> pointersTo(std::vector<std::string> &texts) {
   std::vector<char *> pointers;
   for (std::string &text : texts)
@@ -94,17 +94,17 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   return texts;
 }
 
-/// The child between fork and exec. It makes only system calls, because another thread of the
-/// parent may have held any lock during the fork.
+/// The code of the child between fork and exec. It makes only system calls, because another thread
+/// of the parent may have held any lock during the fork.
 struct ChildSide {
   char *const *arguments;
   char *const *environment;
-  int standard[3]; ///< descriptors for 0, 1 and 2; -1 if unchanged
+  int standard[3]; ///< replacements for descriptors 0, 1 and 2; -1: unchanged
   pid_t parent;
   sigset_t mask;
 
   [[noreturn]] void run() const {
-    // If the parent died before this call, the kernel will not send the signal.
+    // If the parent died before the prctl() call, the kernel will not send the signal.
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && redirect()) {
       resetSignals();
       execve("/proc/self/exe", arguments, environment);
@@ -147,7 +147,7 @@ Children::~Children() {
 }
 
 Status Children::start(int64_t index, const ChildOptions &options) {
-  // The kernel does not report the end of a child to a process that ignores SIGCHLD.
+  // If a process ignores SIGCHLD, the kernel does not report how its children end.
   struct sigaction onEnd;
   if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
     std::signal(SIGCHLD, SIG_DFL);
@@ -164,7 +164,7 @@ Status Children::start(int64_t index, const ChildOptions &options) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &side.mask);
-  // fork() would first call handlers of libraries, which may wait for the libraries' threads.
+  // fork() would first run libraries' atfork handlers, which may wait for the libraries' threads.
   const pid_t pid = _Fork();
   const int error = errno;
   if (pid == 0)
@@ -182,7 +182,7 @@ std::optional<Ending> Children::ending(int64_t index) const {
   siginfo_t info = {};
   while (waitid(P_PID, static_cast<id_t>(pidOf(index)), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
     if (errno != EINTR)
-      return Ending{false, 127}; // another caller of wait() reaped it
+      return Ending{false, 127}; // other code has already reaped the child
   if (info.si_pid == 0)
     return std::nullopt;
   return Ending{info.si_code != CLD_EXITED, info.si_status};

@@ -13,41 +13,41 @@
 
 namespace braid {
 
-/// The end of a process.
+/// The exit status or fatal signal of a process.
 struct Ending {
   bool isSignal = false;
   int number = 0; ///< the signal, or the exit status
-  /// Returns the errno of a child that could not execute the program, or 0. The exit status of such
-  /// a child is kNotBegun + errno, which no rank returns.
+  /// Returns the errno if the child could not execute the program, or 0. In that case the child
+  /// exits with status kNotBegun + errno, which no rank returns.
   int notBegun() const { return isSignal || number <= kNotBegun ? 0 : number - kNotBegun; }
   bool operator==(const Ending &) const = default;
   static constexpr int kNotBegun = 128;
 };
-/// Returns a text such as "killed by signal 9 (Killed)", "ended with exit status 3" or "could not
+/// Returns text such as "killed by signal 9 (Killed)", "ended with exit status 3" or "could not
 /// start (Argument list too long)".
 std::string str(const Ending &ending);
 
-/// Returns true if the process has ended or is exiting. A process is exiting before the kernel
-/// closes its descriptors.
+/// Returns true if the process has ended or is exiting. The kernel marks a process as exiting
+/// before it closes the descriptors of the process.
 bool isEnding(pid_t pid);
 
 /// Returns true if a signal has stopped the process.
 bool isStopped(pid_t pid);
 
-/// Returns the Unsupported status of a process that could not be created because of errno `error`.
+/// Returns Unsupported for a process that could not be created because of errno `error`.
 Status cannotStart(int error);
 
-/// Arguments, environment and standard streams of another copy of this program.
+/// Arguments, environment and standard streams for a new process that runs this program.
 struct ChildOptions {
-  std::vector<std::string> arguments; ///< including argv[0]; those of this process if empty
-  /// Variables added to the environment of this process. They replace variables of the same name.
+  std::vector<std::string> arguments; ///< including argv[0]; if empty, this process's arguments
+  /// Variables to add to this process's environment, replacing variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
   int standardInput = -1;                      ///< a file descriptor; -1 if inherited
   int standardOutput = -1, standardError = -1; ///< file descriptors; -1 if inherited
 };
 
-/// Child processes of this process. They are reaped only by the destructor, which kills those that
-/// still run; until then, no other process can have a child's pid. All functions except start() are
+/// Child processes of this process. Only the destructor reaps them, after killing those that still
+/// run; until then, no other process can reuse a child's pid. All functions except start() are
 /// thread-safe.
 class Children {
 public:
@@ -55,14 +55,14 @@ public:
   ~Children();
   Children(const Children &) = delete;
 
-  /// Starts this program again as child number `index`. The child is killed when the calling thread
-  /// ends. Does not wait for exec: if exec fails, the child ends, and its Ending has the errno.
-  /// Returns Unsupported if no process can be created.
+  /// Starts another copy of this program as child `index`. The kernel kills it when the calling
+  /// thread ends. Does not wait for exec: if exec fails, the child ends, and ending() has the
+  /// errno. Returns Unsupported if no process can be created.
   Status start(int64_t index, const ChildOptions &options);
 
-  /// Returns how the child ended, or nullopt if it still runs or was never started.
+  /// Returns how the child ended, or nullopt if it is still running or was never started.
   std::optional<Ending> ending(int64_t index) const;
-  /// Returns how the child ended once it has ended or `patience` has elapsed.
+  /// Waits up to `patience` for the child to end, then returns ending().
   std::optional<Ending> endingWithin(int64_t index, std::chrono::milliseconds patience) const;
   bool isAnyAlive() const;
 
@@ -71,7 +71,7 @@ public:
   /// Returns true if a signal such as SIGSTOP has stopped the child.
   bool isStopped(int64_t index) const;
 
-  /// Sends `signal` to the child. Has no effect if the child has ended.
+  /// Sends `signal` to the child. No-op if the child has ended.
   void kill(int64_t index, int signal);
   void killAll(int signal);
 

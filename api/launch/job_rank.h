@@ -1,15 +1,15 @@
 //===- api/launch/job_rank.h - one rank of a job of processes ---------------------------------===//
 //
-// findPlace() returns the rank of this process. The calls are the same for every launcher:
+// findPlace() determines the rank of this process. The calls are the same for all launchers:
 //
 //   auto rank = JobRank::join(*place, timeout);
 //   ... compile; a failure is passed to (*rank)->fail() ...
 //   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeClient());
 //
-// If braid's launcher started the ranks, it hosts the job, and BRAID_MEETING names its socket.
-// Otherwise rank 0 hosts the job, and the other ranks find its socket by the job's name. If the job
-// spans several hosts, the first rank on each host hosts the ranks of that host, and these
-// processes exchange data through a store: see runtime/job/network/hosts_store.h.
+// If braid's launcher started the ranks, the launcher hosts the job and listens on the socket named
+// by BRAID_MEETING. Otherwise, rank 0 hosts the job, and the other ranks find its socket by the
+// job's name. If the job spans several machines, the first rank on each machine hosts the ranks on
+// that machine, and the hosts exchange data through a store: see runtime/job/network/hosts_store.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -28,33 +28,32 @@ namespace braid {
 
 class JobRank {
 public:
-  /// Blocks until the host has registered this rank and, if the job spans several hosts, has
-  /// connected to the store. Other ranks may join later, but within `timeout`. Returns TimedOut if
-  /// there is no host in time, and BadInput if `timeout` is below 1 ms or this rank contradicts a
-  /// registered one, see rendezvous.h. A contradiction may abort the job, like any other failure of
-  /// a rank.
+  /// Blocks until the host has registered this rank and, if the job spans several machines, has
+  /// connected to the store. Other ranks may join later, within `timeout`. Returns TimedOut if no
+  /// host is found in time, and BadInput if `timeout` is below 1 ms or this rank contradicts a
+  /// registered one (see rendezvous.h). A contradiction may abort the job, as any failure may.
   static Result<std::unique_ptr<JobRank>>
   join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// Leaves the job, then calls waitForOthers().
   ~JobRank();
   JobRank(const JobRank &) = delete;
 
-  /// Returns true if this process hosts the job, or the part of the job on this host.
+  /// Returns true if this process hosts the job, or the job's ranks on this machine.
   bool isHost() const { return rendezvous_ != nullptr; }
-  /// The memory that all ranks of the job share. It stays valid when the client is gone.
+  /// The memory that all ranks of the job share. Remains valid after the client is destroyed.
   JobMemory &memory() { return *memory_; }
-  /// Moves the client to the caller, once. The client disconnects when it is destroyed.
+  /// Transfers the client to the caller, once. The client disconnects when it is destroyed.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
-  /// Registers Plans for messages about failed ranks, like Cluster::setPlans and forgetPlans. The
-  /// Plans must outlive this object.
+  /// Register and unregister Plans for messages about failed ranks, like Cluster::setPlans() and
+  /// forgetPlans(). Registered Plans must outlive this object.
   void setPlans(llvm::ArrayRef<Plan> plans);
   void forgetPlans(llvm::ArrayRef<Plan> plans);
 
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
   /// committed. Returns the recorded failure.
   Status fail(const Status &cause) { return memory_->fail({cause, place_.rank}); }
-  /// If this process is the host, waits for a limited time until the other ranks have left or
-  /// died. The caller must have destroyed whatever uses this rank's client.
+  /// If this process is the host, waits for a limited time for the other ranks to leave or die. The
+  /// caller must first destroy all objects that use this rank's client.
   void waitForOthers();
 
 private:
@@ -71,10 +70,10 @@ private:
   std::optional<JobMemory> memory_; ///< set by join()
   std::mutex plansMutex_;
   KnownPlans plans_;     ///< guarded by plansMutex_
-  bool mayWait_ = false; ///< join() has succeeded, and waitForOthers() was not called yet
+  bool mayWait_ = false; ///< join() has succeeded, and waitForOthers() has not been called
   std::unique_ptr<HostsStore> store_;      ///< null if the job is on one host
   std::unique_ptr<Rendezvous> rendezvous_; ///< null if another process is the host
-  std::unique_ptr<OtherHosts> others_;     ///< null without a rendezvous, or on one host
+  std::unique_ptr<OtherHosts> others_;     ///< null if `store_` or `rendezvous_` is null
   std::unique_ptr<Client> client_;
 };
 

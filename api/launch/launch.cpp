@@ -1,4 +1,4 @@
-//===- api/launch/launch.cpp - starts the ranks of a job, and waits until all have ended ------===//
+//===- api/launch/launch.cpp - starts the ranks of a job and waits for them to end ------------===//
 
 #include "api/launch/launch.h"
 
@@ -30,7 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The period of checks of the job's outcome.
+/// The interval at which the launcher checks the ranks.
 constexpr milliseconds kSlice{10};
 /// The time that rank 0 has to print its results after a committed run.
 constexpr milliseconds kTeardownOfRank0{10000};
@@ -62,7 +62,7 @@ Result<FileDescriptor> fileOf(const std::string &text) {
   return file;
 }
 
-/// Returns Unsupported unless ranks can execute /proc/self/exe.
+/// Returns Unsupported if ranks cannot execute /proc/self/exe.
 Status expectProc() {
   if (access("/proc/self/exe", X_OK) == 0)
     return Status::ok();
@@ -150,7 +150,7 @@ Status JobLauncher::start() {
 
 Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                               const FileDescriptor &input) {
-  // Each rank opens the file again, because a file description has one position.
+  // Open the file again for each rank, because an open file description has a single offset.
   FileDescriptor stdinFile(
       open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!stdinFile.isValid())
@@ -180,7 +180,7 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   return children_.start(rank, child).annotated(startingRank(rank));
 }
 
-/// Returns how a rank ended. Called when a connection closes before the rank disconnects.
+/// Describes how a rank ended. Called when its connection closes before the rank disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   if (children_.isEnding(rank)) // otherwise waiting is useless
@@ -202,8 +202,8 @@ void JobLauncher::interrupt(int signal) {
 
 LaunchReport JobLauncher::supervise() {
   for (bool isAnyAlive = true; isAnyAlive;) {
-    poll(nullptr, 0, static_cast<int>(kSlice.count())); // a signal may interrupt it
-    isAnyAlive = children_.isAnyAlive();                // before their endings are looked at
+    poll(nullptr, 0, static_cast<int>(kSlice.count())); // returns early on a signal
+    isAnyAlive = children_.isAnyAlive();                // must be read before onEnded()
     onSignals();
     onEnded();
     onWatch();
@@ -223,11 +223,11 @@ void JobLauncher::onSignals() {
   }
 }
 
-/// Reports ranks that ended without a connection, which the host cannot notice.
+/// Reports ranks that ended without a connection, which the Rendezvous cannot notice.
 void JobLauncher::onEnded() {
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
     const std::optional<Ending> ending = children_.ending(rank);
-    const RankState state = memory_.stateOf(rank); // read after the ending
+    const RankState state = memory_.stateOf(rank); // must be read after the ending
     if (!ending || state == RankState::Joined || state == RankState::Dead)
       continue;
     if (ending->notBegun() != 0)
@@ -248,8 +248,8 @@ void JobLauncher::onWatch() {
     memory_.abort({status, -1});
 }
 
-/// Calls onFailure, once. A failure is final when the job is aborted before a run is committed.
-/// When all ranks have ended, the host may still be determining the cause.
+/// Calls onFailure once if the failure is final: the job was aborted before a run was committed.
+/// When all ranks have ended, the Rendezvous may still be determining the cause.
 void JobLauncher::sayFailure() {
   const bool isFinal = memory_.cause().has_value() || !rendezvous_;
   if (memory_.committed() == 0 && isFinal && !std::exchange(hasSaidFailure_, true) &&
@@ -257,7 +257,7 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Kills ranks that still run after the outcome is decided.
+/// Kills ranks whose time to end, once the outcome is decided, has expired.
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;
@@ -273,9 +273,9 @@ void JobLauncher::killWhatIsLeft() {
   }
 }
 
-/// Returns how long a rank may still run after the outcome is decided; nullopt means no limit.
+/// Returns how long a rank may keep running after the outcome is decided; nullopt means no limit.
 std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
-  // A stopped rank cannot use the time.
+  // A stopped rank cannot use a grace period.
   if (memory_.committed() == 0)
     return children_.isStopped(rank) ? milliseconds(0) : options_.grace;
   if (rank != 0 || children_.isStopped(rank))
@@ -286,7 +286,7 @@ std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
   return std::max(options_.teardown, kTeardownOfRank0);
 }
 
-/// Returns the first cause of a run that is not committed.
+/// Returns the first failure of a job whose run is not committed.
 Status JobLauncher::failure() const {
   std::optional<JobCause> cause = memory_.cause();
   return cause ? cause->status : peerFailed("all ranks ended before the run was over");
@@ -319,8 +319,8 @@ LaunchReport JobLauncher::report() {
 
 } // namespace
 
-/// Each rank takes its connection, its process, its memory, and two pipes for its output, each with
-/// two ends while it is started.
+/// Each rank needs descriptors for its connection, its process and its memory, and for two output
+/// pipes, both ends of which are open while the rank is being started.
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {

@@ -9,20 +9,20 @@
 
 namespace braid {
 
-/// Forwards the stdout and stderr of several writers to those of this process, one line at a time,
-/// with the writer's number as a prefix: `[2] text`. Each stream has a thread, so that a slow
-/// reader does not block the caller.
+/// Forwards the stdout and stderr of several writers to the stdout and stderr of this process, line
+/// by line and prefixed with the writer's number: `[2] text`. Each stream has a thread, so that a
+/// slow reader does not block the caller.
 class OutputRelay {
 public:
   OutputRelay() = default;
   ~OutputRelay() { (void)finish(); }
   OutputRelay(const OutputRelay &) = delete;
 
-  /// Returns the write end of a pipe for writer `number` whose lines go to `target`, 1 or 2. The
-  /// caller must close it once the writer has inherited it.
+  /// Returns the write end of a pipe for writer `number`, whose lines are forwarded to descriptor
+  /// `target`, 1 or 2. The caller must close the write end once the writer has inherited it.
   Result<FileDescriptor> add(int64_t number, int target);
-  /// Blocks until all writers have closed their ends and all output has been forwarded. Returns
-  /// Unsupported if output could not be written for a reason other than a closed reader.
+  /// Blocks until all writers have closed their pipes and all output has been forwarded. Returns
+  /// Unsupported if output could not be written, unless the reader closed the stream.
   Status finish();
 
 private:

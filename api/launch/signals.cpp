@@ -1,4 +1,4 @@
-//===- api/launch/signals.cpp - signals that ask a launcher to end ----------------------------===//
+//===- api/launch/signals.cpp - records signals that ask a launcher to end --------------------===//
 
 #include "api/launch/signals.h"
 
@@ -11,11 +11,11 @@
 namespace braid {
 namespace {
 
-// A handler touches only these variables.
+// The handlers access only these variables.
 std::atomic<int> firstSignal{0}, signalCount{0};
 
-/// Exits because the process still runs long after a signal, so something hangs. Ignores an alarm
-/// that other code has set, when no signal is recorded.
+/// Exits, because a process that is still running this long after a signal hangs. Does nothing if
+/// no signal is recorded, because other code must have set the alarm.
 void endAtOnce(int) {
   if (const int signal = firstSignal.load())
     _exit(128 + signal);

@@ -1,4 +1,4 @@
-//===- api/launch/signals.h - signals that ask a launcher to end ------------------------------===//
+//===- api/launch/signals.h - records signals that ask a launcher to end ----------------------===//
 #pragma once
 
 #include <chrono>
@@ -6,10 +6,10 @@
 
 namespace braid {
 
-/// While this object lives, SIGINT, SIGTERM and SIGHUP are recorded instead of ending the process;
-/// signals that are ignored stay ignored. If the process still runs kLastResortSeconds after the
-/// first signal, it exits at once. At most one object may exist at a time. Uses handlers rather
-/// than a signal mask, because threads of libraries block no signals.
+/// While this object exists, SIGINT, SIGTERM and SIGHUP are recorded instead of ending the process;
+/// ignored signals stay ignored. If the process is still running kLastResortSeconds after the first
+/// signal, it exits immediately. At most one object may exist at a time. Uses handlers rather than
+/// a signal mask, because threads created by libraries do not block the signals.
 class SignalWatch {
 public:
   SignalWatch();
@@ -20,7 +20,7 @@ public:
   int first() const;
   /// Returns the number of received signals.
   int count() const;
-  /// Waits up to `patience` until first() is `signal`. Returns true if it is.
+  /// Waits up to `patience` for a first signal. Returns true if it is `signal`.
   bool isFirstWithin(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;
