@@ -121,8 +121,8 @@ Status give(Result<std::string> answer, braid_program *program, const char **tex
   return Status::ok();
 }
 
-/// Converts a caller's options struct to this version's struct. `defaults` replace a NULL struct,
-/// and fields that the caller's version does not have.
+/// Converts a caller's options struct to this version's struct. Uses `defaults` if `given` is NULL,
+/// and for fields that the caller's version does not have.
 template <class Options>
 Result<Options> sized(const char *name, const Options *given, Options defaults) {
   if (!given)

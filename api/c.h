@@ -143,7 +143,7 @@ typedef struct {
 BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);
 /* Joins a job as the rank given by `name`, `rank` and `ranks`, or else by the environment. */
 BRAID_EXPORT braid_error *braid_job_join(const braid_job_options *options, braid_job **job);
-/* Releases all resources that it can, but not before the last of the job's sessions is freed. */
+/* Releases the job's resources, as far as possible, once the last session is freed as well. */
 BRAID_EXPORT void braid_job_free(braid_job *job);
 
 BRAID_EXPORT int64_t braid_job_ranks(const braid_job *job);

@@ -21,8 +21,9 @@ namespace braid {
 
 struct JobState;
 
-/// This process's rank in a job that the embedding program assembles. If such a job fails, Braid
-/// kills no process. In a launcher's job, rank 0 kills processes that still run a second later.
+/// This process's rank in a job that the embedding program assembles. If this job fails, Braid
+/// kills no process; in a launcher's job, rank 0 kills processes that are still running a second
+/// later.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
   /// Must be equal on all ranks, and unique among this user's jobs on this host.
@@ -45,7 +46,7 @@ struct JobOptions {
   std::optional<int> device = {};
   /// For join(): overrides the rank and job that the environment defines.
   std::optional<JobPlace> place = {};
-  /// For create() on cpu: the seed for running commands in a random order that streams allow.
+  /// For create() on cpu: the seed for a random order of commands that respects stream order.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
@@ -93,8 +94,8 @@ public:
   Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
   /// Returns stream `number` of the job, for callers that have no stream to pass to Session::run().
-  /// The job owns it. A cudaStream_t on cuda. After create(), it is valid for all ranks in this
-  /// process. Fails with Unsupported if no more streams are available; the job remains usable.
+  /// The job owns the stream, a cudaStream_t on cuda. After create(), it is valid for all ranks in
+  /// this process. If no more streams are available, fails with Unsupported without ending the job.
   Result<void *> stream(uint32_t number);
 
   /// Blocks until all work issued by this process is done. Collective only after create(). Returns
@@ -109,17 +110,17 @@ public:
   /// Collective; blocks. All later calls except close() fail with BadInput. If close() was not
   /// called, the destructor releases the resources that it can.
   Status close();
-  /// Ends the job on all ranks with `cause`, unless it has already failed. Returns the failure.
+  /// Ends the job on all ranks with `cause`, unless it has failed. Returns its first failure.
   Status fail(const Status &cause);
   /// As fail(), but non-blocking and callable from any thread: calls in which other threads are
   /// blocked return the first failure. Must not overlap with the destructor.
   void abort(const Status &cause);
 
   JobUsage usage() const;
-  /// Returns the memory of destroyed sessions to the system, unless something else shares it. NCCL
-  /// keeps its memory until the job ends. If giveBack() is not called, prepare() returns only
-  /// memory that neither it nor the previous prepare() needed, or, on CPU ranks, all unused memory.
-  /// Collective; blocks until all work issued to the job is done.
+  /// Returns the memory of destroyed sessions to the system, except memory that is still shared.
+  /// NCCL keeps its memory until the job ends. If giveBack() is not called, prepare() returns only
+  /// memory that neither this nor the previous prepare() needed, or, on CPU ranks, all unused
+  /// memory. Collective; blocks until all work issued to the job is done.
   Status giveBack();
 
   /// Places a mark after all runs issued so far and returns its number: 1, 2, ... Returns 0 if the

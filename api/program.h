@@ -59,7 +59,7 @@ public:
   /// Returns one line with the schedule that the ranks chose and the reason, or "" if they did not
   /// choose one.
   const std::string &choice() const;
-  /// Returns the trials behind choice(), as `braid run --explain` prints them. Only on rank 0.
+  /// Returns the trials behind choice(), as `braid run --explain` prints them; "" except on rank 0.
   const std::string &trials() const;
 
   /// Returns Ok if no possible execution order of the ranks' streams has a race or a deadlock, and,

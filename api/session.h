@@ -33,9 +33,9 @@ struct SessionUsage {
 /// A program on the ranks in this process. The sessions of a job share its streams and memory.
 class Session {
 public:
-  /// Allocates memory, exchanges handles and tunes. Collective; blocks until all work issued to the
-  /// job is done. Keeps `job` and `program` alive. Fails with BadInput if the program is for a
-  /// different number of ranks, or if ranks pass different programs; with Rejected and a
+  /// Allocates memory, exchanges handles and tunes GEMMs. Collective; blocks until all work issued
+  /// to the job is done. Keeps `job` and `program` alive. Fails with BadInput if the program is for
+  /// a different number of ranks, or if ranks pass different programs; with Rejected and a
   /// counterexample if it is unsafe; and with Unsupported if it exceeds JobOptions::mostBytes.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program,
@@ -56,9 +56,9 @@ public:
   /// even on different streams; all ranks must issue them in the same order. Tensors must remain
   /// valid until the run is done. Each run may use different tensors.
   ///
-  /// Fails with BadInput, naming the tensor, and issues nothing if the number, element type, axes,
-  /// extents, alignment or memory of the tensors does not match the program, or if an output
-  /// overlaps another tensor. Also fails if the previous run used another, still capturing stream.
+  /// Fails with BadInput and issues nothing if the number, element type, axes, extents, alignment
+  /// or memory of the tensors does not match the program, if an output overlaps another tensor, or
+  /// if the previous run used a different stream that is being captured.
   ///
   /// A failed job runs nothing: run(), runAt(), capture() and replay() return the first failure as
   /// soon as this rank learns of it, and outputs are undefined. If a run fails after run() has

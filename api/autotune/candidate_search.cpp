@@ -1,4 +1,4 @@
-//===- api/autotune/candidate_search.cpp - the candidates of a stage, sorted by prediction ----===//
+//===- api/autotune/candidate_search.cpp - the candidates for a stage, sorted by prediction ---===//
 
 #include "api/autotune/candidate_search.h"
 
@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// Returns the knobs of the run, or those of one stage.
+/// Returns `config` with only the run knobs, or only the stage knobs.
 Configuration only(bool areOfRun, Configuration config) {
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() != areOfRun)
@@ -29,7 +29,7 @@ Configuration givenFor(const FusionStage &stage, const Configurations &given) {
   return named == given.stages.end() ? given.all : named->config.over(given.all);
 }
 
-/// Two Plans have equal signatures if their commands, peers and ranges are equal.
+/// Returns a hash that is equal for Plans with equal commands, peers and ranges.
 uint64_t signatureOf(const Plan &plan) {
   const std::string commands = str(plan);
   return llvm::xxHash64(llvm::StringRef(commands).substr(commands.find('\n')));

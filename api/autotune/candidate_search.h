@@ -1,8 +1,8 @@
-//===- api/autotune/candidate_search.h - the candidates of a stage, sorted by prediction ------===//
+//===- api/autotune/candidate_search.h - the candidates for a stage, sorted by prediction -----===//
 //
-// The stages of a fusion compete for resources, so the best choice for one depends on the others.
-// They are chosen in sequence: the candidates of one stage are compared while the other stages keep
-// their best choices so far.
+// The stages of a fusion compete for resources, so the best choice for one stage depends on the
+// other stages. Stages are tuned in sequence: the candidates for one stage are compared while the
+// other stages use their best choices so far.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,23 +13,24 @@
 
 namespace braid {
 
-/// Finds the candidates of one fusion, one stage after the other.
+/// Finds the candidates for one fusion, stage by stage.
 class CandidateSearch {
 public:
   /// Makes Plans that represent all ranks.
   using MakePlans = std::function<Result<std::vector<Plan>>(const Compiled &compiled)>;
 
-  /// `text` contains the fusion, `name` is its file; `given` is not varied. All must outlive this.
+  /// `text`, read from file `name`, contains the fusion. The choices in `given` are not varied. All
+  /// references must outlive this object.
   CandidateSearch(const std::string &name, const std::string &text, const CompileOptions &given,
                   MakePlans makePlans, ProgressFn progress)
       : name_(name), text_(text), options_(given), makePlans_(std::move(makePlans)),
         progress_(std::move(progress)) {}
 
-  /// Finds the fusion and its stages, and starts with the defaults. Must be called first. Returns
-  /// BadInput if `text` is a program; otherwise fails like compile().
+  /// Finds the fusion and its stages, and sets best() to the defaults. Must be called first.
+  /// Returns BadInput if `text` is a program; otherwise, fails as compile() does.
   Status findFusion();
   const Fusion &fusion() const { return *compiled_.fusion; }
-  /// A fusion without stages counts as one stage.
+  /// Returns the number of stages. A fusion without stages counts as one stage.
   size_t count() const { return stages_.size(); }
   const FusionStage &stage(size_t index) const { return stages_[index]; }
   /// The user's choices for the stage and the run.
@@ -37,18 +38,18 @@ public:
 
   /// The best choices so far, for the whole fusion.
   const Configurations &best() const { return best_; }
-  /// Returns the best choices so far, with `candidate` for the stage. If there are several stages,
-  /// each is named.
+  /// Returns best(), but with `candidate` for `stage`. If there are several stages, the result
+  /// names each stage.
   Configurations with(size_t stage, const Candidate &candidate) const;
   void take(Configurations best) { best_ = std::move(best); }
   bool canLower(const Configurations &schedule) const;
 
-  /// Returns the candidates for the stage that can be lowered, in all modes, with the best choices
-  /// so far for the other stages. Candidates with equal Plans count once. If `isSteady`, leaves out
-  /// those that may drift, unless no others remain. If there are none, fails like the first one.
+  /// Returns the candidates for `stage`, in all modes, that can be lowered together with best() for
+  /// the other stages. Omits candidates with the same Plans as another candidate. If `isSteady`,
+  /// also omits candidates that may drift, unless all may drift. If none remains, returns an error.
   Result<std::vector<JudgedCandidate>> find(size_t stage, const RunModes &modes, bool isSteady);
-  /// Sorts candidates by their predicted times, the fastest first. Leaves out those that cannot be
-  /// predicted; if none remains, fails like the first one.
+  /// Sorts candidates by predicted time, fastest first. Removes candidates whose time cannot be
+  /// predicted. If none remains, returns the first error.
   Status sortByPrediction(std::vector<JudgedCandidate> &candidates, const CostModel &model) const;
 
 private:

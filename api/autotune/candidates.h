@@ -7,32 +7,32 @@
 
 namespace braid {
 
-/// A candidate sets, for one stage and for the run, the knobs of which several values are tried.
-/// The other knobs keep the given values.
+/// A candidate sets the knobs that are varied, for one stage and for the run. All other knobs have
+/// their given values.
 using Candidate = Configuration;
 
-/// Returns `options` with the knobs of `chosen`. The stages of `chosen` replace those of `options`.
+/// Returns `options` with the knobs in `chosen`. Any stages in `chosen` replace those in `options`.
 CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
-/// Returns the transfer mode and the launch mode of `config`.
+/// Return the transfer mode and the launch mode of `config`.
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 
-/// Returns the available transfer modes, the default first.
+/// Returns the transfer modes to try for which `isThere` returns true, the default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
-/// Removes the modes that contradict the given ones. Messages have no transfer mode.
+/// Removes the modes that contradict `given`. With messages, only the default mode remains.
 void narrowModes(const Configuration &given, RunModes &modes);
 
-/// Returns the candidates in the default modes: every schedule, protocol, number of chunks and tail
-/// split, with GEMMs on one stream or on several. Knobs of `given` are not varied. Lowering refuses
-/// the candidates that do not suit the stage.
+/// Returns the candidates in the default modes: every combination of schedule, protocol, number of
+/// chunks, tail split, and number of streams. Knobs in `given` are not varied. Lowering rejects
+/// candidates that do not suit the stage.
 std::vector<Candidate> candidatesFor(const Configuration &given, const FusionStage &stage);
-/// Returns the candidate in each transfer mode and launch mode.
+/// Returns `candidate` in each combination of transfer mode and launch mode.
 std::vector<Candidate> inAllModes(const Candidate &candidate, const RunModes &modes);
 
-/// Returns true if copy engines copy the candidate's blocks on several streams. If they copy to
-/// more than one peer, these runs have two modes: either each rank receives from one peer at a
-/// time, or, after ranks have drifted apart, two ranks send to the same peer while another peer
-/// receives nothing. Each mode lasts for many runs, so a trial does not show it.
+/// Returns true if copy engines copy the candidate's blocks on several streams. With more than one
+/// peer, runs are then bistable: either each rank receives from one peer at a time, or, after ranks
+/// have drifted apart, two ranks send to the same peer while another peer receives nothing. Each
+/// state lasts for many runs, so a trial does not reveal both.
 bool mayDrift(const Candidate &candidate);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/autotune/choose.cpp - chooses the fastest schedule of a fusion ---------------------===//
+//===- api/autotune/choose.cpp - chooses the fastest schedule for a fusion --------------------===//
 
 #include "api/autotune/choose.h"
 
@@ -20,10 +20,10 @@
 namespace braid {
 namespace {
 
-/// Must be increased when measuring changes so much that stored measurements become invalid.
+/// Must be increased when a change to the measuring code makes stored measurements invalid.
 constexpr int kModelVersion = 6;
 
-/// Returns the parts of the question besides the fusion and the time for trials.
+/// Returns everything the choice depends on, except the fusion and the time budget for trials.
 std::vector<Choice> questionOf(const ChooseOptions &options) {
   std::string launchModes, transferModes;
   for (LaunchMode mode : options.launchModes)
@@ -39,7 +39,7 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
       {"transport", rowOf(Knob::DataPlane).str(static_cast<int64_t>(options.transports.front()))}};
 }
 
-/// Returns `options` without modes that contradict the given ones or the device.
+/// Returns `options` without modes that contradict the user's choices or that the device lacks.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   const Configuration &given = options.given.schedule.all;
@@ -47,12 +47,12 @@ ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   if (options.transferModes.empty())
     options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
   narrowModes(given, options);
-  // Memory is not varied: memory of all libraries is equally fast.
+  // The memory mode is not varied, because memory from all sources is equally fast.
   for (TransferMode &mode : options.transferModes)
     mode.memory = transferModeOf(given).memory;
   if (options.transports.front() == Transport::Messages)
-    options.cacheKey += ", messages"; // its model has no costs of peers' memory
-  // Reproducible GEMMs use other algorithms, whose times differ.
+    options.cacheKey += ", messages"; // a model for messages has no costs for peers' memory
+  // Reproducible GEMMs use different algorithms with different times.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
   return options;
@@ -91,7 +91,7 @@ private:
   CandidateSearch search_;
 };
 
-/// Compares the questions of all ranks, which must be equal.
+/// Returns BadInput if anything the choice depends on differs between ranks.
 Status Chooser::meet() {
   std::vector<Choice> question = {{"fusion", str(search_.fusion())}};
   llvm::append_range(question, questionOf(options_));
@@ -109,8 +109,8 @@ ScheduleChoice Chooser::choiceOf(std::string origin, const Configurations &sched
           .origin = std::move(origin)};
 }
 
-/// Returns the choice that rank 0 has stored for this fusion, or for the nearest one if nothing may
-/// be measured. Equal on all ranks, because each of them lowers the same text.
+/// Returns rank 0's stored choice for this fusion, or, if nothing may be measured, for the nearest
+/// sizes. The result is equal on all ranks, because all ranks lower the same text.
 Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) {
   std::optional<KeptChoice> kept;
   if (const MeasurementCache *cache = model_.cache())
@@ -125,7 +125,7 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) 
   return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 
-/// Chooses the first default schedule of each stage that can be lowered with the previous choices.
+/// For each stage, chooses the first default schedule that can be lowered with earlier choices.
 ScheduleChoice Chooser::chooseDefault() {
   for (size_t stage = 0; hasCopyEngines() && stage < search_.count(); ++stage)
     for (const Configuration &each : defaultSchedules(search_.fusion(), search_.stage(stage))) {
@@ -139,7 +139,7 @@ ScheduleChoice Chooser::chooseDefault() {
                   "not measured");
 }
 
-/// Makes the best candidate the choice for the stage.
+/// Finds the best candidate for the stage, and adds it to the best schedule so far.
 Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   StageTrials trials;
   if (search_.count() > 1)
@@ -163,7 +163,7 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   return trials;
 }
 
-/// Chooses for the stages in sequence; they share the time.
+/// Chooses candidates for the stages in sequence. The stages share the time budget.
 Result<ScheduleChoice> Chooser::chooseStages() {
   BRAID_TRY(model_.find());
   double left = options_.seconds;
@@ -187,7 +187,7 @@ Result<ScheduleChoice> Chooser::choose() {
   if (!options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(key)))
       return std::move(*known);
-  // Predictions for several stages take less than a second if nothing must be measured for them.
+  // Predictions for several stages take less than a second if they need no new measurements.
   if (!measures() && (search_.count() == 1 || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());
@@ -237,7 +237,7 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
     BRAID_TRY(device.synchronize()); // waits for earlier work, too
     if (trials[static_cast<size_t>(index)].empty())
       return Status::ok();                              // chosen without trials
-    BRAID_TRY(cluster.control(rank).allGather("idle")); // no rank uses the trials' memory now
+    BRAID_TRY(cluster.control(rank).allGather("idle")); // no rank still uses the trials' memory
     device.recycle();
     return Status::ok();
   };

@@ -11,8 +11,8 @@ namespace {
 
 enum class Movement { Gather, ReturningGather, Scatter, AllReduce };
 
-/// GEMMs with fewer rows per rank leave most of a GPU idle, for any number of multiplications. Such
-/// stages count as having no multiplications.
+/// GEMMs with fewer rows per rank leave most of a GPU idle, regardless of their number of
+/// multiplications. Stages with such GEMMs count as having no multiplications.
 constexpr double kFewRows = 512;
 constexpr double kAny = std::numeric_limits<double>::infinity();
 
@@ -22,14 +22,14 @@ struct Row {
   double least, below; ///< multiplications per rank
   const char *schedule;
   double leastRanks = 1, mostRanks = kAny;
-  double mostDepth = kAny;  ///< the GEMM's depth on a rank
-  double leastElements = 0; ///< the number of elements of the result
+  double mostDepth = kAny;  ///< depth of the GEMM on one rank
+  double leastElements = 0; ///< number of elements in the result
 };
 
-// If a gather returns A, a get transfers A directly into the output. A put needs a copy there,
-// which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded once; if a GEMM
-// takes less time than the transfer, it stores directly at the peer. With one shot, each rank
-// receives all elements of all other ranks, so large results on more than two ranks use two shots.
+// If a gather also returns A, a get transfers A directly into the output. A put needs a copy to the
+// output, which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded once; if
+// a GEMM takes less time than the transfer, it stores to the peer's memory. With one shot, each
+// rank receives all elements of all other ranks, so large results on more ranks use two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
@@ -55,7 +55,7 @@ constexpr Row kDefaults[] = {
 /// The GEMMs of a stage on one rank. They share their first operand.
 struct Work {
   Movement movement;
-  double rows = 0; ///< the number on all ranks together
+  double rows = 0; ///< total number of rows on all ranks
   double columns = 0, depth = 0;
 
   double multiplications(int64_t ranks) const {
@@ -70,7 +70,7 @@ double productOf(llvm::ArrayRef<int64_t> extents) {
   return product;
 }
 
-/// Returns the number of valid rows of a GEMM's first operand, on all ranks together.
+/// Returns the total number of valid rows of a GEMM's first operand on all ranks.
 double rowsOf(const Fusion &fusion, const FusionType &type, size_t axes) {
   const double rows = productOf(llvm::ArrayRef<int64_t>(fusion.globalShape(type)).take_front(axes));
   const std::optional<UnevenRows> uneven = fusion.unevenRows(type);

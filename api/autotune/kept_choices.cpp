@@ -32,7 +32,7 @@ std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
   return rest;
 }
 
-/// Returns infinity unless both texts contain equally many numbers.
+/// Returns the sum of the sizes' logarithmic ratios, or infinity if the numbers of sizes differ.
 double distance(llvm::StringRef sizes, llvm::StringRef others) {
   double sum = 0;
   while (!sizes.empty()) {

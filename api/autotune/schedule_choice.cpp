@@ -1,4 +1,4 @@
-//===- api/autotune/schedule_choice.cpp - the chosen schedule, and the reason -----------------===//
+//===- api/autotune/schedule_choice.cpp - the chosen schedule and the reason for it -----------===//
 
 #include "api/autotune/schedule_choice.h"
 
@@ -10,7 +10,7 @@ namespace braid {
 namespace {
 
 std::string lineOf(const JudgedCandidate &judged) {
-  std::string measured = "-", error; // the error of the prediction
+  std::string measured = "-", error; // `error`: the prediction error
   if (judged.burstUs) {
     measured = fmt::format("{:.1f}", *judged.burstUs);
     error = fmt::format("{:+.0f} %", 100 * (judged.predictedUs / *judged.burstUs - 1));
@@ -30,7 +30,7 @@ std::string howTimed(const StageTrials &trials) {
   return text + "\n";
 }
 
-/// Returns the table of one stage.
+/// Returns the table for one stage.
 std::string tableOf(const ScheduleChoice &choice, const StageTrials &trials, size_t next) {
   const llvm::ArrayRef<JudgedCandidate> all = trials.candidates;
   const size_t shown = std::min(all.size() - trials.timed(), next) + trials.timed();

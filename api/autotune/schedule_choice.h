@@ -1,4 +1,4 @@
-//===- api/autotune/schedule_choice.h - the chosen schedule, and the reason -------------------===//
+//===- api/autotune/schedule_choice.h - the chosen schedule and the reason for it -------------===//
 #pragma once
 
 #include "api/autotune/candidates.h"
@@ -12,9 +12,9 @@
 namespace braid {
 
 struct JudgedCandidate {
-  Candidate candidate;     ///< for the chosen stage
-  Configurations schedule; ///< that of the whole fusion
-  /// Plans that represent all ranks. Candidates with equal lowerings share them.
+  Candidate candidate;     ///< for a single stage
+  Configurations schedule; ///< for the whole fusion
+  /// Plans that represent all ranks, shared by candidates that differ only in their modes.
   std::shared_ptr<const std::vector<Plan>> plans = nullptr;
   double predictedUs = 0;             ///< predicted time of a run in a burst
   std::optional<double> burstUs = {}; ///< measured time of a run in a burst, if timed
@@ -23,7 +23,7 @@ struct JudgedCandidate {
 /// The candidates for one stage, and their trials.
 struct StageTrials {
   std::string stage = {}; ///< a tensor of the stage; empty if there is only one stage
-  /// The chosen candidate first, then the other timed ones in the order of timeCandidates(), then
+  /// The chosen candidate, then the other timed candidates in the order of timeCandidates(), then
   /// the rest.
   std::vector<JudgedCandidate> candidates = {};
   size_t finalists = 0; ///< candidates that were timed again in rounds
@@ -31,25 +31,25 @@ struct StageTrials {
   double seconds = 0;   ///< duration of the trials
 
   const JudgedCandidate &best() const { return candidates.front(); }
-  /// The number of timed candidates.
+  /// Returns the number of timed candidates.
   size_t timed() const;
   /// Explains to users why the first candidate was chosen.
   std::string reason() const;
 };
 
 struct ScheduleChoice {
-  std::string fusion; ///< its name
+  std::string fusion; ///< the fusion's name
   int64_t ranks = 0;
-  Configurations schedule; ///< the chosen one
+  Configurations schedule;
   std::string reason;
-  std::string source; ///< where the model of the machine, or a known choice, is from
+  std::string source;                   ///< origin of the machine model, or of a known choice
   std::vector<StageTrials> stages = {}; ///< in order; empty if there was no search
-  /// Without a search: "known" if an earlier job chose, or "default".
+  /// If there was no search: "known" if an earlier job made the choice, otherwise "default".
   std::string origin = {};
 };
 
-/// Returns a table for users of the timed candidates and of the `next` others of each stage, with
-/// the choice and its reason.
+/// Returns a table that shows users the timed candidates and the `next` best others for each stage,
+/// with the choice and its reason.
 std::string explain(const ScheduleChoice &choice, size_t next = 5);
 
 } // namespace braid

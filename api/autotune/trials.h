@@ -1,15 +1,15 @@
-//===- api/autotune/trials.h - selects the candidates to time and the fastest of them ---------===//
+//===- api/autotune/trials.h - times candidates and selects the fastest one -------------------===//
 //
-// First trials, one candidate after the other, eliminate slow candidates. Then the best few are
-// timed in rounds, so that changes over time, especially of clocks, affect all of them equally.
+// First, a single trial per candidate eliminates slow candidates. The fastest few are then timed in
+// rounds, so that changes over time, especially of clock rates, affect all of them equally.
 //
-// Predictions have the same error for all candidates with equal schedule, protocol and transfer
-// mode (a family). So the first trials are of the best predicted candidate of each family, then of
-// the second best of each, and so on.
+// Predictions have the same error for all candidates with the same schedule, protocol and transfer
+// mode (a family). Trials therefore start with the candidate that has the best prediction in each
+// family, continue with the second best in each family, and so on.
 //
-// Candidates are compared by their time in bursts, because runs follow one another like the layers
-// of a model. Single runs rank differently: on 2 GPUs the fastest single run took 134 us in a
-// burst, and another candidate 110 us.
+// Candidates are compared by their times in bursts of back-to-back runs, like the layers of a
+// model. Single runs rank candidates differently: on 2 GPUs, the candidate with the fastest single
+// run took 134 us per run in a burst, another candidate 110 us.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,13 +21,13 @@
 
 namespace braid {
 
-/// Measures candidates. All ranks get equal results, so they agree on the next candidate.
+/// Measures candidates. Results are equal on all ranks, so that ranks agree on the next candidate.
 class CandidateTimer {
 public:
   virtual ~CandidateTimer() = default;
-  /// Makes the first trial. Returns the microseconds of a run in a burst.
+  /// Times a candidate for the first time. Returns the microseconds per run in a burst.
   virtual Result<double> trial(const JudgedCandidate &candidate) = 0;
-  /// Times one of the kMostFinalists fastest candidates so far again. Returns the microseconds of a
+  /// Times one of the kMostFinalists fastest candidates so far again. Returns the microseconds per
   /// run in a burst.
   virtual Result<double> turn(const JudgedCandidate &candidate) = 0;
   /// Returns the duration of all trials so far, in seconds.
@@ -35,25 +35,26 @@ public:
 };
 
 struct TimingLimits {
-  /// Time limit: no measurement starts that would end later. The best so far is chosen, even in the
-  /// middle of a round or if nothing was timed.
+  /// The time budget: no measurement starts that would exceed it. The best candidate so far is
+  /// chosen, even in the middle of a round or if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
-  /// The maximum number of first trials; there are 42 families. Without a time limit, all of them
-  /// are made.
+  /// The maximum number of first trials; there are 42 families. If the time budget is infinite, no
+  /// trial is skipped.
   size_t most = 48;
 };
 
-/// The maximum number of finalists. Candidates that are slower than the fastest by more than a
-/// quarter are no finalists.
+/// The maximum number of finalists. Candidates that take over 25 % longer than the fastest one are
+/// not finalists.
 inline constexpr size_t kMostFinalists = 5;
 
-/// Sorts candidates, which are sorted by prediction, in the order of their first trials: one of
-/// each family, then the next of each, and last those whose predictions are too far off.
+/// Reorders candidates, which must be sorted by prediction, for their first trials: the best of
+/// each family, the second best of each family, and so on, then all that are predicted to be too
+/// slow.
 void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
-/// Times some of the candidates, which are sorted by prediction, and sets its timing results. Moves
-/// the timed candidates to the front: first the finalists, sorted by their median, then the others,
-/// sorted by their first trial. Returns the failures of `timer`.
+/// Times some of the candidates, which must be sorted by prediction, and sets the results in
+/// `trials`. Moves the timed candidates to the front: first the finalists, sorted by median time,
+/// then the others, sorted by the time of their first trial. Returns failures of `timer`.
 Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer);
 
 /// Calls timeCandidates() on the ranks of a job. Collective; each rank gets the same result.

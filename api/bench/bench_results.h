@@ -1,7 +1,7 @@
 //===- api/bench/bench_results.h - the results of a bench -------------------------------------===//
 //
-// A row is timed in rounds that alternate with those of all other rows of its shape. Its time is
-// the median of its rounds' medians, so that a disturbance of one round changes no result.
+// The rounds of a row alternate with the rounds of all other rows for the same shape. A row's time
+// is the median of its rounds' medians, so that a disturbance in one round has no effect on it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -20,44 +20,44 @@ struct Spread {
 /// Returns zeros if there are no samples.
 Spread spreadOf(std::vector<double> samples);
 
-/// One line of the table. Times are microseconds.
+/// One line of the table. Times are in microseconds.
 struct BenchRow {
   std::string name;
   RowKind kind = RowKind::Overlapped;
   bool isGraphed = false;                       ///< runs were replays of a graph
-  double flops = 0;                             ///< floating-point operations of a rank in a run
+  double flops = 0;                             ///< floating-point operations per rank and run
   std::vector<std::vector<double>> rounds = {}; ///< the times of single runs, by round
-  std::vector<double> bursts = {};              ///< the time of a run in each burst; may be empty
+  std::vector<double> bursts = {};              ///< the time per run in each burst; may be empty
   std::string choice = {};                      ///< the schedule that `auto` chose
   std::string failure = {};                     ///< one line; empty if the row was timed
   StatusCode code = StatusCode::Ok;             ///< the exit code of the failure
 
   void fail(const Status &status);
   bool isTimed() const { return failure.empty() && !rounds.empty(); }
-  /// Returns the median of single runs, or 0 if the row was not timed.
+  /// Returns the median of the rounds' medians of single runs, or 0 if the row was not timed.
   double time() const;
-  /// Returns the spread of all single runs of all rounds.
+  /// Returns the spread of the single runs in all rounds.
   Spread spread() const;
-  /// Returns the median of all bursts of all rounds, or nullopt if there were none.
+  /// Returns the median of the bursts in all rounds, or nullopt if there were none.
   std::optional<double> burstTime() const;
 };
 
-/// The limits that the rows of one shape show. Rows are compared by their bursts if all rows have
-/// bursts, like the candidates of `auto`; otherwise by single runs.
+/// Lower bounds on the time for one shape, taken from its rows. Rows are compared by bursts, like
+/// the candidates of `auto`, if all timed rows have bursts, and otherwise by single runs.
 struct BenchLimits {
   bool areOfBursts = false;
-  double gemms = 0, transfers = 0; ///< microseconds of the fastest row; 0 if there is none
+  double gemms = 0, transfers = 0; ///< microseconds of the fastest such row; 0 if there is none
 
   static BenchLimits of(llvm::ArrayRef<BenchRow> rows);
   double timeOf(const BenchRow &row) const {
     return areOfBursts ? row.burstTime().value_or(0) : row.time();
   }
-  /// Returns E: the longer of the two limits divided by the time of a row that has both parts.
-  /// Since all of them are measured, E can exceed 1. Returns nullopt if a row is missing.
+  /// Returns the efficiency E of a row with GEMMs and transfers: the larger limit divided by the
+  /// row's time. E can exceed 1, because limits are measured. Returns nullopt if a time is missing.
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 
-/// Writes the members of a row's object: its name, and its times in microseconds or its failure.
+/// Writes the members of a row's JSON object: its name, and its times in microseconds or failure.
 void writeMembers(JsonWriter &json, const BenchRow &row);
 
 } // namespace braid

@@ -34,7 +34,7 @@ constexpr RowType kOfProgram[] = {
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
 
-/// Returns `given` without cuts and place of partial results, for another schedule.
+/// Returns `given` without chunks, tail split and partials, for use with a different schedule.
 CompileOptions withoutCuts(CompileOptions given) {
   for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::Partials})
     given.schedule.all.set(knob, std::nullopt);
@@ -48,7 +48,7 @@ CompileOptions scheduledAs(llvm::StringRef preset, const CompileOptions &given) 
   return options;
 }
 
-/// Returns the options to which the knobs in the row's name are added.
+/// Returns the options for a row, before the knobs in its name are applied.
 CompileOptions optionsOf(const BenchProblem &problem, llvm::StringRef name, RowKind kind) {
   if (!problem.isFusion)
     return problem.given;

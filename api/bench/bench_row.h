@@ -14,12 +14,12 @@ enum class RowKind {
   Gemms,        ///< a limit: the GEMMs of `sequential` alone
   ChunkedGemms, ///< the chunked GEMMs of the given lowering alone
   Transfers,    ///< a limit: the transfers of `sequential` alone, with their sums
-  Uncoupled,    ///< GEMMs and transfers of `sequential` at once, without dependencies
+  Uncoupled,    ///< concurrent GEMMs and transfers of `sequential`, without dependencies
   Sequential,   ///< all the work, GEMMs and transfers in sequence
   Overlapped,   ///< all the work
 };
 
-/// A keyword for the beginning of a row's name, before its first `;`. Other names are schedules.
+/// A keyword that may begin a row's name, up to the first `;`. All other names are schedules.
 struct RowType {
   const char *name;
   RowKind kind;
@@ -28,11 +28,11 @@ struct RowType {
 llvm::ArrayRef<RowType> rowTypes(bool isFusion);
 RowKind kindOfRow(llvm::StringRef row);
 
-/// The fusion that the rows lower in different ways, or the program, to be timed.
+/// The fusion to time, which each row lowers in a different way, or the program to time.
 struct BenchProblem {
-  std::string file; ///< a name for messages
+  std::string file; ///< the file name for messages
   std::string text;
-  CompileOptions given; ///< the lowering that the flags ask for, and the number of ranks
+  CompileOptions given; ///< the lowering that the flags request, and the number of ranks
   bool isFusion = true;
 };
 
@@ -42,21 +42,21 @@ struct TimedRow {
   CompileOptions options;
   std::string file = {};
   bool isGraphed = false;
-  bool isAuto = false; ///< `auto`: knobs that are not given are chosen, including the launch mode
+  bool isAuto = false; ///< for `auto`: chooses knobs that are not given, including the launch mode
   RowKind kind = RowKind::Overlapped;
 };
 
-/// Returns true for `H=pairwise;chunks=2,Y=ring`: a row that has schedules for stages.
+/// Returns true if `row` specifies schedules for stages, such as `H=pairwise;chunks=2,Y=ring`.
 bool namesStages(llvm::StringRef row);
 
 /// Makes the row `name[;knob=value]...`, or a row with a schedule for each stage. Returns BadInput
 /// if `name` is unknown.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
 
-/// Returns the part of `plan` that a row of that kind runs.
+/// Returns the part of `plan` that a row of kind `kind` runs.
 Plan partOf(Plan plan, RowKind kind);
 
-/// Returns the floating-point operations of all GEMMs of a Plan.
+/// Returns the number of floating-point operations of all GEMMs in `plan`.
 double flopsOf(const Plan &plan);
 
 } // namespace braid

@@ -97,7 +97,7 @@ llvm::ArrayRef<Operation> operations() {
 
 std::string Operation::fusion(const BenchShape &shape, DType type, int64_t ranks) const {
   const auto [m, n, k] = shape;
-  // If the ranks do not divide the rows, the last ranks have fewer.
+  // If the rows do not divide evenly among the ranks, the last ranks have fewer rows.
   const std::string rows =
       m % ranks == 0 ? std::to_string(m / ranks) : fmt::format("ceil({}, {})", m, ranks);
   return fmt::format(fmt::runtime(text), fmt::arg("D", ranks), fmt::arg("m", m), fmt::arg("n", n),

@@ -16,18 +16,18 @@ struct BenchShape {
   bool operator==(const BenchShape &) const = default;
 };
 
-/// A fusion for all shapes.
+/// A fusion that can be instantiated for all shapes.
 struct Operation {
   std::string name;                   ///< the subcommand
-  std::string summary, help;          ///< one line, and the meaning of its shapes
-  std::array<std::string, 3> extents; ///< help: the meanings of m, n and k
-  const char *text;                   ///< the fusion, with {D}, {m}, {n}, {k}, {rows} and {T}
+  std::string summary, help;          ///< one line, and the meaning of the shapes
+  std::array<std::string, 3> extents; ///< help texts for m, n and k
+  const char *text;                   ///< with placeholders {D}, {m}, {n}, {k}, {rows} and {T}
   std::vector<std::string> standard;  ///< the rows that are timed by default
 
   std::string fusion(const BenchShape &shape, DType type, int64_t ranks) const;
 };
 
-/// All operations. The array has static lifetime.
+/// Returns all operations. The array has static lifetime.
 llvm::ArrayRef<Operation> operations();
 
 } // namespace braid

@@ -13,12 +13,12 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kLeast = 3;                    ///< timed runs and bursts, whatever the time limit
-constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< untimed runs, the first time and later
+constexpr int64_t kLeast = 3;                    ///< minimum number of timed runs and of bursts
+constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< untimed runs in the first and in later rounds
 constexpr double kBurstUs = 10e3;                ///< the approximate duration of a burst
 constexpr int64_t kMostOfBurst = 10000;
 
-/// Proves the order of additions of a program that a user wrote.
+/// Proves the order of additions if a user wrote the program.
 Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
   if (compiled.isLowered || !compiled.fusion)
     return Status::ok();
@@ -61,8 +61,8 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   return Lowered{std::move(row), std::move(choice), flops, std::move(plans)};
 }
 
-/// Lowers the row if necessary. Ranks do not communicate here, except to choose for `auto`.
-/// If one rank refuses a row, all do.
+/// Lowers the row if necessary. Ranks communicate only to choose the schedule for `auto`. If one
+/// rank rejects a row, all ranks do.
 BenchRow RowTimer::begin(const TimedRow &row) {
   BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};
   auto found = lowered_.find(row.name);
@@ -89,7 +89,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     results.push_back(begin(row));
     flops = std::max(flops, results.back().flops);
   }
-  // All rows use the same warm-up: a GPU that power limits is faster after a row that drew less.
+  // All rows warm up equally, because a power-limited GPU is faster after a row that drew less.
   warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {

@@ -1,7 +1,7 @@
 //===- api/bench/row_timer.h - times rows of a bench on one rank of a job ---------------------===//
 //
-// plan_timer.h describes the timing. Rows stay prepared, so that they can be timed repeatedly, and
-// all of them use the same tensors. The processes of all ranks must make the same calls.
+// See plan_timer.h for how runs are timed. Rows remain prepared, so that they can be timed
+// repeatedly, and share their tensors. All ranks must make the same calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,28 +17,28 @@ namespace braid {
 
 struct BenchTiming {
   int64_t rounds = 1, iterations = 20;
-  int64_t bursts = 21;  ///< bursts of a row over all rounds; 0 means no bursts
-  double rowUs = 200e3; ///< time limit of a row, which reduces runs and bursts; 0 means no limit
+  int64_t bursts = 21;  ///< bursts per row over all rounds; 0 means no bursts
+  double rowUs = 200e3; ///< time limit per row, which limits runs and bursts; 0 means no limit
 };
 
-/// Chooses the schedule of a row `auto`. Collective; equal on every rank.
+/// Chooses the schedule for an `auto` row. Collective; returns the same schedule on all ranks.
 using RowChooser = std::function<Result<Configurations>(const TimedRow &row)>;
 
 class RowTimer {
 public:
-  /// `timer` must outlive this.
+  /// `timer` must outlive this object.
   RowTimer(PlanTimer &timer, RowChooser chooser) : timer_(timer), chooser_(std::move(chooser)) {}
 
-  /// Times all rows in rounds. Every other round has the reverse order, so that a machine that
-  /// slows down favours no row. A refused row reports that, and the others are timed. After any
-  /// other failure the job ends. Collective; blocks.
+  /// Times all rows in rounds. Every other round is in reverse order, so that a machine that slows
+  /// down favors no row. If a row cannot be lowered, its BenchRow has the failure, and the other
+  /// rows are timed. Any other failure ends the job. Collective; blocks.
   Result<std::vector<BenchRow>> time(llvm::ArrayRef<TimedRow> rows, const BenchTiming &timing);
 
 private:
   struct Lowered {
-    TimedRow row;            ///< if it is `auto`, with the schedule that was chosen
+    TimedRow row;            ///< has the chosen schedule if the row is `auto`
     std::string choice;      ///< for users; empty if nothing was chosen
-    double flops;            ///< floating-point operations of a rank in a run
+    double flops;            ///< floating-point operations per rank and run
     std::vector<Plan> plans; ///< empty after preparation
     std::optional<TimedPlan> ready = {};
   };
@@ -49,7 +49,7 @@ private:
 
   PlanTimer &timer_;
   const RowChooser chooser_;
-  std::map<std::string, Lowered> lowered_; ///< by name: a graph uses the same entry
+  std::map<std::string, Lowered> lowered_; ///< by row name; all launch modes share an entry
   double warmUpUs_ = 0;
 };
 

@@ -27,7 +27,7 @@ void shiftBuffers(Plan &gemms, uint32_t first) {
   }
 }
 
-/// Numbers the parameters of `gemms` after those of `plan`.
+/// Appends the buffers, inputs and outputs of `gemms` to those of `plan`.
 void addBuffers(Plan &plan, Plan &gemms) {
   const auto first = static_cast<uint32_t>(plan.buffers.size());
   shiftBuffers(gemms, first);

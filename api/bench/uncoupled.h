@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// Returns a Plan of both parts of `plan` (plan_parts.h) without dependencies between them: a bound
-/// for any schedule. Transfers have separate streams, which start and end with the run.
+/// Returns a Plan with the GEMMs and the transfers of `plan` (see plan_parts.h) but no dependencies
+/// between them. Transfers have separate streams, which start and end with the run.
 Plan uncoupled(const Plan &plan);
 
 } // namespace braid

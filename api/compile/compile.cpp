@@ -16,7 +16,7 @@ namespace {
 
 Status located() { return badInput("the text is not accepted"); }
 
-/// The selected fusion or program. One pointer is null.
+/// The selected fusion or program. Exactly one pointer is set.
 struct Entry {
   Fusion *fusion = nullptr;
   Program *program = nullptr;

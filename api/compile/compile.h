@@ -36,7 +36,8 @@ struct CompileOptions {
   Status readSchedule(llvm::StringRef text, const Configuration &flags = {});
 };
 
-/// A verified program, and the fusion that it implements, if any. `source` must outlive it.
+/// A verified program, and the fusion that it implements, if any. `source` must outlive this
+/// object.
 struct Compiled {
   Source *source = nullptr;
   const Program *program = nullptr;

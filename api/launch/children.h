@@ -55,9 +55,9 @@ public:
   ~Children();
   Children(const Children &) = delete;
 
-  /// Starts another copy of this program as child `index`. The kernel kills it when the calling
-  /// thread ends. Does not wait for exec: if exec fails, the child ends, and ending() has the
-  /// errno. Returns Unsupported if no process can be created.
+  /// Starts another copy of this program as child `index`. The kernel kills the child when the
+  /// calling thread ends. Does not wait for exec: if exec fails, the child ends, and ending() has
+  /// the errno. Returns Unsupported if no process can be created.
   Status start(int64_t index, const ChildOptions &options);
 
   /// Returns how the child ended, or nullopt if it is still running or was never started.

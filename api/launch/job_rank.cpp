@@ -28,7 +28,7 @@ constexpr milliseconds kForLeaving{1000};
 /// mistake often starts several contradicting processes.
 constexpr milliseconds kForContradictions{1000};
 
-/// Describes how the rank failed. A dying process is exiting before its descriptors are closed.
+/// Describes how the rank failed. A dying process is marked as exiting before its sockets close.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
   bool isVisible = pid != 0; // 0: the process is in another pid namespace

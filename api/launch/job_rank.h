@@ -31,7 +31,7 @@ public:
   /// Blocks until the host has registered this rank and, if the job spans several machines, has
   /// connected to the store. Other ranks may join later, within `timeout`. Returns TimedOut if no
   /// host is found in time, and BadInput if `timeout` is below 1 ms or this rank contradicts a
-  /// registered one (see rendezvous.h). A contradiction may abort the job, as any failure may.
+  /// registered one (see rendezvous.h). Like any failure, a contradiction may abort the job.
   static Result<std::unique_ptr<JobRank>>
   join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// Leaves the job, then calls waitForOthers().

@@ -257,7 +257,7 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Kills ranks whose time to end, once the outcome is decided, has expired.
+/// Once the outcome is decided, kills ranks that are still running after their patienceWith().
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;

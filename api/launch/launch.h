@@ -63,7 +63,7 @@ struct LaunchOptions {
   std::function<void(const Status &cause)> onFailure = {};
   /// The signal watch of a caller that launches several jobs. If null, launch() creates one.
   SignalWatch *signals = nullptr;
-  /// Called by the thread in launch() about a hundred times a second while ranks run. The first
+  /// Called on the thread of launch(), about a hundred times a second while ranks run. The first
   /// failure that it returns ends the job, unless the job's outcome is already decided.
   std::function<Status()> watch = {};
 };
@@ -75,8 +75,8 @@ struct LaunchReport {
   /// The SIGINT, SIGTERM or SIGHUP that ended the job, or 0.
   int signal = 0;
   /// One line for each rank that did not end as `status` implies: "rank 2: killed by signal 9
-  /// (Killed)", with the reason if the launcher killed the rank. Has another line if the ranks'
-  /// output could not be forwarded. Has no lines for ranks after an interrupt.
+  /// (Killed)", with the reason if the launcher killed the rank. Also has a line if the ranks'
+  /// output could not be forwarded. After an interrupt, has no lines for ranks.
   std::vector<std::string> endings;
   /// True if the run is committed, but its output could not be written. The reason was reported.
   bool isOutputLost = false;

@@ -13,23 +13,22 @@ struct RunArguments {
   std::vector<void *> outputs;
 };
 
-/// Inputs and outputs in host memory, where they are filled and compared, and in memory that the
-/// device can access, which may be the same memory.
+/// Inputs and outputs of a run, in host memory, where they are filled and compared, and in memory
+/// that the device can access, which may be the same memory.
 class Arguments {
 public:
-  /// Returns Unsupported if there is too little memory. `plan` and `device` must outlive the
-  /// result.
+  /// Returns Unsupported if memory is insufficient. `plan` and `device` must outlive the result.
   static Result<Arguments> allocate(const Plan &plan, Device &device);
 
-  /// The device addresses for a run.
+  /// Returns the device addresses for a run.
   RunArguments addresses() const;
-  /// Returns the address in host memory.
+  /// Return addresses in host memory.
   void *input(size_t index) { return tensors_[index].host.get(); }
   void *output(size_t index) { return tensors_[inputs_ + index].host.get(); }
 
-  /// Issues copies of inputs and outputs to the device on stream 0.
+  /// Issues copies of all inputs and outputs to the device, on stream 0.
   void upload();
-  /// Issues copies of outputs to the host on stream 0. Must be followed by synchronize().
+  /// Issues copies of all outputs to the host, on stream 0. Does not wait for the copies.
   void download();
 
 private:
@@ -45,7 +44,7 @@ private:
   Status add(int64_t bytes);
 
   Device *device_;
-  size_t inputs_;               ///< their number
+  size_t inputs_;               ///< the number of inputs
   std::vector<Tensor> tensors_; ///< inputs, then outputs
 };
 

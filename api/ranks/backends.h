@@ -8,10 +8,10 @@ namespace braid {
 
 BackendRegistry builtinBackends();
 
-/// Returns true if Braid measures schedules by default: on GPUs that access peers' memory. Times on
-/// the host's cores vary, and the cost model does not know the costs of messages.
+/// Returns true if Braid chooses schedules by measurement by default: on GPUs that access peers'
+/// memory. Times on the host's cores vary too much, and the cost model lacks costs for messages.
 bool choosesByItself(const Backend &backend);
-/// Returns Unsupported if `config` has a value for a knob of the run that the backend lacks.
+/// Returns Unsupported if `config` sets a run knob to a value that `backend` does not support.
 Status checkModes(const Configuration &config, const Backend &backend);
 
 } // namespace braid

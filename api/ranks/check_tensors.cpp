@@ -16,7 +16,7 @@ std::string typeText(DType dtype, std::span<const int64_t> shape) {
   return fmt::format("{}[{}]", name(dtype).str(), fmt::join(shape, ", "));
 }
 
-/// A tensor of a call.
+/// A tensor that was passed to a call.
 struct Argument {
   bool isOutput;
   size_t number;
@@ -63,7 +63,7 @@ Status add(bool areOutputs, std::span<const TensorSpec> specs, std::span<const T
   return Status::ok();
 }
 
-/// Compares each output with every tensor: for a few ranks, sorting would take longer.
+/// Compares each output with every tensor, which for a few ranks is faster than sorting.
 std::pair<const Argument *, const Argument *> findOverlap(llvm::ArrayRef<Argument> all) {
   for (const Argument &output : all)
     for (const Argument &other : all)

@@ -6,9 +6,9 @@
 
 namespace braid {
 
-/// Checks the tensors of all ranks of `cluster` in this process: number, element type, shape,
-/// alignment and memory, and that no output overlaps another tensor of these ranks. BadInput names
-/// the tensor, the expected and the actual property, and the rank if there are several.
+/// Checks the number, element types, shapes, alignment and memory of the tensors of all ranks in
+/// this process, and that no output overlaps another of these tensors. If a check fails, returns
+/// BadInput, naming the tensor, what was expected and found, and the rank if there are several.
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
                     std::span<const RankTensors> ranks, Cluster &cluster);
 

@@ -45,7 +45,7 @@ JobState::join(const Backend &backend, const ClusterOptions &options, const Plac
   return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout)));
 }
 
-/// Releases the sessions' resources before the devices, and their Plans after them.
+/// Releases the sessions' resources before the devices. The Plans must outlive the devices.
 JobState::~JobState() {
   for (auto &[number, session] : sessions)
     session.prepared.clear();
@@ -134,7 +134,7 @@ int64_t bytesOf(const Plan &plan) {
 
 } // namespace
 
-/// Returns the same result on all ranks, since all ranks create equal sessions.
+/// Returns the same result on all ranks, because all ranks have the same sessions.
 Status JobState::checkBound(int64_t bytes, const std::string &program) const {
   const int64_t most = usage().most;
   if (mostBytes == 0 || most + bytes <= mostBytes)
@@ -213,8 +213,8 @@ Status JobState::prepareRanks(SessionPlans &session, TransferMode mode, UnknownG
   return settle(&session);
 }
 
-/// Returns "BYTES PLANBYTES SESSION SESSION ...": the memory that the rank holds, the part of it
-/// that belongs to the Plan of `newest`, and the sessions that are in callers' graphs.
+/// Returns "BYTES PLANBYTES SESSION SESSION ...": the memory that the rank holds, the part of this
+/// memory that belongs to the Plan of `newest`, and the sessions that are in callers' graphs.
 std::string JobState::describeHeld(int64_t number, const SessionPlans *newest) const {
   Device &device = cluster->device(number);
   const auto index = static_cast<size_t>(number);
@@ -270,7 +270,8 @@ JobUsage JobState::usage() const {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// Returns why the job cannot close: NCCL would wait forever, and replays use freed memory.
+/// Returns why the job cannot close yet, or "". If the job closed anyway, NCCL would wait forever,
+/// and graph launches would use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("still has {} of its sessions; close them first", sessions.size());

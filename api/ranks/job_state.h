@@ -7,8 +7,8 @@
 //   (*session)->second.prepared[0]->run(inputs, outputs);
 //   (*job)->cluster->synchronize();
 //
-// The library's Job and Session, and all commands that run ranks, use these calls. Collective calls
-// must be made by every process of the job.
+// Job, Session and all commands that run ranks use these calls. Every process of the job must make
+// the collective calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,13 +27,13 @@
 
 namespace braid {
 
-/// A program that is prepared on the ranks of this process.
+/// A program that is prepared on the ranks in this process.
 struct SessionPlans {
   std::vector<Plan> plans;                         ///< one for each rank of the job
   std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank in this process
   int64_t bytes = 0;                               ///< allocated on the ranks in this process
   int64_t most = 0;                                ///< the largest allocation on any one rank
-  /// True if a graph of the caller on some rank held runs of it when a program was last prepared.
+  /// True if, when a program was last prepared, a caller's graph on any rank contained its runs.
   bool isInGraph = false;
 };
 /// Sessions by number. A session has the same number on all ranks.
@@ -45,7 +45,7 @@ struct JobState {
   /// Creates all ranks as threads. Returns Unsupported if the backend's ranks must be processes.
   static Result<std::unique_ptr<JobState>> create(const Backend &backend,
                                                   const ClusterOptions &options);
-  /// Creates one rank. Returns Unsupported, on all ranks, if ranks cannot be processes.
+  /// Creates one rank. Returns Unsupported on all ranks if the backend's ranks must be threads.
   static Result<std::unique_ptr<JobState>>
   join(const Backend &backend, const ClusterOptions &options, std::unique_ptr<JobRank> rank);
   /// Joins the job at `place`, and creates the state of this rank.
@@ -54,13 +54,13 @@ struct JobState {
 
   ~JobState();
 
-  const pid_t process = getpid(); ///< the process that has the job's threads and connections
+  const pid_t process = getpid(); ///< the process that owns the job's threads and connections
   Backend backend;
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
-  std::vector<TimedPlans> trials; ///< Plans of a failed choice; issued runs may not have ended
+  std::vector<TimedPlans> trials; ///< Plans of a failed choose(); runs may still be in flight
   Sessions sessions;
-  Sessions ended;              ///< ended sessions whose issued runs may not have ended
+  Sessions ended;              ///< ended sessions; their runs may still be in flight
   int64_t mostHeld = 0;        ///< see JobUsage
   std::set<uint64_t> captured; ///< sessions with runs in a caller's graph, on this rank
   uint64_t nextSession = 0;
@@ -73,44 +73,44 @@ struct JobState {
 
   bool areThreads() const { return rank == nullptr; }
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
-  /// Returns a barrier for timing, see JobMemory::spinUntilAllCome(), or null if the ranks are
+  /// Returns a barrier for timing (see JobMemory::spinUntilAllCome()), or null if the ranks are
   /// threads.
   Barrier barrier();
-  /// Returns true in a child that fork() made from the job's process. The child has copies of the
-  /// objects, and must neither use nor release the resources that they represent.
+  /// Returns true in a child of the job's process created by fork(). The child has copies of the
+  /// job's objects, but must neither use nor release the resources that they own.
   bool isForked() const { return getpid() != process; }
   /// Returns BadInput if isForked().
   Status expectOwnProcess() const;
   /// Returns BadInput if isForked() or the job is closed.
   Status expectOpen() const;
-  /// Returns, for each rank, the reason why it cannot release its resources yet, or "". Collective.
-  /// Returns BadInput on all ranks if one of them makes a call other than Job::close().
+  /// Returns, for each rank, why the rank cannot release its resources yet, or "". Collective.
+  /// Returns BadInput on all ranks if any rank makes a call other than Job::close().
   Result<std::vector<std::string>> askWhatIsHeld();
   /// Returns BadInput or Unsupported if this job cannot run `compiled` with the knobs `run`.
   Status check(const Compiled &compiled, const Configuration &run) const;
-  /// Compiles the fusion in `text` with the fastest schedule on these ranks. Collective. Waits for
-  /// issued work first. `how` comes from chooseOptions(); this adds the properties of the job.
-  /// Without a listener, warnings are added to ProgramState::trials.
+  /// Compiles the fusion in `text` with the fastest schedule on these ranks. Collective; first
+  /// waits for issued work. `how` must be a result of chooseOptions(); choose() adds the job's
+  /// properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
   Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
-  /// Adds a session: allocates, exchanges handles, tunes. Collective. Frees the memory of ended
-  /// sessions. `plans` are those of all ranks. Returns Unsupported beyond `mostBytes`.
+  /// Adds a session: allocates memory, exchanges handles and tunes. Collective. Frees the memory of
+  /// ended sessions. `plans` has one Plan per rank. Returns Unsupported beyond `mostBytes`.
   Result<Sessions::iterator> prepare(std::vector<Plan> plans, TransferMode mode = {},
                                      UnknownGemms unknown = UnknownGemms::Measure);
-  /// Ends a session. Its issued runs may still execute.
+  /// Ends a session. Its runs may still be in flight.
   void end(Sessions::iterator session);
-  /// The Plans of the newest session, in the order of ranks, or none if there was no session.
+  /// Returns the Plans of the newest session in rank order, or none if there was no session.
   llvm::ArrayRef<Plan> newestPlans() const;
-  /// Registers the Plans of all sessions for messages. Takes long if there are many Plans.
+  /// Registers the Plans of all sessions for messages. Slow if there are many Plans.
   void showPlans();
-  /// Returns the texts of all ranks, in their order. `textOf` returns the text of a rank in this
-  /// process, and is called by one thread for each of these. Collective.
+  /// Returns one text per rank, in rank order. `textOf` returns the text of a rank in this process,
+  /// and is called concurrently, by one thread per rank. Collective.
   Result<std::vector<std::string>> gather(llvm::function_ref<std::string(int64_t number)> textOf);
   JobUsage usage() const;
-  /// Records that each rank in this process makes this call next.
+  /// Records that each rank in this process is about to make `call`.
   void note(JobCall call, uint32_t program = kNoCommand);
-  /// Releases the resources of ended sessions. All ranks have met, possibly to prepare `newest`,
-  /// and nothing runs. Ranks exchange how much memory they hold and which sessions are in graphs.
-  /// Each rank may destroy graphs at any time, but all ranks decide by the exchanged state.
+  /// Releases the resources of ended sessions. Must be called when all ranks have met, possibly to
+  /// prepare `newest`, and nothing is running. Ranks exchange how much memory they hold and which
+  /// sessions are in graphs, so that they agree even if graphs are destroyed concurrently.
   Status settle(SessionPlans *newest = nullptr);
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier. Returns the
   /// recorded failure.

@@ -11,12 +11,11 @@ namespace braid {
 struct RankSummary {
   double runSeconds = 0;
   std::vector<uint64_t> digests; ///< one for each output, over all runs
-  std::vector<Span> spans;       ///< all of one Plan; encode() leaves out `plan` of their tags
+  std::vector<Span> spans;       ///< all of one Plan; encode() omits `plan` from their tags
 
   /// Encodes the summary for ranks in other processes on machines of the same architecture.
   std::string encode() const;
-  /// Decodes a summary with spans and outputs of `plan`. Returns BadInput if encode() did not make
-  /// `bytes`.
+  /// Decodes a summary of runs of `plan`. Returns BadInput if encode() did not produce `bytes`.
   static Result<RankSummary> decode(llvm::StringRef bytes, const Plan &plan);
 };
 

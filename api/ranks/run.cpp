@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns how many runs may be in flight: those that fit into one gigabyte over all ranks. If
-/// there are several, successive runs overlap, and addresses change from run to run.
+/// Returns the maximum number of runs in flight: as many as fit into one gigabyte over all ranks.
+/// If several runs are in flight, successive runs overlap and use different addresses.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
-  if (options.isGraph()) // recorded with the addresses of one run
+  if (options.isGraph()) // a graph contains the addresses of one run
     return 1;
   constexpr int64_t kMaxRunsInFlight = 4, kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
@@ -37,7 +37,7 @@ int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
 /// Returns true if every rank has the whole tensor, so that all ranks must have equal bits.
 bool isWhole(const FusionTensor &tensor) { return !tensor.type.find(AxisKind::DIDx); }
 
-/// Returns a digest of `words`, extended by that of `bytes`.
+/// Returns a digest of `words` and `bytes`.
 uint64_t digestOf(std::vector<uint64_t> words, llvm::StringRef bytes = "") {
   words.push_back(llvm::xxHash64(bytes));
   return llvm::xxHash64(llvm::StringRef(reinterpret_cast<const char *>(words.data()),
@@ -46,7 +46,7 @@ uint64_t digestOf(std::vector<uint64_t> words, llvm::StringRef bytes = "") {
 
 const ProgressFn kNobody;
 
-/// The state of one call of run() that all ranks of this process share.
+/// The state of one call to run(), shared by all ranks in this process.
 class Runner {
 public:
   Runner(const Compiled &compiled, const RunOptions &options, Cluster &cluster,
@@ -126,7 +126,7 @@ Status Runner::runRank(int64_t rank) {
   return finishRank(rank, std::move(work));
 }
 
-/// Issues a run for each slot, waits for all of them, and compares their outputs.
+/// Issues a run for each slot, waits for all runs, and compares their outputs.
 Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
                         RankSummary &work) {
   int64_t count = std::min<int64_t>(runsInFlight_, options_.iterations - first);
@@ -196,7 +196,7 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   return Status::ok();
 }
 
-/// Hosts have only their wall clocks in common.
+/// Converts the spans to wall-clock time, the only time that all hosts have in common.
 static void moveToWallClock(std::vector<Span> &spans) {
   using namespace std::chrono;
   const int64_t shiftNs = duration_cast<nanoseconds>(system_clock::now().time_since_epoch() -
@@ -249,7 +249,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-/// Returns WrongResult if ranks that have the whole of an output have different bits.
+/// Returns WrongResult if an output that is whole on every rank is not bitwise equal on all ranks.
 Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   for (size_t i = 0; i < plan(0).outputs.size(); ++i) {
     const std::string &name = compiled_.program->results()[i]->name;
@@ -268,7 +268,7 @@ Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   return Status::ok();
 }
 
-/// Returns all options besides the program that the ranks must agree on.
+/// Returns all options, besides the program, on which the ranks must agree.
 std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
   std::vector<Choice> choices = {{"--iterations", std::to_string(options.iterations)},
                                  {"--verify", options.verify ? "yes" : "no"},
@@ -287,7 +287,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
   return choices;
 }
 
-/// Returns BadInput if the results cannot be verified but the options ask for it.
+/// Returns BadInput if the options request verification but the results cannot be verified.
 Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (!options.verify)
     return Status::ok();

@@ -13,13 +13,13 @@ struct RunOptions {
   int64_t iterations = 1;
   /// Compare every element of every output of every iteration with the reference.
   bool verify = false;
-  /// The seed of the inputs.
+  /// The seed for the inputs.
   uint64_t seed = 1;
-  /// Options of the ranks.
+  /// Options for the ranks.
   ClusterOptions cluster = {};
-  /// The knobs of the run: launch mode and transfer mode. Unsupported if the backend lacks them.
+  /// The run knobs: launch mode and transfer mode. Must be supported by the backend.
   Configuration knobs = {};
-  /// If true, the ranks choose the schedule when they have met (api/autotune/choose.h).
+  /// If true, the ranks choose the schedule once all have joined (see api/autotune/choose.h).
   bool isAuto = false;
   /// Record when each command ran, for RunReport::trace.
   bool trace = false;
@@ -30,40 +30,39 @@ struct RunOptions {
   bool isGraph() const { return launchModeOf(knobs) == LaunchMode::Graph; }
 };
 
-/// The outcome of a run. It is equal in the processes of all ranks, except for the trace and the
-/// choices.
+/// The outcome of a run. Equal in the processes of all ranks, except for `trace` and `choices`.
 struct RunReport {
   int64_t commandsPerRun = 0;   ///< on rank 0
-  int64_t streams = 0;          ///< on rank 0, without the caller's stream
+  int64_t streams = 0;          ///< on rank 0, excluding the caller's stream
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0 without `verify`
   double prepareSeconds = 0;    ///< allocation, handle exchange and other work before the first run
-  double runSeconds = 0; ///< issuing and waiting on the slowest rank, without filling and comparing
-  std::string choices;   ///< Compute::choices() of rank 0, in the process of rank 0
+  double runSeconds = 0; ///< issue and wait time of the slowest rank, without filling and comparing
+  std::string choices;   ///< Compute::choices() of rank 0; set only in the process of rank 0
   std::string messages;  ///< Messages::describe() of rank 0; empty if it sends none
   /// The name of each output of a reproducible run, and a digest of its bits on all ranks and in
   /// all iterations.
   std::vector<std::pair<std::string, uint64_t>> digests;
-  std::string trace; ///< JSON in Chrome's format if requested, in the process of rank 0
+  std::string trace; ///< Chrome trace JSON if requested; set only in the process of rank 0
 };
 
-/// Makes the checks that need no ranks: refuses too many ranks, and options that the program or the
-/// backend does not support. `areThreads` is true if all ranks will live in this process.
+/// Performs the checks that do not need the ranks: rejects too many ranks, and options that the
+/// program or the backend does not support. If `areThreads`, all ranks will be in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
-/// Returns Unsupported if the run takes more memory than is available.
+/// Returns Unsupported if the run needs more memory than is available.
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
                        const RunOptions &options, bool areThreads);
 
-/// Waits until all ranks have joined, and compares their options. Returns BadInput if they differ,
-/// and names the ranks and their values. Collective.
+/// Waits until all ranks have joined, and compares their options. If the options differ, returns
+/// BadInput, naming the ranks and their values. Collective.
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options);
 
-/// Runs `compiled` on the ranks of `job`, in a session that ends with this call. Each iteration has
-/// new inputs, and its outputs are first filled with NaNs. `plans` are those of all ranks. Inputs
-/// of a reproducible run are random numbers, unless `verify` needs other values. Without a fusion,
-/// inputs are drawn from the seed and outputs are not compared. WrongResult names the first wrong
-/// element, or an output of a reproducible run that is whole on every rank but differs in its bits.
-/// Collective: all ranks return Ok, or all return the first failure of any rank.
+/// Runs `compiled` on the ranks of `job`, in a session that ends with this call. `plans` has one
+/// Plan per rank. Each iteration has new inputs, and outputs that were filled with NaNs. Inputs of
+/// a reproducible run are random numbers, unless `verify` requires other values. If `compiled` has
+/// no fusion, inputs are drawn from the seed and outputs are not compared. Returns WrongResult,
+/// naming the first wrong element, or the first output of a reproducible run that is whole on every
+/// rank but not bitwise equal. Collective: all ranks return Ok, or all return the first failure.
 Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
                       const RunOptions &options);
 

@@ -1,4 +1,4 @@
-//===- api/ranks/run_memory.cpp - the memory that a run takes ---------------------------------===//
+//===- api/ranks/run_memory.cpp - the memory that a run needs ---------------------------------===//
 
 #include "api/ranks/run_memory.h"
 
@@ -13,9 +13,9 @@ namespace braid {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kHeap = 64 * kMiB; ///< reserved by glibc for small objects of a thread
+constexpr double kHeap = 64 * kMiB; ///< reserved by glibc for the small objects of each thread
 
-/// Bytes that only the rank itself uses, and bytes that peers map as well.
+/// Bytes that only the rank itself uses, and bytes that peers also map.
 struct RankMemory {
   double own, shared;
   size_t threads;
@@ -31,8 +31,8 @@ double stackBytes() {
   return static_cast<double>(bytes);
 }
 
-/// Returns the size of the scratch memory for GEMMs that compute in another type: at most that of
-/// the largest GEMM for each stream.
+/// Returns the maximum size of the scratch memory for GEMMs that compute in another type: for each
+/// stream, the scratch size of the largest GEMM.
 double scratchOf(const Plan &plan) {
   size_t largest = 0;
   for (const PlanMatmul &m : plan.matmuls)
@@ -54,14 +54,14 @@ RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlig
   return memory;
 }
 
-/// Returns the address space that is reserved besides the tensors. If it runs out, GEMMs wait
-/// forever for their buffers.
+/// Returns the address space that is reserved in addition to the tensors. If address space runs
+/// out, GEMMs wait forever for their buffers.
 double reservedFor(size_t threads, const Backend &backend) {
   if (!backend.isOnHost)
-    return 0; // the host's share is unknown
+    return 0; // the address space reserved on the host is unknown
   const auto cores = static_cast<double>(std::max(1u, std::thread::hardware_concurrency()));
   const auto count = static_cast<double>(threads);
-  // A heap takes twice its size while glibc aligns it.
+  // A heap temporarily takes twice its size while glibc aligns it.
   double bytes = count * stackBytes() + (std::min(count, 8 * cores) + 1) * kHeap;
   return backend.computes ? bytes + std::min(count, cores) * double(kGemmBufferBytes) : bytes;
 }
@@ -78,7 +78,7 @@ int64_t argumentBytes(const Plan &plan) {
 
 MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
                      int64_t hosted) {
-  double total = 0, shared = 0, largest = 0; // doubles cannot overflow
+  double total = 0, shared = 0, largest = 0; // doubles, to avoid overflow
   size_t threads = 0, mostThreads = 0;
   for (const Plan &plan : plans) {
     RankMemory memory = memoryOf(plan, backend, runsInFlight);
@@ -86,7 +86,7 @@ MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t
     shared += memory.shared;
     largest = std::max(largest, memory.own);
     threads += memory.threads;
-    mostThreads = std::max(mostThreads, memory.threads + 1); // one follows the other processes
+    mostThreads = std::max(mostThreads, memory.threads + 1); // one watches the other processes
   }
   if (hosted == static_cast<int64_t>(plans.size()))
     return {total, total + reservedFor(threads, backend)};

@@ -1,4 +1,4 @@
-//===- api/ranks/run_memory.h - the memory that a run takes -----------------------------------===//
+//===- api/ranks/run_memory.h - the memory that a run needs -----------------------------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"
@@ -6,12 +6,11 @@
 
 namespace braid {
 
-/// Returns the number of bytes of the caller's tensors for one run on one rank.
+/// Returns the total size in bytes of the caller's tensors for one run on one rank.
 int64_t argumentBytes(const Plan &plan);
 
-/// Returns the host memory that a run of all ranks takes, with `hosted` of them in one process:
-/// tensors, arenas in host memory, and the needs of threads and GEMMs. `plans` are those of all
-/// ranks, and must not be empty.
+/// Returns the host memory that a run on all ranks needs if each process has `hosted` ranks:
+/// tensors, arenas in host memory, and memory for threads and GEMMs. `plans` has one Plan per rank.
 MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
                      int64_t hosted);
 

@@ -19,7 +19,7 @@ namespace braid {
 
 using Clock = std::chrono::steady_clock;
 
-/// For an even number of values, returns the smaller of the middle two.
+/// Returns the median or, for an even number of values, the smaller of the two middle values.
 static double lowerMedian(std::vector<double> &values) {
   const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());
@@ -53,7 +53,8 @@ static Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
   return maxima;
 }
 
-/// Returns the number of runs that take about `warmUpUs`, or a few to measure if `us` is 0.
+/// Returns the number of runs that take about `warmUpUs` if one run takes `us`. If `us` is 0,
+/// returns a few runs for measuring it.
 static int64_t runsToWarmUp(double warmUpUs, double us) {
   constexpr double kMost = 1e5;
   if (warmUpUs > 0 && us <= 0)
@@ -109,14 +110,14 @@ void TimedPlan::issue(int64_t runs) {
       prepared->run(inputs, outputs);
 }
 
-/// Rests, and waits at the barrier. If the job has failed, returns the cause if known.
+/// Idles, then waits at the barrier. If the job has failed, returns the cause if it is known.
 Status PlanTimer::meet() {
   if (!barrier_) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));
     return control().allGather("").status();
   }
   for (const Clock::time_point start = Clock::now(); usSince(start) < kIdleGapUs;)
-    ; // a sleeping thread would wake too late
+    ; // spin, because a sleeping thread would wake up too late
   if (barrier_())
     return Status::ok();
   BRAID_TRY(device().synchronize());

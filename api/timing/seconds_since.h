@@ -5,7 +5,6 @@
 
 namespace braid {
 
-/// Returns the seconds since `start` by the host's clock.
 inline double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -15,14 +15,14 @@ namespace {
 /// The size of a random tile: fast to generate, and larger than the tiles of a GEMM.
 constexpr int64_t kTileElements = int64_t(1) << 20;
 
-/// Each input and rank has other numbers, since layers do not multiply equal operands.
+/// Each input of each rank has different numbers, because layers do not multiply equal operands.
 uint64_t seedOf(int64_t input, int64_t rank) {
   constexpr int64_t kRanks = int64_t(1) << 32;
   return 1 + static_cast<uint64_t>(input * kRanks + rank);
 }
 
-/// Returns random numbers in [-1, 1), determined by the seed. Besides its shape, a GEMM's time
-/// depends on power, which depends on the values.
+/// Returns random numbers in [-1, 1), determined by the seed. A GEMM's time depends not only on its
+/// shape but also on power, which depends on the operands' values.
 std::vector<char> randomTile(DType dtype, size_t elements, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<char> tile(elements * static_cast<size_t>(sizeOf(dtype)));
@@ -43,7 +43,7 @@ SharedTensors::~SharedTensors() {
     device_.release(each);
 }
 
-/// Plans without GEMMs use existing values.
+/// For Plans without GEMMs, inputs keep their current values.
 Result<std::vector<const void *>> SharedTensors::inputsOf(const Plan &plan) {
   inputs_.resize(std::max(inputs_.size(), plan.inputs.size()));
   std::vector<const void *> addresses;
@@ -69,8 +69,8 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// Keeps memory that is too small until the destructor runs, since prepared Plans may still use it.
-/// A tensor that grows at least doubles its size.
+/// Only the destructor frees memory that has become too small, because prepared Plans may still use
+/// this memory. A tensor that grows at least doubles in size.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();
@@ -80,7 +80,7 @@ Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   return Status::ok();
 }
 
-/// Copies a tile from the host, and then repeatedly doubles the filled part.
+/// Copies a random tile from the host, and then repeatedly doubles the filled part.
 Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   const int64_t elements = std::min(kTileElements, tensor.bytes / sizeOf(dtype) + 1);
   const std::vector<char> tile =
@@ -91,7 +91,7 @@ Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   for (; filled < tensor.bytes; filled *= 2)
     device_.copy(0, {}, memory + filled, memory, std::min(filled, tensor.bytes - filled));
   tensor.filledWith = dtype;
-  return device_.synchronize(); // the tile has been read
+  return device_.synchronize(); // the copy reads `tile`
 }
 
 } // namespace braid

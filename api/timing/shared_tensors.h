@@ -7,17 +7,17 @@
 
 namespace braid {
 
-/// The memory that all timed Plans of a device use: for each parameter and result in order, enough
-/// for the largest so far. The destructor frees it; the device must outlive it.
+/// Memory that all timed Plans on a device share: for each input and output, in order, enough for
+/// the largest tensor so far. The destructor frees the memory.
 class SharedTensors {
 public:
-  /// `device` must outlive this.
+  /// `device` must outlive this object.
   SharedTensors(Device &device, int64_t rank) : device_(device), rank_(rank) {}
   ~SharedTensors();
   SharedTensors(const SharedTensors &) = delete;
 
-  /// Return addresses for one run of `plan`, in order. Inputs are random in [-1, 1), in the type of
-  /// the Plan's GEMMs. Block while memory grows.
+  /// Return the tensors' addresses for one run of `plan`, in order. Inputs are random numbers in
+  /// [-1, 1), in the type of the Plan's GEMMs. Block while memory is allocated or filled.
   Result<std::vector<const void *>> inputsOf(const Plan &plan);
   Result<std::vector<void *>> outputsOf(const Plan &plan);
 
