@@ -84,8 +84,7 @@ braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcep
   }
 }
 
-/// Implements a function that returns no error: returns `otherwise` if `object` is NULL or `ask`
-/// throws.
+/// Implements a function without errors: returns `otherwise` if `object` is NULL or `ask` throws.
 template <class Answer, class Object, class Ask>
 Answer answerOf(Object *object, Answer otherwise, const Ask &ask) noexcept {
   try {

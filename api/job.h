@@ -22,8 +22,7 @@ namespace braid {
 struct JobState;
 
 /// This process's rank in a job that the embedding program assembles. If this job fails, Braid
-/// kills no process; in a launcher's job, rank 0 kills processes that are still running a second
-/// later.
+/// kills no process; in a launcher's job, rank 0 kills processes still running a second later.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
   /// Must be equal on all ranks, and unique among this user's jobs on this host.

@@ -36,8 +36,7 @@ struct CompileOptions {
   Status readSchedule(llvm::StringRef text, const Configuration &flags = {});
 };
 
-/// A verified program, and the fusion that it implements, if any. `source` must outlive this
-/// object.
+/// A verified program, and the fusion that it implements, if any. The Source must outlive both.
 struct Compiled {
   Source *source = nullptr;
   const Program *program = nullptr;

@@ -20,7 +20,7 @@ public:
   int first() const;
   /// Returns the number of received signals.
   int count() const;
-  /// Waits up to `patience` for a first signal. Returns true if it is `signal`.
+  /// Waits up to `patience` for first() to become `signal`. Returns true if it has.
   bool isFirstWithin(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;

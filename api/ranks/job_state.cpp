@@ -270,8 +270,7 @@ JobUsage JobState::usage() const {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// Returns why the job cannot close yet, or "". If the job closed anyway, NCCL would wait forever,
-/// and graph launches would use freed memory.
+/// Returns why the job cannot close, or "": NCCL would hang, and replays would use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("still has {} of its sessions; close them first", sessions.size());

@@ -53,8 +53,7 @@ static Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
   return maxima;
 }
 
-/// Returns the number of runs that take about `warmUpUs` if one run takes `us`. If `us` is 0,
-/// returns a few runs for measuring it.
+/// Returns how many runs of `us` take about `warmUpUs` or, if `us` is 0, a few for measuring it.
 static int64_t runsToWarmUp(double warmUpUs, double us) {
   constexpr double kMost = 1e5;
   if (warmUpUs > 0 && us <= 0)

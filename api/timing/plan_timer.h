@@ -35,9 +35,8 @@ struct RunTime {
 /// Returns false if the job has failed.
 using Barrier = std::function<bool()>;
 
-/// Idle time before each run, in microseconds. A power-limited device has more power available
-/// after idling (docs/performance.md), and a barrier always takes some time, so all runs idle
-/// equally long.
+/// Idle time before each run, in microseconds. Equal for all runs, because a power-limited device
+/// has more power after idling (docs/performance.md), and a barrier always takes some time.
 inline constexpr double kIdleGapUs = 30;
 
 /// The effort of timing single runs of a Plan. All ranks must use the same values.
