@@ -12,8 +12,8 @@ struct RankTensors {
 
 /// Options for preparing a program. Must be equal on all ranks.
 struct PrepareOptions {
-  /// Measures GEMMs that no job has measured yet, which may take a second on GPUs. If false, they
-  /// use the library's heuristic choice of algorithm until a job measures them.
+  /// Measures GEMMs that no job has measured yet, which may take a second on GPUs. If false,
+  /// unmeasured GEMMs use the algorithm that the library's heuristic selects.
   bool measures = true;
   /// First proves, as `braid check` does, that the program is safe, which takes a few milliseconds;
   /// an unsafe program is Rejected. If false, the program is not checked.

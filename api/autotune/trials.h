@@ -44,7 +44,7 @@ struct TimingLimits {
 };
 
 /// The maximum number of finalists. Candidates that take over 25 % longer than the fastest one are
-/// not finalists.
+/// excluded.
 inline constexpr size_t kMostFinalists = 5;
 
 /// Reorders candidates, which must be sorted by prediction, for their first trials: the best of

@@ -46,7 +46,7 @@ struct BenchRow {
 /// the candidates of `auto`, if all timed rows have bursts, and otherwise by single runs.
 struct BenchLimits {
   bool areOfBursts = false;
-  double gemms = 0, transfers = 0; ///< microseconds of the fastest such row; 0 if there is none
+  double gemms = 0, transfers = 0; ///< time of the fastest row of that kind; 0 if there is none
 
   static BenchLimits of(llvm::ArrayRef<BenchRow> rows);
   double timeOf(const BenchRow &row) const {

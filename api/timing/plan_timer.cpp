@@ -53,7 +53,7 @@ static Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
   return maxima;
 }
 
-/// Returns how many runs of `us` take about `warmUpUs` or, if `us` is 0, a few for measuring it.
+/// Returns the number of runs of `us` that take about `warmUpUs`, or 2 if `us` is still unknown.
 static int64_t runsToWarmUp(double warmUpUs, double us) {
   constexpr double kMost = 1e5;
   if (warmUpUs > 0 && us <= 0)

@@ -91,7 +91,7 @@ Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   for (; filled < tensor.bytes; filled *= 2)
     device_.copy(0, {}, memory + filled, memory, std::min(filled, tensor.bytes - filled));
   tensor.filledWith = dtype;
-  return device_.synchronize(); // the copy reads `tile`
+  return device_.synchronize(); // before `tile` is destroyed
 }
 
 } // namespace braid
