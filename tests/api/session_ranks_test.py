@@ -9,8 +9,9 @@ import sys
 RANKS = 3
 
 
-def run(program, *arguments):
-    """Returns the exit codes and the output of all ranks, in order."""
+def run(program, *arguments, stuck=()):
+    """Returns the exit codes and the output of all ranks, in order. Kills the `stuck` ranks when the
+    others have ended, as launchers do."""
     ranks = []
     for rank in range(RANKS):
         environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(RANKS),
@@ -18,12 +19,17 @@ def run(program, *arguments):
                            BRAID_CACHE_DIR="none")
         ranks.append(subprocess.Popen([program, *arguments], env=environment, text=True,
                                       stderr=subprocess.PIPE))
-    said = [each.communicate(timeout=120)[1] for each in ranks]
-    return [each.returncode for each in ranks], said
+    said = {}
+    for rank in sorted(range(RANKS), key=lambda rank: rank in stuck):
+        if rank in stuck:
+            ranks[rank].kill()
+        said[rank] = ranks[rank].communicate(timeout=120)[1]
+    return [each.returncode for each in ranks], [said[rank] for rank in range(RANKS)]
 
 
 def expect(program, arguments, codes, words):
-    got, said = run(program, *arguments)
+    stuck = [rank for rank, code in enumerate(codes) if code == -signal.SIGKILL]
+    got, said = run(program, *arguments, stuck=stuck)
     print(arguments, got)
     assert got == codes, (arguments, codes, got, said)
     for word in words:
@@ -39,7 +45,7 @@ def main():
     expect(program, ["auto"], [0, 0, 0], [])
     expect(program, ["auto-rows"], [2, 2, 2], ["expected all ranks to have the same fusion"])
     expect(program, ["auto-seconds"], [2, 2, 2], ["rank 1: auto-seconds 4"])
-    expect(program, ["auto-named"], [2, 2, 2], ["same call of .*, but rank 1 is in another"])
+    expect(program, ["auto-named"], [2, 2, 2], ["same call with .*, but rank 1 makes another"])
     expect(program, ["auto-leave"], [5, 0, 5], ["rank 1"])
     expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 shows no sign of life"])
     wait = r"rank 1 waits for rank 2 in .* at first:5:3, run 1 \(the flag is 0, wanted 1\)"
@@ -53,7 +59,7 @@ def main():
         assert got == [2, 2, 2], (call, got, said)
         # All ranks report the message of the first rank that notices the mismatch.
         mine = f"expected all ranks to {call}( the job)?, but (another|rank 1) is in another call"
-        assert all(re.search(mine + "|same call of the same version|of this version's form", each)
+        assert all(re.search(mine + "|same call with the same version|of this version's form", each)
                    for each in said), (call, said)
         assert len(set(said)) == 1, (call, said)
     expect(program, ["first"], [6, 6, -signal.SIGKILL], ["rank 2 is in its own code", wait])
