@@ -106,8 +106,8 @@ TEST(Handshake, ComparesChoices) {
                               "  rank 1: --iterations 6");
   for (const char *text : {"", "--seed", R"(["--seed"])", R"(["--seed","1","--iterations"])"})
     EXPECT_EQ(compareChoices({five, text}).message(),
-              "expected all ranks to come to the same call of the same version, but rank 1 is in "
-              "another")
+              "expected all ranks to make the same call with the same version of Braid, but rank 1 "
+              "makes another one")
         << text;
 }
 
