@@ -339,8 +339,8 @@ TEST(Environment, SwitchesAreOnOrOff) {
   EXPECT_TRUE(devicesOfRanks(environmentOf(""))->empty());
   for (const char *text : {"3,3", "a", "1,", ",", "-1", "1 2", "99999"}) {
     Status status = checkSettings(environmentOf({{"BRAID_DEVICES", text}}));
-    EXPECT_EQ(status.message(), std::string("expected BRAID_DEVICES to be numbers of GPUs, each "
-                                            "once, as in 3,5,0, got '") +
+    EXPECT_EQ(status.message(), std::string("expected BRAID_DEVICES to be distinct GPU "
+                                            "numbers, such as 3,5,0, got '") +
                                     text + "'");
   }
   for (const char *name : {"BRAID_TUNE", "BRAID_SHARE_GPUS"}) {
