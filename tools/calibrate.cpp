@@ -99,7 +99,8 @@ Result<PlanMatmul> shapeOf(const std::string &text) {
     if (int64_t extent = 0; !part.getAsInteger(10, extent) && extent >= 1 && extent <= kMost)
       extents.push_back(extent);
   if (parts.size() != 3 || extents.size() != 3)
-    return badInput("expected --shapes to be MxNxK,... of 1 to {} each, got '{}'", kMost, text);
+    return badInput("expected --shapes to be MxNxK,... with values from 1 to {}, got '{}'", kMost,
+                    text);
   return PlanMatmul{DType::BF16, extents[0], extents[1], extents[2], false, {}, {}, {}, {}};
 }
 

@@ -117,7 +117,7 @@ Status readParameter(const std::string &text, CompileOptions &options) {
   auto [name, value] = llvm::StringRef(text).split('=');
   int64_t number = 0;
   if (name.empty() || value.getAsInteger(10, number))
-    return badInput("expected --set NAME=VALUE with an integer of 64 bits, got '{}'", text);
+    return badInput("expected --set NAME=VALUE with a 64-bit integer, got '{}'", text);
   options.parameters.emplace_back(name.str(), number);
   return Status::ok();
 }

@@ -125,7 +125,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
   if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
     return badInput("expected --devices without duplicates");
   if (flags.json == "-" && flags.html == "-")
-    return badInput("expected one of --json and --html to be -, got both");
+    return badInput("only one of --json and --html can be -");
   for (const std::string &file : {flags.json, flags.html})
     if (!file.empty())
       BRAID_TRY(checkWritable(file));

@@ -22,7 +22,7 @@ namespace braid::tools {
 namespace {
 
 constexpr const char *kOutOfMemory =
-    "out of memory: expected more than this process may have (ulimit -v, cgroup or machine)";
+    "out of memory: the limit of this process, its cgroup or the machine is reached (ulimit -v)";
 
 /// Prints an error. Uses only system calls, because memory may be exhausted.
 void say(const char *what) {
@@ -41,7 +41,8 @@ StatusCode explainException() {
       say(error.what());
       return StatusCode::Internal;
     }
-    say("cannot start a thread: expected more memory or processes (ulimit -v, ulimit -u)");
+    say("cannot start a thread: the limit on memory or processes is reached (ulimit -v, ulimit "
+        "-u)");
   } catch (const std::exception &error) {
     say(error.what());
     return StatusCode::Internal;

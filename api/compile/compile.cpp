@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-Status located() { return badInput("the text is not accepted"); }
+Status located() { return badInput("the text has errors"); }
 
 /// The selected fusion or program. Exactly one pointer is set.
 struct Entry {
@@ -51,7 +51,7 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
     return Entry{module.fusions.front().get(), nullptr};
   if (names.empty())
     return badInput("'{}' is empty, expected a fusion or a program", source.diags.fileName());
-  return badInput("'{}' holds @{}: expected one of them as the entry", source.diags.fileName(),
+  return badInput("'{}' contains @{}: choose one as the entry", source.diags.fileName(),
                   fmt::join(names, ", @"));
 }
 

@@ -58,7 +58,7 @@ Status makeRoomForDescriptors(int64_t ranks) {
 Result<FileDescriptor> fileOf(const std::string &text) {
   FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
   if (!file.isValid() || writeAll(file.get(), text) != 0)
-    return lacking("memory for what they read");
+    return lacking("memory for their input");
   return file;
 }
 

@@ -125,9 +125,9 @@ Status CudaDevice::checkAddress(const void *data) {
   cudaPointerAttributes attributes = {};
   BRAID_CUDA_RETURN_IF_ERROR(cudaPointerGetAttributes(&attributes, data));
   if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
-    return badInput("expected memory of GPU {}, got memory of the host", options_.device);
+    return badInput("expected memory on GPU {}, got host memory", options_.device);
   if (attributes.type == cudaMemoryTypeDevice && attributes.device != options_.device)
-    return badInput("expected memory of GPU {}, got memory of GPU {}", options_.device,
+    return badInput("expected memory on GPU {}, got memory on GPU {}", options_.device,
                     attributes.device);
   return Status::ok();
 }

@@ -188,7 +188,7 @@ Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
   Place place;
   if (!reader.read(place.rank) || place.rank != peer || !reader.read(place.region) ||
       !reader.read(place.offset))
-    return badInput("expected a handle of rank {}, got '{}'", peer, handle);
+    return badInput("expected a handle from rank {}, got '{}'", peer, handle);
   Opened &region = opened_[{kind.str(), peer, place.region}];
   if (!region.base) {
     Result<Opened> opened = openRegion(kind, peer, reader.rest());
@@ -207,7 +207,7 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
     if (kind == each.kind && each.provider)
       return Opened{BRAID_TRY(each.provider->open(peer, handle)), each.provider.get()};
   if (kind != kFlags)
-    return badInput("expected a handle of memory that this rank has, too, got '{}'", kind.str());
+    return badInput("expected a handle for memory that this rank also has, got '{}'", kind.str());
   HandleReader reader(handle);
   size_t bytes = 0;
   if (!reader.read(bytes))

@@ -153,8 +153,8 @@ void CudaProgress::noteIdle() {
 Status CudaProgress::checkOverlaps() const {
   for (const std::unique_ptr<RegisteredPlan> &each : plans_)
     if (each->hasOverlapped())
-      return badInput("rank {}: two runs of @{} overlapped, at least one of them in a graph of the "
-                      "caller's: expected the caller to order the launches of its graphs",
+      return badInput("rank {}: two runs of @{} overlapped, at least one of them in a caller's "
+                      "graph: order the launches of the graphs",
                       gpu_.rank, each->plan->program);
   return Status::ok();
 }

@@ -49,8 +49,8 @@ Result<Opened> find() {
   for (llvm::StringRef folder : list)
     if (Result<Opened> opened = openFile(folder.str() + "/nvidia/nccl/lib/" + kName))
       return opened;
-  return unsupported("NCCL: expected {}, got '{}'; set {} to the file of another one", kName,
-                     reason, kVariable);
+  return unsupported("NCCL: expected {}, got '{}'; set {} to the path of another NCCL library",
+                     kName, reason, kVariable);
 }
 
 Result<Library> read(const Opened &opened) {
@@ -66,13 +66,14 @@ Result<Library> read(const Opened &opened) {
       return unsupported("NCCL: cannot get the version of {}: ncclGetVersion returned error {}",
                          library.file, static_cast<int>(code));
     if (library.version < kLeast)
-      return unsupported(
-          "NCCL: expected version {} or later, got {} from {}; set {} to the file of another one",
-          versionText(kLeast), versionText(library.version), library.file, kVariable);
+      return unsupported("NCCL: expected version {} or later, got {} from {}; set {} to the path "
+                         "of another NCCL library",
+                         versionText(kLeast), versionText(library.version), library.file,
+                         kVariable);
   }
   if (found.missing())
-    return unsupported("NCCL: {} lacks {}; set {} to the file of another one", library.file,
-                       found.missing(), kVariable);
+    return unsupported("NCCL: {} lacks {}; set {} to the path of another NCCL library",
+                       library.file, found.missing(), kVariable);
   return library;
 }
 
@@ -84,7 +85,7 @@ Status keepMulticastOff() {
   if (const std::string asked = valueOf(kMulticast); !asked.empty() && asked != "0")
     return unsupported(
         "NCCL: expected {}=0, got '{}': Braid does not use NVLink multicast, because a process "
-        "that ends while it holds multicast memory can make GPUs unusable",
+        "that exits while holding multicast memory can make GPUs unusable",
         kMulticast, asked);
   setenv(kMulticast, "0", /*overwrite=*/1);
   return Status::ok();

@@ -158,7 +158,7 @@ void Lexer::lexSigil(TokenKind kind) {
 void Lexer::lexForeignName(TokenKind kind) {
   const llvm::StringRef name = rest().drop_front().take_while(
       [](char each) { return continuesName(each) || !llvm::isASCII(each); });
-  diags_.error(here()) << "expected a name of ASCII letters, digits and '_' after '"
+  diags_.error(here()) << "expected a name consisting of ASCII letters, digits and '_' after '"
                        << rest().take_front() << "'";
   append(kind, 1 + name.size());
 }
@@ -184,7 +184,7 @@ void Lexer::lexGarbage() {
       os << "character '" << peek() << "'";
     else
       os << "byte " << llvm::format_hex(byte, 4, /*Upper=*/true);
-    diags_.error(here()) << "expected text of the language, got the " << os.str()
+    diags_.error(here()) << "expected a word or symbol of the language, got the " << os.str()
                          << (peek() == '#' ? "; a comment begins with '//'" : "");
   }
   at_ = peek() == '#' ? std::min(text_.find('\n', at_), text_.size()) : at_ + 1;

@@ -129,7 +129,7 @@ std::optional<int64_t> FusionVerifier::verifyMeshScalar(llvm::StringRef what,
     reportValue(scalar, value.error, fusion_.meshLocation(), subject);
   else if (usesCeil(scalar))
     diags_.error(fusion_.meshLocation())
-        << subject << " uses 'ceil', which only extents of axes may use";
+        << subject << " uses 'ceil', which is allowed only in extents";
   else
     return value.value;
   return std::nullopt;
@@ -298,7 +298,7 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   };
   const bool isRoot = extent->kind() == ScalarKind::Ceil;
   if (!isRoot || kind != AxisKind::Plain || usesCeil(extent->lhs()) || usesCeil(extent->rhs()))
-    return fail("uses 'ceil', expected it as the whole extent of a plain axis");
+    return fail("uses 'ceil', which is allowed only as the whole extent of a plain axis");
   const std::string blocks = extent->rhs()->str();
   const int64_t count = fusion_.valueOf(extent->rhs()).value;
   if (axis == 0)

@@ -178,7 +178,7 @@ void NodeVerifier::visitDeallocate(const DeallocateOp &op) {
   }
   if (context_.allocated.lookup(op.buffer) != context_.frames.back().block)
     error(op).note(allocate->location(), "allocated here")
-        << "'deallocate' expects a buffer of the same block, got " << ref(op.buffer)
+        << "'deallocate' expects a buffer from the same block, got " << ref(op.buffer)
         << ", which is allocated outside of it";
 }
 
@@ -287,8 +287,7 @@ void NodeVerifier::visitSum(const SumOp &op) {
   TensorType expected = selectedType(op.parts->type);
   expected.dtype = op.dst->type.dtype;
   if (op.begin && op.parts->type.rank() < 2) {
-    error(op) << quoted(op) << " expects parts with an axis to take a range of, got "
-              << typed(op.parts);
+    error(op) << quoted(op) << " expects parts with at least one axis, got " << typed(op.parts);
     return;
   }
   if (op.begin && !expectRange(op, op.begin, op.end, op.parts, 1))
@@ -454,7 +453,7 @@ void NodeVerifier::verifyTeam(const CollectiveOp &op) {
   llvm::SmallVector<const Scalar *, 8> known;
   for (const Scalar *member : op.team) {
     if (!member->isConstant())
-      error(op) << "expected a constant as a member of the team, got '" << member->str() << "'";
+      error(op) << "expected team members to be constants, got '" << member->str() << "'";
     else if (expectRank(op, "member of the team", member) && llvm::is_contained(known, member))
       error(op) << "expected distinct members in the team, got " << member->value() << " twice";
     known.push_back(member);

@@ -27,8 +27,8 @@ bool checkOutput(const LoweringState &state, const FusionTensor &output) {
     return true;
   return state.diags.error(output.location)
          << "cannot copy %" << output.name << " to an output: axis " << uneven->axis
-         << " has rows that do not exist, and only after a leading axis do those that exist lie in "
-            "one piece; an extent that divides would be accepted";
+         << " has padding rows, which are contiguous only after a leading axis; an extent that "
+            "divides evenly would be accepted";
 }
 
 /// Reports "cannot lower %C: REASON; REASON; ADVICE, or ADVICE, would be accepted".

@@ -42,8 +42,8 @@ struct Refused {
   const char *word, *reason;
 };
 constexpr Refused kRefused[] = {{Knob::Memory, "multicast",
-                                 "Braid does not use NVLink multicast, because a process that ends "
-                                 "while it holds multicast memory can make GPUs unusable"}};
+                                 "Braid does not use NVLink multicast, because a process that "
+                                 "exits while holding multicast memory can make GPUs unusable"}};
 
 std::string whyNot(Knob knob, llvm::StringRef word, const std::vector<std::string> &words) {
   for (const Refused &refused : kRefused)
@@ -76,7 +76,7 @@ std::string KnobRow::accepted() const {
   if (!words.empty())
     return "one of " + llvm::join(words, ", ");
   if (most == kNoLimit)
-    return "an integer of 64 bits, at least " + std::to_string(least);
+    return "a 64-bit integer of at least " + std::to_string(least);
   return "an integer from " + std::to_string(least) + " to " + std::to_string(most);
 }
 

@@ -43,7 +43,7 @@ struct KnobRow {
   std::string help;                ///< one line
 
   bool isOfRun() const { return applies == kTransferMode || applies == kLaunchMode; }
-  /// Returns "one of get, put", "an integer of 64 bits, at least 1" or "an integer from 1 to 1024".
+  /// Returns "one of get, put", "a 64-bit integer of at least 1" or "an integer from 1 to 1024".
   std::string accepted() const;
   bool accepts(int64_t value) const;
   /// Inverse of parse(). Returns "default" for an unset value, which lets the device decide.

@@ -119,15 +119,15 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
         except Exception as error:  # from __dlpack__(), or from reading the capsule
             raise InputError(f"{what}: expected an array that DLPack shares, got "
                              f"{type(error).__name__}: {error}") from error
-    raise InputError(f"{what}: expected an array of NumPy, PyTorch, CuPy, JAX, or one that has "
-                     f"__dlpack__, got {type(array).__name__}")
+    raise InputError(f"{what}: expected an array from NumPy, PyTorch, CuPy or JAX, or an object "
+                     f"with __dlpack__, got {type(array).__name__}")
 
 
 def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
     """Raises InputError unless `array` can be passed to a run as the program's tensor `spec`."""
     if is_on_host and array.device:
-        raise InputError(f"{what} %{spec.name}: expected an array in memory of the host, got one "
-                         f"on {array.device}")
+        raise InputError(f"{what} %{spec.name}: expected an array in host memory, got one on "
+                         f"{array.device}")
     if what == "output" and not array.is_writable:
         raise InputError(f"{what} %{spec.name}: expected an array that can be written, got a "
                          "read-only one")
@@ -154,8 +154,8 @@ def empty_like(array: Any, spec: TensorSpec) -> Any:
                             device=array.device)
     if library in ("numpy", "cupy") and module:
         return module.empty(spec.shape, dtype=_numpy_dtype(array, spec))
-    raise InputError(f"output %{spec.name}: expected out=, since nothing can be allocated for an "
-                     f"input of {library}")
+    raise InputError(f"output %{spec.name}: pass out=, because outputs cannot be allocated for "
+                     f"inputs from {library}")
 
 
 def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
@@ -163,8 +163,8 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
         return _THEIRS[spec.dtype]
     if array.dtype.name == "bfloat16":
         return array.dtype
-    raise InputError(f"output %{spec.name}: expected out=, since NumPy has no bf16 type "
-                     "(package ml_dtypes has)")
+    raise InputError(f"output %{spec.name}: pass out=, because NumPy has no bf16 type (the "
+                     "package ml_dtypes does)")
 
 
 def current_stream(array: Any) -> Optional[int]:

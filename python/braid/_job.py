@@ -460,7 +460,7 @@ class Operation(_library.Unique):
         for spec, column in zip(specs, given):
             if not isinstance(column, (list, tuple)) or len(column) != self.job.hosted:
                 raise InputError(f"{what} %{spec.name}: expected a list of {self.job.hosted} "
-                                 "arrays, one for each rank that is here")
+                                 "arrays, one for each rank of this process")
         return list(given)
 
     def _fill(self, columns: Sequence[Sequence[Any]], specs: Sequence[TensorSpec], what: str,

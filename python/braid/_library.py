@@ -103,7 +103,7 @@ def _load() -> Any:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"expected the library of this package to load, got: {error}") from None
+        raise ImportError(f"cannot load the library of this package: {error}") from None
     for name, arguments in _FALLIBLE.items():
         function = getattr(library, "braid_" + name)
         function.restype, function.argtypes = c_void_p, arguments
@@ -239,8 +239,8 @@ class Handle(Unique):
     def address(self) -> int:
         if self._address is None:
             what = "operation" if self._kind == "session" else self._kind
-            raise InputError(f"this {what} is gone: expected it to be used before close(), and in "
-                             "the process that made it, not in a child that fork() made")
+            raise InputError(f"this {what} is closed: use it before close() and in the process "
+                             "that created it, not after fork()")
         return self._address
 
     @property

@@ -56,7 +56,7 @@ private:
       if (plan.rank != static_cast<int64_t>(rank) ||
           plan.ranks != static_cast<int64_t>(plans_.size()))
         return violation(
-            fmt::format("expected the plan of rank {} of {}, got that of rank {} of {}", rank,
+            fmt::format("expected the Plan for rank {} of {}, got the Plan for rank {} of {}", rank,
                         plans_.size(), plan.rank, plan.ranks),
             {});
       if (plan.ranksPerHost != plans_.front().ranksPerHost)

@@ -162,9 +162,9 @@ Status Binder::meetPeers(const std::vector<Hello> &ranks) {
     if (mine.channel == kChannelOfMessages)
       continue;
     if (!plan_.isSameHost(mine.peer))
-      return badInput("{} on rank {} goes to the memory of rank {}, which is on another host: "
-                      "expected a message",
-                      mine.where, plan_.rank, mine.peer);
+      return badInput(
+          "{} on rank {} accesses the memory of rank {}, which is on another host: use messages",
+          mine.where, plan_.rank, mine.peer);
     const Hello &peer = ranks[static_cast<size_t>(mine.peer)];
     Opened &opened = peers[mine.peer];
     if (!opened.memory) {

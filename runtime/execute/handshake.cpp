@@ -197,10 +197,9 @@ Status compareChoices(const std::vector<std::string> &texts) {
   for (const std::string &text : texts) {
     ranks.push_back(decodeFields(text));
     if (ranks.back().size() % 2 != 0 || ranks.back().size() != ranks.front().size())
-      return badInput(
-          "expected all ranks to come to the same call of the same version, but rank {} "
-          "is in another",
-          ranks.size() - 1);
+      return badInput("expected all ranks to make the same call with the same version of Braid, "
+                      "but rank {} makes another one",
+                      ranks.size() - 1);
   }
   for (size_t i = 0; !ranks.empty() && i < ranks.front().size(); i += 2) {
     std::vector<std::string> values, named;
@@ -233,7 +232,7 @@ Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ran
     return &other;
   }
   const char *expected = mine.direction == Direction::Send ? "receive" : "send";
-  return badInput("{} on rank {} meets no {} on rank {}: expected number {} of that pair",
+  return badInput("{} on rank {} has no matching {} on rank {}: expected number {} of this pair",
                   mine.where, rank, expected, mine.peer, mine.sequence + 1);
 }
 

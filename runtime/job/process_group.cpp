@@ -83,7 +83,7 @@ Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (fstat(descriptor.get(), &info) != 0 || static_cast<size_t>(info.st_size) != bytes ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return badInput("expected {} bytes of shared memory that cannot shrink", bytes);
+    return badInput("expected {} bytes of sealed shared memory", bytes);
   void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (address == MAP_FAILED)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));

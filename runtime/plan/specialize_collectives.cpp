@@ -66,7 +66,7 @@ bool Specializer::collectiveOf(const CollectiveOp &op, PlanCollective &collectiv
       return false;
     if (!llvm::is_contained(collective.team, collective.root))
       return error(op) << "the root " << op.root->str() << " is " << collective.root
-                       << ", expected a member of the team ["
+                       << ", expected a member of team ["
                        << fmt::format("{}", fmt::join(collective.team, ", ")) << "]" << trips();
   }
   return checkDistinct(op, dst, {&src}) && checkCounts(op, collective);

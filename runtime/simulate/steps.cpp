@@ -131,8 +131,8 @@ Status JobBuilder::checkRank(size_t rank) const {
   if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == plans_.front().ranks &&
       plan.ranks % period == 0 && hasWholeHosts)
     return Status::ok();
-  return badInput("expected the Plan of rank {} of {}, got that of rank {} of {}", rank, period,
-                  plan.rank, plan.ranks);
+  return badInput("expected the Plan for rank {} of {}, got the Plan for rank {} of {}", rank,
+                  period, plan.rank, plan.ranks);
 }
 
 Status JobBuilder::addRank(const Plan &plan) {

@@ -72,7 +72,7 @@ TEST(Compile, SaysWhichEntriesThereAre) {
             "t.braid:1:1: error: expected 'fusion' or 'program', got the end of the text");
   std::string two = std::string(kFusion) + "fusion @g {\n mesh [0 .. 1)\n %A = input f32[2, 2]\n"
                                            " output %A\n}\n";
-  EXPECT_EQ(failure(two, {}), "'t.braid' holds @gather, @g: expected one of them as the entry");
+  EXPECT_EQ(failure(two, {}), "'t.braid' contains @gather, @g: choose one as the entry");
   EXPECT_EQ(failure(two, {.entry = "@gahter"}),
             "'t.braid' has no @gahter (did you mean 'gather'?)");
   EXPECT_EQ(failure(two, {.entry = "gather"}), "compiled");

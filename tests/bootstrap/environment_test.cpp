@@ -160,8 +160,7 @@ const Row kRows[] = {
     {"@torchrun WORLD_SIZE=0x4",
      "2: torchrun: expected WORLD_SIZE to be a whole number, got '0x4'"},
     {"@hydra PMI_SIZE=9223372036854775808",
-     "2: PMI: expected PMI_SIZE to be a whole number of at most 63 bits, got "
-     "'9223372036854775808'"},
+     "2: PMI: expected PMI_SIZE to be a 63-bit non-negative integer, got '9223372036854775808'"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=4(x",
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be a whole number or a list like 4(x2), got "
      "'4(x'"},
@@ -340,8 +339,8 @@ TEST(Environment, SwitchesAreOnOrOff) {
   EXPECT_TRUE(devicesOfRanks(environmentOf(""))->empty());
   for (const char *text : {"3,3", "a", "1,", ",", "-1", "1 2", "99999"}) {
     Status status = checkSettings(environmentOf({{"BRAID_DEVICES", text}}));
-    EXPECT_EQ(status.message(), std::string("expected BRAID_DEVICES to be numbers of GPUs, each "
-                                            "once, as in 3,5,0, got '") +
+    EXPECT_EQ(status.message(), std::string("expected BRAID_DEVICES to be distinct GPU "
+                                            "numbers, such as 3,5,0, got '") +
                                     text + "'");
   }
   for (const char *name : {"BRAID_TUNE", "BRAID_SHARE_GPUS"}) {

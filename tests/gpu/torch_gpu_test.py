@@ -151,7 +151,7 @@ class Rank:
         try:
             bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
         except bt.InputError as error:
-            assert "captured into a graph" in str(error), error
+            assert "while a graph contains runs" in str(error), error
         else:
             raise AssertionError("expected prepare() to be refused while the graph lives")
         del graph, y
@@ -310,7 +310,7 @@ class Rank:
             with torch.cuda.graph(graph, stream=stream):
                 bt.matmul_all_reduce(A, B)
         except bt.InputError as error:
-            assert "before the stream is captured" in str(error), error
+            assert "cannot be prepared during a capture" in str(error), error
         else:
             raise AssertionError("expected a new shape in a capture to be refused")
 

@@ -123,7 +123,7 @@ TEST(HostsPlan, RefusesToStoreOnAnotherHost) {
   ASSERT_FALSE(plans.isOk());
   EXPECT_EQ(plans.status().code(), StatusCode::Unsupported);
   EXPECT_EQ(plans.status().message(),
-            "s.braid:6:3: expected memory that peers reach for a send of what is computed there; "
+            "s.braid:6:3: a send of a computed value requires memory that peers can access; "
             "ranks 0 and 1 are on different hosts");
 }
 

@@ -85,15 +85,15 @@ TEST(BadInput, ManyErrorsOfTheVerifierStopAtAHundred) {
 
 TEST(BadInput, ANameOfOtherAlphabetsIsOneError) {
   EXPECT_EQ(messages("fusion @f { mesh [0 .. 1) %Ä = input f32[1] output %Ä }"),
-            "1:27: error: expected a name of ASCII letters, digits and '_' after '%'\n"
-            "1:53: error: expected a name of ASCII letters, digits and '_' after '%'\n");
+            "1:27: error: expected a name consisting of ASCII letters, digits and '_' after '%'\n"
+            "1:53: error: expected a name consisting of ASCII letters, digits and '_' after '%'\n");
 }
 
 TEST(BadInput, BinaryFilesAreReportedOnce) {
   EXPECT_EQ(messages(std::string("fusion @f {\n  \0\0\xFF\xFE }", 20)),
             "2:3: error: expected text, got the byte 0x00: this is a binary file\n");
   EXPECT_EQ(messages("\xFF\xFE\xFD"),
-            "1:1: error: expected text of the language, got the byte 0xFF\n");
+            "1:1: error: expected a word or symbol of the language, got the byte 0xFF\n");
   EXPECT_EQ(messages("\xEF\xBB\xBF"
                      "fusion @f { mesh [0 .. 1) %A = input f32[1] output %A }"),
             "")

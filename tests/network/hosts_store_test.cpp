@@ -142,7 +142,7 @@ TEST_F(HostsStoreTest, APortThatIsTakenIsNamed) {
   ASSERT_TRUE(taken.isOk());
   variables["BRAID_RENDEZVOUS"] = "tcp://" + textOf(taken->address);
   EXPECT_THAT(connect("BRAID_*", 0).message(),
-              HasSubstr("cannot listen at " + textOf(taken->address)));
+              HasSubstr("cannot listen on " + textOf(taken->address)));
 }
 
 // -- PMIx. --

@@ -507,12 +507,12 @@ class Runs(unittest.TestCase):
                 ((A, Strange(B.astype(np.int32))), None, r"got type 0 of 32 bits\[8, 4\]"),
                 ((A, [1, 2]), None, "input %B: expected an array of NumPy.*got list"),
                 ((A, B), A, "%C"),
-                ((A, Strange(B, (2, 0))), None, "%B: .* memory of the host, .* type 2 of DLPack"),
+                ((A, Strange(B, (2, 0))), None, "%B: .* host memory, .* type 2 of DLPack"),
                 ((A, Strange(B, "x")), None, "%B: expected an array that DLPack shares, got Val"),
                 ((A, Strange(None)), None, "%B: expected an array that DLPack shares, got Attrib"),
                 ((A, B), np.frombuffer(bytes(192), np.float32).reshape(1, 12, 4), "%C: .*written"),
                 ((A, B), (A, B), "output %C: expected an array"),
-                ((Strange(A), Strange(B)), None, "output %C: expected out=")]:
+                ((Strange(A), Strange(B)), None, "output %C: pass out=")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 op(*inputs, out=out)
         with self.assertRaisesRegex(braid.InputError, "stream: expected an integer, got 'x'"):

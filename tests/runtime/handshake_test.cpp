@@ -59,8 +59,9 @@ TEST(Handshake, MatchesASendWithItsReceive) {
             "...\" at a.braid:3:5 on rank 1, which moves 32 bytes of f32");
   ranks[1].endpoints.clear();
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
-            "\"%s = p2p ...\" at a.braid:3:5 on rank 0 meets no receive on rank 1: expected number "
-            "1 of that pair");
+            "\"%s = p2p ...\" at a.braid:3:5 on rank 0 has no matching receive on rank 1: expected "
+            "number "
+            "1 of this pair");
 }
 
 /// Returns ranks with these programs, one letter per rank; equal letters are equal fingerprints.
@@ -106,8 +107,8 @@ TEST(Handshake, ComparesChoices) {
                               "  rank 1: --iterations 6");
   for (const char *text : {"", "--seed", R"(["--seed"])", R"(["--seed","1","--iterations"])"})
     EXPECT_EQ(compareChoices({five, text}).message(),
-              "expected all ranks to come to the same call of the same version, but rank 1 is in "
-              "another")
+              "expected all ranks to make the same call with the same version of Braid, but rank 1 "
+              "makes another one")
         << text;
 }
 

@@ -374,11 +374,11 @@ def part_unusual_tensors(rank, ranks):
     for words, call in (("%W", lambda: bt.all_gather_matmul(A, B.to("meta"), bias=B[0])),
                         ("%b", lambda: bt.all_gather_matmul(A, B, bias=B[0].to("meta"))),
                         ("%A", lambda: bt.all_gather_matmul(A.to("meta"), B, bias=B[0])),
-                        ("no member", lambda: bt.matmul_all_reduce(
+                        ("not a member", lambda: bt.matmul_all_reduce(
                             A, B, dist.GroupMember.NON_GROUP_MEMBER)),
                         ("a ProcessGroup", lambda: bt.matmul_all_reduce(A, B, 3)),
                         ("one B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
-                        ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-7))):
+                        ("rows to be at least 0", lambda: bt.all_gather_matmul(A, B, rows=-7))):
         expect_error(bt.InputError, words, call)
     expect_error(bt.UnsupportedError, "forward-mode", lambda: torch.func.jvp(
         lambda a: bt.matmul_all_reduce(a, B), (A,), (torch.ones_like(A),)))
@@ -593,7 +593,7 @@ def part_mistakes(rank, ranks):
     split = DTensor.from_local(A, init_device_mesh("cpu", (ranks,)), [Shard(0)])
     for words, call in (
             ("expected B to be [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
-            ("since the last dimension of A is contracted",
+            ("because the last dimension of A",
              lambda: bt.all_gather_matmul(A, B, gather_dim=1)),
             ("expected tensors of one type", lambda: bt.all_gather_matmul(A, B.double())),
             ("got torch.int64", lambda: bt.matmul_all_reduce(A.long(), B.long())),
@@ -604,7 +604,7 @@ def part_mistakes(rank, ranks):
             ("extents are 1 or more", lambda: bt.matmul_all_reduce(A[:, :0], B[:0])),
             ("extents are 1 or more", lambda: bt.all_gather_matmul(A, [B, B[:, :0]])),
             ("results with elements", lambda: bt.prepare(bt.matmul_all_reduce, A[:0], B)),
-            ("rows of 0 or more", lambda: bt.all_gather_matmul(A, B, rows=-1)),
+            ("rows to be at least 0", lambda: bt.all_gather_matmul(A, B, rows=-1)),
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=0)),
             ("activation: expected a str, got 5", lambda: bt.matmul_all_reduce(A, B, activation=5)),
             ("reduce_op: expected a str, got 3", lambda: bt.matmul_reduce_scatter(
@@ -613,7 +613,7 @@ def part_mistakes(rank, ranks):
                 bt.matmul_all_reduce, A, B, seconds="x")),
             ("expected tensors, got list", lambda: bt.prepare(bt.matmul_all_reduce, [A], B)),
             ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),
-            ("number of a dimension", lambda: bt.prepare(bt.all_gather_matmul, A, B,
+            ("expected a dimension number", lambda: bt.prepare(bt.all_gather_matmul, A, B,
                                                          gather_dim="x")),
             ("a DTensor: pass its to_local()", lambda: bt.matmul_all_reduce(split, B)),
             ("a DTensor: pass its to_local()", lambda: torch.ops.braid.matmul_all_reduce(
@@ -624,7 +624,7 @@ def part_mistakes(rank, ranks):
             ("a list of them, got NoneType", lambda: bt.all_gather_matmul(A, None)),
             ("expected tensors, got NoneType", lambda: bt.matmul_all_reduce(A, None)),
             ("got one of torch.sparse_coo", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
-            ("number of a dimension, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
+            ("expected a dimension number, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
             ("got 'x'", lambda: bt.matmul_reduce_scatter(A, B, scatter_dim="x")),
             ("bytes, 0 or more, got 1.5", lambda: bt.set_memory_bound(1.5)),
             ("got 'avg'", lambda: bt.matmul_reduce_scatter(

@@ -57,7 +57,7 @@ Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
   std::string bytes;
   if (!reader.read(process) || !reader.read(address) ||
       !llvm::tryGetFromHex(reader.next(), bytes) || bytes.size() != sizeof(handle.reserved))
-    return badInput("expected a CUDA IPC handle of rank {}, got '{}'", peer, text.str());
+    return badInput("expected a CUDA IPC handle from rank {}, got '{}'", peer, text.str());
   const bool isOwnProcess = process == getpid();
   void *base = reinterpret_cast<void *>(address);
   if (isOwnProcess)

@@ -112,7 +112,7 @@ Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
   HandleReader reader(text);
   Mapped memory;
   if (!reader.read(memory.bytes))
-    return badInput("expected a handle of memory 'vmm' of rank {}, got '{}'", peer, text.str());
+    return badInput("expected a VMM handle from rank {}, got '{}'", peer, text.str());
   const FileDescriptor descriptor = BRAID_TRY(group_.want(peer, reader.next().str()));
   BRAID_CU_RETURN_IF_ERROR(
       driver_, memImportFromShareableHandle(

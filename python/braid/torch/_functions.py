@@ -27,9 +27,9 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
         _gradients.expect_local(each)
         # Code traced for a compiled backward pass cannot read the layout.
         if not torch.compiler.is_compiling() and each.layout is not torch.strided:
-            raise InputError(f"expected strided tensors, got one of {each.layout}")
+            raise InputError(f"expected strided tensors, got a {each.layout} tensor")
     if not isinstance(dim, (int, torch.SymInt)):
-        raise InputError(f"expected the number of a dimension, got {dim!r}")
+        raise InputError(f"expected a dimension number, got {dim!r}")
 
 
 def _text(name: str, given: Any) -> str:
@@ -59,7 +59,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 def _count(rows: Optional[int]) -> int:
     """Returns an optional number of rows as the operators expect it: -1 for None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
-        raise InputError(f"expected rows of 0 or more, or None, got {rows!r}")
+        raise InputError(f"expected rows to be at least 0, or None, got {rows!r}")
     return -1 if rows is None else rows
 
 
@@ -186,7 +186,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
         finally:
             job.instead_of_run = None
     if not schedules:
-        raise InputError("expected tensors with elements that are here, got a "
+        raise InputError("expected tensors with data, got a "
                          f"{type(A).__name__}, which is only traced")
     return str(schedules[0])
 

@@ -84,11 +84,11 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
     """Raises UnsupportedError if a tensor has a tangent, which would otherwise be dropped."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
-        raise UnsupportedError("operators of braid.torch have no forward-mode derivatives")
+        raise UnsupportedError("operators of braid.torch do not support forward-mode derivatives")
     unpack: Any = forward_ad.unpack_dual
     for each in tensors:
         if unpack(each).tangent is not None:
-            raise UnsupportedError("operators of braid.torch have no forward-mode "
+            raise UnsupportedError("operators of braid.torch do not support forward-mode "
                                    "derivatives, got a tensor with a tangent")
 
 

@@ -45,7 +45,7 @@ def name_of(group: Any) -> str:
 
 def _group_of_mesh(mesh: Any) -> Any:
     if mesh is dist.GroupMember.NON_GROUP_MEMBER:
-        raise InputError("expected a rank of the group, got one that is no member")
+        raise InputError("this rank is not a member of the group")
     if not hasattr(mesh, "get_group") or getattr(mesh, "ndim", 1) != 1:
         raise InputError("expected a ProcessGroup, a DeviceMesh of one dimension, a name or None, "
                          f"got {mesh!r}")
@@ -108,7 +108,7 @@ class GroupJob:
     def job(self) -> Job:
         """The job. Raises InputError before meet() has been called."""
         if self._job is None:
-            raise InputError(f"group '{self.group}': expected a call of an operator first")
+            raise InputError(f"group '{self.group}': call an operator first")
         return self._job
 
     @property
@@ -121,8 +121,8 @@ class GroupJob:
             return
         self.raise_error()
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
-            raise InputError(f"group '{self.group}': ranks cannot meet in a capture: make a call, "
-                             "or braid.torch.prepare(), before the stream is captured")
+            raise InputError(f"group '{self.group}': the ranks cannot connect during a capture: "
+                             "call an operator or braid.torch.prepare() first")
         timeout = _timeout_of(group, self.device)
         store = c10d.PrefixStore(f"braid/{self.device.type}", c10d._get_process_group_store(group))
         try:
@@ -152,8 +152,8 @@ class GroupJob:
         except Error:
             raise
         except RuntimeError as error:
-            raise PeerError(f"group '{self.group}', rank {self.rank}: expected its store to "
-                            f"answer, got: {error}") from None
+            raise PeerError(f"group '{self.group}', rank {self.rank}: its store does not answer: "
+                            f"{error}") from None
         for rank, host in enumerate(hosts):
             if host != hosts[0]:
                 raise UnsupportedError(

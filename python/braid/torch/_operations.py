@@ -41,8 +41,8 @@ def _dimension(A: Tensor, dim: int, what: str) -> int:
         raise InputError(f"expected A to have 2 dimensions or more, got {tuple(A.shape)}")
     found = dim + A.dim() if dim < 0 else dim
     if not 0 <= found < A.dim() - 1:
-        raise InputError(f"expected {what} below {A.dim() - 1}, since the last dimension of A is "
-                         f"contracted, got {dim}")
+        raise InputError(f"expected {what} below {A.dim() - 1}, because the last dimension of A "
+                         f"is contracted, got {dim}")
     return found
 
 
@@ -125,7 +125,7 @@ def _describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bia
                     activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
     dim = _dimension(A, gather_dim, "gather_dim")
     if rows < -1:
-        raise InputError(f"expected rows of 0 or more, or -1, got {rows}")
+        raise InputError(f"expected rows to be at least 0, or -1, got {rows}")
     count = A.shape[dim] * job.ranks if rows < 0 else rows
     call = _describe("all_gather_matmul", job, A, Bs, biases, activation, dim, count,
                      returns_gathered)

@@ -166,8 +166,8 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
     if prepared is None:
         if _is_captured(job):
             raise InputError(
-                f"{layout.operator} of {layout.shape} cannot be prepared in a capture: make a "
-                "call, or braid.torch.prepare(), with such tensors before the stream is captured")
+                f"{layout.operator} of {layout.shape} cannot be prepared during a capture: call "
+                "the operator or braid.torch.prepare() with such tensors first")
         prepared = Prepared(job, layout)
         prepared.counts.preparations += 1
         if prepared.counts.preparations == MANY_PREPARATIONS:
@@ -191,14 +191,14 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Lets the ranks measure and choose a schedule, and caches the operator. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
-        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured in a capture: "
-                         "call prepare() before the stream is captured")
+        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured during a "
+                         "capture: call prepare() first")
     if before is not None and job.on_gpu:
         _ask_for_graphs(job)
         if before.operation.usage().is_in_graph:
-            raise InputError(f"{layout.operator} of {layout.shape} cannot be measured again, for a "
-                             "live graph holds runs of it: call prepare() before the operator is "
-                             "captured into a graph, or destroy the graph")
+            raise InputError(f"{layout.operator} of {layout.shape} cannot be measured again "
+                             "while a graph contains runs of it: call prepare() before "
+                             "capturing the operator, or destroy the graph")
     prepared = Prepared(job, layout, seconds, measures=True)
     if before is not None:
         retire(job, layout)

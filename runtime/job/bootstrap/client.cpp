@@ -49,8 +49,7 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
   Connection connection = BRAID_TRY(Connection::connect(name, deadline));
   const auto [pid, user] = connection.peer();
   if (user != geteuid())
-    return peerFailed("expected a host of user {} at '@{}', got one of user {}", geteuid(), name,
-                      user);
+    return peerFailed("expected user {} to host '@{}', got user {}", geteuid(), name, user);
   BRAID_TRY(connection.send(hello.encode()));
   Result<Message> answer = connection.receive(deadline);
   if (!answer)

@@ -191,8 +191,7 @@ private:
       return badInput("expected {} to be a whole number{}, got '{}'", *name,
                       isList ? " or a list like 4(x2)" : "", shown);
     if (digits.getAsInteger(10, number))
-      return badInput("expected {} to be a whole number of at most 63 bits, got '{}'", *name,
-                      shown);
+      return badInput("expected {} to be a 63-bit non-negative integer, got '{}'", *name, shown);
     return Number(number);
   }
 
@@ -318,8 +317,7 @@ Result<std::vector<int64_t>> devicesOfRanks(const Environment &environment) {
   for (llvm::StringRef part : parts) {
     uint16_t device = 0;
     if (part.getAsInteger(10, device) || llvm::is_contained(devices, device))
-      return badInput("expected BRAID_DEVICES to be numbers of GPUs, each once, as in 3,5,0, "
-                      "got '{}'",
+      return badInput("expected BRAID_DEVICES to be distinct GPU numbers, such as 3,5,0, got '{}'",
                       printable(text, kShownOfValue));
     devices.push_back(device);
   }

@@ -76,7 +76,7 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
     if (!answer.isOk() && answer.code() != StatusCode::PeerFailed)
       return answer;
     if (Clock::now() >= deadline)
-      return timedOut("expected the name of job '{}' to be free, got a job that still uses it",
+      return timedOut("the name of job '{}' is still used by another job",
                       printable(hello.job, kShownOfJob));
     std::this_thread::sleep_for(5ms);
   }

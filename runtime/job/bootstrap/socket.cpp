@@ -101,7 +101,7 @@ Result<FileDescriptor> Connection::listenAt(const std::string &name) {
       errno == EADDRINUSE)
     return FileDescriptor();
   if (!socket.isValid() || listen(socket.get(), SOMAXCONN) != 0)
-    return unsupported("cannot listen at '@{}': {}", name, llvm::sys::StrError(errno));
+    return unsupported("cannot listen on '@{}': {}", name, llvm::sys::StrError(errno));
   return socket;
 }
 

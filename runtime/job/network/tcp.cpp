@@ -132,8 +132,8 @@ Result<TcpListener> listenAt(const TcpAddress &at) {
       break;
   }
   if (error == EADDRNOTAVAIL)
-    return badInput("expected an address of this host to listen at, got {}", textOf(at));
-  return badInput("cannot listen at {}: {}", textOf(at), llvm::sys::StrError(error));
+    return badInput("expected an address of this host to listen on, got {}", textOf(at));
+  return badInput("cannot listen on {}: {}", textOf(at), llvm::sys::StrError(error));
 }
 
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,

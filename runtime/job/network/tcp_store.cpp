@@ -86,7 +86,7 @@ Result<std::optional<StoreRequest>> StoreRequest::take(llvm::StringRef &bytes) {
     if (!takeNumber(rest, magic))
       return notYet;
     if (magic != kMagic)
-      return badInput("expected a client of a store, got another one");
+      return badInput("the connection is not from a client of this store");
   } else {
     if (!BRAID_TRY(takeText(rest, kMaxStoreKey, request.key)) ||
         (request.kind == Kind::CompareSet &&

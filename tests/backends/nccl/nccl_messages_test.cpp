@@ -284,7 +284,7 @@ TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
   EXPECT_EQ(status.message(),
             "NCCL: expected NCCL_NVLS_ENABLE=0, got '2': Braid does not use NVLink multicast, "
-            "because a process that ends while it holds multicast memory can make GPUs unusable");
+            "because a process that exits while holding multicast memory can make GPUs unusable");
   EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "2");
 }
 
