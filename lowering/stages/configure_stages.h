@@ -17,7 +17,8 @@ Configuration fieldsFor(const Configuration &given);
 /// implied.
 Configuration completed(const Configuration &given);
 
-/// Returns the preset of all stages that gather, "mixed" if they differ, or "local" if none gather.
+/// Returns the name of the preset that all gathering stages use, "mixed" if they use different
+/// presets, or "local" if no stage gathers.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid
