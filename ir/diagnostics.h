@@ -82,8 +82,7 @@ public:
   const std::string &fileName() const { return fileName_; }
   const std::string &text() const { return text_; }
 
-  /// Returns `file:line:col`, or just the file name if `location` is unknown. Escapes characters
-  /// that are unsafe on a terminal.
+  /// Returns `file:line:col`, or the file name if `location` is unknown, escaped for a terminal.
   std::string place(Location location) const;
   /// Prints each message, in order, as `file:line:col: error: ...`, the source line and a caret.
   void print(llvm::raw_ostream &os) const;

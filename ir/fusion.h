@@ -118,13 +118,11 @@ bool isGemm(const FusionNode &node);
 /// each operand.
 bool isElementwise(const FusionNode &node);
 bool transposesB(const FusionNode &node);
-/// Returns the element type in which partial results are sent: `partial` if given, otherwise the
-/// result's element type.
+/// Returns the type in which partial results are sent: `partial` or, by default, the result's type.
 DType partialType(const FusionNode &gemm);
 
-/// The axes that a matmul or linear contracts pairwise: `count` axes of A, starting at `first`, and
-/// `count` axes of B, starting at `second`. If `count` is 2, the outer axes have one entry per
-/// device.
+/// The axes that a matmul or linear contracts pairwise: `count` axes each, starting at axis `first`
+/// of A and axis `second` of B. If `count` is 2, the outer axes have one entry per device.
 struct Contraction {
   size_t first, second, count;
 };

@@ -153,8 +153,7 @@ struct FlattenOp : OpOf<OpKind::Flatten> {
   Value result;
 };
 
-/// `set %dst, %src`: copies src to dst on the current stream. Both have the same type and must not
-/// overlap.
+/// `set %dst, %src`: copies on the current stream. Both have the same type and must not overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -305,8 +304,7 @@ struct GetCurrentStreamOp : OpOf<OpKind::GetCurrentStream> {
   Value result = {.kind = ValueKind::Stream};
 };
 
-/// `set_current_stream s`. Applies until the next set_current_stream, even beyond the end of the
-/// enclosing loop or branch.
+/// `set_current_stream s`: later nodes use s, even past the end of the enclosing loop or branch.
 struct SetCurrentStreamOp : OpOf<OpKind::SetCurrentStream> {
   using OpOf::OpOf;
   StreamRef stream;

@@ -39,8 +39,7 @@ enum class ScalarKind : uint8_t {
   Xor, ///< bitwise
   Min,
   Max,
-  /// `ceil(M, D)`: rows per device when D may not divide M; never constant-folded, so that it
-  /// prints as written
+  /// `ceil(M, D)`: rows per device if D may not divide M; never folded, so it prints as written
   Ceil,
   Eq, ///< comparisons yield 1 or 0, and occur only at the root of an `if` condition
   Ne,

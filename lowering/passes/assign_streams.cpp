@@ -1,7 +1,7 @@
 //===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Assigns steps and chunks to streams round-robin. Each step or chunk forks from the caller's stream
-// and joins it again, which is always correct, but slow: steps wait for all previous steps.
+// Assigns steps and chunks to streams round-robin. Each step or chunk forks from the caller's
+// stream and joins it again, which is always correct, but slow: steps wait for all previous steps.
 // hoist-syncs then moves the forks and joins to the ends of the pipeline.
 //
 //   set_current_stream stream(%i mod 4)
@@ -19,8 +19,8 @@
 //
 // Copies may also share a stream (placement=shared, as in presets `batched` and `coalesced`).
 // Serialized copies each get the full link bandwidth, and the first block arrives after one copy
-// instead of after all copies. A ready signal queued behind a copy would be late, so if there are at
-// least three streams, ready signals have a separate stream, which waits for no data:
+// instead of after all copies. A ready signal queued behind a copy would be late, so if there are
+// at least three streams, ready signals have a separate stream, which waits for no data:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h
@@ -171,8 +171,7 @@ private:
     return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
   }
 
-  /// Returns the stream for a chunk's GEMM: the current step's if `isStep`, otherwise the GEMM for
-  /// the local rows.
+  /// Returns the stream for a chunk's GEMM, which is for a step if `isStep`, else for local rows.
   StreamRef partStream(const Stage &stage, bool isStep) {
     const int64_t each = stage.isScattered() ? stage.steps : 1;
     const Scalar *number = scalars_.constant(0);
@@ -284,8 +283,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Returns the number of work units, such as chunks, to assign to streams. In a geometric stage,
-  /// each GEMM that merge-gemms will leave is a work unit.
+  /// Counts the work units: chunks or, in a geometric stage, the GEMMs that merge-gemms will emit.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
@@ -306,7 +304,7 @@ private:
 
   StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
 
-  /// Returns the step that uses the first GEMM stream: 0, unless the loop starts at a later step.
+  /// Returns the step that uses the first GEMM stream: 0 if peeled off, else the loop's first step.
   static int64_t firstStep(const Stage &stage) {
     return stage.ownFirst ? 0 : stage.loop->begin->value();
   }
@@ -376,8 +374,7 @@ private:
     });
   }
 
-  /// Returns the position after a step's last transfer, or after the wait for it if on the same
-  /// stream.
+  /// Returns the position after the last transfer, or after the wait for it if on the same stream.
   static Block::iterator behindLastTransfer(Block &body) {
     auto at = body.end();
     while (!llvm::isa<P2POp>(*std::prev(at)))

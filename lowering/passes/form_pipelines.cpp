@@ -126,7 +126,7 @@ private:
     builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
-  /// For each host, emits the step for one of its blocks and the loop that forwards the block.
+  /// For each host, processes one block, then loops over the blocks forwarded by local peers.
   void formHosts(Stage &stage) {
     const HostOrder order(scalars_, stage);
     builder_.setLocation(stage.location());

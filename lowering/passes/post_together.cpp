@@ -1,7 +1,8 @@
 //===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once ----------===//
 //
-// For a small problem, the pipeline never fills, and the run time depends on the number of operations
-// issued one after another. The steps are therefore unrolled, and their transfers move to the front:
+// For a small problem, the pipeline never fills, and the run time depends on the number of
+// operations issued one after another. The steps are therefore unrolled, and their transfers move
+// to the front:
 //
 //   group {
 //     %r_1 = p2p recv %block_1 from (rank + 1) mod 4 via %h
@@ -42,8 +43,8 @@ public:
   explicit Poster(LoweringState &state)
       : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
 
-  /// Moves the transfers in `nodes` and the receives in `later` into a group before `before`, and
-  /// the aliases that they use before the group.
+  /// Moves the transfers in `nodes`, the receives in `later` and the aliases that they use before
+  /// `before`, with all transfers in one group.
   void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before,
             llvm::ArrayRef<Op *> later = {}) {
     builder_.setLocation(stage.location());

@@ -79,8 +79,7 @@ private:
   Program &program_;
 };
 
-/// Renames values if inlining has put two values with the same name into one scope. The first value
-/// keeps its name.
+/// After inlining has put two values with the same name into one scope, renames the second value.
 class NameSeparator {
 public:
   explicit NameSeparator(Program &program) : program_(program) {
@@ -209,8 +208,7 @@ private:
     changed_ = true;
   }
 
-  /// Simplifies the blocks of `op`, which is not a set_current_stream. Returns the current stream
-  /// after `op`.
+  /// Simplifies the blocks of `op`, which does not set the stream, and returns the stream after it.
   Current behind(Op &op, Current current) {
     if (auto *get = llvm::dyn_cast<GetCurrentStreamOp>(&op))
       return StreamRef{&get->result, nullptr};
@@ -219,8 +217,7 @@ private:
       if (streamAfter(inner, current) != current)
         after = std::nullopt;
     });
-    // A loop body is entered both from before the loop and from its own end, so its initial stream
-    // is known only if both streams are the same.
+    // A loop body may follow itself, so its initial stream is known only if it does not change.
     bool isLoop = llvm::isa<ForOp>(op);
     forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
     return after;

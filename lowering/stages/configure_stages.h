@@ -17,8 +17,7 @@ Configuration fieldsFor(const Configuration &given);
 /// implied.
 Configuration completed(const Configuration &given);
 
-/// Returns the name of the preset that all gathering stages use, "mixed" if they use different
-/// presets, or "local" if no stage gathers.
+/// Returns the preset of the gathering stages, "mixed" if they differ, or "local" if none exist.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid
