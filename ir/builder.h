@@ -15,7 +15,7 @@
 namespace braid {
 
 /// Inserts nodes at an insertion point, in order. With NamePolicy::Unique, a name that is already
-/// taken gets a suffix (`_2`, `_3`, ...). With AsWritten, which the parser uses, it does not.
+/// taken gets a suffix (`_2`, `_3`, ...). The parser uses AsWritten, which never changes names.
 class ProgramBuilder {
 public:
   enum class NamePolicy { Unique, AsWritten };

@@ -28,7 +28,7 @@ inline bool isBinary(PointwiseFunction function) { return operandCount(function)
 inline constexpr size_t kMostPointwiseSteps = 8;
 
 /// One function in a chain. Its operands are the chain's previous value and, if the function is
-/// binary, `operand`. `Operand` is any type that represents a tensor, such as `Value *`.
+/// binary, `operand`. Clients choose the operand type, such as `Value *`.
 template <class Operand> struct PointwiseStep {
   PointwiseFunction function;
   Operand operand;

@@ -206,8 +206,8 @@ struct PointwiseOp : OpOf<OpKind::Pointwise> {
 };
 
 enum class Protocol : uint8_t {
-  Get, ///< the receiver copies once the sender has signalled that the source may be read
-  Put, ///< the sender copies once the receiver has signalled that the destination may be written
+  Get, ///< the receiver copies the data once the sender signals that the source may be read
+  Put, ///< the sender copies the data once the receiver signals that the destination is free
 };
 llvm::StringRef name(Protocol protocol);
 

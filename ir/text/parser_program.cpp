@@ -40,7 +40,7 @@ private:
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
 
-  /// The block in which names defined in a block are visible; Outer is for a group's requests.
+  /// Scope of the names defined in a block: the block itself or, for groups, the enclosing block.
   enum class Scope { Own, Outer };
   bool parseBlock(Block &block, Scope scope = Scope::Own);
   /// If another block would exceed the nesting limit, reports an error and returns true.

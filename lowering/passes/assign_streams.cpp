@@ -304,7 +304,7 @@ private:
 
   StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
 
-  /// Returns the step that uses the first GEMM stream: 0 if peeled off, else the loop's first step.
+  /// Returns the first step, which may be peeled off. It uses the first stream for GEMMs.
   static int64_t firstStep(const Stage &stage) {
     return stage.ownFirst ? 0 : stage.loop->begin->value();
   }

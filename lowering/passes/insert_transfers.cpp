@@ -235,7 +235,7 @@ private:
   LoweringState &state_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  Value *handles_[2] = {}; ///< by protocol: get, put
+  Value *handles_[2] = {}; ///< indexed by Protocol
   Value *own_ = nullptr;   ///< the local block of the current stage's operand
 };
 

@@ -1,6 +1,6 @@
 //===- lowering/passes/peel_own_step.cpp - computes the local block before the loop -----------===//
 //
-// Step 0 moves no data, so it becomes straight-line code and the loop loses its condition:
+// Step 0 moves no data, so it is peeled off, and the loop needs no condition:
 //
 //   %C_own = select %C[rank]
 //   matmul %C_own, %mine, %B

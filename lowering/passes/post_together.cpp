@@ -80,7 +80,7 @@ public:
       move(*op, before);
   }
 
-  /// Like moveRest(), except for waits for peers to read sent data.
+  /// Like moveRest(), but does not move the waits for peers to read sent data.
   void moveAllButWaitsForPulls(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (!isWaitForSend(*op) || isWaitForPush(*op))

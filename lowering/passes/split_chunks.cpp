@@ -223,7 +223,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// Accepts a tail split that has no effect here but is set for all stages if some stage gathers.
+/// Reports a tail split without effect, unless it is set for all stages and some stage gathers.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();

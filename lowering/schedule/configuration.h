@@ -8,8 +8,8 @@
 
 namespace braid {
 
-/// An optional value for each knob. An unset knob has its default value, or its value in the
-/// configuration to which over() applies this one.
+/// An optional value for each knob. over() fills in unset knobs from another configuration; any
+/// knob that is still unset has its default value.
 class Configuration {
 public:
   std::optional<int64_t> get(Knob knob) const { return values_[static_cast<size_t>(knob)]; }

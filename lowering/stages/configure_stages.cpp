@@ -324,7 +324,7 @@ Configuration completed(const Configuration &given) {
 }
 
 /// Completes the configuration of a stage that communicates, and counts the rows in its steps.
-/// Otherwise, reports what the stage accepts, and returns false.
+/// If the stage does not support it, reports what the stage accepts, and returns false.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);

@@ -40,10 +40,10 @@ private:
   /// The streams for the nodes in a block, and the streams that these nodes wait for.
   struct Places {
     StreamRef ready = {};    ///< receives whose data peers write
-    StreamRef sends = {};    ///< sends whose data peers read
+    StreamRef sends = {};    ///< sends whose data peers copy
     StreamRef copies = {};   ///< transfers that this rank copies, and waits for sends among them
     StreamRef arrivals = {}; ///< waits for receives
-    StreamRef reads = {};    ///< waits for sends that peers read
+    StreamRef reads = {};    ///< waits for peers to copy sent data
     StreamRef computes = {}; ///< all other nodes
     std::optional<StreamRef> beforeSends = {};    ///< to wait for before the first send
     std::optional<StreamRef> beforePair = {};     ///< to wait for before the first transfer

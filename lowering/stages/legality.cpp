@@ -215,7 +215,7 @@ public:
       if (llvm::isa<ReshardNode>(operand->definition)) {
         refuse("%" + operand->name +
                " is resharded, and a pointwise function takes only inputs and computed tensors");
-        continue; // read through a reshard, whose axes differ from the origin's
+        continue; // its axes are those of the reshard, not of the origin
       }
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});
