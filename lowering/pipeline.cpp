@@ -19,7 +19,7 @@ constexpr Pass kPasses[] = {
     {"find-moves", findMoves},
 
     // Next, emit the arithmetic, as a loop over steps for every stage with a Stream axis. Later
-    // passes change when and where GEMMs run, but not what they compute.
+    // passes change when and where computations run, but not their results.
     {"form-pipelines", formPipelines},
 
     // Next, insert the data movement. The program now implements the fusion, one step at a time.

@@ -171,7 +171,7 @@ private:
     return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
   }
 
-  /// Returns the stream for a chunk's GEMM, which is for a step if `isStep`, else for local rows.
+  /// Returns the stream for a chunk's GEMM: the step's if `isStep`, else the one for local rows.
   StreamRef partStream(const Stage &stage, bool isStep) {
     const int64_t each = stage.isScattered() ? stage.steps : 1;
     const Scalar *number = scalars_.constant(0);

@@ -79,7 +79,7 @@ private:
   Program &program_;
 };
 
-/// After inlining has put two values with the same name into one scope, renames the second value.
+/// If inlining has put two values with the same name into one scope, renames the second value.
 class NameSeparator {
 public:
   explicit NameSeparator(Program &program) : program_(program) {

@@ -128,7 +128,7 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// Returns text such as "placement=ring requires order=ring, got shift", or "" if no rule applies.
+/// Returns text such as "placement=ring requires order=ring, got shift", or "" if all rules hold.
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {

@@ -145,7 +145,7 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Sends the sums of rank `given`, and receives the sums of rank `taken`.
+  /// Sends the rows summed by rank `given`, and receives the rows summed by rank `taken`.
   void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
     std::vector<Value *> slots, passed;
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
