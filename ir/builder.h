@@ -15,7 +15,7 @@
 namespace braid {
 
 /// Inserts nodes at an insertion point, in order. With NamePolicy::Unique, a name that is already
-/// taken gets a suffix (`_2`, `_3`, ...). The parser keeps names as written.
+/// taken gets a suffix (`_2`, `_3`, ...). The parser uses AsWritten, which never changes names.
 class ProgramBuilder {
 public:
   enum class NamePolicy { Unique, AsWritten };
@@ -26,7 +26,7 @@ public:
   Program &program() { return program_; }
   ScalarContext &scalars() { return program_.scalars(); }
 
-  /// Set the insertion point of the next node.
+  /// Set the insertion point for the next node.
   void insertAtEnd(Block &block) { setInsertionPoint(block, block.end()); }
   void insertBefore(Block &block, Op &before) { setInsertionPoint(block, before.getIterator()); }
   void insertAfter(Block &block, Op &after) { setInsertionPoint(block, ++after.getIterator()); }
@@ -67,8 +67,8 @@ public:
                          llvm::ArrayRef<PointwiseStep<Value *>> steps = {});
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
-  /// Sends the result of `gemm`, which has the type `type`, directly to the receiver's memory.
-  /// Removes `gemm` from the current block and ignores its original destination.
+  /// Stores the result of `gemm`, of type `type`, directly in the receiver's memory. Removes `gemm`
+  /// from its block and ignores its original destination.
   Value *send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
               Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);

@@ -6,7 +6,7 @@
 
 namespace braid {
 
-/// Returns "1 rank" or "2 ranks". Only for nouns whose plural adds an "s".
+/// Returns text such as "1 rank" or "2 ranks". The plural of `noun` must be formed with "s".
 inline std::string counted(int64_t count, const char *noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }

@@ -1,4 +1,4 @@
-//===- ir/diagnostics.cpp - collects and prints located messages ------------------------------===//
+//===- ir/diagnostics.cpp - collects and prints diagnostics -----------------------------------===//
 
 #include "ir/diagnostics.h"
 
@@ -18,19 +18,19 @@ namespace braid {
 // Collecting
 //===----------------------------------------------------------------------------------------===//
 
-/// Marks a dropped message.
+/// Value of `index_` for a dropped message.
 static constexpr size_t kDropped = ~size_t(0);
 
 bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
 
 Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
 
-/// Longer names and numbers are truncated in messages, and get no suggestions.
+/// Longer names and numbers are truncated in messages, without "did you mean" suggestions.
 static constexpr size_t kLongestWord = 100;
 
 static bool isOfWord(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-/// Truncates long names and numbers, because the input may contain names of several megabytes.
+/// Truncates long names and numbers, because the input may contain a name of several megabytes.
 static std::string shortened(llvm::StringRef text) {
   constexpr size_t kShown = 60;
   std::string result;
@@ -123,8 +123,8 @@ static bool isLegalUtf8(llvm::StringRef text) {
   return llvm::isLegalUTF8String(&at, end);
 }
 
-/// Makes an input line safe to print on a terminal. Unlike printable(), keeps one column per
-/// character, so that the caret lines up.
+/// Makes an input line safe to print on a terminal. Unlike printable(), replaces each character by
+/// exactly one, so that the caret lines up.
 static std::string inColumns(llvm::StringRef line) {
   bool keepUtf8 = isLegalUtf8(line);
   std::string shown;
@@ -137,7 +137,7 @@ static std::string inColumns(llvm::StringRef line) {
   return shown;
 }
 
-/// Prints `line` with a caret under `column`; only the part around the caret if `line` is long.
+/// Prints `line` with a caret under `column`. If `line` is long, prints only the part around it.
 static void printCaret(llvm::raw_ostream &os, llvm::StringRef line, uint32_t column) {
   constexpr size_t kShown = 160, kBefore = 80;
   if (line.empty())
@@ -182,8 +182,7 @@ std::string Diagnostics::str() const {
 //===----------------------------------------------------------------------------------------===//
 
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
-  // Allow one edit per three letters. If every letter would have to change, the candidate is a
-  // different word, not a typo.
+  // Allow one edit per three letters, but not a change of every letter.
   unsigned best = static_cast<unsigned>((word.size() + 2) / 3 + 1);
   std::string nearest;
   if (word.size() > kLongestWord)

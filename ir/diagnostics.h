@@ -1,7 +1,7 @@
-//===- ir/diagnostics.h - located messages about an input text --------------------------------===//
+//===- ir/diagnostics.h - diagnostics with source locations -----------------------------------===//
 //
-// All errors in a text are collected, then printed together. A message starts in lower case, has no
-// full stop, and states what was expected and what was found:
+// All errors in a text are collected, then printed together. A message starts with a lower-case
+// letter, does not end with a period, and states what was expected and what was found:
 //
 //   return diags.error(loc) << "expected an extent, got '" << token << "'";   // converts to false
 //
@@ -22,7 +22,7 @@ class raw_ostream;
 
 namespace braid {
 
-/// A position in the text, counted from 1. Line 0 marks a node that a builder created.
+/// A 1-based position in the text. Line 0 marks a node that was built without source text.
 struct Location {
   uint32_t line = 0;
   uint32_t column = 0;
@@ -37,7 +37,7 @@ struct Diagnostic {
   Severity severity;
   Location location;
   std::string message;
-  std::vector<Diagnostic> notes; ///< each of severity Note; printed after the message, in order
+  std::vector<Diagnostic> notes; ///< printed after the message, in order; all of severity Note
 };
 
 /// Collects the diagnostics of one source text. Not thread-safe.
@@ -64,14 +64,14 @@ public:
   };
 
   Diagnostics() = default;
-  /// Messages show `fileName`; `text` is copied, so that messages can show lines with a caret.
+  /// Messages start with `fileName`. Copies `text`, so that messages can quote source lines.
   Diagnostics(std::string fileName, std::string text)
       : fileName_(std::move(fileName)), text_(std::move(text)) {}
 
   InFlight error(Location location);
   InFlight warning(Location location);
 
-  /// After this many errors, one last error announces that all further errors are dropped.
+  /// After this many errors, a final error announces that further errors are dropped.
   static constexpr size_t kMaxErrors = 100;
 
   bool hasErrors() const { return errorCount_ != 0; }
@@ -82,9 +82,9 @@ public:
   const std::string &fileName() const { return fileName_; }
   const std::string &text() const { return text_; }
 
-  /// Returns `file:line:col`, or just the file name if `location` is unknown; safe for a terminal.
+  /// Returns `file:line:col`, or the file name if `location` is unknown, escaped for a terminal.
   std::string place(Location location) const;
-  /// Prints every message, in order: `file:line:col: error: ...`, the source line, a caret.
+  /// Prints each message, in order, as `file:line:col: error: ...`, the source line and a caret.
   void print(llvm::raw_ostream &os) const;
   std::string str() const;
 
@@ -99,9 +99,9 @@ private:
   size_t errorCount_ = 0;
 };
 
-/// Returns the candidate closest to `word`, or "" if none is close enough for a typo.
+/// Returns the candidate closest to `word`, or "" if `word` is not a likely typo of any candidate.
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
-/// Returns " (did you mean 'x'?)" for the closest candidate, or "" if none is close enough.
+/// Returns " (did you mean 'x'?)" for the result x of nearestName(), or "" if there is none.
 std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
 
 } // namespace braid

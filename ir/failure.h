@@ -41,8 +41,8 @@ inline void takeValue(Status &&) {}
 template <class T> T takeValue(Result<T> &&outcome) { return std::move(*outcome); }
 
 /// Evaluates a Status or Result expression. On failure, returns the failure from the enclosing
-/// function, which must return Status or Result; otherwise yields the Result's value. May be a
-/// statement, or initialize a variable or a container element; must not be nested.
+/// function, which must return Status or Result; otherwise yields the Result's value. Usable as a
+/// statement, or to initialize a variable or a container element. Must not be nested.
 ///
 ///   BRAID_TRY(device.synchronize());
 ///   std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));

@@ -30,7 +30,7 @@ enum class FusionOpKind : uint8_t {
 
 llvm::StringRef keyword(FusionOpKind kind);
 
-/// A tensor in a fusion. Defined exactly once, by any node except an output.
+/// A tensor in a fusion, defined by exactly one node. Output nodes define no tensor.
 struct FusionTensor {
   std::string name; ///< without `%`
   Location location;
@@ -78,12 +78,12 @@ struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
   std::optional<DType> partial; ///< the type after the keyword `partial`, if written
   FusionTensor *a = nullptr;
   FusionTensor *b = nullptr;
-  FusionTensor *bias = nullptr; ///< may be null; always null without transposeB
+  FusionTensor *bias = nullptr; ///< may be null; always null unless transposeB
   bool transposeB = false;      ///< written as `linear`
 };
 
-/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Applies the function to the operands'
-/// values before they are rounded to their element type, unless the operands are inputs.
+/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Computed operands, unlike inputs, are used
+/// before they are rounded to their element type.
 struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
   using FusionNodeOf::FusionNodeOf;
   FusionTensor result;
@@ -104,40 +104,40 @@ struct OutputNode : FusionNodeOf<FusionOpKind::Output> {
   llvm::SmallVector<FusionTensor *, 2> tensors;
 };
 
-/// Returns the operands of `node` in order; empty for an input.
+/// Returns the operands of `node` in order, or an empty list for an input.
 llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
 /// Returns the tensor that `node` defines, or null for an output.
 FusionTensor *resultOf(FusionNode &node);
 const FusionTensor *resultOf(const FusionNode &node);
 
-/// Returns the node's keyword in the text: the function's for a pointwise node, `linear` for a
-/// matmul with transposeB, otherwise the kind's.
+/// Returns the keyword that introduces `node` in the text: the function's name for a pointwise
+/// node, `linear` for a matmul with transposeB, otherwise keyword(node.kind()).
 llvm::StringRef keyword(const FusionNode &node);
 bool isGemm(const FusionNode &node);
 /// True for a pointwise node or a reshard: each result element depends on exactly one element of
 /// each operand.
 bool isElementwise(const FusionNode &node);
 bool transposesB(const FusionNode &node);
-/// Returns the element type in which partial results are sent: `partial`, or else the result's.
+/// Returns the type in which partial results are sent: `partial` or, by default, the result's type.
 DType partialType(const FusionNode &gemm);
 
-/// The axes that a matmul or linear contracts pairwise: `count` axes of A, starting at `first`, and
-/// of B, starting at `second`. If there are two pairs, the outer one has one entry per device.
+/// The axes that a matmul or linear contracts pairwise: `count` axes each, starting at axis `first`
+/// of A and axis `second` of B. If `count` is 2, the outer axes have one entry per device.
 struct Contraction {
   size_t first, second, count;
 };
 Contraction contractionOf(const FusionNode &gemm);
-/// True if a DIDx axis is contracted: every device computes a partial result, to be summed.
+/// True if a DIDx axis is contracted, so that each device computes only a partial result.
 bool isContractedOverDevices(const FusionNode &gemm);
 
-/// Rows that do not divide evenly among blocks: axis `axis`, of extent ceil(total, blocks), follows
-/// an axis of `blocks` blocks. Only the first `total` rows exist, counted block by block. The
-/// padding rows are never read, written, moved, multiplied or compared.
+/// Describes `total` rows that do not divide evenly among `blocks` blocks. Axis `axis`, of extent
+/// `rows` = ceil(total, blocks), follows the axis of blocks. Only the first `total` rows, counted
+/// block by block, exist; the remaining rows are padding, which no operation accesses.
 struct UnevenRows {
   size_t axis;
   int64_t blocks, rows, total;
 
-  /// Returns the number of rows that exist in `block`; may be 0 for trailing blocks.
+  /// Returns the number of rows that exist in `block`, which may be 0 for trailing blocks.
   int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
@@ -149,7 +149,7 @@ struct FusionParameter {
   Location location;
 };
 
-/// See the top of this file. Owns its nodes, in source order; FusionBuilder creates them.
+/// See the file comment. Owns its nodes, in source order. Only FusionBuilder creates nodes.
 class Fusion {
 public:
   explicit Fusion(std::string name, Location location = {})
@@ -161,15 +161,15 @@ public:
 
   llvm::ArrayRef<FusionParameter> parameters() const { return parameters_; }
   const FusionParameter *findParameter(llvm::StringRef name) const;
-  /// Overrides the default value. Returns false if the fusion has no parameter `name`.
+  /// Overrides the default value of parameter `name`. Returns false if no such parameter exists.
   bool setParameter(llvm::StringRef name, int64_t value);
 
-  /// The upper bound D in `mesh [0 .. D)`; null until the builder has set it.
+  /// The mesh size D in `mesh [0 .. D)`; null until FusionBuilder::mesh() is called.
   const Scalar *mesh() const { return mesh_; }
   Location meshLocation() const { return meshLocation_; }
   /// The number of ranks per host, L in `mesh [0 .. D) of L`; null if all ranks are on one host.
   const Scalar *hostSize() const { return hostSize_; }
-  /// The parameter whose value is the mesh size, or null if the mesh is another expression.
+  /// The parameter that specifies the mesh size, or null if mesh() is any other expression.
   const FusionParameter *meshParameter() const;
 
   llvm::ArrayRef<std::unique_ptr<FusionNode>> nodes() const { return nodes_; }
@@ -182,15 +182,15 @@ public:
 
   /// Evaluates `extent` with the current parameter values; every `/` must be exact.
   ScalarValue valueOf(const Scalar *extent) const;
-  /// Returns a tensor's extents across all devices. Requires a verified fusion.
+  /// Returns the global extents of a tensor of type `type`. Requires a verified fusion.
   Shape globalShape(const FusionType &type) const;
-  /// Returns a tensor's extents on one device; DIDx axes become 1. Requires a verified fusion.
+  /// Returns the extents on one device, where DIDx axes have extent 1. Requires a verified fusion.
   Shape localShape(const FusionType &type) const;
   /// Returns std::nullopt if every row exists. Requires a verified fusion.
   std::optional<UnevenRows> unevenRows(const FusionType &type) const;
   /// Returns the mesh size. Requires a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
-  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host. Requires a verified fusion.
+  /// Rank r is on host r / ranksPerHost(). Requires a verified fusion.
   int64_t ranksPerHost() const { return hostSize_ ? valueOf(hostSize_).value : ranks(); }
 
 private:
@@ -205,8 +205,8 @@ private:
   std::vector<std::unique_ptr<FusionNode>> nodes_;
 };
 
-/// Creates the nodes of a fusion, in order. Checks nothing: verify() reports errors, with their
-/// locations if known. For example:
+/// Appends nodes to a fusion without checking them; verify() reports errors, with their locations
+/// if known. For example:
 ///
 ///   Fusion fusion("ag_matmul");
 ///   FusionBuilder b(fusion);
@@ -238,7 +238,7 @@ public:
 
   FusionTensor *input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
                       Location location = {});
-  /// The result has A's element type; the text parser passes the `dtype` that was written.
+  /// `dtype` defaults to A's element type.
   FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
@@ -246,7 +246,7 @@ public:
   FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  /// `operands` has one or two tensors, depending on the function.
+  /// `operands` contains one or two tensors, depending on the function.
   FusionTensor *pointwise(llvm::StringRef name, PointwiseFunction function,
                           llvm::ArrayRef<FusionTensor *> operands, llvm::ArrayRef<Axis> axes,
                           std::optional<DType> dtype = {}, Location location = {});

@@ -1,4 +1,4 @@
-//===- ir/module.cpp - finds the entries of a file --------------------------------------------===//
+//===- ir/module.cpp - looks up fusions and programs by name ----------------------------------===//
 
 #include "ir/module.h"
 

@@ -1,4 +1,4 @@
-//===- ir/module.h - the contents of a file, and its text -------------------------------------===//
+//===- ir/module.h - parses, prints and verifies the contents of a file -----------------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -18,10 +18,10 @@ struct Module {
 };
 
 /// Parses the text in `diags` and reports every error. The returned module contains everything that
-/// could be parsed, and is not verified: call verify() next. Accepts arbitrary bytes.
+/// could be parsed, but has not been verified; call verify() next. Accepts arbitrary bytes.
 Module parse(Diagnostics &diags);
 
-/// Deterministic. Parsing the printed text yields an equal program, which prints identically.
+/// The output is deterministic, and parses to an equal fusion or program that prints identically.
 void print(const Fusion &fusion, llvm::raw_ostream &os);
 void print(const Program &program, llvm::raw_ostream &os);
 void print(const Module &module, llvm::raw_ostream &os);
@@ -30,17 +30,17 @@ std::string str(const Program &program);
 /// Returns `mesh [0 .. 16) of 8`, omitting `of 8` if all ranks are on one host.
 std::string meshText(const Fusion &fusion);
 std::string meshText(const Program &program);
-/// Returns one node on one line, without its blocks:
+/// Returns `op` as one line, without its blocks:
 /// `%r = p2p recv %block from (rank + 1) mod 4 via %h`.
 std::string str(const Op &op);
 
-/// Check the rules for every node, which ir/README.md lists. Report all violations, and return true
-/// if there are none. A program is also compared with the fusion in `module` that it implements.
+/// Check the rules listed in ir/README.md. Report all violations, and return true if there are
+/// none. A program that implements a fusion in `module` is also checked against the fusion.
 bool verify(const Fusion &fusion, Diagnostics &diags);
 bool verify(const Program &program, const Module &module, Diagnostics &diags);
 bool verify(const Module &module, Diagnostics &diags);
 
-/// Write the module as a Graphviz graph, or as JSON with one object per node. JSON fields are named
+/// Write `module` as a Graphviz graph, or as JSON with one object per node. JSON fields are named
 /// after the C++ members, and scalars are written as text.
 void emitDot(const Module &module, llvm::raw_ostream &os);
 std::string dotText(llvm::StringRef text); ///< quotes `text` for Graphviz

@@ -1,7 +1,7 @@
 //===- ir/pointwise.h - functions applied element by element ----------------------------------===//
 //
 // In a fusion, a node applies one function; in a program, a node applies a chain of functions.
-// Functions are computed in f32 (f64 for f64), and rounded only when a tensor is stored.
+// Functions are computed in f32 (f64 for f64 tensors); results are rounded only when stored.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,14 +21,14 @@ std::optional<PointwiseFunction> pointwiseFromKeyword(llvm::StringRef word);
 std::vector<std::string> pointwiseKeywords();
 /// Returns 1 or 2.
 unsigned operandCount(PointwiseFunction function);
-/// True if `function` takes two operands. All binary functions commute bit for bit.
+/// True if `function` takes two operands. Swapping them yields bitwise equal results.
 inline bool isBinary(PointwiseFunction function) { return operandCount(function) == 2; }
 
-/// Maximum number of functions in one program node; a kernel receives them as arguments.
+/// Maximum number of functions in one program node, whose kernel receives them as arguments.
 inline constexpr size_t kMostPointwiseSteps = 8;
 
 /// One function in a chain. Its operands are the chain's previous value and, if the function is
-/// binary, `operand`. The client chooses Operand: a value, a number, ...
+/// binary, `operand`. Clients choose the operand type, such as `Value *`.
 template <class Operand> struct PointwiseStep {
   PointwiseFunction function;
   Operand operand;

@@ -1,4 +1,4 @@
-//===- ir/pointwise_function.h - pointwise functions, also for kernels ------------------------===//
+//===- ir/pointwise_function.h - pointwise functions, for host and kernel code ----------------===//
 #pragma once
 
 #include <cstdint>

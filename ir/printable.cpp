@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-/// Returns true for control characters and for those that reorder or hide their neighbours.
+/// Returns true for control characters, and for characters that reorder or hide their neighbors.
 bool isInvisible(uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c ||
          (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
@@ -56,7 +56,7 @@ bool isPlain(char c) { return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t';
 std::string printable(llvm::StringRef text, size_t most) { return escaped(text, most, ""); }
 
 std::string printableMessage(std::string text) {
-  // Fast path for nearly every message. Allocates nothing, because memory may have run out.
+  // Fast path for nearly every message. Does not allocate, because memory may be exhausted.
   if (llvm::all_of(text, isPlain))
     return text;
   return escaped(text, std::string::npos, "\n\t");

@@ -7,9 +7,9 @@
 
 namespace braid {
 
-/// Escapes every byte that is not valid UTF-8, and every character that is not displayed as itself,
-/// such as those in "\x1b[2J", so that no text moves the terminal's cursor. Truncates a longer text
-/// to its first `most` bytes, followed by "...".
+/// Escapes invalid UTF-8, control characters and invisible characters, so that no escape sequence
+/// such as "\x1b[2J" reaches the terminal. If the result is longer than `most` bytes, truncates it
+/// and appends "...".
 std::string printable(llvm::StringRef text, size_t most = 300);
 
 } // namespace braid

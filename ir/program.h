@@ -1,11 +1,11 @@
 //===- ir/program.h - the host program that every rank issues ---------------------------------===//
 //
-// A Program is a single text for all ranks of a mesh [0 .. ranks). The ranks are on one host, or on
-// several hosts with equally many consecutive ranks. Executing a node issues it to the rank's
-// current stream and continues; only stream order, `synchronize` and `wait` order the work.
-// Buffers, streams, requests and handles are named values, so that order can be checked and the
-// text needs no addresses. Each class below documents its semantics and syntax; ir/README.md has
-// the grammar.
+// All ranks of a mesh [0 .. ranks) execute the same Program. The ranks are on one host, or on
+// several hosts, each with the same number of consecutive ranks. Executing a node issues work to
+// the rank's current stream without blocking; only stream order, `synchronize` and `wait` order the
+// work. Buffers, streams, requests and handles are named values, so that ordering can be verified
+// and the text contains no addresses. Each class below documents its semantics and syntax; the
+// grammar is in ir/README.md.
 //
 // Only ProgramBuilder (ir/builder.h) creates nodes. Each node is owned by the Block that contains
 // it.
@@ -29,7 +29,7 @@
 
 namespace braid {
 
-/// Limits that let ranks and streams fit every backend's tables. `stream(k)` requires 0 <= k <
+/// Numbers of ranks and streams that every backend supports. `stream(k)` requires 0 <= k <
 /// kMaxStreams.
 inline constexpr int64_t kMaxRanks = 4096;
 inline constexpr int64_t kMaxStreams = 1024;
@@ -45,7 +45,8 @@ enum class OpKind : uint8_t {
 enum class ValueKind : uint8_t { Tensor, Stream, Request, Handles };
 llvm::StringRef name(ValueKind kind);
 
-/// A named value, defined exactly once. Its users point to it; it lives as long as its definition.
+/// A named value, defined exactly once. Its users store pointers to it, which are valid until its
+/// definition is destroyed.
 struct Value {
   ValueKind kind = ValueKind::Tensor;
   std::string name = {}; ///< without `%`; unique among the names visible at its definition
@@ -76,7 +77,7 @@ private:
   Location location_;
 };
 
-/// An ordered list that owns its nodes. A node keeps its address when it moves between blocks.
+/// An ordered list that owns its nodes. Moving a node between blocks does not change its address.
 using Block = llvm::iplist<Op>;
 
 /// Provides `classof` and the constructor for one kind of node.
@@ -87,13 +88,13 @@ public:
 };
 
 enum class MemorySpace : uint8_t {
-  Symmetric, ///< one buffer on every rank, which peers can access through handles
+  Symmetric, ///< one buffer per rank, which peers can access through handles
   Device,    ///< private to the rank
 };
 llvm::StringRef name(MemorySpace space);
 
-/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The contents are undefined. Defines only the
-/// lifetime: the Plan places all of a rank's buffers in arenas before the first run.
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The contents are undefined. The node only starts
+/// the buffer's lifetime; the Plan places all of a rank's buffers in arenas before the first run.
 struct AllocateOp : OpOf<OpKind::Allocate> {
   using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
@@ -152,7 +153,7 @@ struct FlattenOp : OpOf<OpKind::Flatten> {
   Value result;
 };
 
-/// `set %dst, %src`: copies on the current stream. dst and src have the same type and no overlap.
+/// `set %dst, %src`: copies on the current stream. Both have the same type and must not overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -160,18 +161,18 @@ struct SetOp : OpOf<OpKind::Set> {
 };
 
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
-/// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst overlaps
-/// no operand, and has the element type of a and b, or that of a partial result (isPartialType).
-/// The addend has dst's type, and is added before the result is rounded.
+/// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst must not
+/// overlap an operand. Its element type is that of a and b, or a partial type (isPartialType). The
+/// addend has dst's type, and is added before the result is rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: likewise, with b
+/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: the same, but with b
 /// transposed, so that the last c axes of both are contracted. The bias has b's remaining axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;
   Value *a = nullptr;
   Value *b = nullptr;
-  Value *bias = nullptr;   ///< may be null; always null without transposeB
+  Value *bias = nullptr;   ///< may be null; always null unless transposeB
   Value *addend = nullptr; ///< may be null; always null with a bias
   bool transposeB = false; ///< written as `linear`
 };
@@ -195,8 +196,8 @@ struct SumOp : OpOf<OpKind::Sum> {
 
 /// `pointwise %dst, multiply(silu(%x), %y)`: applies a chain of functions to each element of the
 /// first operand, computed in f32 (f64 for f64) and rounded once. All operands have the same shape
-/// and element type, except that some may be f32 if the others are 16-bit. An empty chain is a copy
-/// that rounds. dst is not read.
+/// and element type, except that some may be f32 if the others are 16-bit. An empty chain only
+/// copies and rounds. dst is not read.
 struct PointwiseOp : OpOf<OpKind::Pointwise> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -205,13 +206,13 @@ struct PointwiseOp : OpOf<OpKind::Pointwise> {
 };
 
 enum class Protocol : uint8_t {
-  Get, ///< the receiver copies once the sender has signalled that the source may be read
-  Put, ///< the sender copies once the receiver has signalled that the destination may be written
+  Get, ///< the receiver copies the data once the sender signals that the source may be read
+  Put, ///< the sender copies the data once the receiver signals that the destination is free
 };
 llvm::StringRef name(Protocol protocol);
 
 /// `%h = share_mem_handles get %a, %b`: lets peers access the symmetric buffers a and b with the
-/// given protocol. All ranks of the mesh execute the node together, once, before the first run.
+/// given protocol. A collective operation, which all ranks execute once, before the first run.
 struct ShareMemHandlesOp : OpOf<OpKind::ShareMemHandles> {
   using OpOf::OpOf;
   Protocol protocol = Protocol::Get;
@@ -223,28 +224,28 @@ enum class Direction : uint8_t { Send, Receive };
 llvm::StringRef name(Direction direction);
 
 /// `%s = p2p send %x to p via %h`, `%r = p2p recv %x from p via %h`. The n-th send from p to q via
-/// h, in program order, matches the n-th receive on q from p via h; sizes and element types agree.
+/// h, in program order, matches the n-th receive on q from p via h; both must have the same size
+/// and element type.
 ///
-/// Under `get`, the send signals that the source may be read from this point of its stream on; the
-/// receive waits for the signal, copies the data, and signals the sender. Under `put`, the receive
-/// signals that its destination may be written; the send waits for the signal, copies the data, and
-/// signals the receiver. Each side works on its rank's current stream. The passive side's tensor
-/// (the source under get, the destination under put) is in a buffer that `h` names.
+/// Under `get`, the send signals, in stream order, that the source may be read; the receive waits
+/// for the signal, copies the data, and signals the sender. Under `put`, the receive signals that
+/// its destination may be written; the send waits for the signal, copies the data, and signals the
+/// receiver. Each side uses its rank's current stream. The passive side's tensor (the source under
+/// get, the destination under put) must be in a buffer shared through `h`.
 ///
-/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, computes its data in
-/// the receiver's memory: once the destination may be written, a·b is stored there. The sending
-/// rank has no tensor for the product. After a wait for the request, a and b may be reused; so may
-/// c, if `add %c` follows b.
+/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, stores the product
+/// directly in the receiver's memory, once the destination may be written. After a wait for the
+/// request, a and b may be reused, and so may c if `add %c` follows b.
 struct P2POp : OpOf<OpKind::P2P> {
   using OpOf::OpOf;
   Direction direction = Direction::Send;
-  Value *tensor = nullptr; ///< `product` if the send computes its data
+  Value *tensor = nullptr; ///< `product` if there is a `gemm`
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result = {.kind = ValueKind::Request};
-  /// The GEMM of a send that computes its data, without a bias and in no block; otherwise null.
+  /// The GEMM whose result is sent, or null. It has no bias and is not in any block.
   std::unique_ptr<MatmulOp> gemm = {};
-  Value product; ///< the result of `gemm`; no other node can name it
+  Value product; ///< the result of `gemm`; no other node can use it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
 
@@ -283,9 +284,9 @@ struct CollectiveOp : OpOf<OpKind::Collective> {
   Value result = {.kind = ValueKind::Request};
 };
 
-/// `wait %r`: makes the current stream wait, regardless of which stream posted the request. After a
-/// receive, the data is visible; after a send, the buffer may be reused. Every request must be
-/// waited for exactly once.
+/// `wait %r`: makes the current stream, which need not be the stream that posted the request, wait
+/// for its completion. Then a receive's data is visible, and a send's buffer may be reused. Every
+/// request must be waited for exactly once.
 struct WaitOp : OpOf<OpKind::Wait> {
   using OpOf::OpOf;
   Value *request = nullptr;
@@ -303,13 +304,13 @@ struct GetCurrentStreamOp : OpOf<OpKind::GetCurrentStream> {
   Value result = {.kind = ValueKind::Stream};
 };
 
-/// `set_current_stream s`. Applies until the next one, even past the end of a loop or branch.
+/// `set_current_stream s`: later nodes use s, even past the end of the enclosing loop or branch.
 struct SetCurrentStreamOp : OpOf<OpKind::SetCurrentStream> {
   using OpOf::OpOf;
   StreamRef stream;
 };
 
-/// Returns the node's keyword: `linear` for a matmul with transposeB, otherwise the kind's.
+/// Returns `linear` for a matmul with transposeB, otherwise the keyword of the node's kind.
 llvm::StringRef keyword(const Op &op);
 
 /// Returns the value that `op` defines, or null.
@@ -321,24 +322,24 @@ const Value *resultOf(const Op &op);
 void forEachOperand(Op &op, llvm::function_ref<void(Value *&)> fn);
 void forEachOperand(const Op &op, llvm::function_ref<void(const Value *)> fn);
 
-/// Likewise for the scalars of `op`: indices, bounds, peers, stream numbers, conditions.
+/// Calls `fn` for every scalar of `op`: indices, bounds, peers, stream numbers, conditions.
 void forEachScalar(Op &op, llvm::function_ref<void(const Scalar *&)> fn);
-/// Likewise for the blocks of `op`.
+/// Calls `fn` for every block directly inside `op`.
 void forEachBlock(Op &op, llvm::function_ref<void(Block &)> fn);
 void forEachBlock(const Op &op, llvm::function_ref<void(const Block &)> fn);
-/// Visits every node in a block and its nested blocks, in source order, outer nodes first.
+/// Visits every node in a block and its nested blocks, in source order, enclosing nodes first.
 void walk(Block &block, llvm::function_ref<void(Op &)> fn);
 void walk(const Block &block, llvm::function_ref<void(const Op &)> fn);
 
-/// Returns the buffer or parameter that `tensor` aliases: follows `select`, `slice` and `flatten`
-/// to the root.
+/// Returns the buffer, parameter or result that `tensor` aliases, by following `select`, `slice`
+/// and `flatten` nodes.
 const Value *rootOf(const Value *tensor);
 
 /// Return the result type of a `select` or `slice`. A type without axes is returned unchanged.
 TensorType selectedType(const TensorType &type);
 TensorType slicedType(const TensorType &type, const Scalar *extent);
 
-/// See the top of this file.
+/// See the file comment.
 class Program {
 public:
   /// `ranks` >= 1 is the mesh size. `implements` names the fusion that this program implements, or
@@ -353,8 +354,7 @@ public:
   const std::string &name() const { return name_; }
   const std::string &implements() const { return implements_; }
   int64_t ranks() const { return ranks_; }
-  /// Rank r is on host r / ranksPerHost(). Equals ranks() on one host. In a verified program,
-  /// divides ranks().
+  /// Rank r is on host r / ranksPerHost(). Evenly divides ranks() in a verified program.
   int64_t ranksPerHost() const { return ranksPerHost_; }
   Location location() const { return location_; }
   ScalarContext &scalars() { return scalars_; }

@@ -141,7 +141,7 @@ void print(const Scalar *scalar, int minimum, std::string &out) {
     break;
   }
   int own = precedence(scalar->kind());
-  // `M/D` reads as one extent, so it has no spaces; all other operators are surrounded by spaces.
+  // Print a quotient such as `M/D` without spaces, since it reads as a single extent.
   bool isTight = scalar->kind() == ScalarKind::Div && !isBinary(scalar->lhs()->kind());
   std::string space = isTight ? "" : " ";
   if (own < minimum)
@@ -212,7 +212,7 @@ const Scalar *ScalarContext::addLoopIndex(llvm::StringRef name) {
   return unique(ScalarKind::LoopIndex, loopIndexCount_++, nullptr, nullptr, name);
 }
 
-/// If `scalar` is rank + c or rank - c with a small constant c, returns c or -c.
+/// Returns c for `rank + c`, and -c for `rank - c`, if the constant c is small.
 static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   constexpr int64_t kSmall = int64_t(1) << 32;
   bool isSum = scalar->kind() == ScalarKind::Add || scalar->kind() == ScalarKind::Sub;
@@ -224,8 +224,8 @@ static std::optional<int64_t> offsetFromRank(const Scalar *scalar) {
   return scalar->kind() == ScalarKind::Add ? offset : -offset;
 }
 
-/// Returns the simplified form of `lhs op rhs`, or null. Applies only rules that are valid for all
-/// values of the leaves, so that folding never hides an error.
+/// Returns the simplified form of `lhs op rhs`, or null if there is none. Applies only rules that
+/// are valid for all values of the leaves, so that folding never hides an error.
 const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   if (kind == ScalarKind::Ceil)
     return nullptr;
@@ -264,8 +264,8 @@ const Scalar *ScalarContext::fold(ScalarKind kind, const Scalar *lhs, const Scal
   }
 }
 
-/// Folds (rank + 3) - 1 to rank + 2. A rank plus small constants cannot overflow, so folding never
-/// hides an error.
+/// Folds, for example, (rank + 3) - 1 to rank + 2. Folding never hides an overflow, because the
+/// constants are small.
 const Scalar *ScalarContext::foldOffset(ScalarKind kind, const Scalar *lhs, const Scalar *rhs) {
   std::optional<int64_t> inner = offsetFromRank(lhs);
   if (!inner || !rhs->isConstant() || rhs->value() > INT32_MAX || rhs->value() < INT32_MIN)

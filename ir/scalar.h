@@ -6,8 +6,8 @@
 //
 //   ctx.mod(ctx.add(ctx.rank(), ctx.constant(0)), ctx.constant(8))  ==  ctx.rank()   // on 8 ranks
 //
-// Arithmetic uses 64-bit integers. An expression that cannot be computed (overflow, division by
-// zero) is never folded; evaluating it returns the error. `mod` is never negative, and `/` rounds
+// Arithmetic uses 64-bit integers. An expression that overflows or divides by zero is never folded;
+// evaluating the expression returns the error. `mod` is never negative, and `/` rounds
 // toward negative infinity to match. In a fusion, an inexact `/` is an error (Division::Exact).
 // `xor` binds less tightly than `+`. `min`, `max` and `ceil` (a quotient rounded up) are written as
 // calls.
@@ -39,7 +39,7 @@ enum class ScalarKind : uint8_t {
   Xor, ///< bitwise
   Min,
   Max,
-  /// `ceil(M, D)`, the extent of rows that do not divide evenly; never folded, to keep its form
+  /// `ceil(M, D)`: rows per device if D may not divide M; never folded, so it prints as written
   Ceil,
   Eq, ///< comparisons yield 1 or 0, and occur only at the root of an `if` condition
   Ne,
@@ -57,10 +57,10 @@ inline bool isCall(ScalarKind kind) { return kind >= ScalarKind::Min && kind <= 
 inline bool divides(ScalarKind kind) {
   return kind == ScalarKind::Div || kind == ScalarKind::Mod || kind == ScalarKind::Ceil;
 }
-/// Returns the operator of a binary kind: "+", "mod", "xor", "min", "!=", ...
+/// Returns the spelling of a binary operator: "+", "mod", "xor", "min", "!=", ...
 llvm::StringRef symbol(ScalarKind kind);
 
-/// One node, created and owned by a ScalarContext.
+/// A node of an expression tree, created and owned by a ScalarContext.
 class Scalar {
 public:
   ScalarKind kind() const { return kind_; }
@@ -102,8 +102,8 @@ llvm::StringRef describe(ScalarError error);
 
 enum class Division : uint8_t { Floor, Exact };
 
-/// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(). A leaf without
-/// an entry is Unbound, as is a negative `rank`.
+/// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(). Evaluating a
+/// leaf without an entry, or Rank if `rank` is negative, returns Unbound.
 struct ScalarEnv {
   int64_t rank = -1;
   llvm::ArrayRef<int64_t> parameters = {};
@@ -127,7 +127,7 @@ public:
   const Scalar *rank();
   /// Adds a parameter; parameters are numbered from 0.
   const Scalar *addParameter(llvm::StringRef name);
-  /// Adds a loop index, distinct from every other even if the names are equal.
+  /// Adds a loop index that is distinct from all others, even those with the same name.
   const Scalar *addLoopIndex(llvm::StringRef name);
   int64_t loopIndexCount() const { return loopIndexCount_; }
 
@@ -142,7 +142,7 @@ public:
   const Scalar *max(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Max, a, b); }
   const Scalar *ceil(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Ceil, a, b); }
 
-  /// Returns `scalar` with every occurrence of the leaf `from` replaced by `to`, folded again.
+  /// Returns `scalar` with every occurrence of the leaf `from` replaced by `to`, and folded.
   const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);
 
 private:

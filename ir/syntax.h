@@ -1,8 +1,8 @@
 //===- ir/syntax.h - the parts of each program node, in source order --------------------------===//
 //
 // `syntax(io, node)` calls `io` for each part of a node that follows the keyword. The parser, the
-// printer, the JSON writer and the walks over operands and scalars are each an `io`, so that only
-// this file lists the parts of a node. Blocks are not parts; forEachBlock() visits them. Private to
+// printer, the JSON writer and the walks over operands and scalars each implement an `io`, so that
+// only this file defines the syntax of a node. Blocks are not parts; use forEachBlock(). Private to
 // ir/.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-/// An `io` that ignores every part. Derived classes hide the functions that they implement.
+/// An `io` that ignores every part. Derived classes redefine the functions that they need.
 struct IgnoreParts {
   /// A separator, including the spaces that the printer puts around it. If other tokens are also
   /// allowed here, the second argument describes everything expected, for error messages.
@@ -156,7 +156,7 @@ template <class Io> void syntax(Io &, GetCurrentStreamOp &) {}
 
 template <class Io> void syntax(Io &io, SetCurrentStreamOp &op) { io.stream(op.stream); }
 
-/// Calls `io` for the parts of a node of any kind.
+/// Calls syntax() for the dynamic kind of `op`.
 template <class Io> void forEachPart(Io &&io, Op &op) {
   switch (op.kind()) {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \

@@ -25,9 +25,9 @@ int64_t sizeOf(DType dtype);
 
 /// The placement of one axis of a fusion tensor on the mesh.
 enum class AxisKind : uint8_t {
-  Plain,  ///< in full on every rank
-  DIDx,   ///< one index per device; extent 1 locally
-  Stream, ///< in full on every rank, but produced slice by slice
+  Plain,  ///< replicated on every rank
+  DIDx,   ///< split, with one index per device; the local extent is 1
+  Stream, ///< replicated on every rank, but produced slice by slice
 };
 
 /// Returns "Plain", "DIDx" or "Stream".
@@ -51,8 +51,8 @@ struct FusionType {
   bool operator==(const FusionType &) const = default;
 };
 
-/// The type of a program tensor: its local shape, row-major and contiguous. An extent may depend on
-/// `rank` and loop indices (a `slice` of uneven chunks); it is then checked when a Plan is created.
+/// The type of a program tensor: its local shape, row-major and contiguous. An extent that depends
+/// on `rank` or loop indices (as in a `slice` of uneven chunks) is checked when a Plan is created.
 struct TensorType {
   DType dtype = DType::F32;
   llvm::SmallVector<const Scalar *, 4> shape;
@@ -63,7 +63,7 @@ struct TensorType {
   bool operator==(const TensorType &) const = default;
 };
 
-/// A local shape whose extents are all known.
+/// A shape with constant extents.
 using Shape = llvm::SmallVector<int64_t, 4>;
 
 /// Returns the product of all extents, or std::nullopt if it overflows 64 bits.
@@ -71,11 +71,11 @@ std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
 /// Returns the size of a contiguous tensor in bytes, or std::nullopt on overflow.
 std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape);
 
-/// Returns how many axes a GEMM contracts (1 or 2), given the numbers of axes of its operands and
-/// its result. Returns 1 if neither count fits.
+/// Returns how many axes a GEMM contracts (1 or 2), given the numbers of axes of its two operands
+/// and its result. Returns 1 if these numbers are inconsistent.
 size_t contractedAxes(size_t first, size_t second, size_t result);
-/// Returns true if partial results may have the type `partial` when the result has the type
-/// `result`: the types are equal, or `partial` is f32 and `result` is 16-bit.
+/// Returns true if the partial results for a result of type `result` may have the type `partial`:
+/// the types are equal, or `partial` is f32 and `result` is 16-bit.
 bool isPartialType(DType partial, DType result);
 
 } // namespace braid

@@ -103,7 +103,7 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
   });
 }
 
-/// Returns the block that contains `op`: `block` itself or a block nested in it, or null.
+/// Searches `block` and its nested blocks for `op`. Returns the block that contains it, or null.
 static Block *holderOf(Block &block, const Op &op) {
   Block *holder = nullptr;
   for (Op &each : block) {

@@ -16,13 +16,13 @@ void insertAfterPreamble(ProgramBuilder &builder);
 MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
                    Value *addend = nullptr);
 
-/// Emits a chain of functions. `aliasOf` returns the slice of a full tensor to compute on.
+/// Emits a chain of functions. `aliasOf` maps a full tensor to the slice to compute on.
 void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
                    llvm::function_ref<Value *(Value *)> aliasOf);
 
 /// Emits everything that a stage computes from `first`, a slice of its operand: GEMMs (each on
-/// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` returns the
-/// corresponding slice of a full tensor.
+/// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` maps a full
+/// tensor to the corresponding slice.
 void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
                llvm::function_ref<Value *(Value *)> aliasOf);
 
@@ -30,14 +30,14 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
               const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
 
-/// Returns a sum and the subsequent nodes that compute functions of its result.
+/// Returns `sum` and the subsequent nodes that apply pointwise functions to its result.
 llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 
 /// Returns the tensor that `op` writes when it is issued, or null.
 Value *writtenBy(const Op &op);
 
 bool isGemm(const Op &op);
-/// True for GEMMs and for functions of their results.
+/// True for GEMMs and pointwise nodes.
 bool computes(const Op &op);
 
 /// Returns `name` if only one stage gathers; otherwise adds the stage's name, as in "A_mine".

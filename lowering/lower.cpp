@@ -17,8 +17,8 @@ Status checkOptions(const Configuration &config) {
   return Status::ok();
 }
 
-/// Returns the status for errors that a pass reported. Only find-moves can reject the fusion
-/// itself, and only before it creates stages; all other errors concern the options.
+/// Returns the status for errors that a pass reported. Only find-moves rejects fusions, before it
+/// creates any stages; all other errors are about options.
 Status refusal(const Pass &pass, const LoweringState &state) {
   const bool isFusions = &pass == &allPasses().front() && state.stages.empty();
   return {isFusions ? StatusCode::Unsupported : StatusCode::BadInput,

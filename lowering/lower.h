@@ -15,12 +15,12 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 
 /// Lowers a verified fusion in `module`, and runs the verifier after each pass. The program has
 /// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if data is gathered,
-/// otherwise `<fusion>_local`. If `isReproducible`, schedules that change the bits of results are
-/// rejected.
+/// otherwise `<fusion>_local`. If `isReproducible`, rejects schedules that would change results
+/// bitwise.
 ///
-/// If the fusion cannot be lowered, reports the axis, the reason and the accepted alternatives to
-/// `diags`, at the GEMM's location. Fails with Unsupported, or with BadInput if an option is at
-/// fault. Fails with Internal, naming the pass, if the verifier rejects a program.
+/// If the fusion cannot be lowered, reports the axis, the reason and accepted alternatives to
+/// `diags`, at the GEMM's location, and fails with Unsupported, or with BadInput if an option is
+/// the cause. Fails with Internal, naming the pass, if the verifier rejects a program.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,
                                        const AfterPass &afterPass = {},

@@ -8,9 +8,9 @@
 
 namespace braid {
 
-/// Generates names that do not collide with visible names. Top-level names are unique; a name
-/// inside a loop may be reused in another loop, as the text language allows. Colliding names get a
-/// suffix `_2`, `_3`, ...
+/// Generates names that do not collide with visible names, by appending `_2`, `_3`, ... if needed.
+/// Top-level names are unique; a name inside a loop may be reused in another loop, as the text
+/// language allows.
 class Names {
 public:
   /// Returns a unique top-level name.

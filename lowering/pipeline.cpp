@@ -1,8 +1,8 @@
 //===- lowering/pipeline.cpp - the passes, in order -------------------------------------------===//
 //
-// Read from top to bottom, the list shows how a fusion becomes a host program. Passes insert nodes
-// conservatively, and separate passes remove redundant nodes. The program is correct after every
-// pass from insert-transfers on (in the hierarchical order, from hoist-syncs on).
+// The list below shows, from top to bottom, how a fusion becomes a host program. Passes insert
+// nodes conservatively, and separate passes remove redundant nodes. The program is correct after
+// every pass from insert-transfers on (in the hierarchical order, from hoist-syncs on).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -18,14 +18,14 @@ constexpr Pass kPasses[] = {
     // lowered is rejected here.
     {"find-moves", findMoves},
 
-    // Next, the arithmetic: a loop over steps for every stage with a Stream axis. Later passes
-    // change when and where the arithmetic runs, but not what it computes.
+    // Next, emit the arithmetic, as a loop over steps for every stage with a Stream axis. Later
+    // passes change when and where computations run, but not their results.
     {"form-pipelines", formPipelines},
 
-    // Next, data movement: from here on, the program computes the fusion, one step at a time.
+    // Next, insert the data movement. The program now implements the fusion, one step at a time.
     {"insert-transfers", insertTransfers},
 
-    // The local step waits for no transfer. It must leave the loop before steps are split, because
+    // The local step waits for no transfer. Peel it off the loop before steps are split, because
     // only steps with transfers benefit from splitting.
     {"peel-own-step", peelOwnStep},
     {"split-chunks", splitChunks},
@@ -41,11 +41,11 @@ constexpr Pass kPasses[] = {
     // For small problems, all transfers can be posted at once.
     {"post-together", postTogether},
 
-    // Each GEMM and the send of its result are now adjacent and on the same stream, and no later
-    // pass looks for a reduction's GEMMs.
+    // A GEMM and the send of its result can be merged only now that they are adjacent and on the
+    // same stream, and that no later pass looks for a reduction's GEMMs.
     {"store-at-peers", storeAtPeers},
 
-    // A wait orders the stream that is current at its position, so waits move last.
+    // A wait applies to the stream that is current at its position, so waits move last.
     {"sink-waits", sinkWaits},
 
     // Finally, remove empty loops, sums that only copy, unused values and redundant stream changes.

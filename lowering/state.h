@@ -1,7 +1,6 @@
 //===- lowering/state.h - the state shared by all passes --------------------------------------===//
 //
-// All passes rewrite one Program. The state records the parts of the program that later passes need
-// to find.
+// All passes rewrite one Program. The state refers to the nodes and tensors that later passes need.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,10 +32,10 @@ struct Gemm {
   Value *left = nullptr; ///< the full buffer of `source`; null without a source
 };
 
-/// An expression of pointwise functions. Without functions, it only rounds a tensor.
+/// A chain of pointwise functions. If it is empty, the tensor is only rounded.
 struct Pointwise {
   const FusionTensor *tensor = nullptr; ///< the result
-  size_t after = 0; ///< number of the stage's GEMMs that precede it; later ones may read its result
+  size_t after = 0; ///< number of the stage's GEMMs that precede it; later GEMMs may read `tensor`
   bool isRounding = false;
   Value *dst = nullptr; ///< the full result buffer; the operands are also full buffers
   Value *first = nullptr;
@@ -64,8 +63,8 @@ struct Stage {
   /// The existing rows of the operand and of all results; unset if every row exists.
   std::optional<UnevenRows> uneven = {};
   int64_t ranksPerHost = 1;
-  /// Gather only. True if at least one result is streamed; otherwise one GEMM follows the gather
-  /// and nothing overlaps.
+  /// Gather only. True if at least one result is streamed; otherwise a single GEMM follows the
+  /// gather without overlap.
   bool isStreamed = true;
   /// Gather only. True if each step gathers one slice of every device's block with a collective;
   /// false if each step receives one device's block.
@@ -88,7 +87,7 @@ struct Stage {
   Value *sent = nullptr;
   Value *own = nullptr;    ///< ring reduction: the last GEMM's result, if `sum` reads it
   SumOp *sum = nullptr;    ///< reduction only; null if a GEMM computes the result
-  Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which adds nothing
+  Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which has no addend
   Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
   ForOp *loop = nullptr;   ///< the steps; created by insert-transfers if granularity=whole
@@ -115,7 +114,7 @@ struct Stage {
 
   // Set by split-chunks and later passes.
   int64_t chunks = 1;    ///< row ranges per step
-  int64_t tailSplit = 1; ///< factor by which the last step's number of chunks grows
+  int64_t tailSplit = 1; ///< the last step has this many times `chunks` row ranges
   /// Gather: the loop inside each step; null for a single chunk. Reduction: the loop around the
   /// steps, created by form-pipelines, so that one chunk's sum overlaps the next chunk's GEMMs.
   ForOp *chunkLoop = nullptr;
@@ -166,14 +165,14 @@ struct Stage {
   /// blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isRing() const { return config.order() == schedule::Order::Ring; }
-  /// True if each block crosses the network once per host, and the host's ranks forward it.
+  /// True if each block crosses the network once per remote host, whose ranks then forward it.
   bool isHierarchical() const {
     return movesByPairs() && config.order() == schedule::Order::Hierarchical;
   }
   int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
-  /// True if all devices participate in each transfer, so that no step handles only the local
-  /// block. The steps of a collective reduction are its chunks.
+  /// True if all devices participate in each transfer, so that no step processes only the local
+  /// block. In a collective reduction, each step is a chunk.
   bool isCollective() const {
     return moves() && config.transfers() == schedule::Transfers::Collective;
   }
@@ -197,10 +196,10 @@ struct Stage {
   }
   /// Reduction: true if each device sums only its local rows.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
-  /// Gather: returns the output into which blocks are received, or null if blocks need a buffer.
+  /// Gather: returns the output that receives the blocks, or null if they need a separate buffer.
   /// Peers cannot access an output, so point-to-point transfers must pull blocks from their owners.
   Value *gatheredOutput() const {
-    // A stage without GEMMs and steps only copies the operand to the output.
+    // A stage without GEMMs or steps only copies the operand to the output.
     const bool isAlone = gemms.empty() && multipliesWhole();
     if (!isGather() || gathersSlices || reshards.empty() || isAlone)
       return nullptr;
@@ -215,7 +214,7 @@ struct Stage {
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };
 
-/// The data that passes read and change.
+/// Everything that passes read and modify.
 struct LoweringState {
   const Fusion &fusion;
   Configurations options;

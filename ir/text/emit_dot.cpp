@@ -1,4 +1,4 @@
-//===- ir/text/emit_dot.cpp - modules as Graphviz graphs --------------------------------------===//
+//===- ir/text/emit_dot.cpp - prints modules as Graphviz graphs -------------------------------===//
 //
 // One cluster per fusion, program and block, and one box per node. Solid edges lead from a value's
 // definition to its uses; dotted edges lead from each program node to the next one in source order.

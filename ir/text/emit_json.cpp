@@ -1,7 +1,7 @@
-//===- ir/text/emit_json.cpp - modules as JSON ------------------------------------------------===//
+//===- ir/text/emit_json.cpp - prints modules as JSON -----------------------------------------===//
 //
-// One object per node. `kind` is the keyword; the other fields are named after the C++ members.
-// Uses of values are written as `%x`, and scalars as text.
+// Emits one object per node. `kind` is the keyword; the other fields are named after the C++
+// members. Uses of values are written as `%x`, and scalars as text.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -21,7 +21,7 @@ struct Punctuation {
   TokenKind kind;
 };
 
-/// Longer symbols come first, so that the first match is the longest.
+/// Sorted so that longer symbols precede their prefixes; the first match is then the longest.
 constexpr Punctuation kPunctuation[] = {
     {"..", TokenKind::Range},     {"->", TokenKind::Arrow},      {"==", TokenKind::Equal},
     {"!=", TokenKind::NotEqual},  {"<=", TokenKind::LessEqual},  {">=", TokenKind::GreaterEqual},
@@ -126,7 +126,7 @@ size_t Lexer::nameLength(size_t from) const {
   return text_.substr(from).take_while(continuesName).size();
 }
 
-/// Appends an invalid integer as a token with the value 0, so that one error does not cause others.
+/// Lexes an out-of-range or malformed integer as 0, to avoid follow-on errors.
 void Lexer::lexInteger() {
   constexpr uint64_t kLargest = uint64_t(1) << 63;
   Location location = here();
@@ -154,7 +154,7 @@ void Lexer::lexSigil(TokenKind kind) {
   ++at_;
 }
 
-/// Lexes a name with non-ASCII letters as one token, so that it causes only one error.
+/// Lexes a name with non-ASCII letters as a single token, to report only one error for the name.
 void Lexer::lexForeignName(TokenKind kind) {
   const llvm::StringRef name = rest().drop_front().take_while(
       [](char each) { return continuesName(each) || !llvm::isASCII(each); });

@@ -1,7 +1,7 @@
 //===- ir/text/lexer.h - splits a text into tokens --------------------------------------------===//
 //
-// Accepts arbitrary bytes; the token list always ends with `End`. Reports and omits characters that
-// no language construct can contain. Private to ir/.
+// Accepts arbitrary bytes, and reports and skips invalid characters. The token list always ends
+// with `End`. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -46,10 +46,10 @@ std::string describe(TokenKind kind);
 
 struct Token {
   TokenKind kind = TokenKind::End;
-  bool startsLine = false; ///< the first token on its line, where the parser resumes after an error
+  bool startsLine = false; ///< first token on its line; the parser resumes there after an error
   llvm::StringRef text;    ///< as written, including the sigil; lives as long as the Diagnostics
   Location location;
-  uint64_t magnitude = 0; ///< value of an integer; at most 2^63, so that INT64_MIN can be written
+  uint64_t magnitude = 0; ///< value of an integer; up to 2^63, so that -2^63 can be written
 
   /// Returns the name of a value or symbol, without the sigil.
   llvm::StringRef name() const { return text.drop_front(1); }
@@ -60,7 +60,7 @@ std::vector<Token> tokenize(Diagnostics &diags);
 
 /// True if `text` is a valid name: a letter or `_`, followed by letters, digits and `_`.
 bool isIdentifier(llvm::StringRef text);
-/// True for words that have a meaning in expressions or axes.
+/// True for words reserved by the syntax of expressions or axes.
 bool isReserved(llvm::StringRef word);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- ir/text/parser.cpp - files, and the token cursor ---------------------------------------===//
+//===- ir/text/parser.cpp - parses files; the token cursor ------------------------------------===//
 
 #include "ir/text/parser.h"
 

@@ -14,13 +14,13 @@
 
 namespace braid {
 
-/// Maximum nesting of blocks, parentheses and unary minus. All walks over a program recurse equally
-/// deep; at this limit and at kMaxOperators, they need at most 128 KiB of stack.
+/// Maximum nesting of blocks, parentheses and unary minus. Every walk over a program recurses this
+/// deep; with this limit and kMaxOperators, a walk needs at most 128 KiB of stack.
 inline constexpr int kMaxNesting = 64;
 /// Maximum number of operators in one scalar, since a chain of n operators is a tree of depth n.
 inline constexpr int kMaxOperators = 200;
 
-/// A position in the token list. Stays at the end once the diagnostics are full.
+/// A position in the token list. Moves to the end once `diags` drops further errors.
 class TokenCursor {
 public:
   TokenCursor(std::vector<Token> tokens, Diagnostics &diags)
@@ -71,7 +71,7 @@ template <class Map> std::vector<std::string> namesOf(const Map &map) {
   return names;
 }
 
-/// Parses scalars; each language resolves names in its own way.
+/// Parses scalars. Derived classes resolve the names in their language.
 class ScalarParser {
 public:
   ScalarParser(TokenCursor &cursor, ScalarContext &scalars) : cursor_(cursor), scalars_(scalars) {}
@@ -81,8 +81,8 @@ protected:
   const Scalar *parseScalar();
   /// Returns the leaf for a word or a value name, or null after an error.
   virtual const Scalar *resolve(const Token &name) = 0;
-  /// Returns the folded expression. At `location`, reports constant arithmetic that cannot be
-  /// computed.
+  /// Returns the folded expression. Reports overflow and division by zero in constant expressions
+  /// at `location`.
   const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
 
   TokenCursor &cursor_;
@@ -144,8 +144,8 @@ std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned);
 /// Parses '[' '0' '..', the start of a mesh.
 bool parseMeshStart(TokenCursor &cursor);
 
-/// Parse from the word `fusion` or `program`. Return everything parsed before an error, or null if
-/// even the name is missing.
+/// Parse a definition, starting at the word `fusion` or `program`. If there are errors, return
+/// everything that could be parsed, or null if the name is missing.
 std::unique_ptr<Fusion> parseFusion(TokenCursor &cursor);
 std::unique_ptr<Program> parseProgram(TokenCursor &cursor);
 

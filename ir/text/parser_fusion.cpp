@@ -21,7 +21,7 @@ private:
     bool (FusionParser::*parse)(const Statement &);
   };
   struct Entry {
-    FusionTensor *tensor; ///< null if the definition had an error
+    FusionTensor *tensor; ///< null if the definition was invalid
     Location location;
   };
 
@@ -63,7 +63,7 @@ void FusionParser::run() {
     return;
   }
   size_t start = cursor_.position();
-  // If there is a statement in place of the mesh, parse the statement anyway.
+  // If the mesh is missing and a statement follows, do not skip the statement.
   if (!parseMesh() && !(cursor_.position() == start && cursor_.at(TokenKind::ValueName)))
     recover(start);
   parseStatements();
@@ -273,7 +273,7 @@ std::optional<Axis> FusionParser::parseAxis() {
   return std::nullopt;
 }
 
-/// value := '%'id of a tensor defined above
+/// value := '%'id, which must be defined above
 FusionTensor *FusionParser::parseTensor() {
   const Token *token = cursor_.expect(TokenKind::ValueName);
   if (!token)

@@ -15,7 +15,7 @@ public:
   ProgramParser(TokenCursor &cursor, Program &program)
       : StatementParser(cursor, program.scalars()),
         builder_(program, ProgramBuilder::NamePolicy::AsWritten) {}
-  /// Parses everything after the mesh. `isHeaderBroken` is true if the header had an error.
+  /// Parses everything after the mesh. `isHeaderBroken` means that the header so far had an error.
   void run(bool isHeaderBroken);
 
 private:
@@ -25,8 +25,7 @@ private:
     bool hasResult;
     bool (ProgramParser::*parse)(const Statement &);
   };
-  /// The definition of a visible name. If `value` and `index` are both null, the definition had an
-  /// error.
+  /// The definition of a visible name. Both pointers are null if the definition was invalid.
   struct Entry {
     Value *value = nullptr;
     const Scalar *index = nullptr;
@@ -41,10 +40,10 @@ private:
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
 
-  /// Scope of the names in a block: the block itself or, for a group's requests, the outer block.
+  /// Scope of the names defined in a block: the block itself or, for groups, the enclosing block.
   enum class Scope { Own, Outer };
   bool parseBlock(Block &block, Scope scope = Scope::Own);
-  /// Reports an error and returns true if another block would be nested too deeply.
+  /// If another block would exceed the nesting limit, reports an error and returns true.
   bool isTooDeep();
   bool parseOperation(const Statement &statement) override;
   static llvm::ArrayRef<Rule> rules();
@@ -76,8 +75,8 @@ private:
   Block *current_ = nullptr;         ///< the builder's insertion block
   const Token *loopIndex_ = nullptr; ///< the index in the last `for` header
   int depth_ = 0;
-  bool wasTooDeep_ = false; ///< the error is reported once per program
-  /// While positive, unknown names are not reported; an earlier error may be the cause.
+  bool wasTooDeep_ = false; ///< true once the nesting error is reported
+  /// While positive, unknown names are not reported, because an earlier error may be the cause.
   int lenient_ = 0;
 };
 
@@ -177,7 +176,7 @@ bool ProgramParser::parseBlock(Block &block, Scope scope) {
   current_ = outer;
   if (outer)
     builder_.insertAtEnd(*outer);
-  // Errors in the statements have already been reported; the block itself was parsed.
+  // Errors in the statements have been reported, and do not affect the rest of the program.
   cursor_.expectClosingBrace(open);
   return true;
 }
@@ -403,8 +402,8 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
   return true;
 }
 
-/// value; in a send also ('matmul' | 'linear') value ',' value ['add' value] ':' ttype, whose
-/// extents need not be constant
+/// value, or in a send also: ('matmul' | 'linear') value ',' value ['add' value] ':' ttype
+/// The extents of the ttype need not be constant.
 void ProgramParser::Reader::payload(P2POp &op) {
   if (op.direction == Direction::Receive || !cursor_.at(TokenKind::Word))
     return value("tensor", op.tensor);
@@ -463,7 +462,7 @@ const Scalar *ProgramParser::parseCondition() {
 // Names
 //===----------------------------------------------------------------------------------------===//
 
-/// value := '%'id that is visible here
+/// value := '%'id, which must be visible here
 Value *ProgramParser::parseValue() {
   const Token *token = cursor_.expect(TokenKind::ValueName);
   if (!token)

@@ -6,7 +6,7 @@ namespace braid {
 
 namespace {
 
-/// Increments the parser's nesting depth for its own lifetime.
+/// RAII guard that increments the parser's nesting depth during its lifetime.
 class Nested {
 public:
   explicit Nested(int &depth) : depth_(depth) { ++depth_; }
@@ -79,7 +79,7 @@ const Scalar *ScalarParser::parseUnary() {
 
 const Scalar *ScalarParser::parseNegated() {
   Location location = cursor_.take().location;
-  // The most negative integer has no positive counterpart, so parse a minus with its integer.
+  // Parse a minus and its integer together, because INT64_MIN has no positive counterpart.
   if (cursor_.at(TokenKind::Integer))
     return scalars_.constant(static_cast<int64_t>(-cursor_.take().magnitude));
   Nested nested(nesting_);
@@ -168,7 +168,7 @@ const Scalar *ScalarParser::combine(ScalarKind kind, const Scalar *lhs, const Sc
   bool isConstantArithmetic = lhs->isConstant() && rhs->isConstant() && !made->isConstant();
   if (!dividesByZero && !isConstantArithmetic)
     return made;
-  // The verifier reports an inexact quotient of constants, because it knows the axis.
+  // Leave inexact constant quotients to the verifier, which can name the axis in its message.
   ScalarError error = dividesByZero ? ScalarError::DivideByZero
                                     : evaluate(made, {.division = Division::Floor}).error;
   if (error == ScalarError::None)

@@ -93,7 +93,7 @@ public:
   void loopIndex(const Scalar *&index) { os_ << index->str(); }
   void condition(const Scalar *&condition) {
     os_ << condition->str();
-    // Comparisons of constants fold to 0 or 1.
+    // A comparison of constants was folded to 0 or 1.
     if (!isComparison(condition->kind()))
       os_ << " != 0";
   }

@@ -18,13 +18,13 @@ std::string ref(const Value *value);
 /// Returns text such as `%x: bf16[8, 128]`.
 std::string typed(const Value *value);
 
-/// Reports names that the parser would not accept.
+/// Reports an error if the parser would not accept `name`.
 bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
 /// Requires that `ranks` is valid.
 bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);
 
-/// The state of a walk over a program.
+/// State during a walk over a program.
 struct ProgramContext {
   ProgramContext(const Program &p, Diagnostics &d) : program(p), diags(d) {}
 
@@ -40,11 +40,11 @@ struct ProgramContext {
   int rankBranches = 0; ///< number of enclosing `if`s that depend on `rank`
   llvm::DenseMap<const Value *, const Block *> allocated; ///< the block that allocates each buffer
   llvm::DenseMap<const Value *, Location> shared;         ///< buffers passed to share_mem_handles
-  /// where each buffer was deallocated
+  /// location at which each buffer was deallocated
   llvm::DenseMap<const Value *, Location> deallocated;
 };
 
-/// Checks the rules for the node's kind. Operands must be visible, and scalars well formed.
+/// Checks the rules for the node's kind. Requires visible operands and well-formed scalars.
 void verifyNode(const Op &op, ProgramContext &context);
 /// Checks that every request is waited for exactly once on every path.
 void verifyRequests(const Program &program, Diagnostics &diags);

@@ -1,4 +1,4 @@
-//===- ir/verify/verify_fusion.cpp - the rules of fusions -------------------------------------===//
+//===- ir/verify/verify_fusion.cpp - the rules for fusions ------------------------------------===//
 
 #include "ir/text/lexer.h"
 #include "ir/verify/verify.h"
@@ -212,7 +212,7 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
   return verifyKinds(tensor) && verifyCeil(tensor);
 }
 
-/// Returns true if an error has already been reported for the same subexpression of parameters, or
+/// Returns true if an error was already reported for `cause`, a subexpression with parameters, or
 /// if `extent` depends on a mesh size that is itself invalid.
 bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
   auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
@@ -250,8 +250,8 @@ std::string FusionVerifier::splitText(const Scalar *extent) const {
          " splits " + extent->str() + " over the devices";
 }
 
-/// Checks that at most one axis is DIDx and at most one is Stream, and that the extent of a DIDx
-/// axis is the mesh size.
+/// Checks that there is at most one DIDx axis and at most one Stream axis, and that the extent of a
+/// DIDx axis is the mesh size.
 bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
   bool isFine = true;
   for (AxisKind kind : {AxisKind::DIDx, AxisKind::Stream}) {
@@ -287,8 +287,8 @@ bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
                                                      << " axes with 'ceil', expected at most one");
 }
 
-/// Checks that 'ceil' is the whole extent of a plain axis, and that the preceding axis has one
-/// entry per block.
+/// Checks that 'ceil' is the outermost operator in the extent of a plain axis, and that the
+/// preceding axis has one entry per block.
 bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const AxisKind kind = tensor.type.axes[axis].kind;
   const Scalar *extent = tensor.type.axes[axis].extent;
@@ -338,14 +338,14 @@ const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
 // One method per node
 //===----------------------------------------------------------------------------------------===//
 
-/// Checks that an input is whole or split over the devices; inputs are not produced in slices.
+/// Checks that an input has no Stream axis, because inputs are not produced slice by slice.
 void FusionVerifier::verifyInput(const InputNode &node) {
   if (std::optional<size_t> axis = node.result.type.find(AxisKind::Stream))
     diags_.error(node.location()) << "axis " << *axis << " of the input " << ref(&node.result)
                                   << " is Stream, expected a plain or DIDx axis";
 }
 
-/// Contracts A's last axes with B's first (or, for a linear, last) axes. A bias has B's other axes.
+/// A's last axes are contracted with B's first (linear: last) axes. A bias has B's other axes.
 void FusionVerifier::verifyMatmul(const MatmulNode &node) {
   if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b) ||
       !verifyContraction(node))
@@ -436,7 +436,7 @@ Shape FusionVerifier::otherTotals(const FusionTensor *tensor, size_t first, size
   return totals;
 }
 
-/// Checks that the rows that exist in `tensor` match `expected`, the operands' row totals.
+/// Checks that the row totals of `tensor` equal `expected`, the row totals of the operands.
 void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &tensor,
                                   const Shape &expected) {
   if (!hasShape(&tensor) || shapes_[&tensor].size() != expected.size())
@@ -473,8 +473,8 @@ bool FusionVerifier::verifyContraction(const MatmulNode &node) {
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
-/// Checks that the outer of two contracted axes has one entry per device, that neither axis is
-/// Stream, and that the inner one is not DIDx.
+/// If two axes are contracted, checks that the outer axis has one entry per device, that neither
+/// axis is Stream, and that the inner axis is not DIDx.
 bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &contraction) {
   const size_t axis = contraction.first;
   if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
@@ -493,7 +493,7 @@ bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &
   return true;
 }
 
-/// Checks that a `partial` type is valid, and that there are partial results to which it applies.
+/// Checks that a `partial` type is valid, and that the node computes partial results.
 void FusionVerifier::verifyPartial(const MatmulNode &node) {
   const std::optional<DType> partial = node.partial;
   const DType result = node.result.type.dtype;
@@ -519,8 +519,8 @@ bool FusionVerifier::verifyPair(const MatmulNode &node, size_t lhsAxis, size_t r
          << left << " and " << right << otherGemmText(node);
 }
 
-/// Suggests the other kind of GEMM if its shapes would match: weights are [K, N] for a matmul and
-/// [N, K] for a linear.
+/// Suggests `linear` instead of `matmul`, or vice versa, if the shapes would then match: weights
+/// are [K, N] for a matmul and [N, K] for a linear.
 std::string FusionVerifier::otherGemmText(const MatmulNode &node) {
   const Contraction contraction = contractionOf(node);
   const size_t axes = shapes_[node.b].size(), count = contraction.count;

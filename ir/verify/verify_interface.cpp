@@ -1,4 +1,4 @@
-//===- ir/verify/verify_interface.cpp - a program and the fusion it implements ----------------===//
+//===- ir/verify/verify_interface.cpp - a program and the fusion that it implements -----------===//
 
 #include "ir/verify/verify.h"
 
@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Returns the type that a fusion tensor has in a program, on one rank.
+/// Returns the type of a fusion tensor's shard on one rank.
 std::string localType(const Fusion &fusion, const FusionTensor &tensor) {
   Shape shape = fusion.localShape(tensor.type);
   auto texts = llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); });

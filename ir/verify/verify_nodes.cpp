@@ -1,4 +1,4 @@
-//===- ir/verify/verify_nodes.cpp - one rule set per node of a program ------------------------===//
+//===- ir/verify/verify_nodes.cpp - rules for each kind of program node -----------------------===//
 
 #include "ir/verify/verify.h"
 #include "ir/visitor.h"
@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Returns false if the extents are known to differ; the Plan checks non-constant extents.
+/// Returns true unless both extents are constant and differ. The Plan checks other extents.
 bool mayBeEqual(const Scalar *a, const Scalar *b) {
   return a == b || !a->isConstant() || !b->isConstant();
 }
@@ -76,7 +76,7 @@ bool NodeVerifier::expectTensors(const Op &op, llvm::ArrayRef<const Value *> val
                       [&](const Value *value) { return expectKind(op, value, ValueKind::Tensor); });
 }
 
-/// Parameters must not be written, because the caller may reuse them.
+/// A program must not write its parameters, because the caller may reuse them.
 bool NodeVerifier::expectWritable(const Op &op, const Value *dst) {
   const Value *root = rootOf(dst);
   if (!isParam(root))
@@ -121,7 +121,7 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
                    << ", expected equal extents, got " << left->str() << " and " << right->str();
 }
 
-/// Checks the type of a GEMM's result, or of an operand or the result of a sum.
+/// Checks the type of a GEMM's result, or of a sum's operand or result.
 bool NodeVerifier::expectPartialType(const Op &op, const Value *partial, DType result) {
   if (isPartialType(partial->type.dtype, result))
     return true;
@@ -160,7 +160,7 @@ void NodeVerifier::verifyStream(const Op &op, const StreamRef &stream) {
 // Memory
 //===----------------------------------------------------------------------------------------===//
 
-/// The allocated type is verified where the value is defined.
+/// verify_program.cpp checks the type.
 void NodeVerifier::visitAllocate(const AllocateOp &op) {
   context_.allocated[&op.result] = context_.frames.back().block;
 }
@@ -336,8 +336,8 @@ bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *
                    << "got " << typed(first) << " and " << typed(other);
 }
 
-/// Checks that the range of a sum is as long as its destination. The Plan checks lengths that are
-/// not constant.
+/// Checks that the range of a sum is as long as its destination. The Plan checks non-constant
+/// lengths.
 void NodeVerifier::expectLength(const SumOp &op) {
   const auto &shape = op.dst->type.shape;
   if (shape.empty() || !shape.front()->isConstant() || !op.begin->isConstant() ||
@@ -365,7 +365,7 @@ void NodeVerifier::verifyBias(const SumOp &op) {
 // Transfers
 //===----------------------------------------------------------------------------------------===//
 
-/// Handles are exchanged once, by all ranks, for whole symmetric buffers.
+/// All ranks exchange handles once, for entire symmetric buffers.
 void NodeVerifier::visitShareMemHandles(const ShareMemHandlesOp &op) {
   if (context_.frames.size() > 1)
     error(op) << "expected 'share_mem_handles' at the top level of the program, got it in "

@@ -223,7 +223,7 @@ bool ProgramVerifier::verifyScalar(const Op &op, const Scalar *scalar) {
   return verifyArithmetic(op, scalar->lhs()) && verifyArithmetic(op, scalar->rhs());
 }
 
-/// Checks that every leaf is bound: only `rank` and the indices of enclosing loops are.
+/// Checks that every leaf is a constant, `rank`, or the index of an enclosing loop.
 bool ProgramVerifier::verifyLeaves(const Op &op, const Scalar *scalar) {
   const Scalar *strange = nullptr;
   anyLeaf(scalar, [&](const Scalar *leaf) {
@@ -256,7 +256,7 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
   if (divides(scalar->kind()) && scalar->rhs()->isConstant(0))
     error = ScalarError::DivideByZero;
   else if (scalar->lhs()->isConstant() && scalar->rhs()->isConstant())
-    error = evaluate(scalar, {}).error; // not folded, so evaluating it must fail
+    error = evaluate(scalar, {}).error; // an operation that fails is never folded
   if (error == ScalarError::None)
     return true;
   return diags_.error(op.location()) << "'" << scalar->str() << "' " << describe(error);

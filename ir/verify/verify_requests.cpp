@@ -3,8 +3,8 @@
 // A request is visible only in the block that posts it and in nested blocks, so every path through
 // that block must wait for it exactly once: in both branches of an `if` or in neither, and not
 // inside a loop if it was posted outside the loop. A single walk in source order records where each
-// visible request was waited for. The waits in one branch are undone before the other branch is
-// walked; the waits of both branches are then compared.
+// visible request was waited for. It discards the waits in one branch before it walks the other
+// branch, and then compares the waits of both branches.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -84,7 +84,7 @@ void RequestVerifier::post(const Value &request) {
 void RequestVerifier::wait(const WaitOp &op) {
   auto found = requests_.find(op.request);
   if (found == requests_.end())
-    return; // not a request, or not visible: reported elsewhere
+    return; // not a visible request, which is reported elsewhere
   Request &request = found->second;
   if (request.waitedAt) {
     diags_.error(op.location()).note(request.waitedAt->location(), "first waited for here")
@@ -99,8 +99,8 @@ void RequestVerifier::wait(const WaitOp &op) {
   trail_.emplace_back(op.request, &op);
 }
 
-/// Walks a block as if it were the only branch. Undoes its waits for outer requests, then returns
-/// those waits.
+/// Walks a block as if it were the only branch. Removes its waits for outer requests from the trail
+/// and returns these waits.
 RequestVerifier::Waits RequestVerifier::walkBranch(const Block &block) {
   size_t before = trail_.size();
   verifyBlock(block);
@@ -125,7 +125,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
     for (const auto &[request, at] : *waits)
       diags_.error(op.location()).note(at->location(), "waited for here")
           << "request " << ref(request) << " is waited for in one branch of this 'if' only";
-  // From here on, count the request as waited for in both branches: one error is enough.
+  // Treat the request as waited for in both branches, so that it causes only one error.
   for (const Waits *waits : {&thenWaits, &onlyElse}) {
     for (const auto &[request, at] : *waits) {
       requests_[request].waitedAt = at;

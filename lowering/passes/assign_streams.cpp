@@ -1,8 +1,8 @@
 //===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Assigns steps and chunks to streams round-robin. Each step or chunk is wrapped to start after all
-// work issued to the caller's stream so far, and to complete before any work issued there later:
-// always correct, but slow. hoist-syncs moves the forks and joins to the ends of the pipeline.
+// Assigns steps and chunks to streams round-robin. Each step or chunk forks from the caller's
+// stream and joins it again, which is always correct, but slow: steps wait for all previous steps.
+// hoist-syncs then moves the forks and joins to the ends of the pipeline.
 //
 //   set_current_stream stream(%i mod 4)
 //   synchronize %main
@@ -11,16 +11,16 @@
 //   synchronize stream(%i mod 4)
 //
 // In a ring, a block is forwarded as soon as it arrives. To keep forwarding from waiting for a
-// GEMM, the transfers of `ring` share stream(0), the ring stream, and GEMMs use the other streams.
+// GEMM, the transfers of preset `ring` share stream(0), and GEMMs use the other streams.
 //
-// In the hierarchical order, network transfers are on stream(0), the network stream. stream(1)
-// waits for these transfers, so that only work that needs their data waits for the network.
+// In the hierarchical order, network transfers are on stream(0). stream(1) waits for these
+// transfers, so that only work that needs their data waits for the network.
 // Forwarded blocks and GEMMs are on the other streams, and begin with `synchronize stream(1)`.
 //
-// Copies may also share a stream (placement=shared; always in `batched` and `coalesced`).
+// Copies may also share a stream (placement=shared, as in presets `batched` and `coalesced`).
 // Serialized copies each get the full link bandwidth, and the first block arrives after one copy
-// instead of after all copies. A ready signal queued behind a copy would be late, so ready signals
-// have a separate stream (if there are at least three), on which nothing waits:
+// instead of after all copies. A ready signal queued behind a copy would be late, so if there are
+// at least three streams, ready signals have a separate stream, which waits for no data:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h
@@ -89,9 +89,9 @@ private:
 
   /// Ready signals, and waits for peers to read data, use stream(0). Sums, and waits for their
   /// addends, use stream(1). Copies use stream(2) if they share a stream. In a ring, stream(1)
-  /// carries the copies, and does not exist if nothing is copied. A second shot adds two streams:
-  /// one sends or fetches sums, and the other waits for the peers' sums and copies them. GEMMs wait
-  /// for none of these streams, and use the remaining ones round-robin.
+  /// is reserved for copies, if there are any. A second shot adds two streams: one sends or fetches
+  /// sums, and the other waits for the peers' sums and copies them. GEMMs use the remaining streams
+  /// round-robin, and do not wait for the streams above.
   void assignReduction(Stage &stage) {
     const int64_t forHosts = stage.isHierarchical() ? 2 : 0;
     const bool isShared = stage.config.placement() == Placement::Shared;
@@ -115,7 +115,7 @@ private:
       assignSumGather(stage, others);
   }
 
-  /// Returns the stream for sums: stream(1) or, in a ring, the stream of the last step's GEMM.
+  /// Returns the stream for sums: stream(1) or, in a ring, the stream for the last step's GEMM.
   StreamRef sumStream(const Stage &stage) {
     if (!stage.addsInGemms())
       return special(1);
@@ -124,7 +124,7 @@ private:
         scalars_.add(scalars_.mul(stage.chunkLoop->index, steps), scalars_.sub(steps, one)));
   }
 
-  /// `gathers` is the number of the stream that transfers sums; the next stream consumes them.
+  /// Transfers sums on stream(gathers), and consumes them on the next stream.
   void assignSumGather(Stage &stage, int64_t gathers) {
     Block &body = stage.gather->body;
     const StreamRef signals = special(0), sums = sumStream(stage), moves = special(gathers),
@@ -171,7 +171,7 @@ private:
     return numbered(std::min(number, std::max<int64_t>(first_ - 1, 0)));
   }
 
-  /// Returns the stream of a chunk's GEMM, for a step if `isStep`, otherwise for the local rows.
+  /// Returns the stream for a chunk's GEMM: the step's if `isStep`, else the one for local rows.
   StreamRef partStream(const Stage &stage, bool isStep) {
     const int64_t each = stage.isScattered() ? stage.steps : 1;
     const Scalar *number = scalars_.constant(0);
@@ -183,8 +183,8 @@ private:
     return streamFor(number);
   }
 
-  /// In a ring, each GEMM waits for its addend on its own stream. Copies use stream(1), so that
-  /// forwarding a sum waits for no other GEMM.
+  /// In a ring, each GEMM's stream waits for the GEMM's addend. Copies use stream(1), so that
+  /// forwarding a sum waits only for the GEMM that computes it.
   void assignRing(Stage &stage) {
     const Scalar *base = scalars_.mul(stage.chunkLoop->index, scalars_.constant(stage.steps));
     const bool isCopied = stage.config.partials() == schedule::Partials::Local;
@@ -268,7 +268,7 @@ private:
     return found;
   }
 
-  /// Assigns the GEMM of the local rows, the sum after it, and the functions of that sum.
+  /// Assigns the GEMM for the local rows, the subsequent sum, and the sum's pointwise functions.
   void assignOwnPart(Stage &stage) {
     Block &body = stage.chunkLoop->body;
     const StreamRef sums = special(1), gemms = partStream(stage, false);
@@ -283,7 +283,7 @@ private:
     join(stage, body, {sums});
   }
 
-  /// Counts the work units to assign to streams; for geometric stages, the GEMMs after merge-gemms.
+  /// Counts the work units: chunks or, in a geometric stage, the GEMMs that merge-gemms will emit.
   int64_t countPieces(const Stage &stage) {
     if (stage.isGeometric()) {
       const GatherOrder order(scalars_, stage.config.order(), stage.steps);
@@ -304,7 +304,7 @@ private:
 
   StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
 
-  /// Returns the step that uses the first stream: 0, unless step 0 issues nothing.
+  /// Returns the first step, which may be peeled off. It uses the first stream for GEMMs.
   static int64_t firstStep(const Stage &stage) {
     return stage.ownFirst ? 0 : stage.loop->begin->value();
   }
@@ -374,7 +374,7 @@ private:
     });
   }
 
-  /// Returns the position after a step's last transfer, and after its wait if on the same stream.
+  /// Returns the position after the last transfer, or after the wait for it if on the same stream.
   static Block::iterator behindLastTransfer(Block &body) {
     auto at = body.end();
     while (!llvm::isa<P2POp>(*std::prev(at)))

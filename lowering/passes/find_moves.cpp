@@ -2,8 +2,8 @@
 //
 // Compares the axis kinds of every GEMM's operands and result. Reports every GEMM that cannot be
 // lowered, and groups the others into stages (see state.h). Each GEMM joins the earliest stage that
-// its operands allow, so that an operand shared by several GEMMs is gathered once. Then creates the
-// program with only its signature and the tensors between GEMMs.
+// its operands allow, so that an operand shared by several GEMMs is gathered once. Then creates a
+// program that contains only the signature and allocations for the tensors between GEMMs.
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/passes/passes.h"
@@ -20,7 +20,7 @@
 namespace braid {
 namespace {
 
-/// Checks that an input that is also an output can be copied in one piece.
+/// Checks that an input that is also an output can be copied by a single node.
 bool checkOutput(const LoweringState &state, const FusionTensor &output) {
   const std::optional<UnevenRows> uneven = state.fusion.unevenRows(output.type);
   if (!uneven || uneven->axis == 1 || !llvm::isa<InputNode>(output.definition))
@@ -61,7 +61,7 @@ bool checkAll(LoweringState &state) {
   return isFine;
 }
 
-/// Returns the data movement that a single node needs.
+/// Returns the kind of stage that `node` alone would form.
 StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
@@ -75,7 +75,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
-/// True if pointwise nodes read the unrounded tensor, which then needs a separate buffer.
+/// True if the tensor needs a separate f32 buffer, because pointwise nodes read it unrounded.
 bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }
@@ -128,8 +128,8 @@ private:
     addRounding(index, result);
   }
 
-  /// Adds a node that rounds the tensor if a separate buffer stores it unrounded and its rounded
-  /// value is also needed.
+  /// If a tensor has an unrounded buffer and its rounded value is also needed, adds a node that
+  /// rounds it.
   void addRounding(size_t index, const FusionTensor &tensor) {
     Stage &stage = state_.stages[index];
     if (isExactApart(uses_, tensor) && uses_.isRounded(tensor))
@@ -141,7 +141,7 @@ private:
   void addReshard(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
     if (!llvm::is_contained(state_.fusion.outputs(), &result))
-      return; // the GEMM that reads it gathers the operand
+      return; // the GEMM that reads the result gathers the operand
     auto hasSteps = [&](const Stage &stage) {
       return (stage.isGather() || stage.kind == StageKind::Local) && stage.operand == &operand;
     };
@@ -163,8 +163,8 @@ private:
     return made != stageOf_.end() && made->second == stage;
   }
 
-  /// Returns the first stage whose steps can also compute `node`, or the number of stages if there
-  /// is none.
+  /// Returns the index of the first stage whose steps can also compute `node`, or the number of
+  /// stages if there is none.
   size_t findStage(const FusionNode &node) const {
     size_t index = 0;
     while (index < state_.stages.size() && !canJoin(state_.stages[index], index, node))
@@ -189,8 +189,8 @@ private:
     return found == stageOf_.end() || found->second < stage;
   }
 
-  /// True if any GEMM or reshard of the operand has a streamed result. If so, every GEMM that
-  /// gathers the operand is streamed.
+  /// True if any GEMM or reshard that reads `operand` has a streamed result. All GEMMs that gather
+  /// `operand` then process it step by step.
   bool isStreamed(const FusionTensor &operand) const {
     return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
       return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&

@@ -7,11 +7,11 @@
 //     matmul %out, %block, %B
 //   }
 //
-// A gathered operand gets a buffer that peers can access. If the operand is also an output and
-// peers only read the local block, it is gathered in the output, and only the local block has a
-// symmetric buffer. Every rank starts with its local block and processes the others in the order
-// defined by gather_order.h. With granularity=whole, or if no result has a Stream axis, a single
-// GEMM computes the result. insert-transfers fills the buffers.
+// A gathered operand has a buffer that peers can access. If the gathered operand is also an output,
+// and peers only read the local block, blocks are received directly into the output, and only the
+// local block needs a symmetric buffer. Every rank starts with its local block and processes the
+// other blocks in the order defined by gather_order.h. With granularity=whole, or if no result has
+// a Stream axis, a single GEMM computes the result. insert-transfers fills the buffers.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -126,7 +126,7 @@ private:
     builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
-  /// For each host, forms the network transfer of a block and the transfers that forward the block.
+  /// For each host, processes one block, then loops over the blocks forwarded by local peers.
   void formHosts(Stage &stage) {
     const HostOrder order(scalars_, stage);
     builder_.setLocation(stage.location());

@@ -1,8 +1,8 @@
 //===- lowering/passes/hoist_syncs.cpp - one fork before a pipeline, one join after it --------===//
 //
-// assign-streams makes every step wait for the previous one through the caller's stream. But the
-// steps of a stage use different slices, and stream order protects any shared slices, so the first
-// step only needs to start after the caller's work, and the caller to continue after the last step:
+// assign-streams makes every step wait for the previous step through the caller's stream. However,
+// the steps of a stage use different slices, or are ordered by their stream. Therefore, steps only
+// need to wait for the caller's previous work, and the caller's later work for all steps:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)
@@ -14,8 +14,8 @@
 //     synchronize stream(%j)
 //   }
 //
-// The fork must be a separate loop before the first step: a later step that synchronized with %main
-// would also wait for all steps that had already joined %main.
+// The fork must be a separate loop before the first step: if a later step synchronized with %main,
+// it would also wait for all steps that had already joined %main.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 namespace braid {
 namespace {
 
-/// Returns the caller's stream as named by the steps.
+/// Returns the caller's stream, as named in the steps' synchronize nodes.
 StreamRef mainOf(const Stage &stage) {
   for (auto [block, op] : stage.syncs)
     if (const auto *set = llvm::dyn_cast<SetCurrentStreamOp>(op))
@@ -44,7 +44,7 @@ StreamRef loopOverStreams(LoweringState &state, const Stage &stage, ProgramBuild
   return {nullptr, loop->index};
 }
 
-/// Emits a fork before `first` and a join after `last`, which are both outside loops.
+/// Emits a fork before `first` and a join after `last`, both of which are top-level nodes.
 void hoist(LoweringState &state, const Stage &stage, Op &first, Op &last) {
   ProgramBuilder builder = builderFor(state);
   builder.setLocation(stage.location());

@@ -18,9 +18,9 @@
 //
 // `pairwise` sends the local block to each peer in turn; `ring` sends the block of the previous
 // step to the neighbor; `sequential` transfers blocks like `pairwise`, but in a separate loop
-// before the GEMMs. Under `put`, the receive comes first, because it sends the ready signal, which
-// must be issued before the sender waits for it. A rank that pushes its local block sends the
-// input, not the staged copy.
+// before the GEMMs. Under `put`, the receive precedes the send: its ready signal must be issued
+// before this rank waits for the peer's. A rank that pushes its local block sends the input, not
+// the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  /// Shares one set of handles for each protocol in use.
+  /// Emits one share_mem_handles for each protocol in use.
   void shareHandles() {
     for (Protocol protocol : {Protocol::Get, Protocol::Put}) {
       llvm::SmallVector<Value *, 2> buffers;
@@ -87,9 +87,9 @@ private:
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(state_.program->body(), *stage.first);
-    // If peers do not pull the local block from its slot, copy it to the slot after a group, on the
-    // same stream: the group's kernel then does one more copy. Otherwise copy it before peers pull
-    // it or GEMMs read it.
+    // If peers do not pull the local block from its slot, copy it to the slot directly after a
+    // group, so that the group's kernel can include the copy. Otherwise, copy it before peers or
+    // GEMMs read it.
     Value *slot = selectOwnBlock(stage);
     if (stage.sent)
       builder_.set(stage.mine, own_);
@@ -135,7 +135,7 @@ private:
 
   /// Selects the slot for the copy of the local block. Peers pull the block from its slot, or from
   /// a separate buffer if they cannot access the slots. A pushed block is sent from the input,
-  /// unless the order forwards blocks, which are in slots.
+  /// unless the order forwards blocks: forwarded blocks are sent from slots.
   Value *selectOwnBlock(Stage &stage) {
     auto name = [&](const char *base) {
       return state_.names.global(nameInStage(state_, stage, base));
@@ -154,7 +154,7 @@ private:
     return slot;
   }
 
-  /// Inserts a step's transfers under a condition that skips the local step.
+  /// Inserts a step's transfers into an `if` that skips the local step.
   void insertGuarded(Stage &stage) {
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
     stage.guard =
@@ -172,7 +172,7 @@ private:
                order.near(stage.relay->index));
   }
 
-  /// Forms a loop that only transfers data; all of the stage's GEMMs follow it.
+  /// Emits a loop that only transfers data; the stage's GEMMs follow the loop.
   void makeLoop(Stage &stage) {
     if (stage.isHierarchical())
       return makeHostLoop(stage);
@@ -235,7 +235,7 @@ private:
   LoweringState &state_;
   ScalarContext &scalars_;
   ProgramBuilder builder_;
-  Value *handles_[2] = {}; ///< by protocol: get, put
+  Value *handles_[2] = {}; ///< indexed by Protocol
   Value *own_ = nullptr;   ///< the local block of the current stage's operand
 };
 

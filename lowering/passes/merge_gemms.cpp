@@ -1,9 +1,9 @@
-//===- lowering/passes/merge_gemms.cpp - merges the GEMMs of contiguous blocks ----------------===//
+//===- lowering/passes/merge_gemms.cpp - merges GEMMs on contiguous blocks --------------------===//
 //
 // The GEMM for a single block may leave most of the last wave of tiles idle, and every GEMM has
 // start-up and drain costs. Moreover, several blocks can arrive during one GEMM. With geometric
-// granularity, each GEMM therefore processes all blocks received since the previous one, as many as
-// all earlier GEMMs together:
+// granularity, each GEMM therefore processes as many blocks as all earlier GEMMs together, which
+// arrive while the earlier GEMMs run:
 //
 //   matmul %C_own, %own, %B
 //   wait %r_1
@@ -70,8 +70,8 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Moves waits for blocks before the GEMM, and waits for peers to read data (get) after the GEMM.
-  /// Waits for this rank's own copies stay on the stream that copies.
+  /// Moves waits for blocks before the GEMM and, under get, waits for peers to read data after it.
+  /// Waits for copies made by this rank remain on the stream that copies.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {

@@ -10,7 +10,7 @@
 namespace braid {
 
 bool findMoves(LoweringState &state);
-/// The part of find-moves that needs no program: groups nodes into stages.
+/// The first part of find-moves, which groups nodes into stages and creates no program.
 bool findStages(LoweringState &state);
 bool formPipelines(LoweringState &state);
 bool insertTransfers(LoweringState &state);

@@ -1,16 +1,16 @@
 //===- lowering/passes/peel_own_step.cpp - computes the local block before the loop -----------===//
 //
-// Step 0 moves no data, so it becomes straight-line code and the loop loses its condition:
+// Step 0 moves no data, so it is peeled off, and the loop needs no condition:
 //
 //   %C_own = select %C[rank]
 //   matmul %C_own, %mine, %B
 //   for %i in 1 .. 8 { ... }
 //
-// A rank that pushes its block also multiplies it in place. The staged copy is then unused and is
-// removed, unless a later stage reads its steps from the gathered buffer. If the gathered buffer is
-// an output, the local step makes the copy.
+// A rank that pushes its block multiplies the input itself. The staged copy is then unused and is
+// removed, unless a later stage also reads the gathered buffer. If the gathered buffer is an
+// output, the local step makes the copy.
 //
-// In the hierarchical order, step 0 belongs to the local host, whose ranks forward its blocks. Only
+// In the hierarchical order, step 0 handles the local host, whose ranks exchange their blocks. Only
 // the local block's GEMM is then peeled off, and work on blocks from other hosts is guarded:
 //
 //   for %host in 0 .. 2 {

@@ -1,6 +1,6 @@
 //===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once ----------===//
 //
-// A small problem completes before a pipeline has filled; its run time depends on the number of
+// For a small problem, the pipeline never fills, and the run time depends on the number of
 // operations issued one after another. The steps are therefore unrolled, and their transfers move
 // to the front:
 //
@@ -13,17 +13,16 @@
 //   wait %r_1
 //   ...
 //
-// In `bulk`, all of these nodes are on the caller's stream, before the GEMM, and a backend may fuse
-// the group and its waits into one kernel. In `batched`, the group is on stream(0), and each GEMM
-// waits only for its own block.
+// In preset `bulk`, all transfers and waits precede the GEMM on the caller's stream, and a backend
+// may fuse the group and its waits into one kernel. In preset `batched`, the group is on stream(0),
+// and each GEMM waits only for its block.
 //
 // A reduction sends the result of a GEMM. Under `put`, its receives, including those of a second
-// shot, form a separate group before that GEMM, so that peers have ready signals before they need
-// them. The group is alone on stream(0), and nothing waits for it, so signals do not delay the
-// GEMM. If partial results are pulled and their sums pushed, the receives of the sums join the
-// first shot's group. The waits for peers to read the partial results move after the second shot,
-// which does not depend on them: between the two shots, the program waits only for flags that are
-// already set.
+// shot, form a separate group before the GEMM, so that peers have ready signals before they need
+// them. This group runs alone on stream(0), and nothing waits for it, so the signals do not delay
+// the GEMM. If partial results are pulled and their sums are pushed, the receives of the sums join
+// the first shot's group. The waits for peers to read the partial results move after the second
+// shot, which does not depend on them, so that they do not delay it.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -44,8 +43,8 @@ public:
   explicit Poster(LoweringState &state)
       : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
 
-  /// Moves the transfers in `nodes`, the receives in `later`, and the aliases that they use, into
-  /// one group before `before`.
+  /// Moves the transfers in `nodes`, the receives in `later` and the aliases that they use before
+  /// `before`, with all transfers in one group.
   void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before,
             llvm::ArrayRef<Op *> later = {}) {
     builder_.setLocation(stage.location());
@@ -57,7 +56,7 @@ public:
     postGroup(all, before, [&](const P2POp &transfer) {
       return transfer.direction == Direction::Receive || !llvm::is_contained(later, &transfer);
     });
-    // A wait for this rank's own copy is on the stream that copies, so it costs nothing.
+    // A wait for a copy by this rank is a no-op on the stream that copies.
     for (Op *op : nodes)
       if (isWaitForPush(*op))
         move(*op, before);
@@ -81,7 +80,7 @@ public:
       move(*op, before);
   }
 
-  /// Like moveRest(), except for waits for peers to read sent data.
+  /// Like moveRest(), but does not move the waits for peers to read sent data.
   void moveAllButWaitsForPulls(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (!isWaitForSend(*op) || isWaitForPush(*op))
@@ -113,7 +112,7 @@ private:
     }
   }
 
-  /// Moves the aliases in `nodes` that define `tensor`, innermost first.
+  /// Moves the aliases in `nodes` through which `tensor` is defined, in order of definition.
   void moveDefinition(Value *tensor, llvm::ArrayRef<Op *> nodes, Op &before) {
     Op *definition = tensor->definition;
     if (!definition || !llvm::is_contained(nodes, definition))
@@ -122,7 +121,7 @@ private:
     move(*definition, before);
   }
 
-  /// Moves each node at most once.
+  /// Moves `op` unless it has already been moved.
   void move(Op &op, Op &before) {
     if (moved_.insert(&op).second)
       body_.splice(before.getIterator(), body_, op.getIterator());

@@ -79,8 +79,7 @@ private:
   Program &program_;
 };
 
-/// Renames values if inlining has put two values of the same name into one scope. The first value
-/// keeps its name.
+/// If inlining has put two values with the same name into one scope, renames the second value.
 class NameSeparator {
 public:
   explicit NameSeparator(Program &program) : program_(program) {
@@ -88,7 +87,7 @@ public:
       if (const Value *result = resultOf(op))
         used_.insert(result->name);
       if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
-        visible_.insert(loop->index->name()); // any value's scope may contain a loop
+        visible_.insert(loop->index->name()); // any scope may contain a loop that uses the name
     });
   }
 
@@ -160,7 +159,7 @@ bool removeUnused(Program &program) {
 
 //===- Changes to the current stream ----------------------------------------------------------===//
 
-using Current = std::optional<StreamRef>; ///< unset if unknown
+using Current = std::optional<StreamRef>; ///< the current stream; unset if unknown
 
 /// Returns the stream that is current after `block`.
 Current streamAfter(const Block &block, Current current) {
@@ -209,7 +208,7 @@ private:
     changed_ = true;
   }
 
-  /// Simplifies the blocks of a node that does not set the stream. Returns the stream after it.
+  /// Simplifies the blocks of `op`, which does not set the stream, and returns the stream after it.
   Current behind(Op &op, Current current) {
     if (auto *get = llvm::dyn_cast<GetCurrentStreamOp>(&op))
       return StreamRef{&get->result, nullptr};
@@ -218,7 +217,7 @@ private:
       if (streamAfter(inner, current) != current)
         after = std::nullopt;
     });
-    // A loop's body also follows itself, so it starts with only what is known before and after it.
+    // A loop body may follow itself, so its initial stream is known only if it does not change.
     bool isLoop = llvm::isa<ForOp>(op);
     forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
     return after;

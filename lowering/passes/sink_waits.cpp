@@ -1,9 +1,9 @@
 //===- lowering/passes/sink_waits.cpp - moves waits for sends after the GEMMs -----------------===//
 //
-// Under `get`, a wait for a send completes when the peer has read the block. No GEMM or sum in the
-// step depends on that wait, so none should be queued behind it: the wait moves after the last GEMM
-// or sum that follows it in its block, onto the stream that is current there. Under `put`, the rank
-// copies the block itself, and stream order suffices.
+// Under `get`, a wait for a send completes when the peer has read the data. No GEMM or sum in the
+// step depends on this, so none should be queued behind the wait. The wait therefore moves after
+// the last GEMM or sum that follows it in its block, onto the stream that is current there. Under
+// `put`, the sending rank makes the copy, and stream order suffices.
 //
 // The wait must stay in its block and must not be removed: the caller's stream joins the waiting
 // stream before the run ends, so that the next run, which overwrites the block, cannot begin while
@@ -41,8 +41,8 @@ const P2POp *sendOf(const Op &op) {
   return isPulled ? transfer : nullptr;
 }
 
-/// Returns the new position of `wait`: after the last GEMM or sum that it can pass, or its current
-/// position if there is none.
+/// Returns the new position for `wait`: after the last GEMM or sum that it can pass, or its current
+/// position if it can pass none.
 Block::iterator destination(Block &block, Block::iterator wait) {
   auto best = std::next(wait);
   for (auto at = best; at != block.end() && canPass(*sendOf(*wait), *at); ++at)

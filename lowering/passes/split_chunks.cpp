@@ -1,6 +1,6 @@
 //===- lowering/passes/split_chunks.cpp - splits every step into row ranges -------------------===//
 //
-// A chunk's GEMM can start as soon as the chunk has arrived, ahead of the rest of its block:
+// A chunk's GEMM can start as soon as the chunk has arrived, before the rest of the block:
 //
 //   for %c in 0 .. 4 {
 //     %mine_rows = slice %mine[%c * 32 .. (%c + 1) * 32]
@@ -10,13 +10,13 @@
 //
 // The number of rows need not be a multiple of the number of chunks: `%c * R / n` rounds down, so
 // row ranges differ by at most one row, and none is empty unless there are more chunks than rows.
-// In a block with missing rows, chunks have the same bounds as in a full block, and may be short or
-// empty. The local step transfers no data and is not split.
+// In a block with padding rows, chunks have the same bounds as in a full block, but may contain
+// fewer rows or none. The local step transfers no data and is not split.
 //
-// If transfers take longer than GEMMs, every GEMM but the last is hidden: the last chunk's GEMM
-// cannot begin before the last bytes have arrived. A tail split T makes only that chunk small: it
-// splits the last step into T times as many chunks. The steps remain one loop, because the number
-// of chunks is a function of the step, equal on both sides of a transfer:
+// If transfers take longer than GEMMs, only the last chunk's GEMM is exposed, because it cannot
+// begin before the last bytes have arrived. A tail split T makes the last chunk smaller, by
+// splitting the last step into T times as many chunks. The steps remain one loop, in which the
+// number of chunks is an expression in the step number, equal on both sides of a transfer:
 //
 //   for %i in 1 .. 8 {
 //     for %c in 0 .. 2 + %i/7 * 6 {
@@ -25,8 +25,8 @@
 // In a reduction, the chunk loop encloses the steps. Only the last chunk is split, because its sum
 // is exposed.
 //
-// A tail split does not help stages without transfers, stages whose GEMM follows the last transfer,
-// or stages whose GEMMs span many blocks; it leaves their chunks unchanged.
+// A tail split does not affect stages without transfers, stages whose only GEMM follows the last
+// transfer, or stages whose GEMMs span several blocks, because they would not benefit.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -47,8 +47,8 @@ bool canSplitTail(const Stage &stage) {
   return stage.moves() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
-/// Returns true if a step's block, already in `ranges` row ranges, can be split by a factor of
-/// `times`. Otherwise reports that `what` is not possible.
+/// Returns true if each of the `ranges` row ranges of a step's block can be split into `times`
+/// ranges. Otherwise reports that `what` is not possible.
 bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_t ranges,
                  Diagnostics &diags) {
   const int64_t most = std::max<int64_t>(stage.rows / ranges, 1);
@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  /// Slices the rows of a reduction, whose chunk loop already encloses the steps.
+  /// Splits a reduction, whose chunk loop already encloses the steps.
   void cutReduction() {
     stage_.chunkLoop->end = ranges_;
     Block &body = stage_.chunkLoop->body;
@@ -116,7 +116,7 @@ private:
     return scalars_.add(chunks, scalars_.mul(isLast, more));
   }
 
-  /// Replaces a moved node's operands with the chunk's rows.
+  /// Replaces the operands of a moved node with slices of the chunk's rows.
   void useRows(Block &block, Op &op) {
     if (llvm::isa<IfOp>(op) || llvm::isa<ForOp>(op))
       return useRowsInside(op);
@@ -174,8 +174,8 @@ private:
     return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
   }
 
-  /// If a reduction splits its last chunk by T, every other chunk is T times as long as each part
-  /// of the last chunk.
+  /// Returns the first row of `chunk` in a reduction with tail split T, in which every chunk before
+  /// the tail is as long as T chunks in the tail.
   const Scalar *firstRowOfSplit(const Scalar *chunk) {
     const int64_t parts = stage_.chunks * stage_.tailSplit;
     const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
@@ -199,7 +199,7 @@ bool asksForCuts(const Configuration &config) {
   return config.chunks() > 1 || config.tailSplit() > 1;
 }
 
-/// Reports why a fusion or stage without steps cannot be split.
+/// Reports an error for a fusion or stage that has no steps to split.
 bool refuseWithoutSteps(Location location, const std::string &what, const Configuration &config,
                         Diagnostics &diags) {
   const bool isTail = config.chunks() == 1;
@@ -208,7 +208,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
                                << ": no result has a Stream axis; only 1 is possible";
 }
 
-/// Reports stage settings that have no effect. Returns true if there are none.
+/// Reports settings that have no effect on `stage`. Returns true if there are none.
 bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
@@ -223,7 +223,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// A tail split set for all stages may be intended only for gathers.
+/// Reports a tail split without effect, unless it is set for all stages and some stage gathers.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();
@@ -256,7 +256,7 @@ bool splitChunks(LoweringState &state) {
     return false;
   bool changed = false;
   for (Stage &stage : state.stages) {
-    if (!stage.loop || stage.isCollective()) // formed in chunks already, or never split
+    if (!stage.loop || stage.isCollective()) // has no steps, or already has chunks
       continue;
     stage.chunks = stage.config.chunks();
     stage.tailSplit = canSplitTail(stage) ? stage.config.tailSplit() : 1;

@@ -1,8 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - stores partial results at their receivers ---------===//
 //
-// A GEMM with few rows takes little longer to store over the link, at the peer that adds its
-// result, than to store locally; a local store followed by a copy takes longer than either. With
-// many rows, the GEMM is bound by the link, but only the peer's last GEMM then remains. Therefore,
+// A GEMM with few rows can store its result directly at the peer that adds it, over the link, in
+// little more time than locally, and without a subsequent copy. With many rows, the GEMM is bound
+// by the link, but only the peer's last GEMM remains after it. Therefore,
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h
@@ -11,8 +11,8 @@
 //
 //   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
 //
-// if no other node reads or writes the GEMM's result. In exchange, the GEMM waits for the peer's
-// ready signal, which only the copy would otherwise wait for. simplify removes the buffer.
+// if no other node reads or writes the GEMM's result. The drawback is that the GEMM must wait for
+// the peer's ready signal; otherwise, only the copy waits. simplify removes the unused buffer.
 //
 //===----------------------------------------------------------------------------------------===//
 

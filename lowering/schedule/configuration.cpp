@@ -1,4 +1,4 @@
-//===- lowering/schedule/configuration.cpp - values of knobs ----------------------------------===//
+//===- lowering/schedule/configuration.cpp - knob values --------------------------------------===//
 
 #include "lowering/schedule/configuration.h"
 
@@ -23,8 +23,8 @@ template <class Row> std::vector<std::string> namesOf(llvm::ArrayRef<Row> rows) 
   return names;
 }
 
-/// Counts the fields that differ. A different transfer kind outweighs all other fields, because it
-/// distinguishes schedules the most.
+/// Counts the fields that differ. A different value of `transfers` outweighs all other differences,
+/// because it changes a schedule the most.
 int64_t countDifferences(const Configuration &config, const Preset &preset) {
   int64_t differences = 0;
   for (Knob field : presetFields())
@@ -33,7 +33,7 @@ int64_t countDifferences(const Configuration &config, const Preset &preset) {
   return differences;
 }
 
-/// Reads `knob=value` into `config`; fails if the knob is already set.
+/// Parses `knob=value` into `config`. Fails if the knob is already set.
 Status readKnob(llvm::StringRef part, Configuration &config) {
   auto [name, value] = part.split('=');
   const KnobRow *row = findKnob(name);

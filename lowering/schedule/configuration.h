@@ -1,4 +1,4 @@
-//===- lowering/schedule/configuration.h - values of knobs ------------------------------------===//
+//===- lowering/schedule/configuration.h - knob values ----------------------------------------===//
 #pragma once
 
 #include "lowering/schedule/knobs.h"
@@ -8,8 +8,8 @@
 
 namespace braid {
 
-/// An optional value for each knob. An unset knob has its default value, or the value in the
-/// configuration that this one overrides.
+/// An optional value for each knob. over() fills in unset knobs from another configuration; any
+/// knob that is still unset has its default value.
 class Configuration {
 public:
   std::optional<int64_t> get(Knob knob) const { return values_[static_cast<size_t>(knob)]; }
@@ -32,9 +32,9 @@ public:
   int64_t accessor() const { return valueOf(Knob::Id); }
 #include "lowering/schedule/knobs.def"
 
-  /// Returns this configuration, with unset knobs taken from `base`.
+  /// Returns this configuration with unset knobs filled in from `base`.
   Configuration over(Configuration base) const;
-  /// Returns the name of the preset that differs in the fewest fields.
+  /// Returns the name of the preset that differs from this configuration in the fewest fields.
   llvm::StringRef preset() const;
   /// Returns text such as "pairwise;placement=shared;protocol=put;chunks=2": the preset (unless no
   /// field is set), the fields that differ from the preset, and all other knobs that are set.
@@ -66,7 +66,7 @@ std::string presetNames();
 struct Configurations {
   Configuration all = {};
   struct OfStage {
-    std::string tensor; ///< any result of the stage
+    std::string tensor; ///< the name of any result of the stage
     Configuration config;
   };
   std::vector<OfStage> stages = {}; ///< each overrides `all`

@@ -1,8 +1,8 @@
 //===- lowering/schedule/gpu_facts.h - measurements of one GPU model --------------------------===//
 //
-// Measured properties that no device reports. Lowering and schedule selection use these properties
-// to determine which schedules are tried and for how long. The final choice is measured on the
-// actual machine.
+// Measured properties that devices do not report. Lowering and schedule selection use them to
+// determine which schedules to try and for how long. The final choice is based on measurements on
+// the actual machine.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 namespace braid {
 
 struct GpuFacts {
-  /// A run with more operations than this draws so much power that clocks drop, and take `steadyUs`
-  /// to settle. Source: tools/bench/README.md.
+  /// A run with more operations than this draws so much power that clocks drop; they settle after
+  /// `steadyUs` microseconds. Source: tools/bench/README.md.
   double manyOperations;
   double steadyUs;
 };

@@ -36,7 +36,7 @@ std::vector<std::string> wordsOf(llvm::StringRef values) {
   return words;
 }
 
-/// A value that users may expect, and the reason why it is not available.
+/// A plausible but unsupported value, and the reason why it is not supported.
 struct Refused {
   Knob knob;
   const char *word, *reason;

@@ -28,7 +28,7 @@ inline constexpr size_t kKnobCount = 0
 #include "lowering/schedule/knobs.def"
     ;
 
-/// Scopes of knobs that no pass reads, because they apply to the run as a whole.
+/// Values of KnobRow::applies for knobs that no pass reads, because they affect the whole run.
 inline constexpr const char *kTransferMode = "the transfer mode";
 inline constexpr const char *kLaunchMode = "the launch mode";
 
@@ -46,13 +46,13 @@ struct KnobRow {
   /// Returns "one of get, put", "a 64-bit integer of at least 1" or "an integer from 1 to 1024".
   std::string accepted() const;
   bool accepts(int64_t value) const;
-  /// Inverse of parse(). Returns "default" for an unset value, which lets the device decide.
+  /// The inverse of parse(). Returns "default" for an unset value.
   std::string str(std::optional<int64_t> value) const;
   /// Fails with BadInput: "expected `what` to be ..., got 'text'".
   Result<int64_t> parse(llvm::StringRef text, const std::string &what) const;
 };
 
-/// Returns the rows in the order of Knob.
+/// Returns all rows, indexed by Knob.
 llvm::ArrayRef<KnobRow> allKnobs();
 inline const KnobRow &rowOf(Knob knob) { return allKnobs()[static_cast<size_t>(knob)]; }
 /// Returns the row named `name`, or null.

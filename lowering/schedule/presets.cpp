@@ -1,4 +1,4 @@
-//===- lowering/schedule/presets.cpp - names for schedules ------------------------------------===//
+//===- lowering/schedule/presets.cpp - named schedules ----------------------------------------===//
 
 #include "lowering/schedule/configuration.h"
 

@@ -23,8 +23,8 @@ std::vector<std::string> refusedNodes(const Fusion &fusion) {
   return names;
 }
 
-/// Returns the rejected nodes of a fusion given as text, or std::nullopt if the text is not a valid
-/// fusion.
+/// Returns the nodes that lowering rejects in a fusion given as text, or std::nullopt if the text
+/// is not a valid fusion.
 std::optional<std::vector<std::string>> refusedIn(const std::vector<std::string> &lines) {
   Diagnostics diags("", llvm::join(lines, "\n"));
   const Module module = parse(diags);
@@ -43,14 +43,14 @@ int costOf(const Axis &from, const Axis &to, bool isResult) {
   return isResult ? 4 : 5;
 }
 
-/// A type with different axis kinds, and the cost of the change.
+/// An alternative to a type, with different axis kinds, and the cost of the change.
 struct OtherKinds {
   FusionType type;
   int cost;
 };
 
-/// Returns every variant of the tensor's type that the language allows: DIDx on any axis whose
-/// extent is the mesh size, and Stream on the leading axis, except for inputs.
+/// Returns every alternative to the tensor's type that the language allows: DIDx on any axis whose
+/// extent is the mesh size, and, except for inputs, Stream on the leading axis.
 std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &tensor,
                                      bool isResult) {
   const auto &axes = tensor.type.axes;
@@ -84,7 +84,7 @@ FusionType asInput(FusionType type) {
   return type;
 }
 
-/// Replaces the type in a line, which is everything after ` : ` or ` = input `.
+/// Returns `line` with its type, everything after ` : ` or ` = input `, replaced by `type`.
 std::string withType(llvm::StringRef line, const FusionType &type) {
   const llvm::StringRef input = " = input ";
   const size_t at = line.find(input);
@@ -156,7 +156,7 @@ Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
   return change;
 }
 
-/// Returns combinations of types for the node's tensors, cheapest first, up to a limit.
+/// Returns up to a limited number of type combinations for the node's tensors, cheapest first.
 std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Change &start) const {
   constexpr size_t kMostTried = 256;
   const FusionTensor &result = *resultOf(node);
@@ -231,7 +231,7 @@ std::vector<std::string> Adviser::adviceFor(const FusionNode &node) {
   };
   addFirst([](const Change &each) { return !each.changesOperands; });
   addFirst([](const Change &each) { return !each.changesResult; });
-  // Changing both sides of a reshard would yield a different reshard from the intended one.
+  // If both sides of a reshard changed, the reshard would no longer be the one that the user wants.
   if (found.empty() && !llvm::isa<ReshardNode>(node))
     addFirst([](const Change &) { return true; });
   llvm::stable_sort(found, [](const Change &a, const Change &b) { return a.cost < b.cost; });

@@ -9,32 +9,32 @@
 
 namespace braid {
 
-/// Finds changes to a fusion that make lowering accept its rejected nodes, by trying the changes on
-/// a copy. The first alternative for each node stays applied to the copy, so that a user can apply
+/// Finds changes to a fusion that make lowering accept its rejected nodes, by trying them on a
+/// copy. The first alternative for each node remains applied to the copy, so that a user can apply
 /// the first alternatives from all messages together.
 class Adviser {
 public:
   /// Requires a verified `fusion`.
   explicit Adviser(const Fusion &fusion);
 
-  /// Returns at most two suggestions for a rejected node, the best first:
+  /// Returns at most two suggestions for a rejected node, best first:
   ///
   ///   %Y : bf16[Stream{D}, M/D, N]         this type of %Y, in the line that defines it
-  ///   %X : bf16[D, M/D, K] and %W : ...    both
+  ///   %X : bf16[D, M/D, K] and %W : ...    both of these types
   ///   %B for %Z                            another operand of the node
   ///   %S = input bf16[DIDx{D}, M/D, K]     this definition of %S
   ///
-  /// Each alternative makes lowering accept this node without rejecting a previously accepted node.
-  /// Returns an empty list if no alternative was found.
+  /// Each suggestion makes lowering accept `node`, and all previously accepted nodes remain
+  /// accepted. Returns an empty list if no suggestion was found.
   std::vector<std::string> adviceFor(const FusionNode &node);
 
 private:
-  /// New text for some lines of the copy, by line number, and the wording of the message.
+  /// Replacements for lines of the copy, by line number, and the text of the suggestion.
   struct Change {
     std::map<size_t, std::string> lines = {};
     std::string text = {};
     int cost = 0; ///< lower means closer to the user's text
-    /// whether operand types, or the result type, change
+    /// true if operand types, or the result type, change
     bool changesOperands = false, changesResult = false;
   };
 
@@ -49,9 +49,9 @@ private:
 
   const Fusion &fusion_;
   std::vector<std::string> lines_; ///< the lines of the copy
-  /// results of the copy's nodes that are still rejected
+  /// results of the nodes that are still rejected in the copy
   std::vector<std::string> refused_;
-  /// nodes no longer rejected, each with the change that fixed it
+  /// nodes that were rejected at first, each with the change that fixed it
   std::map<std::string, std::string> solved_;
 };
 

@@ -1,4 +1,4 @@
-//===- lowering/stages/block_rows.cpp - the existing rows of blocks ---------------------------===//
+//===- lowering/stages/block_rows.cpp - excludes padding rows from blocks ---------------------===//
 
 #include "lowering/stages/block_rows.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 bool isLastEmpty(const UnevenRows &uneven) { return uneven.rowsOf(uneven.blocks - 1) == 0; }
 
-/// Returns min(total - block * rows, rows), clamped to at least 0 if some blocks have no rows.
+/// Returns min(total - block * rows, rows), or 0 if that is negative because the block has no rows.
 const Scalar *countRows(ScalarContext &scalars, const UnevenRows &uneven, const Scalar *block) {
   const Scalar *rows = scalars.constant(uneven.rows), *none = scalars.constant(0);
   const Scalar *left = scalars.sub(scalars.constant(uneven.total), scalars.mul(block, rows));
@@ -40,8 +40,8 @@ Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &s
   return selectBlock(state, builder, stage, name, tensor, block, block);
 }
 
-/// Slices from the block to the end, then slices the block out of the result, so that the extent is
-/// the same expression as for other tensors.
+/// First slices from the block's first row to the end, then slices off the rows after the block, so
+/// that the extent is the same expression as in selectBlock().
 Value *sliceBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                   const std::string &name, Value *tensor, const Scalar *block) {
   ScalarContext &scalars = builder.scalars();

@@ -1,13 +1,13 @@
-//===- lowering/stages/block_rows.h - the existing rows of blocks -----------------------------===//
+//===- lowering/stages/block_rows.h - excludes padding rows from blocks -----------------------===//
 //
-// 1001 rows on 8 devices form 7 blocks of 126 rows and one of 119. Buffers store full blocks, and
-// operations on a block process only its existing rows, of which there may be none:
+// 1001 rows on 8 devices form 7 blocks of 126 rows and one of 119. Buffers have room for full
+// blocks, but operations process only the rows of a block that exist, possibly none:
 //
 //   %block_full = select %A_all[(rank + %i) mod 8]
 //   %block = slice %block_full[0 .. min(1001 - (rank + %i) mod 8 * 126, 126)]
 //
 // Both sides of a transfer compute this range from the same block number. If the rows divide
-// evenly, the alias is the full block. Only this file computes which rows exist.
+// evenly, no slice is needed. Only this file computes which rows exist.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,25 +25,25 @@ const Scalar *rowsOfBlock(ScalarContext &scalars, const Stage &stage, const Scal
 Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                    const std::string &name, Value *tensor, const Scalar *index,
                    const Scalar *block);
-/// Likewise, for a tensor that contains all blocks.
+/// Same, for a tensor that contains all blocks, so that the index is `block`.
 Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                    const std::string &name, Value *tensor, const Scalar *block);
 
-/// Likewise, for a tensor whose rows form one axis.
+/// Same, for a tensor in which the rows of all blocks form one axis.
 Value *sliceBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
                   const std::string &name, Value *tensor, const Scalar *block);
 
 /// Returns all existing rows of a tensor whose leading axes are blocks and rows, as one range, or
-/// the tensor itself if every row exists. A tensor with one block contains this rank's block.
+/// the tensor itself if every row exists. If there is only one block, it must be this rank's.
 Value *existingRows(LoweringState &state, ProgramBuilder &builder,
                     const std::optional<UnevenRows> &uneven, Value *tensor);
 
-/// Clips `begin .. end`, counted in rows of full blocks, to the rows of `tensor`, which may itself
-/// be clipped.
+/// Clips the row range `begin .. end` of a full block to the rows of `tensor`, which may have fewer
+/// rows than a full block.
 std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const Value &tensor,
                                                  const Scalar *begin, const Scalar *end);
 
-/// Creates aliases of the existing rows in ranges that span several blocks.
+/// Creates aliases of ranges that span several blocks, without padding rows.
 class BlockRanges {
 public:
   /// The arguments must outlive this object.

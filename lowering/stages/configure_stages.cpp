@@ -45,15 +45,14 @@ constexpr Rule kRules[] = {
     rule(Knob::Posting, Posting::All, Knob::Placement, only(Placement::Shared, Placement::Caller)),
     rule(Knob::Placement, Placement::Caller, Knob::Posting, only(Posting::All)),
     rule(Knob::Placement, Placement::Caller, Knob::Granularity, only(Granularity::Whole)),
-    // A block must have arrived before it is forwarded, so a host's ranks cannot process single
-    // blocks independently.
+    // A block must arrive before it can be forwarded, so the steps of a host are not independent.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity,
          only(Granularity::Chunk, Granularity::Whole)),
     rule(Knob::Order, Order::Hierarchical, Knob::Posting, only(Posting::Each)),
     rule(Knob::Order, Order::Hierarchical, Knob::Placement,
          only(Placement::Each, Placement::Shared)),
     // Every rank participates in each collective, so all ranks run the steps in the same order.
-    // Neither sender nor receiver copies, so the protocol has no effect.
+    // The protocol only applies to point-to-point transfers.
     rule(Knob::Transfers, Transfers::Collective, Knob::Order, only(Order::Shift)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Posting, only(Posting::Each)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Placement, only(Placement::Each)),
@@ -71,7 +70,7 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
 };
 
-/// The values that make results reproducible: partial results are added in rank order.
+/// Values for which results are reproducible, because partial results are added in rank order.
 constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Order, only(Order::Shift)},
     {Knob::Transfers, only(Transfers::Pairs)},
@@ -85,15 +84,15 @@ constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),
     rule(Knob::Partials, Partials::Peer, Knob::Transfers, only(Transfers::Pairs)),
-    // second-shot=put has no effect on sums that are pushed already, or that are forwarded.
+    // second-shot=put has no effect on sums that are already pushed, or that are forwarded.
     rule(Knob::SecondShot, SecondShot::Put, Knob::Reduction, only(schedule::Reduction::TwoShot)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Protocol, only(Protocol::Get)),
     rule(Knob::SecondShot, SecondShot::Put, Knob::Order, only(Order::Shift, Order::Ring)),
-    // Only in a ring does the GEMM of the same rows follow the arrival of their sum.
+    // Only a ring computes a GEMM after the sum for the same rows has arrived.
     rule(Knob::Sums, Sums::Gemm, Knob::Order, only(Order::Ring)),
     // A host adds one chunk's partial results while GEMMs compute the next chunk.
     rule(Knob::Order, Order::Hierarchical, Knob::Granularity, only(Granularity::Chunk)),
-    // A collective has its own all-reduce algorithm, and reduces one chunk at a time: with a single
+    // A collective implements the whole all-reduce, and reduces one chunk at a time. With a single
     // chunk, one GEMM computes everything.
     rule(Knob::Transfers, Transfers::Collective, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Transfers, Transfers::Collective, Knob::Reduction,
@@ -129,7 +128,7 @@ std::string brokenRule(llvm::ArrayRef<ReductionRule> rules, const Configuration 
   return "";
 }
 
-/// Returns text such as "placement=ring requires order=ring, got shift", or "".
+/// Returns text such as "placement=ring requires order=ring, got shift", or "" if all rules hold.
 std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) {
   for (const Rule &rule : rules)
     if (config.valueOf(rule.knob) == rule.value && !isAllowed(config, rule.other, rule.allowed)) {
@@ -140,7 +139,7 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
   return "";
 }
 
-/// Returns why an all-reduce cannot use a configuration that other reductions can use.
+/// If `config` is valid for reductions, but not for this all-reduce, returns the reason, else "".
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
     return "order=ring gives each rank only the sum of its own rows; it requires "
@@ -156,7 +155,7 @@ std::string conflictOfAllReduce(const Stage &stage, const Configuration &config)
   return "";
 }
 
-/// Returns why the rows of a collective reduction cannot be split into the requested chunks.
+/// If a collective reduction cannot be split as requested, returns the reason, else "".
 std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
   if (config.tailSplit() > 1)
     return "the chunks of a collective have equal sizes; use tail-split=1";
@@ -167,7 +166,8 @@ std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
          std::to_string(rows) + " rows, got chunks=" + std::to_string(chunks);
 }
 
-/// Returns why the stage cannot use collectives, or why it must use them.
+/// If the stage must or must not use collectives and `config` disagrees, returns the reason; else
+/// returns "".
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
   if (stage.gathersSlices && config.transfers() != Transfers::Collective)
     return "each step takes a slice of every device's block; use transfers=collective";
@@ -185,8 +185,8 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
   return "";
 }
 
-/// Returns why `config` does not suit the mesh's hosts: there is no group of ranks to forward
-/// blocks, or some peers are on other hosts.
+/// If `config` does not suit the mesh's hosts, because there are no local peers to forward blocks
+/// to, or because some peers are on other hosts, returns the reason, otherwise "".
 std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   const bool staysInHosts = stage.ranksPerHost == stage.steps || !stage.isReduction() ||
                             config.order() == Order::Hierarchical;
@@ -214,7 +214,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   return "";
 }
 
-/// Returns why a stage that communicates cannot use `config`, or "" if it can.
+/// If a stage that communicates cannot use `config`, returns the reason, otherwise "".
 std::string conflictOf(const Stage &stage, const Configuration &config, bool isReproducible) {
   std::string conflict;
   if (stage.isReduction()) {
@@ -241,8 +241,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
 
 /// Returns the configuration that the stage uses if the user requests `asked`. Without a Stream
 /// axis, or if one collective gathers all blocks, a single GEMM computes the results, as with
-/// granularity=whole. Slices of all devices' blocks can be gathered only by collectives. In a ring,
-/// GEMMs add the partial results.
+/// granularity=whole. A stage that gathers slices of all devices' blocks uses collectives. In a
+/// ring, GEMMs add the partial results.
 Configuration settled(const Stage &stage, Configuration asked) {
   const bool comesAtOnce = asked.transfers() == Transfers::Collective && !stage.gathersSlices;
   if (stage.isGather() && (!stage.isStreamed || comesAtOnce))
@@ -254,7 +254,7 @@ Configuration settled(const Stage &stage, Configuration asked) {
   return asked;
 }
 
-/// Returns why a stage cannot use the configuration `asked`, or "" if it can.
+/// If the stage cannot use the configuration `asked`, returns the reason, otherwise "".
 std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool isReproducible) {
   const std::string conflict = conflictOf(stage, settled(stage, asked), isReproducible);
   if (!stage.isGather() || stage.isStreamed)
@@ -265,8 +265,8 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// True if the stage can use the configuration `asked`, and split-chunks would not reject the split
-/// because a single GEMM computes everything.
+/// True if the stage can use the configuration `asked`, and split-chunks would not reject its chunk
+/// count because a single GEMM computes everything.
 bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
   stage.config = settled(stage, asked);
   if (stage.isReduction())
@@ -279,8 +279,8 @@ bool takes(const LoweringState &state, Stage stage, const Configuration &asked) 
          conflictOfAsked(stage, asked, state.isReproducible).empty();
 }
 
-/// Returns advice that names the user's preset, if any, and the presets that would be accepted
-/// instead by every stage for which the user's preset was meant.
+/// Returns advice that names the user's preset, if any, and the presets that all stages to which
+/// the user's preset applies would accept instead.
 std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;
@@ -323,8 +323,8 @@ Configuration completed(const Configuration &given) {
   return fields == presets().front().fields ? given : given.over(fields);
 }
 
-/// Completes the configuration of a stage that communicates, and counts the rows of its steps.
-/// Returns false after an error, which lists everything that the stage accepts.
+/// Completes the configuration of a stage that communicates, and counts the rows in its steps.
+/// If the stage does not support it, reports what the stage accepts, and returns false.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);
@@ -363,8 +363,8 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   return true;
 }
 
-/// A knob value that only some stages accept. A value set for all stages may be intended only for
-/// the others.
+/// A knob value that only some stages support. Other stages ignore a value that is set for all
+/// stages, unless no stage supports it.
 struct OfSome {
   Knob knob;
   int64_t value;

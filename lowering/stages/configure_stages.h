@@ -17,7 +17,7 @@ Configuration fieldsFor(const Configuration &given);
 /// implied.
 Configuration completed(const Configuration &given);
 
-/// Returns the preset of all stages that gather, "mixed" if they differ, or "local" if none gather.
+/// Returns the preset of the gathering stages, "mixed" if they differ, or "local" if none exist.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid

@@ -27,8 +27,8 @@ bool TensorUses::isExact(const FusionTensor &tensor) const {
          });
 }
 
-/// Returns the pointwise node that uses the tensor if it is the only user and uses the tensor once;
-/// otherwise null.
+/// If the only use of `tensor` is as one operand of a pointwise node, returns the node, otherwise
+/// null.
 const PointwiseNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
   const PointwiseNode *user = nullptr;
   for (const auto &node : fusion_.nodes()) {
@@ -53,7 +53,7 @@ bool TensorUses::canFold(const FusionTensor &tensor) const {
          lengths_.lookup(&tensor) < kMostPointwiseSteps;
 }
 
-/// Returns the operand whose expression is extended, then the other operand, which has a buffer.
+/// Returns the operand whose expression the node extends, then the other, which has a buffer.
 TensorUses::Operands TensorUses::operandsOf(const PointwiseNode &node) const {
   const FusionTensor *first = node.operands.front(), *second = node.operands.back();
   if (node.operands.size() == 1)

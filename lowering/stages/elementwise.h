@@ -34,7 +34,7 @@ public:
   /// True for tensors computed only inside the expression of the node that reads them.
   bool isFolded(const FusionTensor &tensor) const;
 
-  /// An expression of pointwise functions whose operands are not folded.
+  /// A chain of pointwise functions. None of its operands is folded.
   struct Chain {
     const FusionTensor *first;
     std::vector<PointwiseStep<const FusionTensor *>> steps;
@@ -49,11 +49,11 @@ private:
   size_t lengthOf(const FusionTensor &tensor) const;
 
   const Fusion &fusion_;
-  /// Number of functions in the expression of each pointwise node.
+  /// The number of functions in each pointwise node's expression.
   llvm::DenseMap<const FusionTensor *, size_t> lengths_;
 };
 
-/// Follows reshards of a replicated tensor, which only rename it, back to their operand.
+/// Looks through reshards of replicated tensors, which move no data, to the original tensor.
 const FusionTensor &originOf(const FusionTensor &tensor);
 
 } // namespace braid

@@ -19,7 +19,7 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
   return stage.rows;
 }
 
-/// On more than two ranks, intermediate sums are forwarded and therefore rounded.
+/// Only true on two ranks; with more, intermediate sums are forwarded, and therefore rounded.
 static bool gemmsMayAdd(const Stage &stage) {
   return stage.isReduction() && stage.steps == 2 && canEndInGemm(stage);
 }
@@ -38,7 +38,7 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
   return stages;
 }
 
-/// Returns why no GEMM overlaps the stage's transfers, if types or knobs prevent it.
+/// If types or knobs prevent GEMMs from overlapping the stage's transfers, returns the reason.
 static std::string whyWhole(const Stage &stage) {
   const Configuration &config = stage.config;
   auto value = [&](Knob knob) {

@@ -9,27 +9,27 @@
 
 namespace braid {
 
-/// A stage with several steps, which therefore has a choice of schedules.
+/// A stage with more than one step, for which several schedules are possible.
 struct FusionStage {
-  std::vector<std::string> tensors = {}; ///< results; a schedule may name the stage by any of them
+  std::vector<std::string> tensors = {}; ///< results; a schedule may refer to the stage by any one
   /// true if a result is reduced; false if an operand is gathered or no data moves
   bool isReduction = false;
-  /// rows in a step's block on one device, which chunks divide; 0 for a vector
+  /// rows in a step's block on one device, which may be split into chunks; 0 for a vector
   int64_t rows = 0;
-  /// For all-reduces only: `rows` with the two-shot reduction.
+  /// For all-reduces only: the value of `rows` under reduction=two-shot.
   std::optional<int64_t> rowsInTwoShots = {};
   bool moves = false; ///< true if the stage communicates
-  /// For reductions only: true if the GEMMs in a ring may add without rounding intermediate sums.
-  /// An all-reduce also requires reduction=two-shot.
+  /// For reductions only: true if GEMMs can add partial results in a ring without rounding
+  /// intermediate sums. An all-reduce also requires reduction=two-shot.
   bool gemmsMayAdd = false;
 };
 
-/// A stage whose transfers a schedule may hide.
+/// A stage whose transfers can overlap with GEMMs under some schedules.
 struct MovingStage {
   std::string result; ///< the first result of the stage
   Location location;  ///< location of that result's node, and of all nodes that move its data
-  /// The reason why no GEMM overlaps the stage's transfers, such as "granularity=whole"; "" if
-  /// GEMMs can overlap them.
+  /// Why no GEMM overlaps the stage's transfers, such as "granularity=whole", or "" if GEMMs can
+  /// overlap them.
   std::string whyWhole;
   bool asksForWhole; ///< true if the user chose a schedule without overlap
 };

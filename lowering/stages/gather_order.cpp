@@ -10,8 +10,8 @@ GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t 
     unit_ = ranks & -ranks;
 }
 
-/// `direction` is Add for the rank to read from, and Sub for the rank that reads from this one.
-/// Within a group that exchanges blocks by xor, the two are the same rank.
+/// Returns source(step) if `direction` is Add, and target(step) if it is Sub. Both are the same
+/// rank while a group exchanges blocks by xor.
 const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
   const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
   if (unit_ == ranks_)
@@ -46,8 +46,8 @@ std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   return all;
 }
 
-/// Each half of a run's steps covers one half of its group, which is also aligned: it starts at the
-/// block of the half's first step, rounded down to a multiple of the half's size.
+/// The blocks of each half of the steps are contiguous, too: they start at the block of the half's
+/// first step, rounded down to a multiple of the half's size.
 void GatherOrder::halve(std::vector<Run> &runs) const {
   const int64_t begin = runs.back().begin, end = runs.back().end, half = (end - begin) / 2;
   if (half == 0)

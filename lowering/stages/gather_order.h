@@ -34,8 +34,8 @@ public:
     int64_t begin, end;
     const Scalar *first;
   };
-  /// Returns all steps except 0 in runs of contiguous blocks whose lengths double: 1, 2, 4, ... If
-  /// `halvesLast`, splits the last run in two if it has more than one step.
+  /// Groups all steps except 0 into runs of 1, 2, 4, ... contiguous blocks. If `halvesLast` and the
+  /// last run has more than one step, splits that run in two.
   std::vector<Run> runs(bool halvesLast = false) const;
 
 private:
@@ -44,7 +44,7 @@ private:
 
   ScalarContext &scalars_;
   const int64_t ranks_;
-  int64_t unit_ = 1; ///< size of the groups that exchange blocks by xor
+  int64_t unit_ = 1; ///< number of ranks in each group that exchanges blocks by xor
 };
 
 } // namespace braid

@@ -1,8 +1,8 @@
 //===- lowering/stages/host_order.h - the order of ranks under order=hierarchical -------------===//
 //
 // Hosts are numbered relative to the local host: `host` is 0 for the local host, 1 for the next,
-// and so on, modulo the number of hosts. Likewise, `step` numbers the ranks on a host: 0 is the
-// rank with the same local index as this rank.
+// and so on, modulo the number of hosts. Similarly, `step` is the position of a rank on its host
+// relative to this rank's local index: 0 is the rank with the same local index.
 //
 //   far(host)          the rank on `host` with this rank's local index
 //   farther(host)      the rank r for which far(host) is this rank

@@ -12,7 +12,7 @@ namespace {
 
 bool isSend(const P2POp &transfer) { return transfer.direction == Direction::Send; }
 
-/// True for nodes that compute or copy locally, and therefore need a stream.
+/// True for nodes that issue local work (computation or copies) to a stream.
 bool makes(const Op &op) { return computes(op) || llvm::isa<SumOp>(op) || llvm::isa<SetOp>(op); }
 
 } // namespace
@@ -82,7 +82,7 @@ void HostStreams::assignReduction(int64_t others) {
     assignSumGather(others);
 }
 
-/// Assigns the gather of the sums, which are computed on the stream for final sums.
+/// Assigns the second shot. The sums that it gathers are computed on the stream for final sums.
 void HostStreams::assignSumGather(int64_t first) {
   const StreamRef signals = special(0), finals = special(3), network = special(first),
                   arrivals = special(first + 1), moves = special(first + 2),
@@ -128,7 +128,7 @@ void HostStreams::assign(Block &block, const Places &places) {
     const P2POp *awaited = awaitedTransfer(op);
     if (const auto *transfer = llvm::dyn_cast<P2POp>(&op)) {
       const StreamRef passive = isSend(*transfer) ? places.sends : places.ready;
-      // Synchronize only once, because the transfers in a group of messages must be adjacent.
+      // Synchronize only before the first send, to keep a group of messages adjacent.
       const bool isFirstSend = isSend(*transfer) && !std::exchange(hasSent, true);
       std::optional<StreamRef> other = isFirstSend ? places.beforeSends : std::nullopt;
       if (!std::exchange(hasTransfers, true) && places.beforePair)

@@ -1,7 +1,7 @@
 //===- lowering/stages/host_streams.h - streams under order=hierarchical ----------------------===//
 //
-// Network transfers and the waits for them have dedicated streams, so that only work that needs
-// their data waits for the network. In a gather:
+// Network transfers, and the waits for them, use dedicated streams, so that only work that needs
+// data from other hosts waits for the network. In a gather:
 //
 //   stream(0)   sends to and receives from other hosts
 //   stream(1)   waits for these receives
@@ -12,7 +12,7 @@
 //
 //   stream(0)   ready signals, and waits for peers to read data
 //   stream(1)   waits for the partial sums within a host, and their addition
-//   stream(2)   transfer of these sums to other hosts
+//   stream(2)   transfers of these sums to other hosts
 //   stream(3)   waits for the sums of other hosts, and the final addition
 //   stream(4)   with placement=shared, copies of partial sums
 //
@@ -40,14 +40,14 @@ private:
   /// The streams for the nodes in a block, and the streams that these nodes wait for.
   struct Places {
     StreamRef ready = {};    ///< receives whose data peers write
-    StreamRef sends = {};    ///< sends whose data peers read
-    StreamRef copies = {};   ///< transfers copied by this rank, and waits for its sends among them
+    StreamRef sends = {};    ///< sends whose data peers copy
+    StreamRef copies = {};   ///< transfers that this rank copies, and waits for sends among them
     StreamRef arrivals = {}; ///< waits for receives
-    StreamRef reads = {};    ///< waits for sends that peers read
+    StreamRef reads = {};    ///< waits for peers to copy sent data
     StreamRef computes = {}; ///< all other nodes
-    std::optional<StreamRef> beforeSends = {};    ///< synchronized before the first send
-    std::optional<StreamRef> beforePair = {};     ///< synchronized before the first transfer
-    std::optional<StreamRef> beforeComputes = {}; ///< synchronized before the first other node
+    std::optional<StreamRef> beforeSends = {};    ///< to wait for before the first send
+    std::optional<StreamRef> beforePair = {};     ///< to wait for before the first transfer
+    std::optional<StreamRef> beforeComputes = {}; ///< to wait for before other nodes
   };
   void assign(Block &block, const Places &places);
   void assignSumGather(int64_t first);

@@ -61,7 +61,7 @@ private:
   const FusionTensor *first() const { return operands_[0]; }
   const FusionTensor *second() const { return operands_[1]; }
   const FusionTensor *bias() const { return operands_[2]; }
-  /// Returns how many of the result's leading axes come from the first operand.
+  /// Returns the number of leading result axes that are axes of the first operand.
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
@@ -69,7 +69,7 @@ private:
     refusals_.push_back({reason, otherwise});
   }
 
-  /// True if every device computes a partial result, which must be summed.
+  /// True if every device computes only a partial result.
   bool isReduction() const {
     return contraction_.count == 2 && fusion_.ranks() > 1 && isContractedOverDevices(node_);
   }
@@ -81,7 +81,7 @@ private:
              "partial results take two axes, DIDx and the rest");
   }
 
-  /// Each rank multiplies its shards of both operands in place.
+  /// Checks a GEMM that contracts over devices: each rank multiplies local shards of both operands.
   void checkReduction() {
     AxisOf a{first(), contraction_.first}, b{second(), contraction_.second};
     if (!isSplit(a))
@@ -97,7 +97,7 @@ private:
                       "does not lie in one piece");
   }
 
-  /// Each rank needs a buffer for the partial results of all ranks.
+  /// Checks that the size in bytes of all ranks' partial results fits in 64 bits.
   void checkPartBytes() {
     Shape shape = fusion_.localShape(result_->type);
     shape.push_back(fusion_.ranks());
@@ -106,7 +106,7 @@ private:
              "a smaller result");
   }
 
-  /// Each axis of a partial result must be kept, or be the leading axis, split over devices.
+  /// Checks that only the leading axis of a partial result, if any, becomes split over devices.
   void checkReduced(AxisOf to) {
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))
@@ -154,8 +154,8 @@ private:
       checkGather(from, to);
   }
 
-  /// Checks a split axis `from` whose result axis `to` is not split. Lowering can gather the
-  /// leading axis, or the second axis for each slice of a Stream axis.
+  /// Checks an operand axis `from` that is split although its result axis `to` is not. Lowering can
+  /// gather the leading axis, or the second axis for each slice of a Stream axis.
   void checkGather(AxisOf from, AxisOf to) {
     std::string both =
         from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
@@ -182,7 +182,7 @@ private:
     }
   }
 
-  /// A bias must be split like the last axes of the result.
+  /// Checks that the bias is split in the same way as the last axes of the result.
   void checkBias(AxisOf axis) {
     AxisOf to{result_, fromFirst() + axis.index};
     if (isSplit(axis) == isSplit(to))
@@ -215,7 +215,7 @@ public:
       if (llvm::isa<ReshardNode>(operand->definition)) {
         refuse("%" + operand->name +
                " is resharded, and a pointwise function takes only inputs and computed tensors");
-        continue; // its axes are the reshard's, not the origin's
+        continue; // its axes are those of the reshard, not of the origin
       }
       for (size_t i = 0; i < operand->type.axes.size(); ++i)
         checkAxis({operand, i}, {&node_.result, i});

@@ -8,17 +8,17 @@
 
 namespace braid {
 
-/// True for an axis that is actually split: DIDx on a mesh of more than one device.
+/// True if `axis` is DIDx and the mesh has more than one device.
 bool isSplit(const Fusion &fusion, const Axis &axis);
 
-/// The reason why a node cannot be lowered.
+/// Explains why a node cannot be lowered.
 struct Refusal {
   std::string reason;
-  std::string otherwise = {}; ///< a remedy other than a different placement; empty if there is none
+  std::string otherwise = {}; ///< a remedy other than a different placement, or empty
 };
 
 /// Compares the axis kinds of the operands and the result of a GEMM, a pointwise node or a reshard.
-/// Returns every axis whose movement lowering does not support, or an empty list if the node can be
+/// Returns one refusal for each unsupported data movement, or an empty list if the node can be
 /// lowered. A GEMM that can be lowered gathers its first operand along the leading axis, moves no
 /// data, or sums partial results.
 std::vector<Refusal> whyNotLowered(const Fusion &fusion, const FusionNode &node);

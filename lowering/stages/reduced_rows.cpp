@@ -42,7 +42,7 @@ void countReducedRows(const Fusion &fusion, Stage &stage) {
     stage.uneven = fusion.unevenRows(stage.operand->type);
     return;
   }
-  const int64_t all = stage.rows = countAll(fusion, stage); // one axis whose rows all exist
+  const int64_t all = stage.rows = countAll(fusion, stage); // one row axis, without padding
   if (!stage.isTwoShot())
     return;
   stage.rows = (all + stage.steps - 1) / stage.steps;

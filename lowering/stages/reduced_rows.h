@@ -22,7 +22,7 @@ bool liesInBlocks(const Fusion &fusion, const Stage &stage);
 /// receiver's rows if the reduction is scattered.
 Shape partShape(const Fusion &fusion, const Stage &stage);
 
-/// Returns the tensor with its rows as one axis, or the tensor itself if it lies in blocks.
+/// Returns `tensor` reshaped to have one row axis, or `tensor` itself if liesInBlocks().
 Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor);
 
 /// Selects the rows of rank `block` from the result of joinRows(). If each rank keeps only its

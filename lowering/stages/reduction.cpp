@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  /// If B is replicated, slices out this rank's K range.
+  /// If B is replicated, slices it to this rank's range of the contracted axis.
   void takeOwnRight() {
     const Contraction contraction = contractionOf(*gemm_.node);
     const FusionTensor &second = *operandsOf(*gemm_.node)[1];
@@ -136,8 +136,8 @@ private:
                     rows);
   }
 
-  /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result;
-  /// for the local rows, the result is the final sum.
+  /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result,
+  /// which for the local rows is the final sum.
   void formRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
@@ -168,8 +168,8 @@ private:
                        scalars_.sub(step, scalars_.constant(2)), rank);
   }
 
-  /// For each host, sums the partial results for that host's rank with this rank's local index, and
-  /// sends one sum.
+  /// For each host, sums this host's partial results for the rank on that host with this rank's
+  /// local index, and sends the sum to that rank.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
@@ -198,7 +198,7 @@ private:
     addParts(stage_.hostSums);
   }
 
-  /// Computes the partial sums that other ranks on this host add.
+  /// Computes the partial results that other ranks on this host will sum.
   void formParts(const HostOrder &order) {
     stage_.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
                                     scalars_.constant(stage_.ranksPerHost));
@@ -240,7 +240,7 @@ private:
     addParts(stage_.parts);
   }
 
-  /// Emits one GEMM for the rows of all ranks; these rows and their partial sums are contiguous.
+  /// Emits one GEMM for the rows of all ranks, which are contiguous in operand and result.
   void multiplyAll() {
     if (liesInBlocks(state_.fusion, stage_)) {
       Value *sent = existingRows(state_, builder_, stage_.uneven, stage_.sent);
@@ -279,7 +279,7 @@ private:
       stage_.mine = part;
   }
 
-  /// The GEMM adds no bias, because the sum adds the bias once.
+  /// Emits the GEMM without its bias, which the sum adds once.
   Op *multiply(Value *dst, Value *rows, Value *addend = nullptr) {
     Gemm plain = gemm_;
     plain.right = right_;
@@ -398,7 +398,7 @@ static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Sc
   return scalars.mod(scalars.add(scalars.rank(), steps), scalars.constant(stage.steps));
 }
 
-/// Returns the neighbor to which a rank in a ring sends. It receives from the other neighbor.
+/// Returns rank - 1, modulo the number of ranks: the neighbor to which a rank in a ring sends.
 static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
   return scalars.mod(scalars.sub(scalars.rank(), scalars.constant(1)),
                      scalars.constant(stage.steps));
@@ -414,7 +414,7 @@ struct Exchange {
   const char *prefix = ""; ///< prepended to names
 };
 
-/// Inserts an exchange into `body` at `late`. Under put, the receive is inserted at `early`.
+/// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
 void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block::iterator early,
                     Block::iterator late, const Exchange &exchange, Value *handles) {
   ProgramBuilder builder = builderFor(state);
@@ -436,12 +436,12 @@ void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block
   Value *sent = builder.send(local("s"), exchange.given, exchange.to, handles);
   if (isGet)
     receive();
-  // Each rank sends before it waits for its receive, so no wait depends on another wait.
+  // Each rank posts its send before it waits for its receive, so that the waits cannot deadlock.
   builder.wait(isGet ? received : sent);
   builder.wait(isGet ? sent : received);
 }
 
-/// Sends partial sums to ranks on this host, then sends their sums to other hosts.
+/// Inserts the transfers of partial sums within a host, and of the host's sums to other hosts.
 void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
   ScalarContext &scalars = state.program->scalars();
   const HostOrder order(scalars, stage);

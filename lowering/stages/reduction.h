@@ -26,9 +26,9 @@
 //
 // In a ring, a rank adds its local partial result to the sum it has received, and sends the new sum
 // to its neighbor, rank - 1. Every rank starts with the rows of rank + 1 and ends with its local
-// rows. Each row is therefore summed in a different order, and intermediate sums are rounded at
-// each rank. No kernel adds: each GEMM adds the received sum to its result before rounding, so a
-// rank's local partial sum is not rounded separately. The first GEMM has nothing to add:
+// rows. The order of addition therefore depends on a row's owner, and each rank rounds the
+// intermediate sum. There is no separate addition kernel: each GEMM adds the received sum to its
+// result before rounding. The first GEMM has no addend:
 //
 //   %C_parts = allocate symmetric f32[7, 128, 1024]     // received sums, one per step
 //   %C_sent = allocate device f32[7, 128, 1024]
@@ -116,9 +116,9 @@
 // allreduce collective.
 //
 // In an all-reduce, every rank needs the full sum. In one shot, each rank sends its partial result
-// to all others and adds all partial results: on two ranks, this moves as many bytes as two
-// transfers of half the rows, in a single step. In two shots, each rank sums its local rows as
-// above, and the ranks then gather the sums (sum_gather.h).
+// to all others and adds all partial results. On two ranks, this moves as many bytes as a two-shot
+// reduction, but in a single step. In two shots, each rank sums its local rows as above, and the
+// ranks then gather the sums (sum_gather.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -127,9 +127,9 @@
 
 namespace braid {
 
-/// Returns true if the last GEMM in a ring can compute the stage's result. Otherwise the GEMM
-/// yields the partial type, and a sum of its result alone adds the bias, applies functions and
-/// rounds.
+/// Returns true if the last GEMM in a ring can write the stage's result directly. Otherwise, its
+/// result has the partial type, and a `sum` with this single part, followed by any pointwise
+/// functions, adds the bias and rounds.
 bool canEndInGemm(const Stage &stage);
 /// Allocates the stage's buffers at the builder's insertion point.
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
@@ -140,11 +140,11 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
 /// Inserts a step's transfers into the stage's loop, and the second shot if the stage has one.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
                               Value *sumHandles);
-/// Likewise, for a stage that collectives reduce.
+/// Same, for a collective reduction.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
-/// If the result has the partial type and there is no bias, makes the collective write the result
-/// directly, because the stage's sum would only copy. Must run after all passes that look for the
-/// sum. Returns true if the program changed.
+/// If the stage's sum would only copy (the result has the partial type and there is no bias),
+/// removes the sum and makes the collective write the result. Must run after all passes that look
+/// for the sum. Returns true if the program changed.
 bool reduceIntoResult(Stage &stage);
 
 } // namespace braid

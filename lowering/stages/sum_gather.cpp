@@ -25,7 +25,7 @@ bool reads(const Stage &stage, const Value *whole) {
          });
 }
 
-/// Returns the tensors to send to all ranks: the sum and its functions, if other nodes read them.
+/// Returns the tensors to send to all ranks: the sum and functions of it that other nodes read.
 llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
   llvm::SmallVector<Value *, 1> shared;
   auto add = [&](Value *whole) {
@@ -38,20 +38,20 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   add(stage.gemms.front().dst);
   for (const Pointwise &each : stage.pointwise)
     add(each.dst);
-  if (shared.empty()) // unused, but still computed
+  if (shared.empty()) // unused results are still computed
     shared.push_back(stage.gemms.front().dst);
   return shared;
 }
 
-/// Returns the nodes that compute the sums of this rank's rows: either a sum with its functions, or
-/// a GEMM.
+/// Returns the nodes that compute the sums of this rank's rows: a sum and its pointwise functions,
+/// or a GEMM.
 llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
   if (stage.sum)
     return withFunctions(*state.program, *stage.sum);
   return {stage.lastGemm};
 }
 
-/// Returns the part of `whole` that one of the nodes in `made` writes, or null.
+/// Returns the alias of `whole` that one of the nodes in `made` writes, or null.
 Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
   for (Op *op : made)
     if (Value *own = writtenBy(*op); rootOf(own) == whole)
@@ -82,7 +82,7 @@ public:
 private:
   /// A tensor whose rows the ranks exchange.
   struct Shared {
-    std::string suffix; ///< distinguishes names from those for the first tensor
+    std::string suffix; ///< appended to the names for all tensors but the first
     Value *result;      ///< the rows of all ranks
     Value *own;         ///< the rows that this rank has computed
     Value *slot = nullptr, *sent = nullptr, *received = nullptr;
@@ -121,7 +121,7 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Computes the local sums in their slot, and receives all other sums into slots, from which they
+  /// Computes the local sums in their slot, and receives the other sums into slots from which they
   /// are forwarded.
   void passOn() {
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
@@ -145,7 +145,7 @@ private:
       builder_.set(each.own, each.slot);
   }
 
-  /// Sends the sums of rank `given`, and receives the sums of rank `taken`.
+  /// Sends the rows summed by rank `given`, and receives the rows summed by rank `taken`.
   void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
     std::vector<Value *> slots, passed;
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
@@ -173,8 +173,8 @@ private:
       builder_.set(selectRows(each), slot);
   }
 
-  /// Redirects the local sums to the symmetric buffer, which contains no other sums unless sums are
-  /// forwarded.
+  /// Makes the nodes that compute the local sums write them to the symmetric buffer, which contains
+  /// other sums only if sums are forwarded.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
@@ -197,7 +197,7 @@ private:
     builder_.insertAtEnd(stage_.gather->body);
   }
 
-  /// Returns the rows of the result that rank `from_` has computed.
+  /// Returns the rows of the result that rank `from_` computes.
   Value *selectRows(const Shared &shared) {
     return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
                          from_);

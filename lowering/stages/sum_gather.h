@@ -1,9 +1,9 @@
 //===- lowering/stages/sum_gather.h - the second shot of an all-reduce ------------------------===//
 //
 // Each rank has summed its local rows of a chunk, and sends the sums to all other ranks. Under put,
-// sums are sent from the sender's result, where they were written, to a symmetric buffer, and
-// copied from the buffer into the receiver's result. Under get, sums are written to a symmetric
-// buffer, from which peers fetch them:
+// the sender writes its sums to its result and pushes them to a symmetric buffer of the receiver,
+// which copies them into its own result. Under get, sums are written to a symmetric buffer, from
+// which peers fetch them:
 //
 //   sum %C_sum, %C_parts                            sum %mine, %C_parts
 //   for %i in 1 .. 8 {                              for %i in 1 .. 8 {
@@ -19,8 +19,8 @@
 // In the hierarchical order, sums are computed in, received into, and forwarded from a symmetric
 // buffer, like the blocks of a gather.
 //
-// Pointwise functions of a sum are computed by the rank that added it, on the same rows. Only
-// tensors that later nodes read are sent: if only functions read a sum, their results are sent
+// Pointwise functions of a sum are computed by the rank that computed the sum, on the same rows.
+// Only tensors that later nodes read are sent: if only functions read a sum, their results are sent
 // instead.
 //
 //===----------------------------------------------------------------------------------------===//

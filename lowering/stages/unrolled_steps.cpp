@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-/// Maximum number of transfers; schedules with more small transfers would also be slow.
+/// Maximum number of transfers in an unrolled stage. Schedules with more transfers would be slow.
 constexpr int64_t kMaxTransfers = 4096;
 
 class Unroller {

@@ -14,11 +14,11 @@ struct UnrolledStep {
 
 /// Unrolls the stage's loop and inserts the nodes before it. The caller must erase the loop.
 std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage);
-/// Likewise, for the second shot of an all-reduce.
+/// Same, for the second shot of an all-reduce.
 std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage);
 
-/// Reports a stage whose unrolled steps would have too many transfers to be readable. Returns true
-/// if there is no error.
+/// Returns true if the stage has few enough transfers to unroll into a readable program. Otherwise
+/// reports an error.
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags);
 
 } // namespace braid
