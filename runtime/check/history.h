@@ -6,7 +6,7 @@
 // d and back, by addition or by xor. The argument relies only on shifts being a group.
 //
 // The argument applies only to the order of events. The accessed bytes and their contents differ
-// between ranks (each rank's local block is elsewhere), so they are checked for each rank.
+// between ranks (each rank owns a different block), so they are checked for each rank.
 //
 // Let (e, b) be the event in block b that corresponds to event e of the first block: the same
 // command on the same stream in the same run. Ranks are alike if, for all b, (e, b) follows (f, b)
@@ -162,7 +162,7 @@ private:
 struct Execution {
   std::vector<EventId> order;
   /// Empty if every event was reached. Each event waits for the next one, and the last for the
-  /// first. An await that nothing ever signals is listed alone.
+  /// first. If nothing ever signals an await, the cycle is the await alone.
   std::vector<EventId> cycle;
 };
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
@@ -178,7 +178,7 @@ public:
   void advance(EventId id);
   /// Returns true if `earlier`, in the block shifted by `block` from the block of the present
   /// event, completes before the present event starts in every execution. Returns false for events
-  /// that have not been passed yet.
+  /// that advance() has not reached.
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:

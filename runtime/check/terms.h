@@ -122,19 +122,20 @@ class Terms {
 public:
   /// If `keepOrder`, sums with different orders of additions or intermediate sums are distinct.
   explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {
-    unique(TermKind::Undefined, 0); // is kUndefined
+    unique(TermKind::Undefined, 0); // gets the id kUndefined
   }
   bool keepsOrder() const { return keepsOrder_; }
 
-  /// Returns the term of a caller's tensor. `rank` is -1 if the tensor is equal on all ranks.
+  /// Returns the term for a caller's tensor. `rank` is -1 if the tensor is equal on all ranks.
   TermId input(uint32_t number, int64_t rank, uint32_t run);
   /// Returns the term whose row i is row i of `a` times the factor.
   TermId gemm(TermId a, const Factor &factor);
 
   /// Applies gemm() to contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
-  /// Like gemmOf(), plus an addend of the result's type, rounded once. The product itself is not
-  /// rounded: if the order of additions is kept, the product is not a part of any other sum.
+  /// Like gemmOf(), but adds an addend of the result's type before rounding once. The product
+  /// itself is not rounded: if the order of additions is kept, the product is not a part of any
+  /// other sum.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
@@ -169,22 +170,22 @@ private:
   struct Term {
     TermKind kind;
     int64_t first = 0, second = 0, third = 0; ///< input: number, rank, run; GEMM: operand, factor;
-                                              ///< others: number in their list
+                                              ///< others: index in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// The addends of the sum's first element. Element i adds the elements that are i positions
+  /// The addends of the sum's first element. Element i of the sum has the addends i positions
   /// later.
   struct Sum {
     DType dtype, partial;
     Addends key;     ///< the addends in canonical order
-    Addends addends; ///< the addends in the order of the first such sum
+    Addends addends; ///< the addends as ordered in the first sum with this key
 
     auto operator<=>(const Sum &other) const {
       return std::tie(dtype, partial, key) <=> std::tie(other.dtype, other.partial, other.key);
     }
   };
-  /// A function, represented by its first element, as sums are. All binary functions are
-  /// commutative, so the operands are sorted by term.
+  /// A function application, represented by its first element, as sums are. All binary functions
+  /// are commutative, so the operands are sorted by term.
   struct Function {
     PointwiseFunction function;
     DType dtype; ///< element type of the result

@@ -44,7 +44,8 @@ public:
   /// Issues the run recorded by the last capture().
   void replay();
   const Plan &plan() const { return *plan_; }
-  /// Returns the device address of a buffer not owned by the caller, valid as long as this object.
+  /// Returns the device address of a buffer not owned by the caller, valid for the lifetime of this
+  /// object.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// Returns the number of issued runs, including replays.
   uint32_t epoch() const { return epoch_; }
@@ -84,7 +85,7 @@ private:
 
   const Plan *plan_;
   Device *device_;
-  PeerMemory *peers_;  ///< null if the Plan sends messages and the device has none
+  PeerMemory *peers_;  ///< null if the Plan sends messages and the device lacks peer memory
   Messages *messages_; ///< null if the device has none
   Compute *compute_;
   Graphs *graphs_; ///< null if the device has none
@@ -104,8 +105,8 @@ private:
   std::vector<MessageArgs> group_;    ///< the group being issued; reserved up front
 };
 
-/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
-/// the same program. Compares fingerprints, then matches every send with its receive; fails with
+/// Prepares `plan` on `device`. Collective: every rank of the mesh must call it with its own Plan
+/// of the same program. Compares fingerprints, then matches every send with its receive; fails with
 /// BadInput, naming the ranks and the source location, on a mismatch. `plan` and `device` must
 /// outlive the result. Fails with Unsupported if the device does not offer `transferMode`, or
 /// cannot send to other hosts as the Plan requires. Opens only the memory of ranks on this host.

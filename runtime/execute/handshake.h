@@ -45,7 +45,8 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
 /// Lists the ranks' texts, grouping equal ones: "\n ranks 0 and 2: ...\n rank 1: ...". Omits ranks
 /// with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists the ranks' first differing line in the same format. Empty if all texts are equal.
+/// Lists, in the same format, each rank's version of the first line that differs. Empty if all
+/// texts are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
 /// A choice that must be equal on all ranks: {"--iterations", "5"} for a command-line flag, or

@@ -16,7 +16,7 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// Maximum number of address sets to remember: more than a model has layers of one shape. The
+  /// Maximum number of address sets to remember: enough for all layers of one shape in a model. The
   /// least recently used set is evicted first.
   static constexpr size_t kMost = 256;
 

@@ -203,8 +203,8 @@ struct PlanSum {
   }
 };
 
-/// dst = a chain of functions of each element of `first`, in f32 (f64 for f64 operands), rounded
-/// once. All operands have as many elements as dst.
+/// dst = a chain of functions applied to each element of `first`, in f32 (f64 for f64 operands),
+/// rounded once. All operands have as many elements as dst.
 struct PlanPointwise {
   struct Operand {
     DType dtype = DType::F32;
@@ -296,7 +296,8 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// Teams of the collectives that stay whole, even if this rank is no member. Equal on all ranks.
+  /// Teams of all collectives that stay whole, including teams without this rank. Equal on all
+  /// ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
@@ -348,7 +349,7 @@ std::string place(const Plan &plan, uint32_t origin);
 std::string describeOrigin(const Plan &plan, uint32_t origin);
 /// Returns the node's source line, or 0 if a builder created the node.
 uint32_t lineOf(const Plan &plan, uint32_t origin);
-/// Returns a deterministic dump with one command per line, for people and tests.
+/// Returns a deterministic, human-readable dump with one command per line.
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);
 

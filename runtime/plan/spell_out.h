@@ -24,7 +24,7 @@ namespace braid {
 /// A set of groups connected by messages, directly or via other groups.
 struct Whole {
   uint32_t number = 0;                               ///< unique among the job's wholes
-  std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks with a group in it, in order
+  std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks with a group in this whole
 };
 /// Returns, for each rank, the whole that each of its groups belongs to. Sends and receives are
 /// matched in order. `plans` are the Plans of all ranks, or of the first ranks if they represent

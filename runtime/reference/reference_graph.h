@@ -13,7 +13,7 @@ struct Placement {
   int64_t devices = 1;
   int64_t inner = 1;
 
-  /// Splits `shape` at `axis`. Without an axis, everything is `inner`.
+  /// Splits `shape` at `axis`. If `axis` is empty, the whole shape is `inner`.
   static Placement of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis);
 
   int64_t localElements() const { return outer * inner; }

@@ -14,7 +14,7 @@
 //
 // The gelu and silu of most numbers are not exact in any type. At 0 they are 0; far from 0 they are
 // the number itself, or 0 if it is negative. Their operands are therefore multiples of a large
-// power of two, either 0 or far from 0. A later second operand divides by that power.
+// power of two, either 0 or far from 0. The second operand of a later GEMM divides by this power.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,6 +1,6 @@
 //===- runtime/tune/find_fastest.h - finds the fastest of several candidates ------------------===//
 //
-// Times vary with clocks, other load and temperature. The best few candidates are therefore
+// Times vary with clock rate, temperature and other load. The best few candidates are therefore
 // compared in turn, and the first candidate, the default in the absence of measurements, is
 // replaced only by a candidate that is faster by more than the noise.
 //
