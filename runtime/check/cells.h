@@ -31,8 +31,7 @@ public:
   void access(Actor actor, const Access &access,
               llvm::function_ref<void(const Actor &earlier)> expectOrder);
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
-  /// Returns the event that ends a buffer's lifetime in a run, or kNone if the event has not been
-  /// reached.
+  /// Returns the event that ends a buffer's lifetime in a run, or kNone if it has not been reached.
   EventId endOf(uint32_t buffer, uint32_t run) const;
 
 private:

@@ -229,7 +229,7 @@ std::string str(const CheckedEvent &event) {
   return text;
 }
 
-/// Returns the number of events after which a cycle repeats on other ranks, or of all its events.
+/// Returns the number of events after which a cycle repeats on other ranks, or its full length.
 size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   auto doSame = [](const CheckedEvent &a, const CheckedEvent &b) {
     return a.command == b.command && a.line == b.line && a.run == b.run;

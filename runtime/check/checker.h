@@ -5,7 +5,7 @@
 // properties, in this order, and reports the first violation:
 //
 //   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
-//               and order; each flag is written by one signal per run; all ranks prepare the same
+//               and order; each flag is written by one signal per run; all ranks exchange the same
 //               way
 //   deadlock    with stream k on hardware queue k mod Q and in-order queues, every command of every
 //               run is reached
@@ -51,14 +51,14 @@ struct CheckOptions {
   /// be safe with one queue, which implies safety for any number of queues and any assignment of
   /// streams. 0 means one queue per stream.
   uint32_t ownQueues = 0;
-  /// Called for every step.
+  /// Reports the progress of every step.
   ProgressFn progress = {};
 };
 
 enum class CheckRule : uint8_t { Transfers, Deadlock, Race, Lifetime, Result };
 llvm::StringRef name(CheckRule rule);
 
-/// An event of the history, as shown in messages.
+/// An event of the history, as shown in diagnostics.
 struct CheckedEvent {
   int64_t rank = 0;
   uint32_t run = 1;         ///< 1, 2, ...
@@ -102,7 +102,7 @@ struct CheckReport {
   size_t commands = 0;          ///< over all ranks and runs
   size_t transfers = 0;         ///< in one run, over all ranks
   size_t messages = 0;          ///< transfers sent as messages; checked as equivalent commands
-  bool isOfMessages = false;    ///< ranks may send messages
+  bool isOfMessages = false;    ///< true if ranks may send messages
   size_t collectives = 0;       ///< in one run, on rank 0
   size_t accesses = 0;          ///< memory accesses of all ranks and runs
   bool seamsChecked = false;    ///< transitions between runs were checked; false for a single run

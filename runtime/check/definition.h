@@ -13,8 +13,7 @@ struct PartialResult {
   uint32_t run; ///< 0, 1, ...
 };
 
-/// Computes, from the definition alone, the symbolic contents (terms) of a fusion's tensors on each
-/// rank.
+/// Computes, from the definition alone, the symbolic contents of a fusion's tensors on each rank.
 class Definition {
 public:
   Definition(const Fusion &fusion, Terms &terms);

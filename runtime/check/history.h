@@ -65,7 +65,7 @@ struct Event {
   uint32_t index;    ///< index of the command or the release
   uint32_t thread;   ///< index of (rank, stream) among all threads
   uint32_t position; ///< position in its thread
-  EventId cause;     ///< event to wait for besides the predecessor, or kNone
+  EventId cause;     ///< event awaited in addition to the predecessor, or kNone
 };
 
 /// All events, their issue order on each rank, and their waits. The events of a rank are numbered

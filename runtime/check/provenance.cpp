@@ -253,14 +253,14 @@ private:
   const History &history_;
   Terms terms_; // declared before the members that refer to it
   std::optional<Definition> definition_;
-  std::vector<const FusionTensor *> inputs_, outputs_;   ///< in the definition's order
+  std::vector<const FusionTensor *> inputs_, outputs_;   ///< in definition order
   std::vector<std::map<Memory, MemoryContents>> memory_; ///< by rank
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> wrong_;                ///< part of an output, wrong from its first byte on
   GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote `wrong_`
   size_t mostWriters_ = 6;                    ///< maximum number of commands to name
-  std::optional<Place> unwritten_;            ///< bytes that are read but not written
+  std::optional<Place> unwritten_;            ///< bytes that were read before being written
 };
 
 bool touchesMemory(const History &history, const Event &event) {

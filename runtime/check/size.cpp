@@ -34,7 +34,7 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
   return (plan.commands.size() + plan.releases.size() + 2) * runs + (runs == 1 ? 1 : 0);
 }
 
-constexpr double kOfEndpoint = 12; ///< bytes for the partner of an endpoint
+constexpr double kOfEndpoint = 12; ///< bytes per endpoint, for its partner
 
 /// The constants were measured with all schedules on 512 ranks, and with `pairwise` on 64 to 1,024
 /// ranks.

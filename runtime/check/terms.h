@@ -109,7 +109,7 @@ struct Summands {
   bool isCopy = false; ///< only converts one part, not a received partial result
 };
 
-/// One addend of an element of a sum: an element of a term.
+/// One addend of a sum's element: element `element` of `term`.
 struct Addend {
   TermId term;
   DType dtype;
@@ -133,9 +133,8 @@ public:
 
   /// Applies gemm() to contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
-  /// Like gemmOf(), but adds an addend of the result's type before rounding once. The product
-  /// itself is not rounded: if the order of additions is kept, the product is not a part of any
-  /// other sum.
+  /// Like gemmOf(), but adds an addend of the result's type before rounding. The product itself is
+  /// not rounded: if the order of additions is kept, it is part of no other sum.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
@@ -149,11 +148,11 @@ public:
   /// Returns, in order, the addends of the sum's element that `addend` denotes, with nested sums
   /// flattened.
   Addends takenApart(const Addend &addend) const;
-  /// Like above, for the first element of a piece, of type `dtype` if the piece is not a sum.
+  /// Same for the first element of `piece`, which has type `dtype` if it is not a sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
   DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
-  // For messages; implemented in term_text.cpp.
+  // For diagnostics; implemented in term_text.cpp.
   /// Formats a term, for example "the matmul of %A of rank 2 in run 1". `inputs` names the
   /// parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;

@@ -42,7 +42,7 @@ public:
   /// The number of consecutive ranks on each host of the job. Empty if ranks are threads of one
   /// process; each program then defines which ranks share a host.
   virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
-  /// Registers the Plans of all ranks of a program, so that messages can name other ranks'
+  /// Registers the Plans of all ranks of a program, so that diagnostics can name other ranks'
   /// commands. Replaces any program with the same Plan::firstCommand. An empty list unregisters all
   /// programs. The Plans must remain valid until they are unregistered or until the last call to
   /// the cluster.

@@ -52,8 +52,7 @@ public:
   /// Frees all released blocks and returns them in order of release.
   std::vector<Memory> recycle();
 
-  /// Returns, in order, the regions without allocated blocks. They may still contain released
-  /// blocks.
+  /// Returns, in order, the regions without allocated blocks. They may contain released blocks.
   std::vector<uint32_t> unusedRegions() const;
   Memory region(uint32_t number) const;
   /// Removes a region that is entirely free.
@@ -63,7 +62,7 @@ public:
       visit(region.memory);
   }
 
-  /// Return the total bytes of blocks that are not free, and of all regions.
+  /// Return the total size in bytes of all blocks that are not free, and of all regions.
   size_t blockBytes() const { return blockBytes_; }
   size_t regionBytes() const { return regionBytes_; }
 

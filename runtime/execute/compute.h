@@ -55,9 +55,8 @@ public:
   virtual ~GemmTuning() = default;
   /// Returns a key for the device's choices: devices with equal keys may share them.
   virtual std::string tuningKey() const = 0;
-  /// Like warm(), loads the algorithm that an earlier job chose for the shape, if this rank knows
-  /// it; ranks may load concurrently. The algorithm is only a guess: setAlgorithm() makes the final
-  /// choice.
+  /// Like warm(), loads the algorithm that an earlier job chose for the shape, if known; ranks may
+  /// do so concurrently. It is only a guess: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
   /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if
@@ -85,8 +84,7 @@ public:
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
   /// dst = the sum of the parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
   virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
-  /// dst = a chain of functions applied to each element, in f32 (f64 for f64 operands), rounded
-  /// once.
+  /// dst = functions applied in turn to each element, in f32 (f64 for f64 operands), rounded once.
   virtual void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) = 0;
 };
 

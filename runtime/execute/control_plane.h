@@ -21,8 +21,8 @@ enum class JobCall : uint8_t {
 };
 
 /// One rank's connection to its job: exchanges text with the other ranks, commits steps, and
-/// reports failures. Ranks may be threads or processes; only the implementation differs. Transfers
-/// no program data.
+/// reports failures. Ranks may be threads or processes; only the implementation differs. Does not
+/// carry program data.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
@@ -46,8 +46,8 @@ public:
   /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
   /// contain them. Calls are then no longer compared.
   virtual void noteUnseenRuns() {}
-  /// Returns the cause of the job's failure if it is known, otherwise Ok. Never blocks. Callable
-  /// from any thread.
+  /// Returns the cause of the job's failure if known, else Ok. Never blocks. Callable from any
+  /// thread.
   virtual Status failure() const = 0;
   /// Fails the job with `cause` unless it has failed before: every blocked call of every rank
   /// returns. Callable from any thread.

@@ -127,7 +127,7 @@ public:
   virtual Status reserveStreams(uint32_t count) = 0;
   /// Creates `count` events with consecutive numbers and returns the first number.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
-  /// Registers a Plan and its transfer mode before its first run, so that messages can name its
+  /// Registers a Plan and its transfer mode before its first run, so that diagnostics can name its
   /// commands. The Plan must outlive the device, or the recycle() that follows its releasePlan().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
   /// Returns the number of bytes that the device has allocated for a registered Plan, excluding
@@ -182,8 +182,7 @@ public:
   // -- Progress and completion. --
 
   /// Queues a mark behind the work issued to stream 0; `number` must exceed those of earlier marks.
-  /// Returns false if stream 0 is being captured, or if the device does not support marks. Does not
-  /// block.
+  /// Returns false if stream 0 is being captured, or if marks are not supported. Does not block.
   virtual bool mark(int64_t number) {
     (void)number;
     return false;
@@ -191,9 +190,8 @@ public:
   /// Returns the largest mark number that stream 0 has passed, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
   /// Blocks until all issued work is complete. Fails with TimedOut if no rank makes progress for
-  /// the backend's timeout, or if no rank can ever make progress; the message names the waiting
-  /// commands. After a failure, the contents of outputs are undefined and every later call returns
-  /// the root cause.
+  /// the backend's timeout, or as soon as none can; the message names the waiting commands. After a
+  /// failure, the contents of outputs are undefined and every later call returns the root cause.
   virtual Status synchronize() = 0;
 };
 

@@ -44,8 +44,8 @@ public:
   /// Issues the run recorded by the last capture().
   void replay();
   const Plan &plan() const { return *plan_; }
-  /// Returns the device address of a buffer not owned by the caller, valid for the lifetime of this
-  /// object.
+  /// Returns the device address of a buffer not owned by the caller, valid while this object
+  /// exists.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// Returns the number of issued runs, including replays.
   uint32_t epoch() const { return epoch_; }

@@ -41,15 +41,15 @@ bool continuesBatch(const Plan &plan, size_t command);
 /// Returns the index of the first command after the batch that begins with `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
 
-/// Access to peer memory, and the commands that use it. Issue functions behave as described in
+/// Access to peer memory, and the commands that use it. Issue functions follow the rules in
 /// device.h.
 class PeerMemory {
 public:
   virtual ~PeerMemory() = default;
 
   /// True if a flag stores the epoch of its last signal. False if it only stores a mark, which the
-  /// await resets: each signal must then be awaited before the next one, as is the case in programs
-  /// that the checker accepts.
+  /// await resets: each signal must then be awaited before the next one, as in every program that
+  /// the checker accepts.
   virtual bool countsRuns() const { return true; }
   /// Returns true if `mode` is supported.
   virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }

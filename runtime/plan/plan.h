@@ -62,7 +62,7 @@ struct PlanBuffer {
   BufferKind kind;
   int64_t bytes;
   int64_t offset;   ///< bytes into the arena; for Input and Output, the argument's index
-  std::string name; ///< as in the program, used in messages
+  std::string name; ///< as in the program, used in diagnostics
 };
 
 /// `Range::buffer` of the peer's side of a copy, or of a GEMM result in peer memory: denotes the
@@ -265,7 +265,7 @@ inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) +
 /// See the top of this file. Does not point into the Program.
 struct Plan {
   std::string program;      ///< name of the program
-  std::string sourceName;   ///< source file name, for messages
+  std::string sourceName;   ///< source file name, for diagnostics
   uint64_t fingerprint = 0; ///< hash of `text`; equal on all ranks that can run together
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
@@ -296,8 +296,7 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// Teams of all collectives that stay whole, including teams without this rank. Equal on all
-  /// ranks.
+  /// Teams of all collectives that stay whole, with or without this rank. Equal on all ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
@@ -344,8 +343,8 @@ void shrinkToFit(Plan &plan);
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 /// Returns `file:line:col`, or `@program` if the node has no known source location.
 std::string place(const Plan &plan, uint32_t origin);
-/// Describes a node for messages, with its loop iteration and source location: "%r = p2p recv ...
-/// (trip 3) at ag.braid:12:5".
+/// Describes a node for diagnostics, with its loop iteration and source location: "%r = p2p recv
+/// ... (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
 /// Returns the node's source line, or 0 if a builder created the node.
 uint32_t lineOf(const Plan &plan, uint32_t origin);

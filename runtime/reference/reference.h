@@ -17,7 +17,7 @@ namespace braid {
 /// (fusion, seed, iteration). Thread-safe.
 class Reference {
 public:
-  /// `fusion` must be verified and outlive this object. `fileName` names its source in messages.
+  /// `fusion` must be verified and outlive this object. `fileName` names its source in diagnostics.
   Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName = "<input>");
 
   /// Writes `rank`'s part of input `index` for `iteration` to `data`.

@@ -35,8 +35,8 @@ struct FindLimits {
 
 /// Returns the number of the fastest among candidates 0 .. count-1. Promising candidates should
 /// come first: if time is short, the last ones are skipped. Candidate 0 is replaced only by a
-/// clearly faster one. Takes about `atMost`, or longer if that is too short to compare two
-/// candidates. Returns Unsupported if no candidate can be measured.
+/// clearly faster one. Takes about `atMost`, or longer if `atMost` is too short to compare two.
+/// Returns Unsupported if no candidate can be measured.
 Result<size_t> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                            const std::function<std::chrono::steady_clock::time_point()> &now =
                                std::chrono::steady_clock::now);

@@ -48,8 +48,7 @@ public:
   std::optional<std::string> find(const std::string &key) const;
   /// Returns the entries whose keys start with `prefix`.
   std::vector<std::pair<std::string, std::string>> startingWith(const std::string &prefix) const;
-  /// Reads entries that other jobs have saved to the file, except for keys that were set in this
-  /// cache.
+  /// Reads the entries that other jobs have saved, except for keys that were set in this cache.
   void refresh();
   /// Sets an entry in memory; save() writes it to the file.
   void set(const std::string &key, std::string value);
