@@ -7,7 +7,7 @@
 
 namespace braid::checker {
 
-/// A byte-addressable memory of one rank.
+/// A byte-addressable memory on one rank: an arena, or one of the caller's tensors.
 struct Memory {
   uint32_t rank;
   BufferKind kind;

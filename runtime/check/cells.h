@@ -1,6 +1,6 @@
 //===- runtime/check/cells.h - the last accesses to each byte of a rank -----------------------===//
 //
-// For each range of bytes, it suffices to know the last write and the reads since then: by
+// For each range of bytes, it suffices to track the last write and the reads since then: by
 // transitivity, an access ordered after these accesses is ordered after all earlier ones.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ struct Actor {
   bool operator==(const Actor &) const = default;
 };
 
-/// The memories of one rank.
+/// Tracks the last accesses to the memories of one rank.
 class RankCells {
 public:
   explicit RankCells(const History &history) : history_(&history) {}

@@ -6,7 +6,7 @@
 //
 //   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
 //               and order; each flag is written by one signal per run; all ranks exchange the same
-//               way
+//               handles
 //   deadlock    with stream k on hardware queue k mod Q and in-order queues, every command of every
 //               run is reached
 //   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,

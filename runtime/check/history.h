@@ -18,10 +18,10 @@
 //
 //   deadlock  Suppose the events of the first block have an order in which each event follows its
 //             predecessors, including those on its queue, and follows e whenever it waits for
-//             (e, d). Then e can be executed in all blocks, for one e after the other: each event
-//             waits only for earlier ones. Without such an order, a chain of waits leads from some
-//             e to (e, d), and repeating the chain often enough leads back to e itself, so the full
-//             mesh has no order either. The safe number of queues is therefore the same.
+//             (e, d). Then the events can be executed in this order, each in all blocks: every
+//             event waits only for earlier ones. Without such an order, a chain of waits leads from
+//             some e to (e, d), and repeating the chain often enough leads back to e itself, so the
+//             full mesh has no order either. The safe number of queues is therefore the same.
 //   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because shifting
 //             a chain of waits by c yields a chain of waits. So the clock of (f, c) is the shifted
 //             clock of (f, 0), and the clocks of the first block suffice.
@@ -30,12 +30,12 @@
 //             endpoints that match its own. Its Plan contains both, except for the number of bytes
 //             that a peer accesses, which is part of the outlines. So every rank's accesses are
 //             visited in the order above, and cells (cells.h) determine the pairs of events that
-//             must be ordered. Most pairs are the same for all ranks. The clocks tell their order.
+//             must be ordered. Most pairs are the same for all ranks. The clocks show their order.
 //   result    Every command of every rank is followed, in an order in which the history can run:
 //             each event in all blocks before the next event.
 //
-// Programs found unsafe in this way, and programs whose ranks are not alike, are checked rank by
-// rank to produce the counterexample.
+// Programs whose ranks are not alike are checked rank by rank, and so are programs found unsafe, to
+// produce the counterexample.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -168,8 +168,8 @@ struct Execution {
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
 /// The happens-before relation, independent of queues: vector clocks over (rank, stream), advanced
-/// event by event in an order in which the history can run. Stores only what later events need: the
-/// clock of each thread, and the clocks of events with pending waiters.
+/// event by event in a valid execution order. Stores only what later events need: the clock of each
+/// thread, and the clocks of events with pending waiters.
 class HappensBefore {
 public:
   /// If `relyOnMeetings`, the arrival of all ranks at a group of messages orders their events.

@@ -1,11 +1,11 @@
 //===- runtime/check/terms.h - symbolic contents of memory ------------------------------------===//
 //
-// A term denotes the bytes of a tensor with a known origin. A range of memory contains a piece of a
-// term. Terms are uniqued, so equal contents have equal ids.
+// A term denotes the bytes of a tensor whose origin is known. A range of memory contains a piece of
+// a term. Terms are uniqued, so equal contents have equal ids.
 //
 // A sum is a multiset of addends: nested sums are flattened and the order of additions is ignored,
-// unless Terms is created to keep both. A pointwise function applies to one or two terms, element
-// by element.
+// unless Terms is created with `keepOrder`. A pointwise function applies to one or two terms,
+// element by element.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -46,8 +46,7 @@ public:
   /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
   /// contain them. Calls are then no longer compared.
   virtual void noteUnseenRuns() {}
-  /// Returns the cause of the job's failure if known, else Ok. Never blocks. Callable from any
-  /// thread.
+  /// Returns the cause if the job has failed, else Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;
   /// Fails the job with `cause` unless it has failed before: every blocked call of every rank
   /// returns. Callable from any thread.

@@ -44,8 +44,7 @@ public:
   /// Issues the run recorded by the last capture().
   void replay();
   const Plan &plan() const { return *plan_; }
-  /// Returns the device address of a buffer not owned by the caller, valid while this object
-  /// exists.
+  /// Returns the address of a buffer not owned by the caller, valid as long as this object exists.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// Returns the number of issued runs, including replays.
   uint32_t epoch() const { return epoch_; }
@@ -116,7 +115,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
 /// Frees the memory of destroyed programs and returns as much of it as possible to the system,
-/// whereas prepare() caches some for the next program. Collective; waits, as prepare() does.
+/// whereas prepare() caches some for the next program. Collective; blocks as prepare() does.
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

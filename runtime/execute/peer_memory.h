@@ -41,8 +41,7 @@ bool continuesBatch(const Plan &plan, size_t command);
 /// Returns the index of the first command after the batch that begins with `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
 
-/// Access to peer memory, and the commands that use it. Issue functions follow the rules in
-/// device.h.
+/// Access to peer memory, and the commands that use it. Issue functions: see device.h.
 class PeerMemory {
 public:
   virtual ~PeerMemory() = default;
@@ -68,7 +67,7 @@ public:
   /// Valid until the peer's memory is recycled or the device is destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 
-  // -- Freeing memory that peers have mapped, in this order, as executor.cpp does. --
+  // -- Freeing memory that peers have mapped. Call in this order; see executor.cpp. --
 
   /// Names the memory to free: memory that no program on this rank uses any more. Unless `isAll`,
   /// omits memory that was still in use at the previous call, because the next program may be about

@@ -65,7 +65,7 @@ struct PlanBuffer {
   std::string name; ///< as in the program, used in diagnostics
 };
 
-/// `Range::buffer` of the peer's side of a copy, or of a GEMM result in peer memory: denotes the
+/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory: denotes the
 /// range of the peer's matching endpoint, whose address is known once handles have been exchanged.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 

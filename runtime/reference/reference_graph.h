@@ -5,7 +5,7 @@
 
 namespace braid::reference {
 
-/// The distribution over devices of a tensor viewed as [outer, devices, inner] elements: device d
+/// The distribution of a tensor, viewed as [outer, devices, inner] elements, over devices: device d
 /// stores the elements (o, d, i), ordered by (o, i). If devices == 1, every rank stores the whole
 /// tensor.
 struct Placement {

@@ -31,7 +31,7 @@ int64_t partsOf(const Gemm &gemm) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// The kinds of inputs
+// Kinds of inputs
 //===----------------------------------------------------------------------------------------===//
 
 bool isFirstOperand(const Graph &graph, size_t tensor) {
@@ -92,7 +92,7 @@ Pattern makePattern(const Graph &graph, size_t tensor) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// Ranges of values
+// Value ranges
 //===----------------------------------------------------------------------------------------===//
 
 /// A bound on values, which are integers of magnitude up to `most`, times 2^unit.
