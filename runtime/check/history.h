@@ -110,7 +110,7 @@ public:
   const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
   /// Returns the events of a rank of the first block, in issue order.
   auto issued(size_t rank) const { return llvm::seq(ranks_[rank].first, ranks_[rank + 1].first); }
-  /// Returns the number of threads of one block. The threads of the next block follow.
+  /// Returns the number of threads per block. Threads are numbered block by block.
   uint32_t threads() const { return threads_; }
   /// Returns the index of the event's thread in `block` among the threads of all blocks.
   size_t numberOf(const Event &event, uint32_t block) const {

@@ -67,7 +67,7 @@ private:
   llvm::ArrayRef<EventId> order_;
   std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
   Questions questions_;
-  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in any order
+  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
   size_t accesses_ = 0;
 };
 
@@ -231,7 +231,7 @@ Violation describe(const History &history, const Conflict &conflict, EventId a, 
   return race;
 }
 
-/// Every signal of a flag except the first must happen after the await of the previous signal. A
+/// Every signal to a flag except the first must happen after the await of the previous signal. A
 /// flag that counts runs and a binary flag are then equivalent: neither loses a signal. `before`
 /// must have advanced to `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,

@@ -8,7 +8,7 @@ namespace braid::checker {
 
 void append(Pieces &pieces, Piece piece) {
   if (piece.term == kUndefined)
-    piece.offset = 0; // undefined bytes are all equal
+    piece.offset = 0; // all undefined bytes are equal
   if (!pieces.empty()) {
     Piece &last = pieces.back();
     if (last.term == piece.term &&

@@ -106,7 +106,7 @@ struct Summands {
   TypedPieces bias;
   DType partial;       ///< element type of the parts
   DType dtype;         ///< element type of the sum
-  bool isCopy = false; ///< only converts one part, not a received partial result
+  bool isCopy = false; ///< true for a pure type conversion, unless of a received partial result
 };
 
 /// One addend of a sum's element: element `element` of `term`.

@@ -56,7 +56,7 @@ public:
   /// Returns a key for the device's choices: devices with equal keys may share them.
   virtual std::string tuningKey() const = 0;
   /// Like warm(), loads the algorithm that an earlier job chose for the shape, if known; ranks may
-  /// do so concurrently. It is only a guess: setAlgorithm() makes the final choice.
+  /// do so concurrently. This choice is only a guess: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
   /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if

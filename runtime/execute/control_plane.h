@@ -44,7 +44,7 @@ public:
   /// program, if any. The job fails early if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
   /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
-  /// contain them. Calls are then no longer compared.
+  /// contain them. From then on, the job does not compare calls.
   virtual void noteUnseenRuns() {}
   /// Returns the cause if the job has failed, else Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;

@@ -340,11 +340,11 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// `choices` must be encoded. Fails if they differ between ranks, because the ranks would then make
-/// different collective calls.
+/// `choices` is from encodeChoices(). Fails if choices differ between ranks, because the ranks
+/// would then make different collective calls.
 ///
-/// Once all ranks have arrived with no work left, no copy or signal of an earlier program is in
-/// flight, not even one that no rank awaits. No peer accesses the next program's memory before it
+/// Once all ranks have arrived with no work in flight, no copy or signal of an earlier program is
+/// pending, not even one that no rank awaits. No peer accesses the next program's memory before it
 /// learns the address, which happens after the device has zeroed the memory.
 static Status recycle(Device &device, ControlPlane &control, const std::string &choices,
                       bool isAll) {

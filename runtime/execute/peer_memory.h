@@ -73,11 +73,11 @@ public:
   /// omits memory that was still in use at the previous call, because the next program may be about
   /// to need as much. Empty if there is nothing to free.
   virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
-  /// Unmaps the memory named by unusedMemory() on `peer`, if it is mapped here.
+  /// Unmaps the memory that unusedMemory() named on `peer`, if this rank has mapped it.
   virtual void closeUnused([[maybe_unused]] int64_t peer,
                            [[maybe_unused]] const std::string &unused) {}
   /// Frees the memory named by unusedMemory(). Requires that no peer has it mapped, and that
-  /// Device::recycle() has been called since.
+  /// Device::recycle() was called after unusedMemory().
   virtual void freeUnused() {}
 
   // -- Issuing. --

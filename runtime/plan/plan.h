@@ -190,7 +190,7 @@ struct PlanSum {
   int64_t count;
   int64_t stride; ///< bytes
   Range dst;
-  Range parts;  ///< from the first byte of the first part to the last byte of the last
+  Range parts;  ///< from the first byte of the first part to the last byte of the last part
   Range bias;   ///< repeated along dst; empty if none
   DType result; ///< type of dst
   /// True if the copied parts must be stored because something other than this sum reads them.

@@ -15,8 +15,8 @@
 namespace braid {
 
 using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
-/// Replaces each command with the commands that `add` appends. A buffer release before a command
-/// moves to directly before the command's replacement.
+/// Replaces each command with the commands that `add` appends. Buffers released before a command
+/// are then released directly before the command's replacement.
 void rewriteCommands(Plan &plan, AddCommand add);
 
 /// Returns the GEMMs of a Plan, which need no peer. Arena buffers are appended to `outputs` if a
