@@ -113,7 +113,7 @@ private:
     return definition_->contents(*inputs_[number], event.rank, event.run);
   }
 
-  /// Another buffer may reuse the memory, so its contents become undefined.
+  /// Makes the buffer's contents undefined, because another buffer may reuse the memory.
   bool forget(const Event &event) {
     const Plan &plan = history_.plan(event);
     const PlanBuffer &buffer = plan.buffers[plan.releases[event.index].buffer];

@@ -51,9 +51,8 @@ double memoryToCheck(const Plan &plan, uint32_t runs) {
 
 /// The constants were measured with the examples on 256 to 1,024 ranks.
 double memoryToCheckAlike(const Plan &plan, uint32_t runs) {
-  constexpr double kOfCommand =
-      10;                         ///< bytes per command in a run: terms for the bytes it writes
-  constexpr double kOfTerm = 200; ///< bytes per term that a run computes
+  constexpr double kOfCommand = 10; ///< bytes per command in a run: terms for the bytes it writes
+  constexpr double kOfTerm = 200;   ///< bytes per term that a run computes
   const size_t terms = plan.matmuls.size() + plan.sums.size() + plan.pointwise.size();
   return static_cast<double>(plan.commands.size()) * kOfCommand +
          static_cast<double>(terms) * runs * kOfTerm +

@@ -12,8 +12,8 @@
 // A bound on the values and partial sums of every tensor determines the magnitude of the marks and
 // their number per column: the most diverse choice that all element types represent exactly.
 //
-// The gelu and silu of most numbers are not exact in any type. At 0 they are 0; far from 0 they are
-// the number itself, or 0 if it is negative. Their operands are therefore multiples of a large
+// The gelu and silu of most numbers are not exact in any type. Both map 0 to 0, and a number far
+// from 0 to itself, or to 0 if it is negative. Their operands are therefore multiples of a large
 // power of two, either 0 or far from 0. The second operand of a later GEMM divides by this power.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -41,8 +41,8 @@ public:
   using Warn = std::function<void(const std::string &line)>;
 
   /// Reads the file, if any. `machine` names everything that values depend on: the device, its
-  /// driver, and library versions. If `folder` is empty, the cache is in memory only. `warn` may be
-  /// null.
+  /// driver, and library versions. If `folder` is empty, the cache exists only in memory. `warn`
+  /// may be null.
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
