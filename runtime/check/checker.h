@@ -99,7 +99,7 @@ struct CheckReport {
   int64_t hosts = 1;
   uint32_t runs = 0;
   uint32_t queues = 0;          ///< number of queues for which the proof holds
-  size_t commands = 0;          ///< over all ranks and runs
+  size_t commands = 0;          ///< total over all ranks and runs
   size_t transfers = 0;         ///< in one run, over all ranks
   size_t messages = 0;          ///< transfers sent as messages; checked as equivalent commands
   bool isOfMessages = false;    ///< true if ranks may send messages

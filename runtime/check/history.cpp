@@ -102,7 +102,7 @@ EventId History::causeOf(size_t rank, uint32_t run, const Command &command) cons
   if (command.kind != CommandKind::Await)
     return kNone;
   EventId signal = signalFor(rank, command.endpoint, run);
-  return signal == kNone ? kNever : signal; // kNever: nothing ever releases it
+  return signal == kNone ? kNever : signal; // kNever: nothing ever signals the flag
 }
 
 CheckedEvent History::describe(const Event &event) const {

@@ -137,7 +137,7 @@ private:
     uint32_t perRun = 0; ///< events per run
     uint32_t firstThread = 0;
     std::vector<uint32_t> awaits, signals; ///< by endpoint: index of the event in a run, or kNone
-    std::vector<EventId> lastRecord;       ///< by event of the Plan
+    std::vector<EventId> lastRecord;       ///< by event number in the Plan
   };
   void index(const Plan &plan, uint32_t runs);
   void addRun(size_t rank, uint32_t run, ProgressStep &step);

@@ -257,9 +257,9 @@ private:
   std::vector<std::map<Memory, MemoryContents>> memory_; ///< by rank
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
-  std::optional<Place> wrong_;                ///< part of an output, wrong from its first byte on
+  std::optional<Place> wrong_;                ///< part of an output whose first byte is wrong
   GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote `wrong_`
-  size_t mostWriters_ = 6;                    ///< maximum number of commands to name
+  size_t mostWriters_ = 6;                    ///< maximum number of writers to name
   std::optional<Place> unwritten_;            ///< bytes that were read before being written
 };
 

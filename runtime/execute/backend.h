@@ -97,7 +97,7 @@ struct Backend {
   /// cannot be opened. Null if the backend has no messages.
   std::function<Result<std::string>()> messages = {};
   /// Returns facts for `braid doctor`. Opens the libraries that the backend would open, but uses no
-  /// device. May block for as long as a driver does. Null if there are no facts.
+  /// device. May block as long as the driver does. Null if there are no facts.
   std::function<BackendFacts()> facts = {};
   /// Creates all ranks in this process. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};

@@ -73,7 +73,7 @@ public:
 
   /// True if the device was created with ClusterOptions::reproducible.
   virtual bool isReproducible() const { return false; }
-  /// Returns null if there is nothing to choose. All ranks must return null, or none.
+  /// Returns null if there is nothing to choose; either all ranks return null or none.
   virtual GemmTuning *tuning() { return nullptr; }
   /// Returns a sentence about the chosen GEMM algorithms and the tuning time. May be empty.
   virtual std::string choices() const { return ""; }

@@ -150,9 +150,9 @@ public:
   /// Releases memory from allocate(). Commands issued later, here or by peers, must not use the
   /// memory; earlier commands still may. Never blocks.
   virtual void release(void *base) { (void)base; }
-  /// Likewise releases all events from the createEvents() call that returned `first`.
+  /// Releases, under the same rules, all events from the createEvents() call that returned `first`.
   virtual void releaseEvents(uint32_t first) { (void)first; }
-  /// Likewise releases a Plan; must be called once per registerPlan().
+  /// Releases a Plan under the same rules; must be called once per registerPlan().
   virtual void releasePlan(const Plan &) {}
   /// Declares that no rank uses released memory any more, so that allocate() may reuse it or the
   /// device may free it. Requires that everything issued on this device is complete.

@@ -91,7 +91,7 @@ private:
   TransferMode transferMode_;
   bool isRegistered_ = false; ///< true once the device has registered the Plan
   uint32_t epoch_ = 0;
-  std::vector<uint32_t> recordings_; ///< graphs of the device
+  std::vector<uint32_t> recordings_; ///< graph numbers on the device
   std::optional<uint32_t> graph_;    ///< the graph of the last capture()
   std::vector<void *> arenas_;       ///< device memory of each arena
   std::optional<uint32_t> firstEvent_;

@@ -254,7 +254,7 @@ std::string gemmKey(const PlanMatmul &gemm);
 /// The end of a buffer's lifetime: a deallocate node. Issues no command; used by the checker.
 struct PlanRelease {
   uint32_t buffer;
-  uint32_t beforeCommand; ///< precedes this command in issue order
+  uint32_t beforeCommand; ///< the release precedes this command in issue order
   uint32_t stream;        ///< the current stream
   uint32_t origin;
 };

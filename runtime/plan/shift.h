@@ -6,7 +6,7 @@
 namespace braid {
 
 /// Ranks are alike if the peers of each rank r are those of rank 0 shifted by r: r is added modulo
-/// the number of ranks, or xored if that number is a power of two. Blocks shift likewise.
+/// the number of ranks, or xored if that number is a power of two. Blocks shift in the same way.
 enum class Shift : uint8_t { Add, Xor };
 
 /// Returns true if `shift` is applicable to `count` ranks or blocks.

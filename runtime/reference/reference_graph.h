@@ -33,7 +33,7 @@ struct Placement {
 struct Lines {
   Placement placement; ///< the distribution of the lines
   int64_t depth = 1;   ///< elements per line
-  int64_t devices = 1; ///< devices among which every line is evenly divided
+  int64_t devices = 1; ///< number of devices that share each line evenly
   bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
 
   int64_t localDepth() const { return depth / devices; }
