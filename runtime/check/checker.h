@@ -5,8 +5,8 @@
 // properties, in this order, and reports the first violation:
 //
 //   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
-//               and order; each flag is written by one signal per run; all ranks exchange the same
-//               handles
+//               and order; each flag is written by one signal per run; all ranks make the same
+//               number of handle exchanges
 //   deadlock    with stream k on hardware queue k mod Q and in-order queues, every command of every
 //               run is reached
 //   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,

@@ -14,7 +14,7 @@ using Partners = std::vector<std::vector<uint32_t>>;
 
 /// Fills `partners`, or reports a mismatch: an endpoint without exactly one partner, different
 /// sizes or types, a flag shared by two endpoints, several signals or copies for one endpoint, or
-/// ranks that exchange different handles.
+/// ranks with different numbers of handle exchanges.
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);
 

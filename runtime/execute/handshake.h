@@ -18,7 +18,7 @@ struct PublishedEndpoint {
   DType dtype = DType::F32;
   int64_t bytes = 0;
   int64_t flagOffset = 0; ///< offset of the awaited flag in the exported flags
-  int64_t dataOffset = 0; ///< offset of the local side in the exported memory, or -1 if elsewhere
+  int64_t dataOffset = 0; ///< offset of the local side in exported memory, or -1 if not exported
   std::string where;      ///< node and source location, for diagnostics
 };
 
