@@ -57,7 +57,7 @@ std::string resolved(const std::string &path) {
   return error ? fs::path(path) : folderOf(path) / named; // yields `named` if it is absolute
 }
 
-//===- In place -------------------------------------------------------------------------------===//
+//===- Writing in place -----------------------------------------------------------------------===//
 
 /// Opens without blocking, because opening a pipe for writing would wait for a reader indefinitely.
 FileDescriptor openInPlace(const std::string &path) {
@@ -82,7 +82,7 @@ Status writeInPlace(const std::string &path, llvm::StringRef text) {
   return error == 0 ? Status::ok() : cannot("write", path, error);
 }
 
-//===- As a whole -----------------------------------------------------------------------------===//
+//===- Atomic replacement ---------------------------------------------------------------------===//
 
 /// Copies the old file's mode only if this user owns that file: another owner must not control who
 /// can write the new file.

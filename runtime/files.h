@@ -33,7 +33,7 @@ int writeAll(int descriptor, llvm::StringRef text);
 Status replaceFile(const std::string &path, llvm::StringRef text,
                    std::optional<unsigned> mode = {});
 
-/// Returns true if writeFile() replaces the file at `path`, so that repeated calls do not append.
+/// Returns true if writeFile() replaces the file at `path`, so that the last call wins.
 bool isReplacedAsAWhole(const std::string &path);
 
 /// Returns true if both paths denote the same regular file, so that writing one overwrites the

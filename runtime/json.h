@@ -29,7 +29,7 @@ Result<JsonValue> parseJson(llvm::StringRef text);
 std::string jsonGot(const JsonValue *value);
 
 /// Returns the value of `maybe`, or `fallback` if it is empty. LLVM returns llvm::Optional up to
-/// LLVM 15 and std::optional from LLVM 17 on; these have no common member for this.
+/// LLVM 15 and std::optional from LLVM 17 on; the two have no common member function for this.
 template <class Maybe, class T> auto valueOr(const Maybe &maybe, const T &fallback) {
   return maybe ? *maybe : std::decay_t<decltype(*maybe)>(fallback);
 }

@@ -11,8 +11,8 @@
 
 namespace braid {
 
-/// Returns the number of bytes that this process can still allocate: the minimum of what RLIMIT_AS
-/// leaves, what the limits of its control groups leave, and MemAvailable in /proc/meminfo. Returns
+/// Returns the number of bytes that this process can still allocate: the minimum of MemAvailable in
+/// /proc/meminfo and of what RLIMIT_AS and the limits of its control groups leave. Returns
 /// UINT64_MAX if none of these can be read.
 uint64_t availableMemory();
 
@@ -23,8 +23,8 @@ struct MemoryNeed {
 };
 
 /// Returns Unsupported if the operation needs more memory than is available: "checking 3 runs takes
-/// about 123 GiB of memory, but 20 GiB are available (MemAvailable)". `forWhat` is the subject and
-/// verb of the message, "checking 3 runs takes"; `advice` is appended if not empty.
+/// about 123 GiB of memory, but 20 GiB are available (MemAvailable)". `forWhat` begins the message:
+/// "checking 3 runs takes"; `advice` is appended if not empty.
 Status expectMemory(const MemoryNeed &need, const std::string &forWhat,
                     const std::string &advice = "");
 /// Overload for an operation in this process that uses all the memory it reserves.
@@ -35,7 +35,7 @@ std::string strOfBytes(double bytes);
 
 /// Returns the number of bytes left under the limits of the control groups (cgroup v2), or nullopt
 /// if no group has a limit. `membership` is the contents of /proc/self/cgroup, and `root` is the
-/// mount point of the groups. Reclaimable page cache does not count as used.
+/// mount point of the cgroup file system. Reclaimable page cache does not count as used.
 std::optional<uint64_t> memoryLeftInGroups(llvm::StringRef membership, const std::string &root);
 
 } // namespace braid

@@ -19,7 +19,7 @@ constexpr uint64_t mixBits(uint64_t bits) {
 /// The increment of the generator's state.
 inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
 
-/// Returns the number generated in `state`. The next state is `state` + kSplitMixStep.
+/// Returns the random number for `state`. The next state is `state` + kSplitMixStep.
 constexpr uint64_t splitMix(uint64_t state) { return mixBits(state + kSplitMixStep); }
 
 } // namespace braid

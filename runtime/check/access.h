@@ -7,22 +7,22 @@
 
 namespace braid::checker {
 
-/// A byte-addressable memory of one rank.
+/// A byte-addressable memory on one rank: an arena, or one of the caller's tensors.
 struct Memory {
   uint32_t rank;
   BufferKind kind;
-  uint32_t number; ///< the parameter's index for the caller's memory; else 0
+  uint32_t number; ///< parameter index if the caller owns the memory, otherwise 0
   auto operator<=>(const Memory &) const = default;
 };
 
-/// Bytes [begin, end) of a memory, as part of a buffer.
+/// Bytes [begin, end) of a memory, which belong to a buffer.
 struct Place {
   Memory memory;
   uint32_t buffer; ///< index in the Plan of memory.rank
   int64_t begin, end;
 };
 
-/// Returns the intersection of two places, as part of the buffer of `a`.
+/// Returns the intersection of two places, attributed to the buffer of `a`.
 std::optional<Place> common(const Place &a, const Place &b);
 
 struct Access {
@@ -39,17 +39,16 @@ struct Operand {
   bool isPeers() const { return range.buffer == kPeerBuffer; }
 };
 using Operands = llvm::SmallVector<Operand, 4>;
-/// Returns the operands, reads first. Empty ranges are omitted.
+/// Returns the command's operands, reads first, omitting empty ranges.
 Operands operandsOf(const Plan &plan, const Command &command);
 
 /// Returns the place of a range in one of the rank's local buffers.
 Place placeOf(const Plan &plan, const Range &range);
-/// Returns the place of a range in the event's Plan. A peer's range is looked up in the peer's
-/// Plan.
+/// Returns the place of a range in the event's Plan, or in the peer's Plan if it is a peer's range.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
-/// Returns everything that an event accesses, reads first; only local memory unless `withPeers`.
-/// The caller's events write the inputs and read the outputs; handing over the outputs before a run
-/// counts as a write, and so does the end of a buffer's lifetime.
+/// Returns everything that an event accesses, reads first, omitting peer memory unless `withPeers`.
+/// The caller's events write the inputs and read the outputs. The handover of the outputs before a
+/// run and the end of a buffer's lifetime count as writes.
 Accesses accessesOf(const History &history, const Event &event, bool withPeers = true);
 /// Formats a place, for example "%A_all of rank 2, bytes [0 .. 64)".
 std::string str(const History &history, const Place &place);

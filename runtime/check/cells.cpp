@@ -1,4 +1,4 @@
-//===- runtime/check/cells.cpp - the last accesses to the bytes of a rank ---------------------===//
+//===- runtime/check/cells.cpp - the last accesses to each byte of a rank ---------------------===//
 
 #include "runtime/check/cells.h"
 

@@ -1,6 +1,6 @@
-//===- runtime/check/cells.h - the last accesses to the bytes of a rank -----------------------===//
+//===- runtime/check/cells.h - the last accesses to each byte of a rank -----------------------===//
 //
-// For each range of bytes, it suffices to know the last write and the reads since then: by
+// For each range of bytes, it suffices to track the last write and the reads since then: by
 // transitivity, an access ordered after these accesses is ordered after all earlier ones.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -21,7 +21,7 @@ struct Actor {
   bool operator==(const Actor &) const = default;
 };
 
-/// The memories of one rank.
+/// Tracks the last accesses to the memories of one rank.
 class RankCells {
 public:
   explicit RankCells(const History &history) : history_(&history) {}
@@ -31,7 +31,7 @@ public:
   void access(Actor actor, const Access &access,
               llvm::function_ref<void(const Actor &earlier)> expectOrder);
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
-  /// Returns the event that ends a buffer's lifetime in a run, or kNone if not reached yet.
+  /// Returns the event that ends a buffer's lifetime in a run, or kNone if it has not been reached.
   EventId endOf(uint32_t buffer, uint32_t run) const;
 
 private:
@@ -53,8 +53,8 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
 
-/// Returns bytes that a command both reads and writes although it may write some before reading
-/// others. Commands other than GEMMs may write exactly the bytes that they read.
+/// Returns bytes, if any, that `command` may read after overwriting them. Commands other than GEMMs
+/// may work in place, writing exactly the bytes that they read.
 std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

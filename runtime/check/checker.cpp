@@ -229,7 +229,7 @@ std::string str(const CheckedEvent &event) {
   return text;
 }
 
-/// Returns the number of events after which a cycle repeats on other ranks, or of all its events.
+/// Returns the number of events after which a cycle repeats on other ranks, or its full length.
 size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   auto doSame = [](const CheckedEvent &a, const CheckedEvent &b) {
     return a.command == b.command && a.line == b.line && a.run == b.run;
@@ -241,7 +241,7 @@ size_t repeatingEvents(llvm::ArrayRef<CheckedEvent> events) {
   return count;
 }
 
-/// Formats a violation. If a cycle repeats on other ranks, shows only the first repetitions.
+/// Formats a violation, with only the first repetitions of a cycle that repeats on other ranks.
 std::string str(const Violation &violation) {
   constexpr size_t kShown = 3;
   const llvm::ArrayRef<CheckedEvent> events = violation.events;

@@ -1,12 +1,12 @@
 //===- runtime/check/checker.h - proves Plans safe or finds a violation -----------------------===//
 //
-// The checker follows the Plans of all ranks of a mesh through successive runs. It judges the
-// issued commands alone; it does not depend on lowering and shares no code with it. It proves these
+// The checker follows the Plans of all ranks of a mesh through successive runs. It examines only
+// the issued commands: it does not depend on lowering and shares no code with it. It proves these
 // properties, in this order, and reports the first violation:
 //
 //   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
-//               and order; each flag is written by one signal per run; all ranks prepare the same
-//               way
+//               and order; each flag is written by one signal per run; all ranks make the same
+//               number of handle exchanges
 //   deadlock    with stream k on hardware queue k mod Q and in-order queues, every command of every
 //               run is reached
 //   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
@@ -18,7 +18,7 @@
 // Groups and collectives are replaced by commands that give the same guarantees
 // (runtime/plan/spell_out.h), and checked together with the endpoints of ranks that access each
 // other's memory. A program that is safe with direct access to peer memory may deadlock with
-// messages. There are no endpoints between hosts.
+// messages. Ranks on different hosts share no endpoints.
 //
 // The caller is part of the history: before each run it writes all inputs on the main stream, and
 // after the run it reads all outputs there, always at the same addresses.
@@ -39,26 +39,26 @@ namespace braid {
 struct CheckOptions {
   /// Hardware queues per rank. 0 searches for the smallest safe number.
   uint32_t queues = 0;
-  /// Number of successive runs. Three runs cover the transitions between runs and any alternation
-  /// of two buffers; a single run covers no transition.
+  /// Number of successive runs. Three runs cover the transitions between runs, including those of
+  /// double buffers; a single run covers none.
   uint32_t runs = 3;
   /// Requires that the partial results of a sum are added in rank order, in a single sum. Otherwise
-  /// each one must be added exactly once, in any order and through any intermediate sums.
+  /// each partial result must be added exactly once, in any order and via any intermediate sums.
   bool ordered = false;
   /// Follows every rank, even if ranks are alike (history.h). Does not affect the report.
   bool eachRank = false;
-  /// Used if `queues` is 0. A rank with more streams than this must be safe with one queue, which
-  /// implies safety for any number of queues and any assignment of streams. 0 means one queue per
-  /// stream.
+  /// The backend's hardware queues per rank; used if `queues` is 0. A rank with more streams must
+  /// be safe with one queue, which implies safety for any number of queues and any assignment of
+  /// streams. 0 means one queue per stream.
   uint32_t ownQueues = 0;
-  /// Called for every step.
+  /// Reports the progress of every step.
   ProgressFn progress = {};
 };
 
 enum class CheckRule : uint8_t { Transfers, Deadlock, Race, Lifetime, Result };
 llvm::StringRef name(CheckRule rule);
 
-/// A command of the history, as reported in messages.
+/// An event of the history, as shown in diagnostics.
 struct CheckedEvent {
   int64_t rank = 0;
   uint32_t run = 1;         ///< 1, 2, ...
@@ -73,7 +73,7 @@ struct CheckedEvent {
   std::string detail = {};
 };
 
-/// The reason why a program is unsafe, the operations involved, and the missing order.
+/// Explains why a program is unsafe: the violated rule, the events involved, and the missing order.
 struct Violation {
   CheckRule rule;
   std::string summary; ///< one line
@@ -99,10 +99,10 @@ struct CheckReport {
   int64_t hosts = 1;
   uint32_t runs = 0;
   uint32_t queues = 0;          ///< number of queues for which the proof holds
-  size_t commands = 0;          ///< over all ranks and runs
+  size_t commands = 0;          ///< total over all ranks and runs
   size_t transfers = 0;         ///< in one run, over all ranks
-  size_t messages = 0;          ///< transfers that are messages; checked as equivalent commands
-  bool isOfMessages = false;    ///< ranks may send messages
+  size_t messages = 0;          ///< transfers sent as messages; checked as equivalent commands
+  bool isOfMessages = false;    ///< true if ranks may send messages
   size_t collectives = 0;       ///< in one run, on rank 0
   size_t accesses = 0;          ///< memory accesses of all ranks and runs
   bool seamsChecked = false;    ///< transitions between runs were checked; false for a single run
@@ -121,15 +121,15 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs);
 /// Returns the number of bytes that check() needs for this Plan's rank if it follows every rank,
 /// excluding the Plan itself.
 double memoryToCheck(const Plan &plan, uint32_t runs);
-/// Like memoryToCheck(), for a rank that another rank represents: only its memory contents are
-/// followed.
+/// Like memoryToCheck(), but for a rank that another rank represents, so that only its memory
+/// contents are followed.
 double memoryToCheckAlike(const Plan &plan, uint32_t runs);
 /// Returns Unsupported unless `bytes` bytes are available for checking this many ranks and runs.
 Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
 
 /// Checks the Plans of ranks 0 .. ranks-1 of a program. `fusion` defines the correct result and may
-/// be null. Returns Unsupported before any work if the check needs more memory than is available or
-/// exceeds the maximum number of commands; the message states the number.
+/// be null. Returns Unsupported up front if the check needs more memory than is available or
+/// exceeds the maximum number of commands; the message states the required amount.
 Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                           const CheckOptions &options);
 

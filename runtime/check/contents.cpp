@@ -44,7 +44,7 @@ void MemoryContents::write(int64_t begin, const Pieces &pieces) {
   replace(first, last, made);
 }
 
-/// Returns the first stretch that ends after `at`, often the last one found or its successor.
+/// Returns the first stretch that ends after `at`. Tries the last result and its successor first.
 size_t MemoryContents::find(int64_t at) const {
   for (size_t guess : {last_, last_ + 1})
     if (guess < stretches_.size() && stretches_[guess].begin <= at && at < stretches_[guess].end())

@@ -1,4 +1,4 @@
-//===- runtime/check/definition.cpp - the contents of a fusion's tensors as terms -------------===//
+//===- runtime/check/definition.cpp - symbolic contents of a fusion's tensors -----------------===//
 
 #include "runtime/check/definition.h"
 
@@ -99,7 +99,7 @@ Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run
   return isMoved ? allBlocks(*node.a, run) : contents(*node.a, rank, run);
 }
 
-/// If the leading axis is split into blocks, existing rows come first; the rest are undefined.
+/// If the leading axis is split into blocks, existing rows precede the others, which are undefined.
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);

@@ -1,4 +1,4 @@
-//===- runtime/check/definition.h - the contents of a fusion's tensors as terms ---------------===//
+//===- runtime/check/definition.h - symbolic contents of a fusion's tensors -------------------===//
 #pragma once
 
 #include "ir/fusion.h"
@@ -13,12 +13,12 @@ struct PartialResult {
   uint32_t run; ///< 0, 1, ...
 };
 
-/// Computes each rank's contents of a fusion's tensors as terms, from the definition alone.
+/// Computes, from the definition alone, the symbolic contents of a fusion's tensors on each rank.
 class Definition {
 public:
   Definition(const Fusion &fusion, Terms &terms);
 
-  /// Returns the reason why the definition cannot be followed, or an empty string. Must be called
+  /// Returns why the definition cannot be followed, or an empty string if it can. Must be called
   /// before contents().
   std::string whyNot() const;
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run);
@@ -26,8 +26,8 @@ public:
   const PartialResult *partialResult(TermId term) const;
 
 private:
-  /// Done: rounded to the tensor's declared type. NotYet: for a computed tensor, not yet rounded,
-  /// in the accumulator's type.
+  /// Done: rounded to the tensor's declared type. NotYet: still in the accumulator's type (computed
+  /// tensors only).
   enum class Rounding : uint8_t { Done, NotYet };
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
   DType typeOf(const FusionTensor &tensor, Rounding rounding) const;
@@ -47,8 +47,8 @@ private:
 
   const Fusion &fusion_;
   Terms &terms_;
-  std::map<const FusionTensor *, uint32_t> numbers_; ///< parameter numbers of the inputs
-  /// Contents computed so far. Tensors that are equal on all ranks are stored with rank -1.
+  std::map<const FusionTensor *, uint32_t> numbers_; ///< the inputs' parameter numbers
+  /// Contents computed so far. Tensors that are equal on all ranks are stored under rank -1.
   std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, Rounding>, Pieces> known_;
   std::map<TermId, PartialResult> partials_;
 };

@@ -21,7 +21,7 @@ public:
   std::vector<std::string> notes() const;
   /// Returns the offset of the first byte that differs.
   int64_t at() const { return at_; }
-  /// Returns the number of bytes from at() on that share an origin.
+  /// Returns the number of bytes, starting at at(), that have the same origin.
   int64_t bytes() const { return got_.bytes; }
   /// Returns true if both contents are GEMMs of the same rows with different second operands.
   bool hasOtherFactor() const;

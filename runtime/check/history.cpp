@@ -102,7 +102,7 @@ EventId History::causeOf(size_t rank, uint32_t run, const Command &command) cons
   if (command.kind != CommandKind::Await)
     return kNone;
   EventId signal = signalFor(rank, command.endpoint, run);
-  return signal == kNone ? kNever : signal; // kNever: nothing ever releases it
+  return signal == kNone ? kNever : signal; // kNever: nothing ever signals the flag
 }
 
 CheckedEvent History::describe(const Event &event) const {
@@ -177,7 +177,7 @@ public:
   }
 
 private:
-  /// Blocked queues, by the event that each queue's next event waits for.
+  /// Blocked queues, by the event that they wait for.
   using Sleepers = llvm::DenseMap<EventId, llvm::SmallVector<size_t, 2>>;
 
   size_t queueOf(const Event &event) const {
@@ -274,7 +274,7 @@ bool HappensBefore::isKnownTo(uint32_t thread, const Event &event, uint32_t bloc
 }
 
 /// Joins the event's clock, unless the thread's clock already counts the event and thus includes
-/// its clock. A clock's blocks are numbered relative to the block of its event.
+/// the event's clock. A clock's blocks are numbered relative to the block of its event.
 void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);

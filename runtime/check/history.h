@@ -6,7 +6,7 @@
 // d and back, by addition or by xor. The argument relies only on shifts being a group.
 //
 // The argument applies only to the order of events. The accessed bytes and their contents differ
-// between ranks (each rank's local block is elsewhere), so they are checked for each rank.
+// between ranks (each rank owns a different block), so they are checked for each rank.
 //
 // Let (e, b) be the event in block b that corresponds to event e of the first block: the same
 // command on the same stream in the same run. Ranks are alike if, for all b, (e, b) follows (f, b)
@@ -18,10 +18,10 @@
 //
 //   deadlock  Suppose the events of the first block have an order in which each event follows its
 //             predecessors, including those on its queue, and follows e whenever it waits for
-//             (e, d). Then e can be executed in all blocks, for one e after the other: each event
-//             waits only for earlier ones. Without such an order, a chain of waits leads from some
-//             e to (e, d), and repeating the chain often enough leads back to e itself, so the full
-//             mesh has no order either. The safe number of queues is therefore the same.
+//             (e, d). Then the events can be executed in this order, each in all blocks: every
+//             event waits only for earlier ones. Without such an order, a chain of waits leads from
+//             some e to (e, d), and repeating the chain often enough leads back to e itself, so the
+//             full mesh has no order either. The safe number of queues is therefore the same.
 //   order     (e, b) is before (f, c) if and only if (e, b - c) is before (f, 0), because shifting
 //             a chain of waits by c yields a chain of waits. So the clock of (f, c) is the shifted
 //             clock of (f, 0), and the clocks of the first block suffice.
@@ -30,12 +30,12 @@
 //             endpoints that match its own. Its Plan contains both, except for the number of bytes
 //             that a peer accesses, which is part of the outlines. So every rank's accesses are
 //             visited in the order above, and cells (cells.h) determine the pairs of events that
-//             must be ordered. Most pairs are the same for all ranks. The clocks tell their order.
+//             must be ordered. Most pairs are the same for all ranks. The clocks show their order.
 //   result    Every command of every rank is followed, in an order in which the history can run:
 //             each event in all blocks before the next event.
 //
-// Programs found unsafe in this way, and programs whose ranks are not alike, are checked rank by
-// rank to produce the counterexample.
+// Programs whose ranks are not alike are checked rank by rank, and so are programs found unsafe, to
+// produce the counterexample.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -65,7 +65,7 @@ struct Event {
   uint32_t index;    ///< index of the command or the release
   uint32_t thread;   ///< index of (rank, stream) among all threads
   uint32_t position; ///< position in its thread
-  EventId cause;     ///< event to wait for besides the predecessor, or kNone
+  EventId cause;     ///< event awaited in addition to the predecessor, or kNone
 };
 
 /// All events, their issue order on each rank, and their waits. The events of a rank are numbered
@@ -110,7 +110,7 @@ public:
   const Command &command(const Event &event) const { return plan(event).commands[event.index]; }
   /// Returns the events of a rank of the first block, in issue order.
   auto issued(size_t rank) const { return llvm::seq(ranks_[rank].first, ranks_[rank + 1].first); }
-  /// Returns the number of threads of one block. The threads of the next block follow.
+  /// Returns the number of threads per block. Threads are numbered block by block.
   uint32_t threads() const { return threads_; }
   /// Returns the index of the event's thread in `block` among the threads of all blocks.
   size_t numberOf(const Event &event, uint32_t block) const {
@@ -137,7 +137,7 @@ private:
     uint32_t perRun = 0; ///< events per run
     uint32_t firstThread = 0;
     std::vector<uint32_t> awaits, signals; ///< by endpoint: index of the event in a run, or kNone
-    std::vector<EventId> lastRecord;       ///< by event of the Plan
+    std::vector<EventId> lastRecord;       ///< by event number in the Plan
   };
   void index(const Plan &plan, uint32_t runs);
   void addRun(size_t rank, uint32_t run, ProgressStep &step);
@@ -162,14 +162,14 @@ private:
 struct Execution {
   std::vector<EventId> order;
   /// Empty if every event was reached. Each event waits for the next one, and the last for the
-  /// first. An await that nothing ever signals is listed alone.
+  /// first. If nothing ever signals an await, the cycle is the await alone.
   std::vector<EventId> cycle;
 };
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
 /// The happens-before relation, independent of queues: vector clocks over (rank, stream), advanced
-/// event by event in an order in which the history can run. Stores only what later events need: the
-/// clock of each thread, and the clocks of events with pending waiters.
+/// event by event in a valid execution order. Stores only what later events need: the clock of each
+/// thread, and the clocks of events with pending waiters.
 class HappensBefore {
 public:
   /// If `relyOnMeetings`, the arrival of all ranks at a group of messages orders their events.
@@ -178,7 +178,7 @@ public:
   void advance(EventId id);
   /// Returns true if `earlier`, in the block shifted by `block` from the block of the present
   /// event, completes before the present event starts in every execution. Returns false for events
-  /// that have not been passed yet.
+  /// that advance() has not reached.
   bool isBeforePresent(EventId earlier, uint32_t block = 0) const;
 
 private:

@@ -11,8 +11,8 @@ namespace braid::checker {
 /// issue the same collectives in the same order, with the same root, operator, type and size.
 std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans);
 
-/// Finds a reducing collective that cannot be proved correct: its order of additions is unknown,
-/// which violates `ordered`, or it is not a sum although the result has a definition.
+/// Finds a reducing collective that cannot be proved correct: its order of additions is unknown but
+/// `ordered` is set, or it is not a sum but the result has a definition.
 std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered, bool isDefined);
 
 } // namespace braid::checker

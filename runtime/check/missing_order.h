@@ -6,8 +6,8 @@
 namespace braid::checker {
 
 /// The intended order of two unordered accesses to a rank's memory, and a wait that would enforce
-/// it. The intended order is the rank's issue order of its local commands and, for a peer's access,
-/// of the signal that permits the access and the await for its end.
+/// it. The intended order is the rank's issue order, in which a peer's access is represented by the
+/// signal that permits it and the await for its end.
 struct MissingOrder {
   bool isSwapped = false; ///< the second access is intended to run first
   /// For example "on rank 1, main has to synchronize with stream(0) after ... and before ...".

@@ -113,7 +113,7 @@ private:
     return definition_->contents(*inputs_[number], event.rank, event.run);
   }
 
-  /// Another buffer may reuse the memory, so its contents become undefined.
+  /// Makes the buffer's contents undefined, because another buffer may reuse the memory.
   bool forget(const Event &event) {
     const Plan &plan = history_.plan(event);
     const PlanBuffer &buffer = plan.buffers[plan.releases[event.index].buffer];
@@ -253,14 +253,14 @@ private:
   const History &history_;
   Terms terms_; // declared before the members that refer to it
   std::optional<Definition> definition_;
-  std::vector<const FusionTensor *> inputs_, outputs_;   ///< in the definition's order
+  std::vector<const FusionTensor *> inputs_, outputs_;   ///< in definition order
   std::vector<std::map<Memory, MemoryContents>> memory_; ///< by rank
   std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
-  std::optional<Place> wrong_;                ///< part of an output, wrong from its first byte on
+  std::optional<Place> wrong_;                ///< part of an output whose first byte is wrong
   GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote `wrong_`
-  size_t mostWriters_ = 6;                    ///< maximum number of commands to name
-  std::optional<Place> unwritten_;            ///< bytes that are read but not written
+  size_t mostWriters_ = 6;                    ///< maximum number of writers to name
+  std::optional<Place> unwritten_;            ///< bytes that were read before being written
 };
 
 bool touchesMemory(const History &history, const Event &event) {

@@ -67,12 +67,12 @@ private:
   llvm::ArrayRef<EventId> order_;
   std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
   Questions questions_;
-  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in any order
+  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
   size_t accesses_ = 0;
 };
 
-/// An event that accesses a rank of another block does so in every block. In the block that the
-/// same shift maps to the first block, the event accesses a rank of the first block.
+/// If an event accesses memory of a rank in another block, its counterpart in one of the blocks
+/// accesses memory of a rank in the first block.
 void RaceFinder::addTouches(EventId id) {
   const Event &event = history_.event(id);
   if (event.kind != EventKind::Command)
@@ -203,8 +203,8 @@ void sayOrdersOfEnd(Violation &use, int end) {
   use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);
 }
 
-/// Guesses the intended first event if no signal shows it: the event of the earlier run, else the
-/// writer, else the event that was visited first.
+/// Guesses which event is intended to run first if no signal determines it: the event of the
+/// earlier run, else the writer, else the event that was visited first.
 int meantFirst(const Violation &race, int reader) {
   const uint32_t first = race.events[0].run, second = race.events[1].run;
   if (first != second)
@@ -231,7 +231,7 @@ Violation describe(const History &history, const Conflict &conflict, EventId a, 
   return race;
 }
 
-/// Every signal of a flag except the first must happen after the await of the previous signal. A
+/// Every signal to a flag except the first must happen after the await of the previous signal. A
 /// flag that counts runs and a binary flag are then equivalent: neither loses a signal. `before`
 /// must have advanced to `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
@@ -297,7 +297,7 @@ std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId
     finder.visitMemoryOf(rank);
   }
   accesses = finder.accesses();
-  // Not relying on meetings yields more races. Races that only meetings prevent are reported last.
+  // Ignoring meetings yields more races; races that only meetings prevent are reported last.
   std::optional<Violation> race;
   if (relyOnMeetings || history.blocks() == 1)
     race = finder.findUnordered(true, progress);

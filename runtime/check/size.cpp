@@ -34,13 +34,13 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
   return (plan.commands.size() + plan.releases.size() + 2) * runs + (runs == 1 ? 1 : 0);
 }
 
-constexpr double kOfEndpoint = 12; ///< bytes for the partner of an endpoint
+constexpr double kOfEndpoint = 12; ///< bytes per endpoint, for its partner
 
 /// The constants were measured with all schedules on 512 ranks, and with `pairwise` on 64 to 1,024
 /// ranks.
 double memoryToCheck(const Plan &plan, uint32_t runs) {
   constexpr double kOfEvent = 42;   ///< bytes per event: history, order and waiters
-  constexpr double kOfCommand = 50; ///< bytes per command of a run: the last accesses to its bytes
+  constexpr double kOfCommand = 50; ///< bytes per command in a run: the last accesses to its bytes
   // Each stream has a clock, and usually at most one other clock with pending waiters (history.h).
   const auto streams = static_cast<double>(plan.streams.size());
   const double clocks = 2 * streams, clock = static_cast<double>(plan.ranks) * streams * 4;
@@ -51,9 +51,8 @@ double memoryToCheck(const Plan &plan, uint32_t runs) {
 
 /// The constants were measured with the examples on 256 to 1,024 ranks.
 double memoryToCheckAlike(const Plan &plan, uint32_t runs) {
-  constexpr double kOfCommand =
-      10;                         ///< bytes per command of a run: the terms in the bytes it writes
-  constexpr double kOfTerm = 200; ///< bytes per term that a run computes
+  constexpr double kOfCommand = 10; ///< bytes per command in a run: terms for the bytes it writes
+  constexpr double kOfTerm = 200;   ///< bytes per term that a run computes
   const size_t terms = plan.matmuls.size() + plan.sums.size() + plan.pointwise.size();
   return static_cast<double>(plan.commands.size()) * kOfCommand +
          static_cast<double>(terms) * runs * kOfTerm +

@@ -1,4 +1,4 @@
-//===- runtime/check/term_text.cpp - formats terms for messages -------------------------------===//
+//===- runtime/check/term_text.cpp - formats terms for diagnostics ----------------------------===//
 
 #include "runtime/check/terms.h"
 

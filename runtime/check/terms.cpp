@@ -8,7 +8,7 @@ namespace braid::checker {
 
 void append(Pieces &pieces, Piece piece) {
   if (piece.term == kUndefined)
-    piece.offset = 0; // undefined bytes are all equal
+    piece.offset = 0; // all undefined bytes are equal
   if (!pieces.empty()) {
     Piece &last = pieces.back();
     if (last.term == piece.term &&
@@ -74,7 +74,7 @@ bool isUndefined(const Addend &addend) { return addend.term == kUndefined; }
 using Contents = llvm::SmallVector<std::pair<const Pieces *, DType>, 2>;
 
 /// Calls `fn` for each maximal range of elements in which each of `contents` stays within one
-/// piece, with the first element of each, the start of the range and its number of elements.
+/// piece. Passes the first element of each, the start of the range and its length.
 void forEachStretch(const Contents &contents,
                     llvm::function_ref<void(Addends, int64_t at, int64_t count)> fn) {
   std::vector<PieceReader> readers;
@@ -129,7 +129,7 @@ TermId Terms::everyRow(const Pieces &row) {
   return unique(TermKind::EveryRow, static_cast<int64_t>(rows_.numberOf(row)), bytesOf(row));
 }
 
-/// Returns the corresponding addend of the element that is `by` positions later.
+/// Returns the corresponding addend for the element `by` positions later.
 Addend Terms::moved(const Addend &addend, int64_t by) const {
   Addend result = addend;
   result.element += by;

@@ -1,11 +1,11 @@
 //===- runtime/check/terms.h - symbolic contents of memory ------------------------------------===//
 //
-// A term denotes the bytes of a tensor with a known origin. A range of memory contains a piece of a
-// term. Terms are uniqued, so equal contents have equal ids.
+// A term denotes the bytes of a tensor whose origin is known. A range of memory contains a piece of
+// a term. Terms are uniqued, so equal contents have equal ids.
 //
 // A sum is a multiset of addends: nested sums are flattened and the order of additions is ignored,
-// unless Terms is created to keep both. A pointwise function applies to one or two terms, element
-// by element.
+// unless Terms is created with `keepOrder`. A pointwise function applies to one or two terms,
+// element by element.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -106,10 +106,10 @@ struct Summands {
   TypedPieces bias;
   DType partial;       ///< element type of the parts
   DType dtype;         ///< element type of the sum
-  bool isCopy = false; ///< only converts one part, not a received partial result
+  bool isCopy = false; ///< true for a pure type conversion, unless of a received partial result
 };
 
-/// One addend of an element of a sum: an element of a term.
+/// One addend of a sum's element: element `element` of `term`.
 struct Addend {
   TermId term;
   DType dtype;
@@ -122,19 +122,19 @@ class Terms {
 public:
   /// If `keepOrder`, sums with different orders of additions or intermediate sums are distinct.
   explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {
-    unique(TermKind::Undefined, 0); // is kUndefined
+    unique(TermKind::Undefined, 0); // gets the id kUndefined
   }
   bool keepsOrder() const { return keepsOrder_; }
 
-  /// Returns the term of a caller's tensor. `rank` is -1 if the tensor is equal on all ranks.
+  /// Returns the term for a caller's tensor. `rank` is -1 if the tensor is equal on all ranks.
   TermId input(uint32_t number, int64_t rank, uint32_t run);
   /// Returns the term whose row i is row i of `a` times the factor.
   TermId gemm(TermId a, const Factor &factor);
 
   /// Applies gemm() to contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
-  /// Like gemmOf(), plus an addend of the result's type, rounded once. The product itself is not
-  /// rounded: if the order of additions is kept, the product is not a part of any other sum.
+  /// Like gemmOf(), but adds an addend of the result's type before rounding. The product itself is
+  /// not rounded: if the order of additions is kept, it is part of no other sum.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
@@ -148,11 +148,11 @@ public:
   /// Returns, in order, the addends of the sum's element that `addend` denotes, with nested sums
   /// flattened.
   Addends takenApart(const Addend &addend) const;
-  /// Like above, for the first element of a piece, of type `dtype` if the piece is not a sum.
+  /// Same for the first element of `piece`, which has type `dtype` if it is not a sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
   DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
-  // For messages; implemented in term_text.cpp.
+  // For diagnostics; implemented in term_text.cpp.
   /// Formats a term, for example "the matmul of %A of rank 2 in run 1". `inputs` names the
   /// parameters.
   std::string str(TermId term, const std::vector<std::string> &inputs) const;
@@ -169,22 +169,22 @@ private:
   struct Term {
     TermKind kind;
     int64_t first = 0, second = 0, third = 0; ///< input: number, rank, run; GEMM: operand, factor;
-                                              ///< others: number in their list
+                                              ///< others: index in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// The addends of the sum's first element. Element i adds the elements that are i positions
+  /// The addends of the sum's first element. Element i of the sum has the addends i positions
   /// later.
   struct Sum {
     DType dtype, partial;
     Addends key;     ///< the addends in canonical order
-    Addends addends; ///< the addends in the order of the first such sum
+    Addends addends; ///< the addends as ordered in the first sum with this key
 
     auto operator<=>(const Sum &other) const {
       return std::tie(dtype, partial, key) <=> std::tie(other.dtype, other.partial, other.key);
     }
   };
-  /// A function, represented by its first element, as sums are. All binary functions are
-  /// commutative, so the operands are sorted by term.
+  /// A function application, represented by its first element, as sums are. All binary functions
+  /// are commutative, so the operands are sorted by term.
   struct Function {
     PointwiseFunction function;
     DType dtype; ///< element type of the result

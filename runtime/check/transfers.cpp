@@ -177,7 +177,7 @@ private:
     return std::nullopt;
   }
 
-  /// Checks that each peer can reach the memory that it accesses, and that it is on the same host.
+  /// Checks that each peer can reach the memory that it accesses, and is on the same host.
   std::optional<Violation> checkReach() {
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints) {
@@ -221,7 +221,7 @@ private:
     ProgressStep step(progress_, "matching commands with transfers", "ranks", plans_.size());
     for (const Plan &plan : plans_) {
       step.advance();
-      std::vector<uint32_t> seen(plan.endpoints.size()); ///< kinds of commands, one bit each
+      std::vector<uint32_t> seen(plan.endpoints.size()); ///< command kinds, one bit each
       for (const Command &command : plan.commands) {
         if (command.endpoint == kNone)
           continue;

@@ -6,7 +6,7 @@
 
 namespace braid::checker {
 
-/// Describes a node of a rank's program, independent of the run.
+/// Describes a node of a rank's program, without reference to a run.
 CheckedEvent describeNode(const Plan &plan, uint32_t origin);
 
 /// The peer's matching endpoint, indexed by rank and endpoint.
@@ -14,12 +14,12 @@ using Partners = std::vector<std::vector<uint32_t>>;
 
 /// Fills `partners`, or reports a mismatch: an endpoint without exactly one partner, different
 /// sizes or types, a flag shared by two endpoints, several signals or copies for one endpoint, or
-/// ranks that prepare differently.
+/// ranks with different numbers of handle exchanges.
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);
 
-/// Returns the ranks that represent all ranks with regard to the order of events. `partners` are
-/// the matching endpoints.
+/// Returns the ranks that represent all ranks as far as the order of events is concerned.
+/// `partners` are the matching endpoints.
 Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners);
 
 } // namespace braid::checker

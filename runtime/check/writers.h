@@ -11,11 +11,11 @@ enum class GemmOperand : uint8_t { A, B };
 std::optional<Place> writtenBy(const History &history, const Event &event, const Place &place);
 
 /// Returns the command that last wrote the first byte of `place`, then the command that wrote the
-/// byte from which the first command copied or computed it, and so on back to the caller's inputs:
+/// byte from which the first command copied or computed it, and so on, back to the caller's inputs:
 /// at most `most` commands, each with the places that it writes and reads. The list ends with the
 /// writers of a sum's parts, or with any other command that has several operands. `operand` selects
-/// the operand of the first GEMM to follow. `done` contains the past events in execution order, of
-/// a history that follows every rank. Empty if no command wrote the byte.
+/// the operand of the first GEMM to follow. `done` lists the executed events in order; `history`
+/// must follow every rank. Returns an empty list if no command wrote the byte.
 std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<EventId> done,
                                       Place place, GemmOperand operand, size_t most);
 

@@ -67,7 +67,7 @@ Status Cluster::commit() {
 
 Status Cluster::fail(const Status &cause) {
   control(firstHosted()).abort(cause);
-  // After a failure, synchronize() immediately returns the first cause.
+  // After a failure, synchronize() immediately returns the root cause.
   const Status first = device(firstHosted()).synchronize();
   return first.isOk() ? cause : first;
 }

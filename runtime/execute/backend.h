@@ -11,7 +11,7 @@ namespace braid {
 
 class Client; // runtime/job/bootstrap/client.h
 
-/// Options for the ranks of one run. A backend rejects options that it cannot honour.
+/// Options for a Cluster. A backend rejects options that it does not support.
 struct ClusterOptions {
   int64_t ranks = 1;
   /// Time without progress after which the job fails with TimedOut.
@@ -42,16 +42,16 @@ public:
   /// The number of consecutive ranks on each host of the job. Empty if ranks are threads of one
   /// process; each program then defines which ranks share a host.
   virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
-  /// Registers the Plans of all ranks of a program, so that messages can name other ranks'
+  /// Registers the Plans of all ranks of a program, so that diagnostics can name other ranks'
   /// commands. Replaces any program with the same Plan::firstCommand. An empty list unregisters all
   /// programs. The Plans must remain valid until they are unregistered or until the last call to
   /// the cluster.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
   /// Unregisters the Plans of one program, unless setPlans() has replaced them.
   virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
-  /// True if a command, which may never end, is still running after an abort made synchronize()
+  /// True if a command that may never end is still running after an abort made synchronize()
   /// return. The caller must then not free memory that it passed to the device, and must end the
-  /// process without running destructors, using std::_Exit().
+  /// process with std::_Exit(), which runs no destructors.
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
   virtual ControlPlane &control(int64_t rank) = 0;
@@ -63,11 +63,11 @@ public:
   /// rank fails, all ranks' blocked calls return, and the result is the first failure.
   Status onEveryRank(const std::function<Status(int64_t rank)> &fn);
   /// Blocks until all work of this process's ranks is complete. After a failure, all ranks return
-  /// the same first cause.
+  /// the same root cause.
   Status synchronize();
   /// Calls ControlPlane::commit() on every rank of this process.
   Status commit();
-  /// Fails all ranks with `cause` unless a rank has failed before. Returns the first cause.
+  /// Fails all ranks with `cause` unless a rank has failed before. Returns the root cause.
   Status fail(const Status &cause);
 };
 
@@ -93,11 +93,11 @@ struct Backend {
   uint32_t ownQueues = 0;
   /// The default transport for Plans.
   Transport transport = Transport::PeerMemory;
-  /// Opens the messaging library and returns its name, version and path, or an error if there is no
-  /// such library. Null if ranks send no messages.
+  /// Opens the messaging library and returns its name, version and path, or an error if the library
+  /// cannot be opened. Null if the backend has no messages.
   std::function<Result<std::string>()> messages = {};
   /// Returns facts for `braid doctor`. Opens the libraries that the backend would open, but uses no
-  /// device. May block for as long as a driver does. Null if there are no facts.
+  /// device. May block as long as the driver does. Null if there are no facts.
   std::function<BackendFacts()> facts = {};
   /// Creates all ranks in this process. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};

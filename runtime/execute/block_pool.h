@@ -19,13 +19,13 @@
 
 namespace braid {
 
-/// Manages memory owned by the caller, without accessing it. Calls take at most logarithmic time in
-/// the number of blocks.
+/// Manages memory owned by the caller, without accessing it. Each call takes at most logarithmic
+/// time in the number of blocks.
 class BlockPool {
 public:
   /// The location of a block. Sizes are in bytes.
   struct Block {
-    uint32_t region = 0; ///< 0, 1, ... in the order of add(); never used twice
+    uint32_t region = 0; ///< 0, 1, ... in the order of add(); never reused
     size_t offset = 0, bytes = 0;
     bool isReleased = false;
   };
@@ -52,7 +52,7 @@ public:
   /// Frees all released blocks and returns them in order of release.
   std::vector<Memory> recycle();
 
-  /// Returns the regions without allocated blocks, in order. They may contain released blocks.
+  /// Returns, in order, the regions without allocated blocks. They may contain released blocks.
   std::vector<uint32_t> unusedRegions() const;
   Memory region(uint32_t number) const;
   /// Removes a region that is entirely free.
@@ -62,7 +62,7 @@ public:
       visit(region.memory);
   }
 
-  /// Return the total bytes of blocks that are not free, and of all regions.
+  /// Return the total size in bytes of all blocks that are not free, and of all regions.
   size_t blockBytes() const { return blockBytes_; }
   size_t regionBytes() const { return regionBytes_; }
 

@@ -15,7 +15,7 @@ struct MatmulArgs {
   int64_t m, n, k;
   const void *a, *b;
   const void *bias;   ///< null if none
-  const void *addend; ///< null if none, or if there is a bias
+  const void *addend; ///< null if none; never set together with `bias`
   void *c;
   bool overlaps; ///< as in PlanMatmul
   DType result;  ///< c's element type
@@ -24,7 +24,7 @@ struct MatmulArgs {
 /// The operands of a sum, as addresses. See PlanSum.
 struct SumArgs {
   DType dtype, partial;
-  int64_t elements; ///< number in dst, and in each part
+  int64_t elements; ///< in dst, and in each part
   int64_t count;
   int64_t stride; ///< bytes
   const void *parts;
@@ -53,10 +53,10 @@ struct PointwiseArgs {
 class GemmTuning {
 public:
   virtual ~GemmTuning() = default;
-  /// Returns the key for which a choice is valid: devices with equal keys may share choices.
+  /// Returns a key for the device's choices: devices with equal keys may share them.
   virtual std::string tuningKey() const = 0;
-  /// Loads the algorithm that this rank knows for the shape from earlier jobs, if any, like warm(),
-  /// concurrently with other ranks. This is only a guess: setAlgorithm() makes the final choice.
+  /// Like warm(), loads the algorithm that an earlier job chose for the shape, if known; ranks may
+  /// do so concurrently. This choice is only a guess: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
   /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if
@@ -73,7 +73,7 @@ public:
 
   /// True if the device was created with ClusterOptions::reproducible.
   virtual bool isReproducible() const { return false; }
-  /// Returns null, on all ranks or on none, if there is nothing to choose.
+  /// Returns null if there is nothing to choose; either all ranks return null or none.
   virtual GemmTuning *tuning() { return nullptr; }
   /// Returns a sentence about the chosen GEMM algorithms and the tuning time. May be empty.
   virtual std::string choices() const { return ""; }
@@ -84,7 +84,7 @@ public:
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
   /// dst = the sum of the parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
   virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
-  /// dst = a chain of functions of each element, in f32 (f64 for f64 operands), rounded once.
+  /// dst = functions applied in turn to each element, in f32 (f64 for f64 operands), rounded once.
   virtual void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) = 0;
 };
 

@@ -21,8 +21,8 @@ enum class JobCall : uint8_t {
 };
 
 /// One rank's connection to its job: exchanges text with the other ranks, commits steps, and
-/// reports failures. Ranks may be threads or processes; only the implementation differs. Transfers
-/// no program data.
+/// reports failures. Ranks may be threads or processes; only the implementation differs. Does not
+/// carry program data.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
@@ -34,7 +34,7 @@ public:
   /// rank does not make the call.
   virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
   /// Commits a step of the job on all ranks or on none. Returns Ok on every rank if every rank made
-  /// the call before any rank failed, whatever happens later; otherwise returns the first cause on
+  /// the call before any rank failed, whatever happens later; otherwise returns the root cause on
   /// every rank. Collective; blocks. A run's results are valid only once commit() has returned Ok.
   virtual Status commit() = 0;
   /// Reports that this rank's host thread is making progress, so that the rank is not considered
@@ -43,10 +43,10 @@ public:
   /// Announces this rank's next collective call; `program` is the Plan::firstCommand of its
   /// program, if any. The job fails early if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
-  /// Announces that this rank's runs may no longer be announced, because callers' graphs contain
-  /// them. Calls are then no longer compared.
+  /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
+  /// contain them. From then on, the job does not compare calls.
   virtual void noteUnseenRuns() {}
-  /// Returns the known cause of the job's failure, else Ok. Never blocks. Callable from any thread.
+  /// Returns the cause if the job has failed, else Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;
   /// Fails the job with `cause` unless it has failed before: every blocked call of every rank
   /// returns. Callable from any thread.

@@ -1,7 +1,7 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
 // A Device provides memory and streams. Everything else is a capability: arithmetic (compute.h),
-// memory that peers can access (peer_memory.h), messages (messages.h), graphs, a trace, and a
+// memory that peers can access (peer_memory.h), messages (messages.h), graphs, tracing, and a
 // stopwatch. ControlPlane connects the rank to other ranks.
 //
 // Functions that allocate or load are called during preparation. Issue functions only append to a
@@ -30,7 +30,7 @@ namespace braid {
 /// wait for this rank on the host. backends/cuda/README.md lists the limits for GPUs.
 inline constexpr int64_t kRunsAhead = 8;
 
-/// The time interval in which a command ran, on a clock shared by all ranks of a host.
+/// The time interval in which a command ran, on a clock shared by all ranks on a host.
 struct Span {
   Tag tag;
   uint32_t stream;
@@ -47,7 +47,7 @@ public:
   virtual Result<uint32_t> endCapture() = 0;
   /// Issues a recorded graph to stream 0. `tag.command` is kNone.
   virtual void launch(uint32_t graph, Tag tag) = 0;
-  /// Releases a graph, with the same rules as Device::release().
+  /// Releases a graph, under the same rules as Device::release().
   virtual void releaseGraph(uint32_t graph) = 0;
   /// Returns the number of the allocation that contains `address`, or 0 if unknown. Numbers are
   /// unique within the process, even if a new allocation reuses the address of a freed one. A
@@ -61,9 +61,9 @@ public:
   /// True if stream 0 is the caller's and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
   virtual bool isInCallersCapture() const { return false; }
-  /// Leaves the caller's capture without a run, if the call that entered the capture is refused.
+  /// Leaves the caller's capture without issuing a run, after rejecting the call that entered it.
   virtual void leaveCallersCapture() {}
-  /// Returns the number of the caller's graphs that contain runs and still exist. If there are any,
+  /// Returns how many of the caller's graphs that contain runs still exist. If there are any,
   /// blocks for a few milliseconds, because graphs are destroyed asynchronously.
   virtual int64_t callersGraphs() { return 0; }
   /// Returns true if a caller's graph contains runs of this Plan. Does not block.
@@ -100,7 +100,7 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// Returns a description for people: product name and driver. Empty for the host.
+  /// Returns a human-readable description: product name and driver. Empty for the host.
   virtual std::string description() const { return ""; }
   /// Returns a unique name, as the vendor's tools print it: "GPU-8f2a...". Empty for the host.
   virtual std::string identity() const { return ""; }
@@ -109,7 +109,7 @@ public:
   /// False if commands other than copies can only access memory from allocate().
   virtual bool sharesHostMemory() const { return true; }
 
-  // -- Capabilities, valid as long as the device. Null if not supported. --
+  // -- Capabilities, valid for the device's lifetime. Null if not supported. --
 
   virtual Compute &compute() = 0;
   virtual PeerMemory *peerMemory() { return nullptr; }
@@ -127,7 +127,7 @@ public:
   virtual Status reserveStreams(uint32_t count) = 0;
   /// Creates `count` events with consecutive numbers and returns the first number.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
-  /// Registers a Plan and its transfer mode before its first run, so that messages can name its
+  /// Registers a Plan and its transfer mode before its first run, so that diagnostics can name its
   /// commands. The Plan must outlive the device, or the recycle() that follows its releasePlan().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
   /// Returns the number of bytes that the device has allocated for a registered Plan, excluding
@@ -150,9 +150,9 @@ public:
   /// Releases memory from allocate(). Commands issued later, here or by peers, must not use the
   /// memory; earlier commands still may. Never blocks.
   virtual void release(void *base) { (void)base; }
-  /// Likewise releases all events from the createEvents() call that returned `first`.
+  /// Releases, under the same rules, all events from the createEvents() call that returned `first`.
   virtual void releaseEvents(uint32_t first) { (void)first; }
-  /// Likewise releases a Plan; must be called once per registerPlan().
+  /// Releases a Plan under the same rules; must be called once per registerPlan().
   virtual void releasePlan(const Plan &) {}
   /// Declares that no rank uses released memory any more, so that allocate() may reuse it or the
   /// device may free it. Requires that everything issued on this device is complete.
@@ -162,9 +162,9 @@ public:
 
   // -- Issuing. --
 
-  /// Makes `stream`, a native handle (cudaStream_t), stream 0. Its later work is ordered after
-  /// everything issued to stream 0 before: eagerly, or within the same capture if `stream` is being
-  /// captured. `tag` has no command.
+  /// Makes `stream`, a native handle (cudaStream_t), stream 0. Work issued to it later is ordered
+  /// after everything already issued to stream 0: eagerly, or within the same capture if `stream`
+  /// is being captured. `tag` names no command.
   virtual Status setCallerStream(void *stream, Tag tag) {
     (void)stream;
     (void)tag;
@@ -179,10 +179,10 @@ public:
   /// event that was never recorded. Equivalent to: cudaStreamWaitEvent
   virtual void waitEvent(uint32_t stream, Tag tag, uint32_t event) = 0;
 
-  // -- From the host. --
+  // -- Progress and completion. --
 
-  /// Adds a mark behind the work issued to stream 0; `number` must exceed those of earlier marks.
-  /// Returns false if stream 0 is being captured, or if the device has no marks. Does not block.
+  /// Queues a mark behind the work issued to stream 0; `number` must exceed those of earlier marks.
+  /// Returns false if stream 0 is being captured, or if marks are not supported. Does not block.
   virtual bool mark(int64_t number) {
     (void)number;
     return false;
@@ -190,8 +190,8 @@ public:
   /// Returns the largest mark number that stream 0 has passed, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
   /// Blocks until all issued work is complete. Fails with TimedOut if no rank makes progress for
-  /// the backend's timeout, or if no rank ever can; the message names the waiting commands. After a
-  /// failure, the contents of outputs are undefined and every later call returns the first cause.
+  /// the backend's timeout, or as soon as none can; the message names the waiting commands. After a
+  /// failure, the contents of outputs are undefined and every later call returns the root cause.
   virtual Status synchronize() = 0;
 };
 

@@ -131,7 +131,7 @@ Status Binder::share() {
   return programDifference(ranks, texts);
 }
 
-/// Publishes messages with numbers, like transfers, to detect a mismatch before it can deadlock.
+/// Publishes messages with sequence numbers, like transfers, to detect mismatches up front.
 Hello Binder::hello() const {
   Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {
@@ -218,7 +218,7 @@ Status Binder::openTeams() {
 /// A messaging library connects ranks when they first exchange data of a given kind and size.
 /// Issues each group and collective once, in order, while nothing else runs, so that later runs
 /// establish no connections and any run can be captured. The caller's tensors do not exist yet: a
-/// placeholder is read and overwritten instead, as are the arenas, which are still empty.
+/// placeholder is read and overwritten instead. The arenas hold no data yet.
 Status Binder::connect() {
   if (!prepared_->messages_->connectsLater())
     return Status::ok();
@@ -292,8 +292,8 @@ void Binder::findBatches() {
   prepared_->group_.reserve(longest);
 }
 
-/// Within a run, different buffers are disjoint, except that a buffer may reuse another's space in
-/// the private arena.
+/// Within a run, different buffers are disjoint, except that a buffer may reuse another buffer's
+/// space in the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Side {
     int64_t space, begin, bytes;
@@ -340,15 +340,15 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// `choices` must be encoded. Fails if they differ between ranks, because the ranks would then make
-/// different collective calls.
+/// `choices` is from encodeChoices(). Fails if choices differ between ranks, because the ranks
+/// would then make different collective calls.
 ///
-/// Once all ranks have arrived with no work left, no copy or signal of an earlier program is in
-/// flight, not even one that no rank awaits. No peer accesses the next program's memory before it
+/// Once all ranks have arrived with no work in flight, no copy or signal of an earlier program is
+/// pending, not even one that no rank awaits. No peer accesses the next program's memory before it
 /// learns the address, which happens after the device has zeroed the memory.
 static Status recycle(Device &device, ControlPlane &control, const std::string &choices,
                       bool isAll) {
-  // A device that cannot prepare because its stream is being captured must report that before
+  // A device that cannot prepare because its stream is being captured must report the error before
   // synchronize(), which would invalidate the capture and report a different reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
@@ -366,7 +366,7 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
   return peers ? freeUnused(*peers, control, ofPeers) : Status::ok();
 }
 
-/// Includes the memory provider, because ranks cannot open each other's memory if theirs differ.
+/// Includes the memory provider, because ranks with different providers cannot share memory.
 static std::string encode(TransferMode mode, const Compute &compute) {
   return encodeChoices({{"reproducible", compute.isReproducible() ? "yes" : "no"},
                         {"memory", name(mode.memory).str()}});

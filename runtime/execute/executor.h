@@ -44,7 +44,7 @@ public:
   /// Issues the run recorded by the last capture().
   void replay();
   const Plan &plan() const { return *plan_; }
-  /// Returns the device address of a buffer not owned by the caller, valid as long as this object.
+  /// Returns the address of a buffer not owned by the caller, valid as long as this object exists.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// Returns the number of issued runs, including replays.
   uint32_t epoch() const { return epoch_; }
@@ -84,14 +84,14 @@ private:
 
   const Plan *plan_;
   Device *device_;
-  PeerMemory *peers_;  ///< null if the Plan sends messages and the device has none
+  PeerMemory *peers_;  ///< null if the Plan sends messages and the device lacks peer memory
   Messages *messages_; ///< null if the device has none
   Compute *compute_;
   Graphs *graphs_; ///< null if the device has none
   TransferMode transferMode_;
   bool isRegistered_ = false; ///< true once the device has registered the Plan
   uint32_t epoch_ = 0;
-  std::vector<uint32_t> recordings_; ///< graphs of the device
+  std::vector<uint32_t> recordings_; ///< graph numbers on the device
   std::optional<uint32_t> graph_;    ///< the graph of the last capture()
   std::vector<void *> arenas_;       ///< device memory of each arena
   std::optional<uint32_t> firstEvent_;
@@ -104,8 +104,8 @@ private:
   std::vector<MessageArgs> group_;    ///< the group being issued; reserved up front
 };
 
-/// Prepares `plan` on `device`. Collective: every rank of the mesh calls it with its own Plan of
-/// the same program. Compares fingerprints, then matches every send with its receive; fails with
+/// Prepares `plan` on `device`. Collective: every rank of the mesh must call it with its own Plan
+/// of the same program. Compares fingerprints, then matches every send with its receive; fails with
 /// BadInput, naming the ranks and the source location, on a mismatch. `plan` and `device` must
 /// outlive the result. Fails with Unsupported if the device does not offer `transferMode`, or
 /// cannot send to other hosts as the Plan requires. Opens only the memory of ranks on this host.
@@ -115,7 +115,7 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
 /// Frees the memory of destroyed programs and returns as much of it as possible to the system,
-/// whereas prepare() caches some for the next program. Collective; waits, as prepare() does.
+/// whereas prepare() caches some for the next program. Collective; blocks as prepare() does.
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

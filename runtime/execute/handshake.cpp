@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char *kVersion = "7"; ///< version of the message format
 
-/// Encodes the fields in one line.
+/// Encodes the fields on one line.
 std::string encodeFields(const std::vector<std::string> &fields) {
   return jsonText([&](JsonWriter &json) {
     json.array([&] {
@@ -29,7 +29,7 @@ std::string encodeFields(const std::vector<std::string> &fields) {
   });
 }
 
-/// Returns a single field if `line` is not an output of encodeFields().
+/// Returns a single field if `line` was not produced by encodeFields().
 std::vector<std::string> decodeFields(llvm::StringRef line) {
   const Result<JsonValue> json = parseJson(line);
   const JsonArray *array = json ? json->getAsArray() : nullptr;
@@ -41,7 +41,7 @@ std::vector<std::string> decodeFields(llvm::StringRef line) {
   return decoded;
 }
 
-/// Encodes an endpoint in one compact line: a rank may have thousands, which all ranks read.
+/// Encodes an endpoint compactly on one line: a rank may have thousands, which all ranks read.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(e.direction),
                                  e.peer, e.channel, e.sequence, static_cast<int>(e.dtype), e.bytes,
@@ -54,7 +54,7 @@ template <class Integer> bool take(llvm::StringRef &line, Integer &value) {
   return !line.consumeInteger(10, value) && line.consume_front(" ");
 }
 
-/// Returns false if `line` is not an output of encodeEndpoint().
+/// Returns false if `line` was not produced by encodeEndpoint().
 bool decodeEndpoint(llvm::StringRef line, PublishedEndpoint &e) {
   int direction = 0, dtype = 0;
   const bool isRead = take(line, direction) && take(line, e.peer) && take(line, e.channel) &&

@@ -18,8 +18,8 @@ struct PublishedEndpoint {
   DType dtype = DType::F32;
   int64_t bytes = 0;
   int64_t flagOffset = 0; ///< offset of the awaited flag in the exported flags
-  int64_t dataOffset = 0; ///< offset of the local side in the exported memory, or -1 if elsewhere
-  std::string where;      ///< node and source location, for messages
+  int64_t dataOffset = 0; ///< offset of the local side in exported memory, or -1 if not exported
+  std::string where;      ///< node and source location, for diagnostics
 };
 
 /// The message that a rank publishes, encoded as text for ranks in other processes.
@@ -45,7 +45,7 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
 /// Lists the ranks' texts, grouping equal ones: "\n ranks 0 and 2: ...\n rank 1: ...". Omits ranks
 /// with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists the ranks' first differing line in the same format. Empty if all texts are equal.
+/// Lists each rank's first differing line in the same format. Empty if all texts are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
 /// A choice that must be equal on all ranks: {"--iterations", "5"} for a command-line flag, or

@@ -10,7 +10,7 @@ namespace braid {
 /// Ranks that issue collectives together, in the order of their blocks.
 using Team = std::vector<int64_t>;
 
-/// One side of a message, as an address.
+/// One side of a message, with its data as an address.
 struct MessageArgs {
   Direction direction;
   int64_t peer;
@@ -44,8 +44,8 @@ public:
   /// ranks, members or not, make the call with the same teams in the same order. Blocks.
   virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
 
-  /// True if openTeams() defers work to the first operation of each kind and size, which must then
-  /// be issued before any run.
+  /// True if openTeams() defers work to the first operation of each kind and size; the caller must
+  /// then issue one of each before any run.
   virtual bool connectsLater() const { return true; }
 
   /// Names the library and its version: "NCCL 2.28.9". May be empty.

@@ -16,7 +16,7 @@ inline constexpr int64_t kFlagStride = 64;
 enum class ArenaKind : uint8_t {
   Symmetric, ///< can be exported to peers
   Private,
-  Flags, ///< signal flags, exported like Symmetric; in memory where the host can end a wait
+  Flags, ///< signal flags, exported like Symmetric; the host can write them to end a wait
 };
 
 /// A signal, await, copy or sum in a batch of consecutive commands on a stream.
@@ -41,14 +41,14 @@ bool continuesBatch(const Plan &plan, size_t command);
 /// Returns the index of the first command after the batch that begins with `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
 
-/// Access to peer memory, and the commands that use it. Issue functions behave as in device.h.
+/// Access to peer memory, and the commands that use it. Issue functions: see device.h.
 class PeerMemory {
 public:
   virtual ~PeerMemory() = default;
 
   /// True if a flag stores the epoch of its last signal. False if it only stores a mark, which the
-  /// await resets: each signal must then be awaited before the next one, as is the case in programs
-  /// that the checker accepts.
+  /// await resets: each signal must then be awaited before the next one, as in every program that
+  /// the checker accepts.
   virtual bool countsRuns() const { return true; }
   /// Returns true if `mode` is supported.
   virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }
@@ -57,8 +57,8 @@ public:
 
   // -- Preparation. --
 
-  /// Returns a handle for a peer's open(). `base` must be from Device::allocate(Symmetric or
-  /// Flags). Its handle does not change until the memory is recycled.
+  /// Returns a handle for a peer's open(). `base` must have been allocated as Symmetric or Flags.
+  /// The handle remains the same until the memory is recycled.
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Like Device::allocate(Symmetric), but from a given provider. Fails with Unsupported if the
   /// provider is not available.
@@ -67,17 +67,17 @@ public:
   /// Valid until the peer's memory is recycled or the device is destroyed.
   virtual Result<void *> open(int64_t peer, const std::string &handle) = 0;
 
-  // -- Freeing memory that peers have mapped, in this order, as executor.cpp does. --
+  // -- Freeing memory that peers have mapped. Call in this order; see executor.cpp. --
 
-  /// Names the memory to free, which no program on this rank uses any more. If `isAll`, names all
-  /// such memory; otherwise only memory that was already unused at the previous call, because the
-  /// next program may be about to need as much. Empty if there is none.
+  /// Names the memory to free: memory that no program on this rank uses any more. Unless `isAll`,
+  /// omits memory that was still in use at the previous call, because the next program may be about
+  /// to need as much. Empty if there is nothing to free.
   virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
-  /// Unmaps the memory named by unusedMemory() on `peer`, if it is mapped here.
+  /// Unmaps the memory that unusedMemory() named on `peer`, if this rank has mapped it.
   virtual void closeUnused([[maybe_unused]] int64_t peer,
                            [[maybe_unused]] const std::string &unused) {}
   /// Frees the memory named by unusedMemory(). Requires that no peer has it mapped, and that
-  /// Device::recycle() has been called since.
+  /// Device::recycle() was called after unusedMemory().
   virtual void freeUnused() {}
 
   // -- Issuing. --

@@ -1,9 +1,9 @@
 //===- runtime/execute/recorded_runs.h - runs at recurring addresses --------------------------===//
 //
 // Callers with a caching allocator reuse the same addresses. The first run at a set of addresses is
-// issued command by command, the second one is recorded as a graph, and each later one is a single
-// launch. If the allocator frees memory and later obtains the same addresses again, the old graph
-// is not launched, because the driver crashes on copies between freed allocations.
+// issued command by command, the second one is recorded as a graph, and each later one takes a
+// single launch. If the allocator frees memory and later obtains the same addresses again, the old
+// graph is not launched, because the driver crashes on copies between freed allocations.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +16,7 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// Maximum number of address sets to remember: more than a model has layers of one shape. The
+  /// Maximum number of address sets to remember: enough for all layers of one shape in a model. The
   /// least recently used set is evicted first.
   static constexpr size_t kMost = 256;
 

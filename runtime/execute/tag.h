@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Identifies an issued command in messages and traces. The Plan must outlive its last run.
+/// Identifies an issued command in diagnostics and traces. The Plan must outlive its last run.
 struct Tag {
   const Plan *plan = nullptr;
   uint32_t command = 0; ///< index into plan->commands

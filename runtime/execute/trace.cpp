@@ -60,11 +60,11 @@ int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
   return std::max(span.beginNs, span.endNs - 1);
 }
 
-/// Returns the size of a command's output, or nullopt if it neither moves nor computes data.
+/// Returns the output size of a command, or nullopt if the command neither moves nor computes data.
 std::optional<int64_t> bytesOf(const Plan &plan, const Command &command) {
   std::optional<int64_t> bytes;
   if (command.kind == CommandKind::Group)
-    bytes = 0; // the group may only send
+    bytes = 0; // stays 0 for a group of sends
   forEachOperand(plan, command, [&](const Range &range, Access access, OperandRole) {
     if (access == Access::Write)
       bytes = bytes.value_or(0) + range.bytes;

@@ -8,7 +8,7 @@
 // rank 0.
 //
 // If the ranks span hosts, a period may consist of the ranks of one host. The ranges that alike
-// ranks access differ in offset, because each rank's own block is elsewhere, but not in size.
+// ranks access have equal sizes but different offsets, because each rank owns a different block.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

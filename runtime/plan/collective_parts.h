@@ -16,9 +16,9 @@ int64_t memberOf(const PlanCollective &collective, int64_t rank);
 
 /// Returns the parts that `rank` exchanges: first its own, which it copies locally, then those of
 /// the other members in cyclic order, starting after `rank` so that members do not all access the
-/// same peer at once. `sent` and `received` return the range sent to or received from a member.
-/// They are called only for actual transfers: only a broadcast's root sends, only a reduce's root
-/// receives.
+/// same peer at once. `sent` and `received` return the range sent to or received from a member. The
+/// callbacks are called only for actual transfers: only a broadcast's root sends, only a reduce's
+/// root receives.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank,
                                     llvm::function_ref<Range(int64_t member)> sent,
                                     llvm::function_ref<Range(int64_t member)> received);

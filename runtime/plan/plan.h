@@ -62,10 +62,10 @@ struct PlanBuffer {
   BufferKind kind;
   int64_t bytes;
   int64_t offset;   ///< bytes into the arena; for Input and Output, the argument's index
-  std::string name; ///< as in the program, used in messages
+  std::string name; ///< as in the program, used in diagnostics
 };
 
-/// `Range::buffer` of the peer's side of a copy, or of a GEMM result in peer memory: denotes the
+/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory: denotes the
 /// range of the peer's matching endpoint, whose address is known once handles have been exchanged.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 
@@ -190,7 +190,7 @@ struct PlanSum {
   int64_t count;
   int64_t stride; ///< bytes
   Range dst;
-  Range parts;  ///< from the first byte of the first part to the last byte of the last
+  Range parts;  ///< from the first byte of the first part to the last byte of the last part
   Range bias;   ///< repeated along dst; empty if none
   DType result; ///< type of dst
   /// True if the copied parts must be stored because something other than this sum reads them.
@@ -203,8 +203,8 @@ struct PlanSum {
   }
 };
 
-/// dst = a chain of functions of each element of `first`, in f32 (f64 for f64 operands), rounded
-/// once. All operands have as many elements as dst.
+/// dst = a chain of functions applied to each element of `first`, in f32 (f64 for f64 operands),
+/// rounded once. All operands have as many elements as dst.
 struct PlanPointwise {
   struct Operand {
     DType dtype = DType::F32;
@@ -254,7 +254,7 @@ std::string gemmKey(const PlanMatmul &gemm);
 /// The end of a buffer's lifetime: a deallocate node. Issues no command; used by the checker.
 struct PlanRelease {
   uint32_t buffer;
-  uint32_t beforeCommand; ///< precedes this command in issue order
+  uint32_t beforeCommand; ///< the release precedes this command in issue order
   uint32_t stream;        ///< the current stream
   uint32_t origin;
 };
@@ -265,7 +265,7 @@ inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) +
 /// See the top of this file. Does not point into the Program.
 struct Plan {
   std::string program;      ///< name of the program
-  std::string sourceName;   ///< source file name, for messages
+  std::string sourceName;   ///< source file name, for diagnostics
   uint64_t fingerprint = 0; ///< hash of `text`; equal on all ranks that can run together
   std::string text;         ///< the program as printed, to show where ranks differ
   int64_t rank = 0;
@@ -296,7 +296,7 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// Teams of the collectives that stay whole, even if this rank is no member. Equal on all ranks.
+  /// Teams of all collectives that stay whole, with or without this rank. Equal on all ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
@@ -343,12 +343,12 @@ void shrinkToFit(Plan &plan);
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 /// Returns `file:line:col`, or `@program` if the node has no known source location.
 std::string place(const Plan &plan, uint32_t origin);
-/// Describes a node for messages, with its loop iteration and source location: "%r = p2p recv ...
-/// (trip 3) at ag.braid:12:5".
+/// Describes a node for diagnostics, with its loop iteration and source location: "%r = p2p recv
+/// ... (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
 /// Returns the node's source line, or 0 if a builder created the node.
 uint32_t lineOf(const Plan &plan, uint32_t origin);
-/// Returns a deterministic dump with one command per line, for people and tests.
+/// Returns a deterministic, human-readable dump with one command per line.
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);
 

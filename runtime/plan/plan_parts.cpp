@@ -90,7 +90,7 @@ Plan gemmsOf(Plan plan) {
   plan.collectives.clear();
   plan.teams.clear();
   plan.channels = plan.flags = 0;
-  plan.releases.clear(); // arenas are empty
+  plan.releases.clear(); // the arenas are now empty
   becomeArguments(plan);
   return plan;
 }

@@ -1,7 +1,7 @@
 //===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers -------------------===//
 //
-// The time of each part is a lower bound on the time of the Plan, as if the other part took no
-// time. A part keeps the Plan's streams and the events that order them; its results are
+// The time of each part is a lower bound on the time of the Plan: the time if the other part were
+// free. A part keeps the Plan's streams and the events that order them; its results are
 // meaningless. A GEMM that stores into peer memory appears in both parts: as a GEMM with a local
 // result in one part, and as a copy of that result to the peer in the other.
 //
@@ -15,8 +15,8 @@
 namespace braid {
 
 using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
-/// Replaces each command with the commands that `add` appends. A buffer release before a command
-/// moves to directly before the command's replacement.
+/// Replaces each command with the commands that `add` appends. Buffers released before a command
+/// are then released directly before the command's replacement.
 void rewriteCommands(Plan &plan, AddCommand add);
 
 /// Returns the GEMMs of a Plan, which need no peer. Arena buffers are appended to `outputs` if a

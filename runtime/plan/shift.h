@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// Ranks are alike if each rank's peers are those of rank 0 shifted by the rank: added modulo the
-/// number of ranks, or xored if that number is a power of two. Blocks of ranks shift the same way.
+/// Ranks are alike if the peers of each rank r are those of rank 0 shifted by r: r is added modulo
+/// the number of ranks, or xored if that number is a power of two. Blocks shift in the same way.
 enum class Shift : uint8_t { Add, Xor };
 
 /// Returns true if `shift` is applicable to `count` ranks or blocks.

@@ -304,7 +304,7 @@ bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
   return true;
 }
 
-/// Checks that `count` axes, from `firstA` and `firstB` on, have equal, nonzero extents.
+/// Checks that `count` axes, starting at `firstA` and `firstB`, have equal, nonzero extents.
 bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, const View &b,
                                   size_t firstB, size_t count) {
   for (size_t i = 0; i < count; ++i)

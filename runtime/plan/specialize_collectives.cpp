@@ -25,7 +25,7 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
     return false;
   Request &request = requests_[&op.result] = {.stream = current_};
   const bool isWhole = staysWhole(collective);
-  // Every rank reaches this point, even if it is not a member.
+  // Every rank reaches this point, member or not.
   if (!isWhole)
     channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
   else if (!llvm::is_contained(plan_.teams, collective.team))

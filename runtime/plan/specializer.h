@@ -47,10 +47,10 @@ private:
 
   /// A posted transfer that has not been waited for yet.
   struct Request {
-    uint32_t endpoint = kNone; ///< the endpoint that this rank awaits or copies
+    uint32_t endpoint = kNone; ///< this rank's endpoint, if the transfer has one
     uint32_t stream = 0;       ///< the stream of the post, or of the group
     /// Event after this rank's commands for the transfer, used by waits on other streams. kNone if
-    /// there are no such commands: a wait then awaits the endpoint, if any.
+    /// this rank issues no such commands: a wait then awaits the endpoint, if any.
     uint32_t event = kNone;
     std::optional<PlanMatmul> gemm = {}; ///< computes the sent data
   };

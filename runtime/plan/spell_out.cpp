@@ -200,7 +200,7 @@ private:
   ArenaLayout arena_;
   std::vector<Command> *commands_ = nullptr;
   Command command_ = {};            ///< the command being expanded
-  Channels channels_;               ///< channels for that command
+  Channels channels_;               ///< channels for `command_`
   std::map<Team, uint32_t> issued_; ///< number of collectives, by team
   std::map<std::tuple<Direction, int64_t, uint32_t>, uint32_t> sequences_;
 };

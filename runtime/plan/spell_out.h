@@ -24,18 +24,18 @@ namespace braid {
 /// A set of groups connected by messages, directly or via other groups.
 struct Whole {
   uint32_t number = 0;                               ///< unique among the job's wholes
-  std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks with a group in it, in order
+  std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks with a group in this whole
 };
 /// Returns, for each rank, the whole that each of its groups belongs to. Sends and receives are
 /// matched in order. `plans` are the Plans of all ranks, or of the first ranks if they represent
 /// all ranks (alike_ranks.h); Whole::ranks then contains only the first ranks.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
-/// Expands the groups and collectives in the Plans of all ranks: inserts the commands above before
-/// each of them on its stream. The group or collective itself remains and represents the use of the
-/// communicators: a write to the last buffer, `communicators`. Peers may read any buffer. A
-/// reduction becomes a sum in team order, whatever its operator, although a library may add in
-/// another order. Existing endpoints do not change.
+/// Expands the groups and collectives in the Plans of all ranks: inserts the commands described
+/// above before each one, on its stream. The group or collective itself remains and represents the
+/// use of the communicators: a write to the last buffer, `communicators`. Peers may read any
+/// buffer. A reduction becomes a sum in team order, whatever its operator, although a library may
+/// add in another order. Existing endpoints do not change.
 ///
 /// Ranks synchronize in rounds: in round k, each rank signals the rank 2^k places ahead,
 /// cyclically, and waits for the rank 2^k places behind. After the last round, each rank has heard

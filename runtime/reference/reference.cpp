@@ -199,7 +199,7 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
   const Tensor &tensor = graph_.tensors[graph_.outputs[index]];
   if (!inputs_.misfit.empty())
     return Status(StatusCode::Unsupported, inputs_.misfit);
-  constexpr int64_t kMost = 4096; // elements at a time
+  constexpr int64_t kMost = 4096; // elements to compare at a time
   Evaluator evaluator(graph_, inputs_, iteration);
   Differences differences;
   std::vector<double> got, expected;
@@ -214,7 +214,7 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
     load(tensor.dtype, data, local, got);
     for (size_t i = 0; i < got.size(); ++i, ++local) {
       if (!tensor.exists(global + static_cast<int64_t>(i)))
-        expected[i] = std::nan(""); // never written
+        expected[i] = std::nan(""); // nonexistent row
       if (got[i] != expected[i] && !(std::isnan(got[i]) && std::isnan(expected[i])))
         differences.note(local, got[i], expected[i]);
     }

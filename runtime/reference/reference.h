@@ -17,14 +17,14 @@ namespace braid {
 /// (fusion, seed, iteration). Thread-safe.
 class Reference {
 public:
-  /// `fusion` must be verified and outlive this object. `fileName` names its source in messages.
+  /// `fusion` must be verified and outlive this object. `fileName` names its source in diagnostics.
   Reference(const Fusion &fusion, uint64_t seed, const std::string &fileName = "<input>");
 
   /// Writes `rank`'s part of input `index` for `iteration` to `data`.
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
 
-  /// Compares every element of `rank`'s output `index` with the definition. In nonexistent rows,
-  /// expects the NaNs (0xff in every byte) with which the caller has filled the output. Returns
+  /// Compares every element of `rank`'s output `index` with the definition. Nonexistent rows must
+  /// still contain the NaNs (0xff in every byte) with which the caller filled the output. Returns
   /// WrongResult, describing the first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15,
   /// expected 12 (3 of 131072 elements differ)". Returns Unsupported, with the location of a node,
   /// if the node's values are not exact in the element type; the message names a wider type that

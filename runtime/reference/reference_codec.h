@@ -3,7 +3,7 @@
 // The reference never rounds, so it detects values that a type cannot represent. Deliberately
 // independent of the backends' arithmetic.
 //
-//===-------------------------------------------------------------------------------------===//
+//===----------------------------------------------------------------------------------------===//
 #pragma once
 
 #include "ir/type.h"

@@ -5,7 +5,7 @@
 
 namespace braid::reference {
 
-/// The distribution over devices of a tensor viewed as [outer, devices, inner] elements: device d
+/// The distribution of a tensor, viewed as [outer, devices, inner] elements, over devices: device d
 /// stores the elements (o, d, i), ordered by (o, i). If devices == 1, every rank stores the whole
 /// tensor.
 struct Placement {
@@ -13,7 +13,7 @@ struct Placement {
   int64_t devices = 1;
   int64_t inner = 1;
 
-  /// Splits `shape` at `axis`. Without an axis, everything is `inner`.
+  /// Splits `shape` at `axis`. If `axis` is empty, the whole shape is `inner`.
   static Placement of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis);
 
   int64_t localElements() const { return outer * inner; }
@@ -33,7 +33,7 @@ struct Placement {
 struct Lines {
   Placement placement; ///< the distribution of the lines
   int64_t depth = 1;   ///< elements per line
-  int64_t devices = 1; ///< devices among which every line is evenly divided
+  int64_t devices = 1; ///< number of devices that share each line evenly
   bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
 
   int64_t localDepth() const { return depth / devices; }

@@ -21,8 +21,8 @@ using Kind = Pattern::Kind;
 /// half of the largest one, and the number of distinct marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
-/// Values below this power of two are near 0. gelu and silu are computed in f64 for f64, else in
-/// f32. f16 has a small range, but their results at -2^5 already round to 0.
+/// Magnitudes of at least this power of two are far from 0. gelu and silu are computed in f64 for
+/// f64, else in f32. f16 has a small range, but its results at -2^5 already round to 0.
 int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
 /// Returns the number of devices that store or compute parts of a GEMM's depth.
@@ -31,7 +31,7 @@ int64_t partsOf(const Gemm &gemm) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// The kinds of inputs
+// Kinds of inputs
 //===----------------------------------------------------------------------------------------===//
 
 bool isFirstOperand(const Graph &graph, size_t tensor) {
@@ -92,7 +92,7 @@ Pattern makePattern(const Graph &graph, size_t tensor) {
 }
 
 //===----------------------------------------------------------------------------------------===//
-// Ranges of values
+// Value ranges
 //===----------------------------------------------------------------------------------------===//
 
 /// A bound on values, which are integers of magnitude up to `most`, times 2^unit.

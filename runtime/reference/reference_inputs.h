@@ -4,17 +4,17 @@
 // 256 in any order of addition. Inputs are therefore sparse where necessary:
 //  * The first operand of a GEMM of two inputs has one mark in every row, or in every device's
 //    part of the row. The second operand is dense (weights). Each element of the result is thus a
-//    mark times a weight, or a sum of these products, one per device. It identifies the marks, and
-//    an off-by-one error in any element of the first operand changes all columns.
+//    mark times a weight, or a sum of these products, one per device. This identifies the marks,
+//    and an off-by-one error in any element of the first operand changes all columns.
 //  * The second operand of any other GEMM has one or a few marks of 1 or -1 in every column, and
 //    one per device if partial results are summed. Values hardly grow from GEMM to GEMM.
 //  * All other inputs are dense, with a mark in every element.
 // A bound on the values and partial sums of every tensor determines the magnitude of the marks and
 // their number per column: the most diverse choice that all element types represent exactly.
 //
-// The gelu and silu of most numbers are not exact in any type. At 0 they are 0; far from 0 they are
-// the number itself, or 0 if it is negative. Their operands are therefore multiples of a large
-// power of two, either 0 or far from 0. A later second operand divides by that power.
+// The gelu and silu of most numbers are not exact in any type. Both map 0 to 0, and a number far
+// from 0 to itself, or to 0 if it is negative. Their operands are therefore multiples of a large
+// power of two, either 0 or far from 0. The second operand of a later GEMM divides by this power.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,7 +25,7 @@ namespace braid::reference {
 
 struct Inputs {
   std::vector<Pattern> patterns; ///< one per input
-  /// Describes the values that cannot be exact, for a message; empty if there are none.
+  /// Describes the values that cannot be exact, for a diagnostic; empty if there are none.
   std::string misfit;
 
   Inputs(const Graph &graph, uint64_t seed);

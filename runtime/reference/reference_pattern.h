@@ -8,8 +8,8 @@ namespace braid::reference {
 /// The values of one input for every iteration: small integers times a power of two.
 struct Pattern {
   /// Weights are nonzero everywhere. Their magnitudes along a line (Lines) alternate between 1 and
-  /// 2, and the last one of an odd line with one segment is 4, so neighbours differ, even across
-  /// line ends, and a square matrix is not its own transpose. All magnitudes are 1 if `high` is 1.
+  /// 2, and the last one of an odd-length line with one segment is 4, so neighbours differ, even
+  /// across line ends, and a square matrix is not its own transpose. If `high` is 1, all are 1.
   ///
   /// All other kinds divide lines into equal segments, and have one mark, a value from `low` to
   /// `high`, in all or some segments. Marks of neighbouring lines, segments, iterations and blocks

@@ -57,7 +57,7 @@ public:
   size_t winner() const;
 
 private:
-  /// Returns true if this share of the time budget has elapsed.
+  /// Returns true if `share` of the time budget has elapsed.
   bool isOver(double share) const { return now_() - begin_ >= share * limits_.atMost; }
 
   const MeasureCandidate &measure_;
@@ -80,7 +80,7 @@ Status Search::measureAll(size_t count) {
   return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
 }
 
-/// Keeps candidate 0, if it could be measured, and then the best other candidates, by time.
+/// Keeps candidate 0, if it could be measured, followed by the fastest other candidates.
 void Search::keepFinalists() {
   auto comesFirst = [](const Candidate &a, const Candidate &b) {
     return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;

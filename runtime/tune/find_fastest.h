@@ -1,6 +1,6 @@
 //===- runtime/tune/find_fastest.h - finds the fastest of several candidates ------------------===//
 //
-// Times vary with clocks, other load and temperature. The best few candidates are therefore
+// Times vary with clock rate, temperature and other load. The best few candidates are therefore
 // compared in turn, and the first candidate, the default in the absence of measurements, is
 // replaced only by a candidate that is faster by more than the noise.
 //
@@ -35,8 +35,8 @@ struct FindLimits {
 
 /// Returns the number of the fastest among candidates 0 .. count-1. Promising candidates should
 /// come first: if time is short, the last ones are skipped. Candidate 0 is replaced only by a
-/// clearly faster one. Takes about `atMost`, or longer if that is too short to compare two
-/// candidates. Returns Unsupported if no candidate can be measured.
+/// clearly faster one. Takes about `atMost`, or longer if `atMost` is too short to compare two.
+/// Returns Unsupported if no candidate can be measured.
 Result<size_t> findFastest(size_t count, const MeasureCandidate &measure, const FindLimits &limits,
                            const std::function<std::chrono::steady_clock::time_point()> &now =
                                std::chrono::steady_clock::now);

@@ -35,8 +35,8 @@ std::string pathOf(const std::string &folder, const std::string &machine) {
                         : fmt::format("{}/{:016x}.measurements", folder, llvm::xxHash64(machine));
 }
 
-/// Acquires the lock for replacing the file. The lock is released when its process ends, even if
-/// the process is killed.
+/// Acquires the lock for replacing the file. The lock is released when the process ends, even if it
+/// is killed.
 Result<FileDescriptor> lock(const std::string &path) {
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file.isValid())
@@ -145,7 +145,7 @@ Status MeasurementCache::write() {
   FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
   refresh();
   std::string text = MeasurementFile{machine_, entries_}.encode();
-  if (text.size() > kMaxBytes) { // too large to be read: start over with the new entries
+  if (text.size() > kMaxBytes) { // too large to read back: start over with the new entries
     std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });
     text = MeasurementFile{machine_, entries_}.encode();
   }

@@ -41,14 +41,14 @@ public:
   using Warn = std::function<void(const std::string &line)>;
 
   /// Reads the file, if any. `machine` names everything that values depend on: the device, its
-  /// driver, and library versions. If `folder` is empty, the cache is in memory only. `warn` may be
-  /// null.
+  /// driver, and library versions. If `folder` is empty, the cache exists only in memory. `warn`
+  /// may be null.
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
   /// Returns the entries whose keys start with `prefix`.
   std::vector<std::pair<std::string, std::string>> startingWith(const std::string &prefix) const;
-  /// Reads the entries that other jobs have saved since, except for keys that were set here.
+  /// Reads the entries that other jobs have saved, except for keys that were set in this cache.
   void refresh();
   /// Sets an entry in memory; save() writes it to the file.
   void set(const std::string &key, std::string value);
