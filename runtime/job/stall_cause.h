@@ -31,11 +31,11 @@ private:
   uint64_t lastAsked_ = 0, lastMove_ = 0, lastProgress_ = 0;
 };
 
-/// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames, in this
-/// order: a rank without a heartbeat; a rank in a command that waits for no other rank; a rank that
-/// waits for nobody, for example because its host thread is outside Braid. Otherwise, blames no
-/// rank and lists the waits. The status is TimedOut; the first line of its message names the blamed
-/// rank, and one line per rank follows.
+/// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames the first of
+/// these that exists: a rank without a heartbeat; a rank in a command that waits for no other rank;
+/// a rank that waits for no rank, for example because its host thread is outside Braid. Otherwise,
+/// blames no rank and lists the waits. The status is TimedOut; the first line of its message names
+/// the blamed rank, and one line per rank follows.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 /// Like stallCause(), for a deadlocked job whose ranks are all alive.

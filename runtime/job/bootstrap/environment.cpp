@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/environment.cpp - which rank of a job this process is ------------===//
+//===- runtime/job/bootstrap/environment.cpp - finds this process's rank in its job -----------===//
 
 #include "runtime/job/bootstrap/environment.h"
 

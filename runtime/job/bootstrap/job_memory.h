@@ -79,7 +79,7 @@ struct alignas(64) QueueSlot {
 };
 
 inline constexpr uint32_t kQueueSlots = 32; ///< the state of further queues is not recorded
-inline constexpr size_t kCallEntries = 64;  ///< no rank is ever this many calls ahead of another
+inline constexpr size_t kCallEntries = 64;  ///< more than one rank can ever be ahead of another
 
 struct RankSlot {
   std::atomic<RankState> state;
@@ -96,8 +96,9 @@ struct RankSlot {
   /// Set if the launcher has killed the rank, which then never sets `closed` and may keep memory
   /// mapped until its process has exited.
   std::atomic<uint32_t> isKilled;
-  /// Counts runs of programs whose ranks wait for each other's memory. Runs in the caller's graphs
-  /// are counted once the GPU has reported them. Not available for ranks on other hosts.
+  /// Counts runs of programs in which ranks wait for flags in each other's memory. Runs in the
+  /// caller's graphs are counted once the GPU has reported them. Not available for ranks on other
+  /// hosts.
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< collective calls; see runtime/job/calls.h
   std::atomic<uint32_t> callCount;           ///< number of calls; written by the host thread
@@ -175,7 +176,8 @@ public:
   bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// An upper bound on the age of the other hosts' state. Shorter stalls are not significant.
+  /// An upper bound on the age of the other hosts' state. A stall that seems shorter may not be
+  /// one.
   uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
   void setRoundTripNs(uint64_t time) {
     layout_->roundTripNs.store(time, std::memory_order_relaxed);
@@ -209,26 +211,26 @@ public:
 
   /// Returns this host's undecided proposal, or nullopt.
   std::optional<JobCause> proposal() const { return causeIn(Outcome::Proposed); }
-  /// Aborts the job immediately, as the store has decided.
+  /// Aborts the job at once. Called when the hosts' store has decided to abort.
   void abortDecided(const JobCause &cause);
-  /// Lets this host decide from now on, because the store is unreachable. Accepts a pending
-  /// proposal.
+  /// Lets this host decide the outcome from now on. Called when the store is unreachable. Accepts a
+  /// pending proposal.
   void decideHere();
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
-  /// Adds the part of `rank`, which has completed `step` (0 if none), to all-gather `number`. On a
-  /// single host, the last rank to join finishes the all-gather. Returns BadInput if the part
-  /// exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
+  /// Contributes `part` of `rank` to all-gather `number`. `step` is the last step that `rank` has
+  /// completed, or 0. On a single host, the last rank to join finishes the all-gather. Returns
+  /// BadInput if the part exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
   Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
   /// Returns true if all of `ranks` have joined all-gather `number`.
   bool haveCome(Ranks ranks, uint32_t number) const;
   /// Commits the last step that all ranks have completed, if any, and wakes all waiters. All ranks
-  /// of the job must have added their parts. May be called repeatedly.
+  /// of the job must have contributed their parts. May be called repeatedly.
   void finishGather(uint32_t number);
   /// Returns the number of the last finished all-gather.
   uint32_t gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
-  /// Returns the parts of `ranks` in all-gather `number`, which all of them must have joined.
+  /// Returns the parts of `ranks` in all-gather `number`. All of these ranks must have joined it.
   Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
   uint32_t leastStep(Ranks ranks, uint32_t number) const;
   /// Sleeps until all-gather `number` may have finished, wake() is called, or `slice` has elapsed.
@@ -244,9 +246,9 @@ public:
   /// Returns the published choice, or an empty string if there is none.
   std::string choice() const;
 
-  /// A barrier for this host's ranks, for timing only: all return within about a microsecond if
-  /// each has a dedicated core. Spins; a long wait counts as a wait in an all-gather, which the
-  /// watchdog ends if the job stalls. Returns false if the job is aborted.
+  /// A spinning barrier for this host's ranks, for timing only: all ranks return within about a
+  /// microsecond of each other if each has a dedicated core. A long wait counts as a wait in an
+  /// all-gather, so the watchdog ends it if the job stalls. Returns false if the job is aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:
@@ -259,7 +261,7 @@ private:
     bool isElsewhere = false; ///< whether the hosts' store decides
   };
   static_assert(std::atomic<Outcome>::is_always_lock_free);
-  /// The start of the memory, followed by the ranks' slots.
+  /// The beginning of the shared memory. The ranks' slots follow it.
   struct Layout {
     /// The number of failures that can be recorded concurrently; only one of them becomes the first
     /// failure. Pages that are never written use no memory.
@@ -281,7 +283,7 @@ private:
     alignas(64) std::atomic<Outcome> outcome;
     alignas(64) std::atomic<uint32_t> causesTaken;
     alignas(64) Cause causes[kCauseSlots];
-    std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks
+    std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks at all-gathers
     std::atomic<uint32_t> gathered;     ///< futex; number of the last finished all-gather
     std::atomic<uint32_t> choiceLength; ///< written after `choice`
     char choice[kChoiceBytes];

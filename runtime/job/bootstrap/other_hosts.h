@@ -17,8 +17,8 @@
 // exclude one case: if the network fails after a step has been decided, disconnected hosts report a
 // failure for a run that the others have committed.
 //
-// A store may serve several jobs with the same name, one after another: the n-th job in which a
-// host takes part has number n on all hosts.
+// A store may serve several jobs with the same name, one after another: the n-th of them in which a
+// host takes part is job number n on every host.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -43,8 +43,8 @@ public:
   /// Starts the thread. `memory` must be this host's job memory, and must outlive this object.
   static Result<std::unique_ptr<OtherHosts>> start(std::unique_ptr<Store> store, JobMemory &memory,
                                                    OtherHostsOptions options);
-  /// Announces that this host has left. Host 0 also waits for the others to leave. Blocks for at
-  /// most a second.
+  /// Announces that this host has left. Host 0 also waits for the other hosts to leave. Blocks for
+  /// at most a second.
   virtual ~OtherHosts() = default;
 };
 
