@@ -11,7 +11,8 @@ namespace braid {
 /// stores per command.
 class JobRecorder final : public CommandObserver {
 public:
-  /// Forwards each call to `next` unless it is null; begin() is recorded first, end() last.
+  /// Forwards each call to `next` unless `next` is null; begin() is recorded before the call is
+  /// forwarded, end() afterwards.
   JobRecorder(RankSlot &slot, CommandObserver *next);
   void opened(uint32_t queue) override;
   void issued(uint32_t queue, const QueuedCommand &command) override;

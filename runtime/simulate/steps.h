@@ -12,13 +12,13 @@ namespace braid::simulator {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Returns, for each command of a Plan, the number of consecutive commands, starting with it, that
-/// one kernel executes. The number exceeds 1 if a kernel executes several copies, together with the
-/// signals after them and the sum that is fused into the kernel.
+/// one kernel executes. The number exceeds 1 if the kernel executes several copies, which it may
+/// combine with the signals after them and a fused sum.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
 
-/// Returns a Plan's outline, extended by everything else that affects times: the rank's index on
-/// its host, the partners of its endpoints, and the kernels that execute its copies, which depend
-/// on the positions of blocks.
+/// Returns a Plan's outline, extended with everything else that affects simulated times: the rank's
+/// index on its host, the partners of its endpoints, and the kernels that execute its copies, which
+/// depend on the positions of blocks.
 Outline timeOutlineOf(const Plan &plan, Shift shift);
 
 struct Step {
@@ -60,7 +60,7 @@ struct RankState {
 };
 
 /// A collective, or a group together with the groups with which it exchanges messages. No rank
-/// continues before all participating ranks have reached the meeting.
+/// continues until all participating ranks have reached the meeting.
 struct Meeting {
   size_t missing = 0;
   std::vector<uint32_t> lanes; ///< lanes that have reached the meeting
@@ -73,7 +73,7 @@ struct Job {
 };
 
 /// Returns the initial state of all ranks. `plans` must outlive the result. Returns BadInput unless
-/// they are the Plans of all ranks, in rank order, or represent all ranks
+/// `plans` are the Plans of all ranks, in rank order, or represent all ranks
 /// (runtime/plan/alike_ranks.h). Returns Unsupported if `model` lacks a GEMM. `costs` must belong
 /// to `model`. Messages between hosts must have been spelled out (runtime/plan/spell_out.h).
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,

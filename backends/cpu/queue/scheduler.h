@@ -16,7 +16,7 @@ public:
   Scheduler(std::vector<CpuDevice *> devices, Picker picker)
       : devices_(std::move(devices)), picker_(std::move(picker)) {}
 
-  /// Runs commands until none can continue or the group is aborted. Returns true if all commands
+  /// Runs commands until no command can run or the group is aborted. Returns true if all commands
   /// have completed.
   bool drain(const RankGroup &group);
 

@@ -7,8 +7,8 @@
 //                committed. It changes only by compare-and-swap, so there is a single first cause,
 //                and no rank can report success for a run that another rank has aborted. Waiting
 //                ranks poll it, so every live rank sees an abort before any wait is released. If
-//                the job spans hosts, their store decides (other_hosts.h): an abort is a proposal
-//                until this host has received the decision or lost the store. If it has lost the
+//                the job spans hosts, the hosts' store decides instead (other_hosts.h): an abort is
+//                a proposal until this host has received the decision. If this host loses the
 //                store, this atomic decides for this host.
 //  cause         the text of the first failure
 //  rank slots    the state of each rank: heartbeat, host thread activity, current command of each
@@ -267,7 +267,7 @@ private:
     /// failure. Pages that are never written use no memory.
     static constexpr uint16_t kCauseSlots = 256;
     static constexpr uint32_t kChoiceBytes = 4096;
-    /// A failure. Written before its index is visible to any process, and constant afterwards.
+    /// A failure. Written before its index is visible to any process; immutable afterwards.
     struct Cause {
       int64_t rank;
       int32_t code;

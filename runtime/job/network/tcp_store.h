@@ -8,7 +8,7 @@
 //  1, key, value              SET: no answer
 //  2, key, expected, value    COMPARE_SET: sets the value if there is none and `expected` is empty,
 //                             or if the current value equals `expected`. The answer is the
-//                             resulting value; if there is none, `expected` or an empty text
+//                             resulting value or, if there is none, `expected` or an empty string
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
