@@ -18,9 +18,8 @@ namespace braid {
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
 /// the job if other ranks may be waiting for them.
 ///
-/// After an abort, a command of a rank that is a process may never complete. The rank's cluster
-/// then reports isStuck() and, even after its destruction, keeps all memory that the command may
-/// use.
+/// After an abort, a command of a rank that is a process may never complete. Its cluster then
+/// reports isStuck() and, even after its destruction, keeps all memory that the command may use.
 ///
 /// `observe`, if set, is called once per rank to create the rank's observer.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});

@@ -81,8 +81,7 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures save no time here; they let callers test on CPU ranks the calls that they make on
-  // GPUs.
+  // Captures save no time here; they let callers test the calls that they make on GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;

@@ -59,8 +59,7 @@ public:
   void share();
   /// Returns the time in microseconds until the first flow ends, or infinity if no flow ends.
   double untilNextEnd() const;
-  /// Advances all flows by `us`. Removes the flows that end within `toleranceUs`, and returns their
-  /// lanes.
+  /// Advances all flows by `us`. Removes flows that end within `toleranceUs`; returns their lanes.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:

@@ -22,8 +22,8 @@ using simulator::Lane;
 using simulator::RankState;
 using simulator::Step;
 
-/// Times that differ by less than this, absolutely or relative to the elapsed time, are equal, so
-/// that ranks doing the same work advance in lockstep despite rounding.
+/// Times that differ by less than this, absolutely or relative to the elapsed time, are treated as
+/// equal, so that ranks doing the same work advance in lockstep despite rounding.
 constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
 class Simulator {
@@ -121,7 +121,7 @@ bool Simulator::meets(uint32_t number) {
   return meeting.missing == 0;
 }
 
-/// Starts the step's work and returns true, unless the flag or record that it awaits is pending.
+/// Starts the step's work and returns true, unless the flag or record that it awaits is missing.
 bool Simulator::starts(uint32_t number) {
   Lane &lane = lanes_[number];
   const Step &step = lane.step();

@@ -16,8 +16,7 @@
 //   matmul             occupies the rank's whole machine once earlier users have finished (flows.h)
 //
 // A run in a burst takes as long as the device takes to run it or the host to issue it, whichever
-// is longer. A graph with several streams needs one more launch, which costs as much as a small
-// copy.
+// is longer. A graph with several streams needs one more launch, as expensive as a small copy.
 //
 // The result is deterministic.
 //
@@ -57,8 +56,8 @@ inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulat
 
 /// Predicts one run of the Plans of all ranks, in rank order, or of Plans that represent all ranks
 /// (see runtime/plan/alike_ranks.h). Returns BadInput for other Plans, Unsupported if `model` lacks
-/// a required cost, and TimedOut if the run deadlocks; the message then names the waiting commands.
-/// Always terminates.
+/// a required cost, and TimedOut, naming the waiting commands, if the run deadlocks. Always
+/// terminates.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
 

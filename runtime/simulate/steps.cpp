@@ -16,8 +16,8 @@ namespace {
 
 // -- Kernels. --
 
-/// Returns true if each copy transfers one whole part of the sum, in units of GPU loads, so that
-/// the sum is fused into the kernel of the copies.
+/// Returns true if the sum is fused into the kernel of `copies`: each copy must transfer one whole
+/// part of the sum, and the size and stride of a part must be multiples of a GPU load.
 bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
   constexpr int64_t kUnit = 16;
   const int64_t part = sum.part(0).bytes;
@@ -28,7 +28,7 @@ bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
 }
 
 /// Returns the number of commands in the kernel that starts with the first of `commands`, which
-/// must be a copy by a kernel.
+/// must be a copy executed by a kernel.
 uint32_t sizeOfKernel(const Plan &plan, llvm::ArrayRef<Command> commands, SignalBy signals) {
   constexpr size_t kMostCopies = 16;
   const bool canSignal = signals != SignalBy::Memory;
@@ -64,8 +64,8 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return bytes / 2;
 }
 
-/// Returns the number of bytes that a rank sends or receives in a group, whichever is larger. A
-/// collective counts as a ring of its members.
+/// Returns the number of bytes that a rank sends or receives in a group, whichever is larger.
+/// Treats a collective as a ring of its members.
 double bytesOfMessage(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Group) {
     double sent = 0, received = 0;

@@ -3,8 +3,7 @@
 // An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command makes
 // the host's earlier writes visible to the worker, and orders nothing else. If workers were ordered
 // with each other, or the host after a worker, ThreadSanitizer would consider two streams ordered
-// without a signal between them. The consumer therefore frees chunks instead of returning them to
-// the producer.
+// without a signal between them. So the consumer frees chunks instead of returning them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -88,7 +88,7 @@ private:
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
       BRAID_TRY(giveSign(false));
-      // Heartbeats grow with the number of ranks, so their period does too.
+      // The size of a heartbeat grows with the number of ranks, and so must its period.
       nextSign_ = now + 100ms + std::chrono::milliseconds(memory_.ranks());
       BRAID_TRY(listen());
     }
