@@ -100,8 +100,8 @@ public:
   /// Returns all queues. Preparing a program may add queues, but a returned list remains valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
   /// Stops the workers. Requires an aborted group or isDrained(). Returns false if a worker has not
-  /// ended within `patience`; that worker then continues to use this device, which must never be
-  /// destroyed.
+  /// ended within `patience`. The device must then never be destroyed, because the worker still
+  /// uses it.
   bool stopWithin(std::chrono::milliseconds patience);
   /// Returns true if all issued commands have completed, or were dropped after an abort. Must be
   /// called on the rank's host thread.

@@ -11,8 +11,8 @@ namespace braid {
 /// stores per command.
 class JobRecorder final : public CommandObserver {
 public:
-  /// Forwards each call to `next` unless `next` is null; begin() is recorded before the call is
-  /// forwarded, end() afterwards.
+  /// Forwards each call to `next` unless `next` is null; records begin() before forwarding it,
+  /// end() after.
   JobRecorder(RankSlot &slot, CommandObserver *next);
   void opened(uint32_t queue) override;
   void issued(uint32_t queue, const QueuedCommand &command) override;

@@ -222,8 +222,7 @@ void ProcessGroup::watchRank() {
   watchProposal();
 }
 
-/// The host may exit once all work is done; its exit is a failure only if a step was started
-/// afterwards.
+/// The host may exit once all work is done; if a step was started since then, that is a failure.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;

@@ -42,8 +42,8 @@ public:
 
   // -- Memory that the peers can access. --
 
-  /// See Device::allocate(Symmetric). The memory is zeroed, aligned to 256 bytes, and owned by the
-  /// group.
+  /// See Device::allocate(Symmetric). The group owns the memory, which is zeroed and 256-byte
+  /// aligned.
   Result<void *> allocateSymmetric(int64_t bytes);
   /// See PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
@@ -64,11 +64,10 @@ public:
   // -- Shutdown, in this order, after the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
-  /// Unmaps peers' memory, then waits until every rank has done the same, has left, or has been
-  /// killed, or until a time limit has passed. After an abort, waits only with AfterAbort::Waits.
-  /// Then stops the watchdog. Returns true if no peer still maps this rank's memory, so that memory
-  /// that had to outlive those mappings can be freed. Only failure() and leave() may be called
-  /// afterwards.
+  /// Unmaps peers' memory, then waits, up to a time limit, until every rank has done the same, has
+  /// left, or has been killed. After an abort, waits only with AfterAbort::Waits. Then stops the
+  /// watchdog. Returns true if no peer still maps this rank's memory, so that memory that had to
+  /// outlive those mappings can be freed. Only failure() and leave() may be called afterwards.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
   /// Stops the watchdog, if it is running, and disconnects. Idempotent.
   void leave();

@@ -26,8 +26,7 @@
 
 namespace braid {
 
-/// Thread-safe. Must outlive all operations of its ranks. Every `rank` argument must be a rank in
-/// this process.
+/// Thread-safe. Must outlive all operations of its ranks. `rank` must be a rank in this process.
 class RankGroup {
 public:
   /// All ranks are threads of this process. `memory` must belong to a job on a single host, and
@@ -37,8 +36,8 @@ public:
   virtual ~RankGroup() { stop(); }
   /// Starts the watchdog, or aborts the job if that fails. setWake() must be called first.
   Status start();
-  /// Stops the watchdog. Must be called before destroying anything that the setWake() function
-  /// uses. Idempotent.
+  /// Stops the watchdog. Must be called before destroying anything that the wake function uses.
+  /// Idempotent.
   void stop();
 
   int64_t size() const { return memory_.ranks(); }
@@ -65,8 +64,7 @@ public:
   // -- Failure. --
 
   bool isAborted() const { return memory_.isAborted(); }
-  /// Fails the job with `cause`, unless it has already failed, and wakes all waiting threads of
-  /// this process.
+  /// Fails the job with `cause`, unless it has already failed, and wakes this process's waiters.
   void abort(const Status &cause);
   /// Returns ok, or the cause of the abort.
   Status failure() const { return memory_.failure(); }

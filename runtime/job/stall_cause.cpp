@@ -76,8 +76,7 @@ std::optional<Blame> blameWorkingQueue(const JobView &job) {
   return longest ? std::optional(Blame{itsRank, job.text(itsRank, longest)}) : std::nullopt;
 }
 
-/// Returns the signal in the Plan `peer` that the endpoint `mine` of `plan` awaits, or null if it
-/// is unknown.
+/// Returns the signal in `peer` that the endpoint `mine` of `plan` awaits, or null if unknown.
 const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &peer) {
   for (const Command &command : peer.commands) {
     if (command.kind != CommandKind::Signal)
@@ -90,8 +89,7 @@ const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &pee
   return nullptr;
 }
 
-/// Returns true if the queue that runs the signal `id` has completed it. Returns false if the queue
-/// has no slot.
+/// Returns true if the signal `id` has completed, or false if its queue has no slot.
 bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, CommandId id) {
   const size_t queues = rank.queues.size();
   if (queues == 0 || (signal.stream >= queues && queues >= kQueueSlots))

@@ -8,8 +8,7 @@
 
 namespace braid {
 
-/// The period of a rank's watchdog: short enough to enforce the timeout, but long enough to cost
-/// next to nothing.
+/// The period of a rank's watchdog: short enough to enforce the timeout, yet negligible in cost.
 inline std::chrono::milliseconds watchPeriod(std::chrono::milliseconds timeout) {
   using std::chrono::milliseconds;
   return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));

@@ -211,7 +211,7 @@ Result<double> Simulator::run() {
   return now_;
 }
 
-/// Returns the time between two runs in a burst. A graph with several streams needs one more
+/// Returns the time between two runs in a burst. A graph with several streams needs an extra
 /// launch.
 double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
   const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;

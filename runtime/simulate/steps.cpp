@@ -166,8 +166,7 @@ void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
     if (hasAdded && command.kind == CommandKind::Copy)
       step.fixedUs = 0;
     hasAdded |= sizes[i] > 1 && plan.commands[i + sizes[i] - 1].kind == CommandKind::Sum;
-    // A Group or Collective command itself costs no host time; the commands that it expands into
-    // do.
+    // A Group or Collective costs no host time itself, unlike the commands it expands into.
     if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
       rank.issuedUs += costs_.issueUs;
     step.issuedUs = rank.issuedUs;

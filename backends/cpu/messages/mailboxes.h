@@ -43,8 +43,7 @@ public:
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Returns the futex that changes whenever a peer posts a part to `rank` or takes one from
-  /// `rank`.
+  /// Returns the futex that changes when a peer posts a part to `rank` or takes one from `rank`.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:

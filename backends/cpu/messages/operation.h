@@ -97,8 +97,8 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// Call this when advance() has made no progress. Sleeps until progress may be possible, for at
-  /// most `slice`.
+  /// Call when advance() has made no progress. Sleeps until progress may be possible or `slice`
+  /// ends.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;

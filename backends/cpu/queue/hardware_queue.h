@@ -37,8 +37,7 @@ public:
 
   /// Starts the worker.
   Status start();
-  /// Ends the worker after its current command. Requires an aborted group. A no-op if there is no
-  /// worker.
+  /// Ends the worker, if any, after its current command. Requires an aborted group.
   void stop();
   /// Like stop(), but returns false if the current command does not end within `patience`. The
   /// worker then continues to use this object, which must never be destroyed.

@@ -42,8 +42,7 @@ public:
   /// the connection without answering, and TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Waits until a host listens under the name that listenForJob() uses for hello.job, then joins
-  /// its job.
+  /// Waits until a host listens under the name used by listenForJob() for hello.job, then joins.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects, unless disconnect() has been called.
   ~Client();
@@ -74,8 +73,7 @@ public:
   /// Leaves the job cleanly. No other function may be called afterwards.
   void disconnect();
 
-  /// Returns true if the host's process or its end of the connection is gone. Never blocks.
-  /// Thread-safe.
+  /// Returns true if the host has exited or closed the connection. Never blocks. Thread-safe.
   bool isHostGone() const;
   /// Returns the failure to report if isHostGone(). Its message names the host.
   JobCause hostIsGone() const;

@@ -62,8 +62,7 @@ Environment processEnvironment();
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
 /// Returns the variables by which findPlace() selects the launcher, for example "RANK, WORLD_SIZE",
-/// or "" if there is no launcher. If they were unset, findPlace() would find no place, or an outer
-/// launcher's.
+/// or "". If they were unset, findPlace() would find no place, or an outer launcher's.
 std::string variablesOfPlace(const Environment &environment);
 
 /// Returns the value of the on/off variable `name`, or `otherwise` if it is unset. Returns BadInput
@@ -78,11 +77,9 @@ struct TcpAddress {
 };
 /// Returns nullopt unless `text` is tcp://host:port.
 std::optional<TcpAddress> parseTcpAddress(const std::string &text);
-/// Returns the value of BRAID_RENDEZVOUS, or nullopt if it is unset. Returns BadInput if it is
-/// malformed.
+/// Returns the value of BRAID_RENDEZVOUS, nullopt if it is unset, or BadInput if it is malformed.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
-/// Returns BadInput if isOn(), devicesOfRanks() or rendezvousAddress() rejects the value of a
-/// setting.
+/// Returns BadInput if isOn(), devicesOfRanks() or rendezvousAddress() rejects a setting.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid doctor`.

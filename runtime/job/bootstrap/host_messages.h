@@ -15,12 +15,10 @@ namespace braid {
 /// The version of this format. Hosts with different versions cannot run a job together.
 inline constexpr int kHostVersion = 10;
 
-/// Encodes the parts of this host's ranks in all-gather `round`, and the last step that all of them
-/// have completed.
+/// Encodes the parts of this host's ranks in all-gather `round`, and their last completed step.
 Result<std::string> encodeParts(const JobMemory &memory, uint32_t round);
 /// Decodes `text` and stores the parts of the ranks on `host` in `memory`, unless `text` belongs to
-/// an all-gather other than `round`. Returns BadInput unless `text` has exactly one part per rank
-/// of the host.
+/// an all-gather other than `round`. Returns BadInput unless `text` has one part per rank.
 Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t round);
 
 std::string encodeCause(const JobCause &cause);

@@ -96,9 +96,8 @@ struct RankSlot {
   /// Set if the launcher has killed the rank, which then never sets `closed` and may keep memory
   /// mapped until its process has exited.
   std::atomic<uint32_t> isKilled;
-  /// Counts runs of programs in which ranks wait for flags in each other's memory. Runs in the
-  /// caller's graphs are counted once the GPU has reported them. Not available for ranks on other
-  /// hosts.
+  /// Counts runs of programs whose ranks wait for signals from each other. Runs in the caller's
+  /// graphs are counted once the GPU has reported them. Not available for ranks on other hosts.
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< collective calls; see runtime/job/calls.h
   std::atomic<uint32_t> callCount;           ///< number of calls; written by the host thread
@@ -176,8 +175,7 @@ public:
   bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// An upper bound on the age of the other hosts' state. A stall that seems shorter may not be
-  /// one.
+  /// An upper bound on the age of other hosts' state. Ignore stalls shorter than this.
   uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
   void setRoundTripNs(uint64_t time) {
     layout_->roundTripNs.store(time, std::memory_order_relaxed);
@@ -213,8 +211,8 @@ public:
   std::optional<JobCause> proposal() const { return causeIn(Outcome::Proposed); }
   /// Aborts the job at once. Called when the hosts' store has decided to abort.
   void abortDecided(const JobCause &cause);
-  /// Lets this host decide the outcome from now on. Called when the store is unreachable. Accepts a
-  /// pending proposal.
+  /// Makes this host decide the outcome from now on, because the store is unreachable. Turns a
+  /// pending proposal into an abort.
   void decideHere();
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --

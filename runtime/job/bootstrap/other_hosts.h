@@ -43,8 +43,8 @@ public:
   /// Starts the thread. `memory` must be this host's job memory, and must outlive this object.
   static Result<std::unique_ptr<OtherHosts>> start(std::unique_ptr<Store> store, JobMemory &memory,
                                                    OtherHostsOptions options);
-  /// Announces that this host has left. Host 0 also waits for the other hosts to leave. Blocks for
-  /// at most a second.
+  /// Announces that this host has left. Host 0 also waits for the others to leave. Blocks for at
+  /// most a second.
   virtual ~OtherHosts() = default;
 };
 

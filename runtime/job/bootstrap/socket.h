@@ -34,8 +34,7 @@ inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + boundedTime(time);
 }
 
-/// Waits until poll() reports `events` or a hang-up for `descriptor`. Returns false at the
-/// deadline.
+/// Waits until poll() reports `events` or a hang-up. Returns false at the deadline.
 bool waitUntilReady(int descriptor, short events, Deadline deadline);
 /// Returns true if the last socket call failed only because it would have blocked or was
 /// interrupted by a signal.

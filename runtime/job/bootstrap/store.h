@@ -17,8 +17,7 @@ inline constexpr size_t kMaxStoreValue = size_t(4) << 20;
 
 /// Calls must be serialized. Each call returns within kLongest, with TimedOut if the store has not
 /// answered. A call that timed out may be retried, even if the store has already executed it.
-/// PeerFailed means that the store is permanently gone. Values are strings of 1 to kMaxStoreValue
-/// bytes.
+/// PeerFailed means that the store is permanently gone. Values have 1 to kMaxStoreValue bytes.
 class Store {
 public:
   static constexpr std::chrono::milliseconds kLongest{100};

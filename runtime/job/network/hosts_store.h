@@ -18,8 +18,7 @@ class HostsStore {
 public:
   /// Every rank of a multi-host job must keep its HostsStore until it leaves the job, because Open
   /// MPI terminates a job in which only some ranks have initialized PMIx. Blocks at most until the
-  /// deadline. Returns Unsupported, naming BRAID_RENDEZVOUS, if the launcher of `place` provides no
-  /// store.
+  /// deadline. Returns Unsupported, naming BRAID_RENDEZVOUS, if the launcher provides no store.
   static Result<std::unique_ptr<HostsStore>>
   open(const Place &place, const Environment &environment, Deadline deadline);
   /// Returns the job's name, which is the same on all hosts.

@@ -100,8 +100,7 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
   }
 
   /// Calls PMIx on a separate thread, which is abandoned at the deadline. Returns TimedOut soon
-  /// after the deadline, and PeerFailed, with PMIx's reason, if `call` returns any other error
-  /// code.
+  /// after the deadline, and PeerFailed, with PMIx's reason, for other errors of `call`.
   Status run(Deadline deadline, std::function<int(Library &)> call) {
     auto answer = std::make_shared<std::promise<int>>();
     std::future<int> future = answer->get_future();

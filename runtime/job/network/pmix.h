@@ -27,8 +27,7 @@ public:
   Pmix(const Pmix &) = delete;
   /// Publishes `text`. Called once, by rank 0.
   Status put(const std::string &text, Deadline deadline);
-  /// Blocks until rank 0 has put its string, and returns the string. Returns BadInput if the value
-  /// is not a string.
+  /// Blocks until rank 0 has put a string, and returns it. Returns BadInput for any other value.
   Result<std::string> get(Deadline deadline);
 
 private:
