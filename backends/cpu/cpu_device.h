@@ -24,10 +24,10 @@ class CpuDevice final : public Device,
 public:
   struct Options {
     int64_t rank;
-    uint32_t queues;                 ///< as ClusterOptions::queues
+    uint32_t queues;                 ///< see ClusterOptions::queues
     bool hasWorkers;                 ///< false if a scheduler runs the queues
     ProcessGroup *process = nullptr; ///< the rank's group, or null if all ranks are threads
-    bool isReproducible = false;     ///< as ClusterOptions::reproducible
+    bool isReproducible = false;     ///< see ClusterOptions::reproducible
   };
   /// `observer` must outlive the device.
   CpuDevice(RankGroup &group, Options options, CommandObserver &observer);

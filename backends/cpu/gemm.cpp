@@ -79,7 +79,7 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
-/// Number of GEMMs in progress, including those that are between two panels and thus not in
+/// Number of GEMMs in progress, including those that are between two panels and thus not inside
 /// OpenBLAS. The counter is relaxed so that it does not order streams that ThreadSanitizer checks.
 std::atomic<int> underWay{0};
 

@@ -11,8 +11,7 @@ namespace braid {
 /// stores per command.
 class JobRecorder final : public CommandObserver {
 public:
-  /// Forwards each call to `next` unless `next` is null; records begin() before forwarding it,
-  /// end() after.
+  /// Forwards each call to `next`, if set; records begin() before forwarding it and end() after.
   JobRecorder(RankSlot &slot, CommandObserver *next);
   void opened(uint32_t queue) override;
   void issued(uint32_t queue, const QueuedCommand &command) override;

@@ -32,9 +32,8 @@ struct CommandId {
   static std::optional<CommandId> unpack(uint64_t packed);
 };
 
-/// The Plans of all ranks and all programs of the job, which messages use to name commands. The
-/// caller must keep the Plans alive until they are removed, all Plans are cleared, or this object
-/// is destroyed.
+/// The Plans of all ranks and all programs of the job, which messages use to name commands. Plans
+/// must stay alive until they are removed or cleared, or this object is destroyed.
 class KnownPlans {
 public:
   KnownPlans() = default;

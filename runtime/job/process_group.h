@@ -42,8 +42,7 @@ public:
 
   // -- Memory that the peers can access. --
 
-  /// See Device::allocate(Symmetric). The group owns the memory, which is zeroed and 256-byte
-  /// aligned.
+  /// See Device::allocate(Symmetric). The group owns the memory (zeroed, 256-byte aligned).
   Result<void *> allocateSymmetric(int64_t bytes);
   /// See PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
@@ -72,7 +71,7 @@ public:
   /// Stops the watchdog, if it is running, and disconnects. Idempotent.
   void leave();
 
-  /// How long this rank's workers may take to finish after an abort. Shorter than the time after
+  /// The time limit for this rank's workers to finish after an abort. Shorter than the time after
   /// which the host kills the rank, so that the rank can still report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
 

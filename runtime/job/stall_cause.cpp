@@ -89,7 +89,7 @@ const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &pee
   return nullptr;
 }
 
-/// Returns true if the signal `id` has completed, or false if its queue has no slot.
+/// Returns true if the signal `id` is known to have completed.
 bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, CommandId id) {
   const size_t queues = rank.queues.size();
   if (queues == 0 || (signal.stream >= queues && queues >= kQueueSlots))
@@ -180,7 +180,7 @@ Blame blameWaits(const JobMemory &memory, const JobView &job) {
   return nobody;
 }
 
-/// Returns a cause whose message has a first line and then one line per rank, up to a limit.
+/// The message consists of `headline`, the blame, and one line per rank, up to a limit.
 JobCause causeOf(const JobView &job, const std::string &headline, const Blame &blame) {
   std::set<int64_t> listed;
   auto list = [&](int64_t rank) {

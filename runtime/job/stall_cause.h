@@ -31,10 +31,10 @@ private:
 };
 
 /// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames the first of
-/// these that exists: a rank without a heartbeat; a rank in a command that waits for no other rank;
-/// a rank that waits for no rank, for example because its host thread is outside Braid. Otherwise,
-/// blames no rank and lists the waits. The status is TimedOut; the first line of its message names
-/// the blamed rank, and one line per rank follows.
+/// the following that exists: a rank without a heartbeat; a rank in a command that waits for no
+/// other rank; a rank that waits for no rank, for example because its host thread is outside Braid.
+/// Otherwise, blames no rank and lists the waits. The status is TimedOut; the first line of its
+/// message names the blamed rank, and one line per rank follows.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 /// Like stallCause(), for a deadlocked job whose ranks are all alive.

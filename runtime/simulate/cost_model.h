@@ -7,11 +7,11 @@
 //            end of the last one until the host observes it
 //   issue    host time per command in an eager run; 0 in a graph
 //   signal   time until the flag is set on the peer
-//   copy     a fixed time plus bytes over a rate; copies over the same link share its rate evenly.
+//   copy     a fixed time plus bytes / rate; copies over the same link share its rate evenly.
 //            A sum or a pointwise operation costs as much as a local copy of half the bytes that it
 //            reads and writes
 //   GEMM     a table by shape, interpolated linearly in the number of rows
-//   message  a group or a collective on one host takes a fixed time plus bytes over a rate once all
+//   message  a group or a collective on one host takes a fixed time plus bytes / rate once all
 //            participating ranks have reached it
 //   network  a latency, plus a rate shared evenly by all messages of a host, or of a rank
 //
@@ -103,12 +103,12 @@ struct CostModel {
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 
-  /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the rows between
-  /// entries with the same types, columns and depth; if there are none, uses entries with another
-  /// result type. Below the smallest entry, returns that entry's time; above the largest, scales
-  /// that entry's time with the rows. If no entry matches, assumes the flop rate of the entry of
-  /// this type that is nearest in size. An addend costs the time to move its bytes; a GEMM without
-  /// rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
+  /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the number of rows
+  /// between entries with the same types, columns and depth; if there are none, uses entries with
+  /// another result type. Below the smallest entry, returns that entry's time; above the largest,
+  /// scales that entry's time with the rows. If no entry matches, assumes the flop rate of the
+  /// entry of this type that is nearest in size. An addend costs the time to move its bytes; a GEMM
+  /// without rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
   Result<double> gemmUs(const PlanMatmul &shape) const;
 
   /// Encodes the model as JSON, from which decode() restores it exactly.

@@ -121,7 +121,7 @@ bool Simulator::meets(uint32_t number) {
   return meeting.missing == 0;
 }
 
-/// Starts the step's work and returns true, unless the flag or record that it awaits is missing.
+/// Starts the step's work and returns true, or returns false if its flag or record is pending.
 bool Simulator::starts(uint32_t number) {
   Lane &lane = lanes_[number];
   const Step &step = lane.step();

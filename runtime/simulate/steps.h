@@ -12,8 +12,8 @@ namespace braid::simulator {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Returns, for each command of a Plan, the number of consecutive commands, starting with it, that
-/// one kernel executes. The number exceeds 1 if the kernel executes several copies, which it may
-/// combine with the signals after them and a fused sum.
+/// one kernel executes. One kernel may execute several copies, the signals after them, and a fused
+/// sum.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
 
 /// Returns a Plan's outline, extended with everything else that affects simulated times: the rank's

@@ -97,8 +97,7 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// Call when advance() has made no progress. Sleeps until progress may be possible or `slice`
-  /// ends.
+  /// Call when advance() made no progress. Sleeps until it may make progress, at most for `slice`.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;

@@ -15,7 +15,7 @@ struct QueuedCommand;
 class CommandObserver {
 public:
   virtual ~CommandObserver() = default;
-  /// Called on the host thread once `queue` exists, before any other call for that queue.
+  /// Called on the host thread once `queue` exists, before any other call for the queue.
   virtual void opened(uint32_t /*queue*/) {}
   /// Called on the host thread before the command is appended.
   virtual void issued(uint32_t /*queue*/, const QueuedCommand &) {}

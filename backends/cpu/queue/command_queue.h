@@ -139,7 +139,7 @@ private:
   alignas(64) Chunk *head_;
   uint32_t headUsed_ = 0;
   uint32_t popped_ = 0;
-  // Used by both.
+  // Shared by both.
   alignas(64) std::atomic<uint32_t> published_{0};
   std::atomic<bool> isSleeping_{false};
 };

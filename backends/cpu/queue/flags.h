@@ -2,7 +2,7 @@
 //
 // Signals and events are both 32-bit counters in memory, written with release stores and read with
 // acquire loads. Nothing else orders two streams, so ThreadSanitizer sees exactly the program's
-// ordering.
+// order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -246,7 +246,7 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
   return true;
 }
 
-/// The queue counts as blocked from its first wait on, even if later parts move: the observer
+/// From its first wait on, an exchange is reported as blocked, even while parts move: the observer
 /// counts moved parts separately.
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;

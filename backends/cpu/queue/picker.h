@@ -15,7 +15,7 @@ namespace braid {
 
 struct QueuedCommand;
 
-/// The first command of a queue, if it can run now.
+/// A queue whose first command can run now.
 struct RunnableHead {
   int64_t rank;
   uint32_t queue;

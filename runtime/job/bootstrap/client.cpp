@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 /// The interval at which a blocked call checks whether the job has failed.
 constexpr auto kSlice = 20ms;
-/// How long to wait for the watchdog to find out why a connection to the host failed.
+/// The time for which to wait until the watchdog has found out why a connection to the host failed.
 constexpr auto kForCause = 1000ms;
 /// Distinguishes a rank from other peers that connect and send two numbers.
 constexpr llvm::StringLiteral kHello = "braid rank ";
@@ -150,7 +150,7 @@ void Client::disconnect() {
 
 // -- All-gathers. --
 
-/// A rank that has left joins no further all-gathers. A rank that died has already aborted the job.
+/// A rank that has left will not join any all-gather. A rank that died has already aborted the job.
 void Client::abortIfSomebodyHasLeft() {
   std::vector<int64_t> left;
   for (int64_t peer = 0; peer < ranks(); ++peer) {

@@ -75,7 +75,7 @@ public:
 
   /// Returns true if the host has exited or closed the connection. Never blocks. Thread-safe.
   bool isHostGone() const;
-  /// Returns the failure to report if isHostGone(). Its message names the host.
+  /// Returns the failure to report if isHostGone() is true. Its message names the host.
   JobCause hostIsGone() const;
 
   /// For tests that break the connection.

@@ -115,7 +115,7 @@ bool isStepOfSrun(const Environment &environment) {
                   number > 0xffffffff);
 }
 
-/// Returns the set variables that show that the launcher `of` started this process as a rank.
+/// Returns the variables that mark this process as a rank started by the launcher `of`.
 Names identifying(const Variables &of, const Environment &environment) {
   const bool isSlurm = of.source == llvm::StringRef("SLURM");
   Names found;

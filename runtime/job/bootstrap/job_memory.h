@@ -56,7 +56,7 @@ enum class RankState : uint32_t {
   Absent, ///< has not joined
   Joined,
   Left, ///< disconnected
-  Dead, ///< its connection ended without a disconnect
+  Dead, ///< lost its connection without disconnecting
 };
 
 /// The activity of a rank's host thread.
@@ -78,8 +78,8 @@ struct alignas(64) QueueSlot {
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0 if there is none
 };
 
-inline constexpr uint32_t kQueueSlots = 32; ///< the state of further queues is not recorded
-inline constexpr size_t kCallEntries = 64;  ///< more than one rank can ever be ahead of another
+inline constexpr uint32_t kQueueSlots = 32; ///< the state of additional queues is not recorded
+inline constexpr size_t kCallEntries = 64;  ///< no rank gets this many calls ahead of another
 
 struct RankSlot {
   std::atomic<RankState> state;
@@ -175,7 +175,7 @@ public:
   bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// An upper bound on the age of other hosts' state. Ignore stalls shorter than this.
+  /// An upper bound on the age of other hosts' state. Shorter stalls may be spurious.
   uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
   void setRoundTripNs(uint64_t time) {
     layout_->roundTripNs.store(time, std::memory_order_relaxed);

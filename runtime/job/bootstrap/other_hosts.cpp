@@ -27,7 +27,7 @@ const std::string kDone = "done";
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
 /// If a poll takes longer than this, the thread was suspended and may have missed heartbeats.
 constexpr auto kLongestLook = 500ms;
-/// The time limit for this host to leave; host 0 also waits for the other hosts.
+/// The time limit for leaving. Host 0 also waits for the other hosts to leave.
 constexpr auto kForLeaving = 1000ms;
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }

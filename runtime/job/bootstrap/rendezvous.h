@@ -3,7 +3,7 @@
 // A thread in the launcher or in rank 0, with one connection to each rank. It sends the job memory
 // to each rank that joins, forwards descriptors, and detects immediately when a connection ends
 // before its rank has left: the rank is then dead, and the thread aborts the job in the job memory,
-// where all ranks see the abort. Runs and aborts do not need this thread. client.h lists the
+// where all ranks see the abort. Runs and aborts do not depend on this thread. client.h lists the
 // messages.
 //
 // A peer must run under the same user id as this process and send its hello within a second; other

@@ -65,7 +65,7 @@ TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   return numbers;
 }
 
-/// On failure, returns nullopt and sets `error` to errno.
+/// On failure, returns nullopt and sets `error` to an errno value.
 std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   FileDescriptor socket = makeSocket(at);
   const int on = 1;
@@ -145,7 +145,7 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
     FileDescriptor socket = tryToConnect(*each, deadline, its);
     if (socket.isValid())
       return socket;
-    if (error == 0 || its != ETIMEDOUT) // ignore attempts that the deadline cut off
+    if (error == 0 || its != ETIMEDOUT) // ignore attempts cut short by the deadline
       error = its;
   }
   return Status(
