@@ -162,7 +162,7 @@ private:
   MessageLink link_;
   std::deque<Event> events_;                         ///< a deque, to keep addresses stable
   EventRanges ranges_;                               ///< allocated ranges of events_
-  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by graph number
+  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< keyed by graph number
   /// The graph being recorded, or null.
   std::vector<Recorded> *recording_ = nullptr;
   uint32_t nextGraph_ = 0;

@@ -48,7 +48,7 @@ public:
   const Plan *find(int64_t rank, uint32_t command) const;
 
 private:
-  std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< by Plan::firstCommand
+  std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< keyed by Plan::firstCommand
 };
 
 /// Returns the command, or null if `plan` is null or does not contain `id`.

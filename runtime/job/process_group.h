@@ -108,7 +108,7 @@ private:
   /// Reserved address ranges; only allocated blocks have pages.
   std::vector<Mapping> own_;
   BlockPool pool_;                                          ///< allocates from the regions in own_
-  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and region number
+  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< keyed by rank and region number
 
   // Used only by the watchdog.
   /// The time at which each queue was first seen waiting for a rank that has left, or 0.

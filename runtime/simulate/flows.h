@@ -67,7 +67,7 @@ private:
   void shareResources();
 
   const size_t ranks_;
-  std::vector<Flow> flows_; ///< by start time, then by lane
+  std::vector<Flow> flows_; ///< sorted by start time, then by lane
   size_t ordered_ = 0;      ///< number of flows already in that order
   bool haveChanged_ = false;
 };

@@ -64,7 +64,7 @@ private:
   std::vector<simulator::Meeting> meetings_;
   simulator::Flows flows_;
   std::vector<uint32_t> ready_;              ///< lanes that may be able to continue
-  using Timer = std::pair<double, uint32_t>; ///< time, lane
+  using Timer = std::pair<double, uint32_t>; ///< time and lane
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   double now_ = 0;
 };
@@ -195,7 +195,7 @@ Result<double> Simulator::run() {
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
     ready_.push_back(lane);
   for (;;) {
-    for (size_t i = 0; i < ready_.size(); ++i) // grows during the loop
+    for (size_t i = 0; i < ready_.size(); ++i) // ready_ grows during the loop
       while (goesOn(ready_[i])) {
       }
     ready_.clear();

@@ -114,13 +114,13 @@ private:
   llvm::ArrayRef<Plan> plans_;
   const CostModel &model_;
   const OperationCosts &costs_;
-  const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
+  const std::vector<std::vector<Whole>> wholes_; ///< indexed by rank and group
   Job job_;
-  /// Meeting indices: for groups by Whole::number, for collectives by team and sequence number.
+  /// Meeting indices, keyed by Whole::number for groups, by team and sequence number otherwise.
   std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
   // State of the rank being added.
   std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number of collectives so far, by team
-  std::vector<double> gemmUs_;                           ///< by GEMM in the Plan
+  std::vector<double> gemmUs_;                           ///< indexed by GEMM in the Plan
   std::vector<uint32_t> records_;                        ///< last record of each event
 };
 

@@ -39,8 +39,8 @@ struct Lane {
   std::vector<Step> steps = {};
   size_t next = 0;
   Phase phase = Phase::Issue;
-  bool isAsleep = false; ///< waits for a timer
-  size_t flows = 0;      ///< active flows of the current step
+  bool isAsleep = false; ///< waiting for a timer
+  size_t flows = 0;      ///< number of active flows of the current step
   bool isDone() const { return next == steps.size(); }
   const Step &step() const { return steps[next]; }
 };
@@ -55,8 +55,8 @@ struct RankState {
   const Plan *plan = nullptr;
   uint32_t firstLane = 0;
   double issuedUs = 0;               ///< time at which the host has issued all commands
-  std::vector<PlacedFlag> peerFlags; ///< by endpoint: the flag that its signal sets
-  std::vector<double> flagSetUs;     ///< by flag; kNever if not set yet
+  std::vector<PlacedFlag> peerFlags; ///< for each endpoint, the flag that its signal sets
+  std::vector<double> flagSetUs;     ///< indexed by flag; kNever if not set yet
 };
 
 /// A collective, or a group together with the groups with which it exchanges messages. No rank
@@ -74,8 +74,8 @@ struct Job {
 
 /// Returns the initial state of all ranks. `plans` must outlive the result. Returns BadInput unless
 /// `plans` are the Plans of all ranks, in rank order, or represent all ranks
-/// (runtime/plan/alike_ranks.h). Returns Unsupported if `model` lacks a GEMM. `costs` must belong
-/// to `model`. Messages between hosts must have been spelled out (runtime/plan/spell_out.h).
+/// (runtime/plan/alike_ranks.h). Returns Unsupported if `model` lacks a required GEMM. `costs` must
+/// belong to `model`. Messages between hosts must have been spelled out (runtime/plan/spell_out.h).
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
 

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 /// The interval at which a blocked call checks whether the job has failed.
 constexpr auto kSlice = 20ms;
-/// The time for which to wait until the watchdog has found out why a connection to the host failed.
+/// The time limit for the watchdog to find out why a connection to the host failed.
 constexpr auto kForCause = 1000ms;
 /// Distinguishes a rank from other peers that connect and send two numbers.
 constexpr llvm::StringLiteral kHello = "braid rank ";

@@ -301,7 +301,7 @@ private:
 
   // Accessed only by the thread.
   std::string id_, prefix_;  ///< the prefix of all keys; empty before introduce()
-  std::vector<Host> others_; ///< by number
+  std::vector<Host> others_; ///< sorted by number
   uint32_t round_ = 1;
   bool isFailed_ = false;     ///< the round has failed
   bool areSent_ = false;      ///< the parts of this host's ranks are in the store

@@ -13,7 +13,7 @@ namespace braid {
 /// A socket that listens at one of this host's addresses.
 struct TcpListener {
   FileDescriptor socket;
-  TcpAddress address; ///< with a numeric host
+  TcpAddress address; ///< with a numeric host address
 };
 
 /// Listens at the first address of `at.host` that belongs to this host; port 0 selects a free port.

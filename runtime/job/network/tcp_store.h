@@ -42,7 +42,7 @@ private:
   std::string received_;                    ///< bytes of answers received so far
   std::string unsent_;                      ///< the unsent bytes of requests
   std::deque<std::string> asked_;           ///< unanswered requests, in order
-  std::map<std::string, std::string> late_; ///< late answers, by request
+  std::map<std::string, std::string> late_; ///< late answers, keyed by request
 };
 
 /// A client's request to the server.
