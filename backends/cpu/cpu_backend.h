@@ -7,25 +7,25 @@
 
 namespace braid {
 
-/// Registers "cpu". If one process holds all ranks, the caller drives each rank from its own host
-/// thread; a process that joins a job holds a single rank, driven by one thread. Each hardware
-/// queue of a rank is a thread that runs the commands of the queue's streams in order. With a
-/// schedule seed, the commands of all ranks instead run one at a time, in an order derived from the
-/// seed, once every rank's host thread has entered synchronize(). synchronize() is then collective:
-/// every rank must call it the same number of times, and a deadlock is reported immediately.
+/// Registers the backend "cpu". If one process holds all ranks, the caller uses one host thread per
+/// rank; a process that joins a job holds a single rank, driven by one thread. Each hardware queue
+/// of a rank is a thread that runs the commands of the queue's streams in order. With a schedule
+/// seed, the commands of all ranks instead run one at a time, in an order derived from the seed,
+/// once every rank's host thread has entered synchronize(). synchronize() is then collective: every
+/// rank must call it the same number of times, and a deadlock is reported immediately.
 ///
 /// Issuing commands allocates host memory once per several hundred commands, and once per group or
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
 /// the job if other ranks may be waiting for them.
 ///
-/// After an abort, a command of a rank that has joined may never complete. The rank's cluster then
+/// After an abort, a command of a rank that is a process may never complete. Its cluster then
 /// reports isStuck() and, even after its destruction, keeps all memory that the command may use.
 ///
 /// `observe`, if set, is called once per rank to create the rank's observer.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});
 
-/// Creates a cluster that runs as with a schedule seed, except that `picker` chooses the order;
-/// options.scheduleSeed is ignored. For exploring interleavings.
+/// Creates a cluster that runs commands one at a time, as with a schedule seed, but in the order
+/// that `picker` chooses. Ignores options.scheduleSeed. For exploring interleavings.
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
 
 } // namespace braid

@@ -55,7 +55,7 @@ static Status checkJoin(const ClusterOptions &options, const Client &client) {
   return Status::ok();
 }
 
-/// Tells the other ranks why this rank cannot join, before they notice that it has left.
+/// If this rank cannot join, tells the other ranks why before they notice that it has left.
 Result<std::unique_ptr<Cluster>> CpuCluster::join(const ClusterOptions &options,
                                                   std::unique_ptr<Client> client,
                                                   const ObserverFactory &observe) {
@@ -125,7 +125,7 @@ CpuCluster::~CpuCluster() {
     parts_->process->close();
   } else {
     parts_->process->leave();
-    // A worker is stuck in a command and may still access the parts, so they are leaked.
+    // A worker is stuck in a command and may still access the parts, so leak them.
     [[maybe_unused]] Parts *kept = parts_.release();
   }
 }

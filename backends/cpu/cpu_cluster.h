@@ -12,11 +12,11 @@ public:
   /// Creates all ranks of a job as threads. Without a picker, worker threads run the queues.
   static Result<std::unique_ptr<Cluster>> create(const ClusterOptions &options, Picker picker,
                                                  const ObserverFactory &observe = {});
-  /// Creates one rank, whose peers are other processes.
+  /// Creates one rank, whose peers are in other processes.
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
                                                std::unique_ptr<Client> client,
                                                const ObserverFactory &observe);
-  /// Drops unsynchronized commands, and aborts the job if there were any. A rank that has joined
+  /// Drops unsynchronized commands, and aborts the job if there were any. A rank that is a process
   /// leaves the job, which takes at most a few seconds.
   ~CpuCluster() override;
 

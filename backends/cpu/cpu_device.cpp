@@ -182,7 +182,7 @@ bool CpuDevice::isDrained() const {
   return true;
 }
 
-/// Sleeps on the first undrained queue. The caller rechecks all queues afterwards.
+/// Waits for the first undrained queue only; the caller then rechecks all queues.
 void CpuDevice::sleepUntilDrained(std::chrono::milliseconds slice) {
   for (std::unique_ptr<HardwareQueue> &queue : queues_)
     if (!queue->isDrained())

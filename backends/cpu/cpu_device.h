@@ -24,10 +24,10 @@ class CpuDevice final : public Device,
 public:
   struct Options {
     int64_t rank;
-    uint32_t queues;                 ///< as ClusterOptions::queues
+    uint32_t queues;                 ///< see ClusterOptions::queues
     bool hasWorkers;                 ///< false if a scheduler runs the queues
     ProcessGroup *process = nullptr; ///< the rank's group, or null if all ranks are threads
-    bool isReproducible = false;     ///< as ClusterOptions::reproducible
+    bool isReproducible = false;     ///< see ClusterOptions::reproducible
   };
   /// `observer` must outlive the device.
   CpuDevice(RankGroup &group, Options options, CommandObserver &observer);
@@ -81,8 +81,7 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures save no time here; they let callers exercise, on CPU ranks, the calls that they will
-  // make on GPUs.
+  // Captures save no time here; they let callers test the calls that they make on GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -98,11 +97,11 @@ public:
 
   // -- For the cluster, from any thread. --
 
-  /// Returns all queues. Preparation may add queues, but a returned list remains valid.
+  /// Returns all queues. Preparing a program may add queues, but a returned list remains valid.
   const QueueList &queues() const { return *published_.load(std::memory_order_acquire); }
   /// Stops the workers. Requires an aborted group or isDrained(). Returns false if a worker has not
-  /// ended within `patience`; that worker then continues to use this device, which must never be
-  /// destroyed.
+  /// ended within `patience`. The device must then never be destroyed, because the worker still
+  /// uses it.
   bool stopWithin(std::chrono::milliseconds patience);
   /// Returns true if all issued commands have completed, or were dropped after an abort. Must be
   /// called on the rank's host thread.
@@ -117,8 +116,8 @@ private:
     assert(queue < queues_.size() && "streams are reserved before they are used");
     return *queues_[queue];
   }
-  /// Issues the command now, or on each launch of the graph being recorded, because flag values,
-  /// event values and message numbers differ between runs.
+  /// Calls `issue` now or, while a graph is being recorded, on each launch of the graph, because
+  /// flag values, event values and message numbers differ between runs.
   template <class Issue> void issueOrRecord(Tag tag, Issue issue) {
     if (recording_)
       recording_->push_back({tag.command, std::move(issue)});
@@ -142,7 +141,7 @@ private:
   }
 
   struct alignas(64) Event {
-    uint32_t reached = 0; ///< flag that each record advances; the count continues across Plans
+    uint32_t reached = 0; ///< flag that each record increments; never reset between Plans
     uint32_t issued = 0;  ///< number of records issued
   };
 
@@ -163,18 +162,18 @@ private:
   MessageLink link_;
   std::deque<Event> events_;                         ///< a deque, to keep addresses stable
   EventRanges ranges_;                               ///< allocated ranges of events_
-  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< by graph number
-  /// the graph being recorded, or null
+  std::map<uint32_t, std::vector<Recorded>> graphs_; ///< keyed by graph number
+  /// The graph being recorded, or null.
   std::vector<Recorded> *recording_ = nullptr;
   uint32_t nextGraph_ = 0;
 
-  /// by stream, or by stream modulo Options::queues if that is not 0
+  /// Indexed by stream, modulo Options::queues unless that is 0.
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
-  /// The stream numbers returned by callerStream(). All these streams form one queue: each
+  /// The stream numbers returned by callerStream(). All of these streams share one queue: each
   /// continues only after earlier commands on stream 0.
   std::set<uint32_t> callersStreams_;
-  /// All lists ever published, because watchers may still be reading an old one. Publishing a
-  /// pointer avoids a lock, and the ordering that a lock would add.
+  /// All lists ever published, because watchers may still be reading an old one. A lock would add
+  /// ordering between threads; publishing a pointer does not.
   std::vector<std::unique_ptr<QueueList>> lists_;
   std::atomic<const QueueList *> published_;
 };

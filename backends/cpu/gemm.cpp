@@ -79,7 +79,7 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
-/// Number of GEMMs in progress, including those that are between two panels and thus not in
+/// Number of GEMMs in progress, including those that are between two panels and thus not inside
 /// OpenBLAS. The counter is relaxed so that it does not order streams that ThreadSanitizer checks.
 std::atomic<int> underWay{0};
 
@@ -100,9 +100,9 @@ constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Eleme
 [[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 
 /// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS terminates the process if it
-/// runs out of buffers (64 in Debian's build), and more than one GEMM per core would only evict
-/// each other's panels from the cache. OpenBLAS retries forever if it cannot allocate a buffer, so
-/// this class checks for memory first. The lock orders the streams that multiply, which is harmless
+/// runs out of buffers (64 in Debian's build), and several GEMMs on one core would only evict each
+/// other's panels from the cache. OpenBLAS retries forever if it cannot allocate a buffer, so this
+/// class checks for memory first. The lock orders the streams that multiply, which is harmless
 /// because the class is not compiled for ThreadSanitizer.
 class Gate {
 public:
@@ -326,7 +326,7 @@ template <class Element, class Partial, class Result> void sumPartsOf(const SumA
   }
 }
 
-/// Calls `fn` with an element of type `dtype`, which is Element or its accumulator.
+/// Calls `fn` with a value of type `dtype`, which must be Element's or its accumulator's.
 template <class Element, class Fn> void withWidth(DType dtype, Fn fn) {
   if (sizeOf(dtype) == sizeof(Element))
     fn(Element());

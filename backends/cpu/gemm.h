@@ -32,21 +32,21 @@ size_t scratchBytes(DType dtype, int64_t m, int64_t n, int64_t k);
 /// The implementation used for a GEMM.
 enum class GemmBy : uint8_t {
   Library, ///< OpenBLAS with one thread per call; the order of additions may depend on the shape
-  Loops,   ///< plain loops, which add in ascending order along K; much slower
+  Loops,   ///< plain loops that accumulate in ascending order of K; much slower
 };
 
 /// Computes c = a * b (+ bias or addend), as PlanMatmul describes. Accumulates in f32 (f64 for
 /// f64), adds the bias or addend in that type, and rounds once. Throws std::bad_alloc if the
 /// scratch cannot grow.
 ///
-/// Always uses loops under ThreadSanitizer or if BRAID_PLAIN_GEMM is defined: OpenBLAS is not
-/// instrumented, and its locks would order streams that are otherwise unordered.
+/// Always uses loops under ThreadSanitizer or if BRAID_PLAIN_GEMM is defined, because OpenBLAS is
+/// not instrumented and its locks would order otherwise unordered streams.
 void multiply(const MatmulArgs &args, Scratch &scratch, GemmBy by);
 
-/// Implements Device::sum.
+/// Implements Compute::sum.
 void sumParts(const SumArgs &args);
 
-/// Implements Device::pointwise.
+/// Implements Compute::pointwise.
 void applyFunctions(const PointwiseArgs &args);
 
 /// Restricts OpenBLAS to the calling thread. Call once, before the first GEMM.

@@ -11,7 +11,7 @@ namespace braid {
 /// stores per command.
 class JobRecorder final : public CommandObserver {
 public:
-  /// Forwards each call to `next` unless it is null; begin() is recorded first, end() last.
+  /// Forwards each call to `next`, if set; records begin() before forwarding it and end() after.
   JobRecorder(RankSlot &slot, CommandObserver *next);
   void opened(uint32_t queue) override;
   void issued(uint32_t queue, const QueuedCommand &command) override;

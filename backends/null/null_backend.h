@@ -1,7 +1,7 @@
 //===- backends/null/null_backend.h - a backend that executes nothing -------------------------===//
 //
-// A device whose commands do nothing. It is used to measure how fast a Plan is issued, shows tests
-// which commands are issued, and is the shortest example of a backend. The README.md in this folder
+// A device whose commands do nothing. It serves to measure how fast a Plan is issued, to let tests
+// inspect the issued commands, and as a minimal example of a backend. The README.md in this folder
 // explains how to write a backend.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -12,10 +12,10 @@
 
 namespace braid {
 
-/// Registers "null", whose clusters consist of NullDevices.
+/// Registers the backend "null", whose clusters consist of NullDevices.
 void registerNullBackend(BackendRegistry &registry);
 
-/// Counts calls of a device's issue functions.
+/// Counts the calls to a device's issue functions.
 struct NullCounts {
   uint64_t copies = 0;
   uint64_t copiedBytes = 0;

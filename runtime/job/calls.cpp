@@ -12,9 +12,9 @@ namespace {
 constexpr uint32_t kProgramBits = 28;
 constexpr uint32_t kProgramMask = (1u << kProgramBits) - 1;
 
-/// A recorded call, packed into one 64-bit value so that readers never see a torn one.
+/// A recorded call, packed into one 64-bit value so that readers never see a torn record.
 struct Noted {
-  uint32_t number = 0; ///< number of the rank's earlier calls
+  uint32_t number = 0; ///< number of earlier calls by the rank
   JobCall call = JobCall::None;
   uint32_t program = 0; ///< kProgramMask if the call has no program
 
@@ -37,7 +37,7 @@ bool isSeen(const RankSlot &slot) {
 }
 
 /// Returns true if the calls differ and at least one is a run. Two different collective calls
-/// report the difference themselves, when their ranks meet.
+/// detect the mismatch themselves when their ranks meet.
 bool disagree(const Noted &mine, const Noted &other) {
   const bool isSame = mine.call == other.call && mine.program == other.program;
   return other.call != JobCall::None && mine.number == other.number && !isSame &&

@@ -1,8 +1,8 @@
 //===- runtime/job/flight_record.h - what the ranks of a failed job were doing ----------------===//
 //
 // Each host of a failed job leaves one text file, which can be read without the program or its
-// Plans. Any process that has mapped the job memory can write the file, so it also covers ranks
-// that are stopped or dead.
+// Plans. Any process that has mapped the job memory can write the file, so the file also covers
+// ranks that are stopped or dead.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,14 +14,14 @@
 
 namespace braid {
 
-/// Describes the first cause and the state of every rank. The ranks that have completed the fewest
-/// runs come first. `plans` belong to one program and may be missing for some or all ranks. Escapes
-/// all characters that could move a terminal's cursor or change its colors.
+/// Describes the first cause and the state of every rank. Ranks that have completed the fewest runs
+/// are listed first. `plans` belong to one program and may be missing for some or all ranks.
+/// Escapes all characters that could move a terminal's cursor or change its colors.
 std::string flightRecords(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                           const std::string &job);
 
 /// Writes the records to a file in `directory`, which is created with mode 0700 if it does not
-/// exist. The file has mode 0600 and atomically replaces an older one. Returns the file's path,
+/// exist. The file has mode 0600 and atomically replaces any older file. Returns the file's path,
 /// such as DIRECTORY/host0.txt.
 Result<std::string> writeFlightRecords(const std::string &directory, const JobMemory &memory,
                                        llvm::ArrayRef<Plan> plans, const std::string &job);
@@ -29,7 +29,7 @@ Result<std::string> writeFlightRecords(const std::string &directory, const JobMe
 Status checkRecordsFolder(const std::string &directory);
 
 /// Returns the lines of a file written by writeFlightRecords(), or BadInput for any other file.
-/// Escapes the lines again, because the file may have been modified.
+/// Escapes the lines again, because the file may have been edited.
 Result<std::vector<std::string>> readFlightRecords(const std::string &file);
 
 } // namespace braid

@@ -40,7 +40,7 @@ const char *activityOf(const RankView &rank) {
                           : kStates[static_cast<size_t>(rank.state)];
 }
 
-/// Lists the peers without the Plan's own rank, for example "ranks 1, 3".
+/// Lists `peers`, except for the Plan's own rank, for example "ranks 1, 3".
 std::string peersText(const Plan &plan, std::set<int64_t> peers) {
   peers.erase(plan.rank);
   return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));

@@ -32,9 +32,8 @@ struct CommandId {
   static std::optional<CommandId> unpack(uint64_t packed);
 };
 
-/// The Plans of all ranks and all programs of the job, from which messages take the names of
-/// commands. The caller keeps the Plans alive until they are removed, all Plans are cleared, or
-/// this object is destroyed.
+/// The Plans of all ranks and all programs of the job, which messages use to name commands. Plans
+/// must stay alive until they are removed or cleared, or this object is destroyed.
 class KnownPlans {
 public:
   KnownPlans() = default;
@@ -49,7 +48,7 @@ public:
   const Plan *find(int64_t rank, uint32_t command) const;
 
 private:
-  std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< by Plan::firstCommand
+  std::map<uint32_t, llvm::ArrayRef<Plan>> programs_; ///< keyed by Plan::firstCommand
 };
 
 /// Returns the command, or null if `plan` is null or does not contain `id`.
@@ -90,14 +89,14 @@ public:
   /// one that waits for another queue.
   const QueueView *leadingQueue(int64_t rank) const;
 
-  /// Describes the state of `queue`, or of the host thread if `queue` is null: "rank 1 waits for
-  /// rank 2 in ..., run 1 (the flag is 1, wanted 2)", "rank 1 waits for its device".
+  /// Describes the state of `queue`, or of the host thread if `queue` is null, for example "rank 1
+  /// waits for rank 2 in ..., run 1 (the flag is 1, wanted 2)" or "rank 1 waits for its device".
   std::string activityText(int64_t rank, const QueueView *queue) const;
   /// Returns activityText(), plus the duration and the last command that the queue (or the rank)
   /// has completed: `rank 2 is in "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2, for
   /// 0.4 s; last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
   std::string text(int64_t rank, const QueueView *queue) const;
-  /// Returns text() for the leading queue: one line that says what holds up `rank`.
+  /// Returns text() for the leading queue: one line that explains what is holding up `rank`.
   std::string rankText(int64_t rank) const { return text(rank, leadingQueue(rank)); }
 
 private:

@@ -222,7 +222,7 @@ void ProcessGroup::watchRank() {
   watchProposal();
 }
 
-/// The host may exit once all work is done; that is a failure only if a step was started since.
+/// The host may exit once all work is done; if a step was started since then, that is a failure.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
@@ -234,7 +234,7 @@ void ProcessGroup::watchHost() {
   memory().decideHere(); // no other process is left to ask the store
 }
 
-/// Decides here if the process that talks to the store takes too long; it may be stopped.
+/// Lets this host decide if the process that talks to the store takes too long or is suspended.
 void ProcessGroup::watchProposal() {
   const uint64_t now = monotonicNs();
   if (!memory().proposal())

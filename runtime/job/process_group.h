@@ -1,7 +1,7 @@
 //===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
 //
 // The connection, the shared memory and the watchdog checks of one rank whose peers are other
-// processes. State that all ranks share is in the job memory; see "Ranks as processes" in
+// processes. The state shared by all ranks is in the job memory; see "Ranks as processes" in
 // runtime/README.md.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -42,7 +42,7 @@ public:
 
   // -- Memory that the peers can access. --
 
-  /// See Device::allocate(Symmetric): zeroed, aligned to 256 bytes, owned by the group.
+  /// See Device::allocate(Symmetric). The group owns the memory (zeroed, 256-byte aligned).
   Result<void *> allocateSymmetric(int64_t bytes);
   /// See PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
@@ -54,8 +54,8 @@ public:
   /// See PeerMemory::open. `handle` must come from exportMemory() on `peer`.
   Result<void *> open(int64_t peer, const std::string &handle);
 
-  /// The watchdog detects a stalled job. After an abort, waits at most kGrace for running commands;
-  /// if a command is still running then, the message of the returned Status says so.
+  /// Needs no timeout, because the watchdog detects a stalled job. After an abort, waits at most
+  /// kGrace for running commands; if one is still running then, the returned Status reports it.
   Status waitForDevice(int64_t rank, Drain drain) override;
   /// Returns true after waitForDevice() has given up on a command.
   bool isStuck() const { return isStuck_; }
@@ -63,16 +63,16 @@ public:
   // -- Shutdown, in this order, after the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
-  /// Unmaps peers' memory, then waits until every rank has done the same, left or been killed, or a
-  /// time limit has passed. After an abort, waits only with AfterAbort::Waits. Then stops the
-  /// watchdog. Returns true if no peer still maps this rank's memory, so that memory that must
+  /// Unmaps peers' memory, then waits, up to a time limit, until every rank has done the same, has
+  /// left, or has been killed. After an abort, waits only with AfterAbort::Waits. Then stops the
+  /// watchdog. Returns true if no peer still maps this rank's memory, so that memory that had to
   /// outlive those mappings can be freed. Only failure() and leave() may be called afterwards.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
   /// Stops the watchdog, if it is running, and disconnects. Idempotent.
   void leave();
 
-  /// The time limit for this rank's workers to finish after an abort. It is shorter than the time
-  /// after which the host kills the rank, so that the rank can report its state.
+  /// The time limit for this rank's workers to finish after an abort. Shorter than the time after
+  /// which the host kills the rank, so that the rank can still report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
 
 private:
@@ -108,7 +108,7 @@ private:
   /// Reserved address ranges; only allocated blocks have pages.
   std::vector<Mapping> own_;
   BlockPool pool_;                                          ///< allocates from the regions in own_
-  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< by rank and region number
+  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< keyed by rank and region number
 
   // Used only by the watchdog.
   /// The time at which each queue was first seen waiting for a rank that has left, or 0.

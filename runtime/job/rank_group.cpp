@@ -44,8 +44,8 @@ private:
 
 auto seqOf(Ranks ranks) { return llvm::seq(ranks.first, ranks.first + ranks.count); }
 
-/// Returns the time since which the rank has been waiting for others, or nullopt. A host thread in
-/// its own code counts as waiting if a queue waits, because it may await that queue's result.
+/// Returns the time since which the rank has been waiting for others, or nullopt. A host thread
+/// outside Braid counts as waiting if a queue is waiting, because it may await that queue's result.
 std::optional<uint64_t> waitsSince(const RankSlot &slot) {
   if (slot.activity.load(kNoOrder) != HostActivity::OwnCode)
     return slot.activitySinceNs.load(kNoOrder);
@@ -134,10 +134,10 @@ Result<std::vector<std::string>> RankGroup::allGather(int64_t rank, const std::s
 }
 
 /// A single atomic in the job memory decides between a commit and an abort. A rank that knows that
-/// all ranks have arrived commits for all of them before it notifies any; a failure anywhere
-/// aborts. Whichever comes first takes effect, and each rank reads the atomic last. If there are
+/// all ranks have arrived commits for all of them before it notifies any; a failure on any rank
+/// aborts. The first of the two takes effect, and each rank reads the atomic last. If there are
 /// several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed
-/// after the commit, the step still counts for all others.
+/// after the commit, the step remains committed for all other ranks.
 Status RankGroup::commit(int64_t rank) {
   const uint32_t step = memory_.committed() + 1; // no step is committed without this rank
   const Status met = meet(rank, "", step, HostActivity::Committing);
@@ -162,8 +162,8 @@ Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
 }
 
 /// Waits until all ranks have arrived. The last one to arrive runs all ranks' commands with mutex_
-/// held: all host threads are waiting, so none contends for it, and a rank released by an abort
-/// cannot return while its commands run. abort() does not lock mutex_, so a wait may miss its
+/// held: all host threads are waiting, so none contends for the mutex, and a rank released by an
+/// abort cannot return while its commands run. abort() does not lock mutex_, so a wait may miss its
 /// notification; the slice bounds the delay.
 void RankGroup::runTogether() {
   std::unique_lock lock(mutex_);
@@ -219,8 +219,8 @@ void RankGroup::watch() {
 }
 
 /// Returns true if the rank is a thread that runs, or is about to run, a command that needs no
-/// other rank and may take long. Without workers, commands run only once all ranks have arrived, so
-/// no rank is busy.
+/// other rank and may take a long time. Without workers, commands run only once all ranks have
+/// arrived, so no rank is busy.
 bool RankGroup::isBusy(const RankSlot &slot) const {
   if (!areThreads_ || runCommands_)
     return false;

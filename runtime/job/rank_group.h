@@ -1,8 +1,8 @@
 //===- runtime/job/rank_group.h - the ranks of a job that live in this process ----------------===//
 //
-// The ranks are either threads of this process, or a single rank that is a process (ProcessGroup).
-// In both cases their state is in a job memory, so failures produce the same messages, and one
-// thread of the process, the watchdog, detects a stalled job.
+// Either all ranks of the job are threads of this process, or this process is a single rank
+// (ProcessGroup). In both cases their state is in a job memory, so failures produce the same
+// messages, and one thread of the process, the watchdog, detects a stalled job.
 //
 // Only isAborted(), a single relaxed load, is called while commands run. Stronger synchronization
 // would order the ranks' streams and hide missing signals from ThreadSanitizer.
@@ -26,7 +26,7 @@
 
 namespace braid {
 
-/// Thread-safe. Must outlive all operations of its ranks. `rank` must be in this process.
+/// Thread-safe. Must outlive all operations of its ranks. `rank` must be a rank in this process.
 class RankGroup {
 public:
   /// All ranks are threads of this process. `memory` must belong to a job on a single host, and
@@ -36,15 +36,15 @@ public:
   virtual ~RankGroup() { stop(); }
   /// Starts the watchdog, or aborts the job if that fails. setWake() must be called first.
   Status start();
-  /// Stops the watchdog. Must be called before anything that the function passed to setWake() uses
-  /// is destroyed. Idempotent.
+  /// Stops the watchdog. Must be called before destroying anything that the wake function uses.
+  /// Idempotent.
   void stop();
 
   int64_t size() const { return memory_.ranks(); }
   Ranks ranksHere() const { return ranksHere_; }
   /// The state of the ranks and the outcome of the job.
   JobMemory &memory() const { return memory_; }
-  /// A job without progress for this long fails with TimedOut.
+  /// A job that makes no progress for this long fails with TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// See Cluster::setPlans and Cluster::forgetPlans.
   void setPlans(llvm::ArrayRef<Plan> plans) {
@@ -64,8 +64,7 @@ public:
   // -- Failure. --
 
   bool isAborted() const { return memory_.isAborted(); }
-  /// Makes `cause` the failure of all ranks, unless the job has already failed, and releases all
-  /// waits in this process.
+  /// Fails the job with `cause`, unless it has already failed, and wakes this process's waiters.
   void abort(const Status &cause);
   /// Returns ok, or the cause of the abort.
   Status failure() const { return memory_.failure(); }
@@ -93,8 +92,8 @@ public:
 
   /// For backends that run commands on the host threads. waitForDevice() is then collective: once
   /// all ranks have called it, one rank's host thread calls `run`, which runs all commands that can
-  /// run and returns true if none are left. `showWaits` records in the slots the commands in which
-  /// the queues are waiting.
+  /// run and returns true if none are left. `showWaits` records in the slots the commands on which
+  /// the queues are blocked.
   void setHostsCommands(std::function<bool()> run, std::function<void()> showWaits) {
     runCommands_ = std::move(run);
     showWaits_ = std::move(showWaits);
@@ -103,8 +102,8 @@ public:
 protected:
   /// `memory` must outlive the group.
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks ranksHere, bool areThreads);
-  /// Joins the next all-gather with `part`, after the rank has completed `step` (0 if none), and
-  /// blocks until all ranks have joined.
+  /// Contributes `part` to the next all-gather and blocks until all ranks have contributed. `step`
+  /// is the last step that the rank has completed, or 0.
   virtual Status joinGather(int64_t rank, const std::string &part, uint32_t step);
   /// Called by the watchdog once per period, even after an abort. Must not block; in particular, it
   /// must not call abort(), which waits for the decision.
@@ -113,7 +112,7 @@ protected:
 
   std::mutex plansMutex_;
   KnownPlans plans_; ///< guarded by plansMutex_
-  /// Set once the host thread waits for its peers at shutdown, which is not a stall.
+  /// Set once the host thread is waiting for its peers at shutdown. Such a wait is not a stall.
   std::atomic<bool> isClosing_{false};
 
 private:

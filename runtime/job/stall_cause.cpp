@@ -61,7 +61,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
                                     job.rankText(*silent))};
 }
 
-/// Blames the queue whose current command, which waits for no other rank, has run longest.
+/// Among commands that wait for no other rank, blames the one that has run longest.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;
@@ -76,8 +76,7 @@ std::optional<Blame> blameWorkingQueue(const JobView &job) {
   return longest ? std::optional(Blame{itsRank, job.text(itsRank, longest)}) : std::nullopt;
 }
 
-/// Returns the signal in the Plan `peer` that the endpoint `mine` of `plan` awaits, or null if it
-/// is unknown.
+/// Returns the signal in `peer` that the endpoint `mine` of `plan` awaits, or null if unknown.
 const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &peer) {
   for (const Command &command : peer.commands) {
     if (command.kind != CommandKind::Signal)
@@ -90,8 +89,7 @@ const Command *signalFor(const Plan &plan, const Endpoint &mine, const Plan &pee
   return nullptr;
 }
 
-/// Returns true if the queue that runs the signal `id` has completed it. Returns false if the queue
-/// has no slot.
+/// Returns true if the signal `id` is known to have completed.
 bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, CommandId id) {
   const size_t queues = rank.queues.size();
   if (queues == 0 || (signal.stream >= queues && queues >= kQueueSlots))
@@ -139,14 +137,14 @@ bool isLate(const JobMemory &memory, int64_t rank) {
          });
 }
 
-/// Reasons why a rank waits for no other rank; the best explanation of a stall comes first.
+/// Reasons why a rank waits for no other rank, starting with the best explanation of a stall.
 enum class Idle { Absent, OwnCode, Left, Queues, No };
 
 Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
   const RankView &view = job.at(rank);
   if (!view.hasJoined())
     return view.state == RankState::Absent ? Idle::Absent : Idle::Left;
-  if (job.leadingQueue(rank)) // a queue waits
+  if (job.leadingQueue(rank)) // a queue is waiting
     return Idle::No;
   if (view.activity == HostActivity::OwnCode)
     return Idle::OwnCode;
@@ -155,7 +153,7 @@ Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
   return isLate(memory, rank) ? Idle::OwnCode : Idle::No;
 }
 
-/// Blames the rank with the best reason to be idle and, among equals, the fewest issued runs.
+/// Blames the rank that best explains the stall and, among equals, has issued the fewest runs.
 std::optional<Blame> blameIdleRank(const JobMemory &memory, const JobView &job) {
   auto key = [&](int64_t rank) { return std::pair(idleOf(memory, job, rank), job.at(rank).runs); };
   int64_t first = 0;
@@ -182,7 +180,7 @@ Blame blameWaits(const JobMemory &memory, const JobView &job) {
   return nobody;
 }
 
-/// Returns the first line, followed by one line per rank, up to a limit.
+/// The message consists of `headline`, the blame, and one line per rank, up to a limit.
 JobCause causeOf(const JobView &job, const std::string &headline, const Blame &blame) {
   std::set<int64_t> listed;
   auto list = [&](int64_t rank) {
@@ -207,7 +205,7 @@ StallRule::StallRule(milliseconds timeout, milliseconds period)
 
 bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint64_t blockedSince,
                           uint64_t underWay) {
-  const bool wasAway = now - lastAsked_ > tooLate_; // also true in the first call
+  const bool wasAway = now - lastAsked_ > tooLate_; // also true on the first call
   lastAsked_ = now;
   if (wasAway || progress != lastProgress_) {
     lastProgress_ = progress;

@@ -8,8 +8,7 @@
 
 namespace braid {
 
-/// The period of a rank's watchdog: short enough to enforce the timeout, but long enough to cost
-/// next to nothing.
+/// The period of a rank's watchdog: short enough to enforce the timeout, yet negligible in cost.
 inline std::chrono::milliseconds watchPeriod(std::chrono::milliseconds timeout) {
   using std::chrono::milliseconds;
   return std::clamp(timeout / 16, milliseconds(5), milliseconds(50));
@@ -31,11 +30,11 @@ private:
   uint64_t lastAsked_ = 0, lastMove_ = 0, lastProgress_ = 0;
 };
 
-/// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames, in this
-/// order: a rank without a heartbeat; a rank in a command that waits for no other rank; a rank that
-/// waits for nobody, for example because its host thread is outside Braid. Otherwise, blames no
-/// rank and lists the waits. The status is TimedOut; the first line of its message names the blamed
-/// rank, and one line per rank follows.
+/// Returns the cause of a stall in which nothing has progressed for `timeout`. Blames the first of
+/// the following that exists: a rank without a heartbeat; a rank in a command that waits for no
+/// other rank; a rank that waits for no rank, for example because its host thread is outside Braid.
+/// Otherwise, blames no rank and lists the waits. The status is TimedOut; the first line of its
+/// message names the blamed rank, and one line per rank follows.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::chrono::milliseconds timeout);
 /// Like stallCause(), for a deadlocked job whose ranks are all alive.

@@ -23,7 +23,7 @@ void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
     *known = cost;
 }
 
-/// `column` must not be empty. Its entries differ only in their rows and are sorted by rows.
+/// `column` must not be empty. Its entries must differ only in `m` and be sorted by `m`.
 double usOfRows(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
   if (above == column.begin())

@@ -3,17 +3,17 @@
 // The simulator predicts the duration of a Plan from these numbers. api/calibrate/calibrate.h
 // describes how each number is measured:
 //
-//   run      time outside the commands: until the first one starts on all ranks, and until the host
-//            observes that the last one has ended
+//   run      overhead outside the commands: before the first one starts on all ranks, and from the
+//            end of the last one until the host observes it
 //   issue    host time per command in an eager run; 0 in a graph
 //   signal   time until the flag is set on the peer
-//   copy     a fixed time plus bytes at a rate; copies over the same link share its rate evenly. A
-//            sum or a pointwise operation costs as much as a local copy of half the bytes that it
+//   copy     a fixed time plus bytes / rate; copies over the same link share its rate evenly.
+//            A sum or a pointwise operation costs as much as a local copy of half the bytes that it
 //            reads and writes
-//   GEMM     a table by shape, with linear interpolation between numbers of rows
-//   message  a group or a collective on one host takes a fixed time plus bytes at a rate, once all
+//   GEMM     a table by shape, interpolated linearly in the number of rows
+//   message  a group or a collective on one host takes a fixed time plus bytes / rate once all
 //            participating ranks have reached it
-//   network  a latency, and a rate that all messages of a host, or of a rank, share evenly
+//   network  a latency, plus a rate shared evenly by all messages of a host, or of a rank
 //
 // Times are in microseconds, rates in bytes per microsecond (1000 bytes/us = 1 GB/s).
 //
@@ -90,7 +90,7 @@ struct NetworkCost {
 
 struct CostModel {
   std::string machine; ///< a descriptive name
-  int64_t ranks = 1;   ///< number of ranks during the measurement
+  int64_t ranks = 1;   ///< number of ranks in the measurement
   std::vector<OperationCosts> operations;
   std::vector<GemmCost> gemms;
   NetworkCost network;
@@ -103,15 +103,15 @@ struct CostModel {
   void add(const GemmCost &gemm);
   void add(const OperationCosts &costs);
 
-  /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the rows between
-  /// entries with the same types, columns and depth; if there are none, uses entries with another
-  /// result type. Below the smallest entry, returns its time; above the largest, scales its time
-  /// with the rows. If there are no such entries at all, assumes the flop rate of the entry of this
-  /// type that is nearest in size. An addend costs the time to move its bytes, and a GEMM without
-  /// rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
+  /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the number of rows
+  /// between entries with the same types, columns and depth; if there are none, uses entries with
+  /// another result type. Below the smallest entry, returns that entry's time; above the largest,
+  /// scales that entry's time with the rows. If no entry matches, assumes the flop rate of the
+  /// entry of this type that is nearest in size. An addend costs the time to move its bytes; a GEMM
+  /// without rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
   Result<double> gemmUs(const PlanMatmul &shape) const;
 
-  /// Encodes the model as JSON that decode() reads back exactly.
+  /// Encodes the model as JSON, from which decode() restores it exactly.
   std::string encode() const;
   /// Returns BadInput if `text` is malformed; the message names the location of the error.
   static Result<CostModel> decode(llvm::StringRef text);
@@ -122,7 +122,7 @@ private:
   Result<double> nearestUs(const PlanMatmul &shape) const;
 };
 
-/// Return `model` changed so that GEMMs take no time, or so that only GEMMs take time.
+/// Return a copy of `model` in which GEMMs take no time, or in which only GEMMs take time.
 CostModel withoutGemms(CostModel model);
 CostModel withGemmsAlone(CostModel model);
 

@@ -1,6 +1,6 @@
 //===- runtime/simulate/cost_model_json.cpp - encodes and decodes a cost model ----------------===//
 //
-// describe() lists the fields of each part of a model, with their ranges, for writing and reading.
+// describe() lists each part's fields and their ranges, for both encoding and decoding.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -4,8 +4,8 @@
 // times at which flows start or end.
 //
 //   resources   flows that use the same resource, such as the link out of a rank, share it evenly
-//   machine     a GEMM, a message, or a kernel that adds or copies within a rank uses the rank's
-//               whole machine. Such flows run one after another, in the order in which they start
+//   machine     a GEMM, a message, or a kernel that adds or copies within a rank occupies the whole
+//               machine of the rank; these flows run one after another, in order of their start
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -40,8 +40,8 @@ struct Flow {
   double left = 0;  ///< remaining bytes or microseconds
   double limit = 1; ///< the rate if there are no other flows
   llvm::SmallVector<Use, 4> uses = {};
-  uint32_t lane = 0;    ///< the stream of its command
-  uint32_t machine = 0; ///< the rank whose machine it uses
+  uint32_t lane = 0;    ///< the lane of the step that it belongs to
+  uint32_t machine = 0; ///< the rank whose machine it may need
   bool needsMachine = false;
   double rate = 0;
 };
@@ -59,7 +59,7 @@ public:
   void share();
   /// Returns the time in microseconds until the first flow ends, or infinity if no flow ends.
   double untilNextEnd() const;
-  /// Advances all flows by `us`. Removes those due within `toleranceUs` and returns their lanes.
+  /// Advances all flows by `us`. Removes flows that end within `toleranceUs`; returns their lanes.
   std::vector<uint32_t> proceed(double us, double toleranceUs);
 
 private:
@@ -67,7 +67,7 @@ private:
   void shareResources();
 
   const size_t ranks_;
-  std::vector<Flow> flows_; ///< by start time, then by lane
+  std::vector<Flow> flows_; ///< sorted by start time, then by lane
   size_t ordered_ = 0;      ///< number of flows already in that order
   bool haveChanged_ = false;
 };

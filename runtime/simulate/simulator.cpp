@@ -22,8 +22,8 @@ using simulator::Lane;
 using simulator::RankState;
 using simulator::Step;
 
-/// Times that differ by less than this, absolutely or relative to the elapsed time, are equal, so
-/// that ranks doing the same work advance in lockstep despite rounding.
+/// Times that differ by less than this, absolutely or relative to the elapsed time, are treated as
+/// equal, so that ranks doing the same work advance in lockstep despite rounding.
 constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 
 class Simulator {
@@ -64,7 +64,7 @@ private:
   std::vector<simulator::Meeting> meetings_;
   simulator::Flows flows_;
   std::vector<uint32_t> ready_;              ///< lanes that may be able to continue
-  using Timer = std::pair<double, uint32_t>; ///< time, lane
+  using Timer = std::pair<double, uint32_t>; ///< time and lane
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   double now_ = 0;
 };
@@ -121,7 +121,7 @@ bool Simulator::meets(uint32_t number) {
   return meeting.missing == 0;
 }
 
-/// Starts the step's work and returns true, unless the flag or record that it awaits is pending.
+/// Starts the step's work and returns true, or returns false if its flag or record is pending.
 bool Simulator::starts(uint32_t number) {
   Lane &lane = lanes_[number];
   const Step &step = lane.step();
@@ -195,7 +195,7 @@ Result<double> Simulator::run() {
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
     ready_.push_back(lane);
   for (;;) {
-    for (size_t i = 0; i < ready_.size(); ++i) // grows during the loop
+    for (size_t i = 0; i < ready_.size(); ++i) // ready_ grows during the loop
       while (goesOn(ready_[i])) {
       }
     ready_.clear();
@@ -211,7 +211,7 @@ Result<double> Simulator::run() {
   return now_;
 }
 
-/// Returns the time between two runs in a burst. A graph with several streams needs one more
+/// Returns the time between two runs in a burst. A graph with several streams needs an extra
 /// launch.
 double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
   const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;

@@ -16,7 +16,7 @@
 //   matmul             occupies the rank's whole machine once earlier users have finished (flows.h)
 //
 // A run in a burst takes as long as the device takes to run it or the host to issue it, whichever
-// is longer. A graph with several streams needs one more launch, at the cost of a small copy.
+// is longer. A graph with several streams needs one more launch, as expensive as a small copy.
 //
 // The result is deterministic.
 //
@@ -32,7 +32,7 @@ struct SimulationOptions {
   TransferMode transferMode = {};
 };
 
-/// Times in microseconds since the ranks started. A waiting command has already started.
+/// Times in microseconds since the ranks started. A span includes the time that its command waits.
 struct SimulatedSpan {
   double beginUs = 0, endUs = 0;
 };
@@ -44,20 +44,20 @@ struct Simulation {
   double burstUs = 0;
   /// spans[rank][command] for an isolated run.
   std::vector<std::vector<SimulatedSpan>> spans;
-  /// The Plans with messages spelled out (runtime/plan/spell_out.h), to which the spans then
-  /// belong. Empty on one host.
+  /// If the ranks span several hosts, the Plans with messages spelled out
+  /// (runtime/plan/spell_out.h), to which the spans then refer; otherwise empty.
   std::vector<Plan> spelled;
 };
 
-/// Returns the Plans to which the spans belong: `plans`, or `plans` with messages spelled out.
+/// Returns the Plans to which the spans refer: `plans`, or `plans` with messages spelled out.
 inline llvm::ArrayRef<Plan> shownPlans(llvm::ArrayRef<Plan> plans, const Simulation &simulation) {
   return simulation.spelled.empty() ? plans : llvm::ArrayRef<Plan>(simulation.spelled);
 }
 
 /// Predicts one run of the Plans of all ranks, in rank order, or of Plans that represent all ranks
-/// (see runtime/plan/alike_ranks.h). Returns BadInput for any other Plans, Unsupported if `model`
-/// lacks a required cost, and TimedOut if the run deadlocks; the message then names the waiting
-/// commands. Always terminates.
+/// (see runtime/plan/alike_ranks.h). Returns BadInput for other Plans, Unsupported if `model` lacks
+/// a required cost, and TimedOut, naming the waiting commands, if the run deadlocks. Always
+/// terminates.
 Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options);
 

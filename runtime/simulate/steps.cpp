@@ -16,8 +16,8 @@ namespace {
 
 // -- Kernels. --
 
-/// Returns true if each copy transfers one whole part of the sum, in units of GPU loads, so that
-/// the sum is fused into the kernel of the copies.
+/// Returns true if the sum is fused into the kernel of `copies`: each copy must transfer one whole
+/// part of the sum, and the size and stride of a part must be multiples of a GPU load.
 bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
   constexpr int64_t kUnit = 16;
   const int64_t part = sum.part(0).bytes;
@@ -28,7 +28,7 @@ bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
 }
 
 /// Returns the number of commands in the kernel that starts with the first of `commands`, which
-/// must be a copy by a kernel.
+/// must be a copy executed by a kernel.
 uint32_t sizeOfKernel(const Plan &plan, llvm::ArrayRef<Command> commands, SignalBy signals) {
   constexpr size_t kMostCopies = 16;
   const bool canSignal = signals != SignalBy::Memory;
@@ -64,8 +64,8 @@ int64_t bytesLikeCopy(const Plan &plan, const Command &command) {
   return bytes / 2;
 }
 
-/// Returns the number of bytes that a rank sends or receives in a group, whichever is larger. A
-/// collective counts as a ring of its members.
+/// Returns the number of bytes that a rank sends or receives in a group, whichever is larger.
+/// Treats a collective as a ring of its members.
 double bytesOfMessage(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Group) {
     double sent = 0, received = 0;
@@ -114,13 +114,13 @@ private:
   llvm::ArrayRef<Plan> plans_;
   const CostModel &model_;
   const OperationCosts &costs_;
-  const std::vector<std::vector<Whole>> wholes_; ///< by rank and group
+  const std::vector<std::vector<Whole>> wholes_; ///< indexed by rank and group
   Job job_;
-  /// Meeting indices: for groups by Whole::number, for collectives by team and sequence number.
+  /// Meeting indices, keyed by Whole::number for groups, by team and sequence number otherwise.
   std::map<std::pair<std::vector<int64_t>, uint32_t>, uint32_t> meetings_;
   // State of the rank being added.
   std::map<std::vector<int64_t>, uint32_t> collectives_; ///< number of collectives so far, by team
-  std::vector<double> gemmUs_;                           ///< by GEMM in the Plan
+  std::vector<double> gemmUs_;                           ///< indexed by GEMM in the Plan
   std::vector<uint32_t> records_;                        ///< last record of each event
 };
 
@@ -166,8 +166,7 @@ void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
     if (hasAdded && command.kind == CommandKind::Copy)
       step.fixedUs = 0;
     hasAdded |= sizes[i] > 1 && plan.commands[i + sizes[i] - 1].kind == CommandKind::Sum;
-    // A Group or Collective command itself costs no host time; the commands that it expands into
-    // do.
+    // A Group or Collective costs no host time itself, unlike the commands it expands into.
     if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
       rank.issuedUs += costs_.issueUs;
     step.issuedUs = rank.issuedUs;

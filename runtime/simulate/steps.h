@@ -12,13 +12,13 @@ namespace braid::simulator {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Returns, for each command of a Plan, the number of consecutive commands, starting with it, that
-/// one kernel executes. The number exceeds 1 if a kernel executes several copies, together with the
-/// signals after them and the sum that is fused into the kernel.
+/// one kernel executes. One kernel may execute several copies, the signals after them, and a fused
+/// sum.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
 
-/// Returns a Plan's outline, extended by everything else that affects times: the rank's index on
-/// its host, the partners of its endpoints, and the kernels that execute its copies, which depend
-/// on the positions of blocks.
+/// Returns a Plan's outline, extended with everything else that affects simulated times: the rank's
+/// index on its host, the partners of its endpoints, and the kernels that execute its copies, which
+/// depend on the positions of blocks.
 Outline timeOutlineOf(const Plan &plan, Shift shift);
 
 struct Step {
@@ -39,8 +39,8 @@ struct Lane {
   std::vector<Step> steps = {};
   size_t next = 0;
   Phase phase = Phase::Issue;
-  bool isAsleep = false; ///< waits for a timer
-  size_t flows = 0;      ///< active flows of the current step
+  bool isAsleep = false; ///< waiting for a timer
+  size_t flows = 0;      ///< number of active flows of the current step
   bool isDone() const { return next == steps.size(); }
   const Step &step() const { return steps[next]; }
 };
@@ -55,12 +55,12 @@ struct RankState {
   const Plan *plan = nullptr;
   uint32_t firstLane = 0;
   double issuedUs = 0;               ///< time at which the host has issued all commands
-  std::vector<PlacedFlag> peerFlags; ///< by endpoint: the flag that its signal sets
-  std::vector<double> flagSetUs;     ///< by flag; kNever if not set yet
+  std::vector<PlacedFlag> peerFlags; ///< for each endpoint, the flag that its signal sets
+  std::vector<double> flagSetUs;     ///< indexed by flag; kNever if not set yet
 };
 
 /// A collective, or a group together with the groups with which it exchanges messages. No rank
-/// continues before all participating ranks have reached the meeting.
+/// continues until all participating ranks have reached the meeting.
 struct Meeting {
   size_t missing = 0;
   std::vector<uint32_t> lanes; ///< lanes that have reached the meeting
@@ -73,9 +73,9 @@ struct Job {
 };
 
 /// Returns the initial state of all ranks. `plans` must outlive the result. Returns BadInput unless
-/// they are the Plans of all ranks, in rank order, or represent all ranks
-/// (runtime/plan/alike_ranks.h). Returns Unsupported if `model` lacks a GEMM. `costs` must belong
-/// to `model`. Messages between hosts must have been spelled out (runtime/plan/spell_out.h).
+/// `plans` are the Plans of all ranks, in rank order, or represent all ranks
+/// (runtime/plan/alike_ranks.h). Returns Unsupported if `model` lacks a required GEMM. `costs` must
+/// belong to `model`. Messages between hosts must have been spelled out (runtime/plan/spell_out.h).
 Result<Job> makeJob(llvm::ArrayRef<Plan> plans, const CostModel &model,
                     const OperationCosts &costs);
 

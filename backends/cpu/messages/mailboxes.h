@@ -3,7 +3,7 @@
 // Each rank has a mailbox for each peer, in shared memory. The sender writes the next part of a
 // message into the mailbox and posts it; the receiver copies the part out and requests the next
 // one, or reports that the whole message has arrived. No rank reads another rank's memory, so an
-// abort needs no special treatment.
+// abort needs no special handling.
 //
 // Only the mailbox's state orders sender and receiver, so that ThreadSanitizer sees exactly the
 // ordering that a message guarantees. All other fields, including the data, are relaxed atomics,
@@ -32,8 +32,8 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<uint64_t> part[kPartBytes / sizeof(uint64_t)];
 };
 
-/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages touched by a
-/// message occupy memory.
+/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages that a message
+/// has touched occupy memory.
 class Mailboxes {
 public:
   /// Creates the mailboxes on rank 0 and maps them on all ranks. Collective. Fails with Unsupported
@@ -43,7 +43,7 @@ public:
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Returns the futex that changes whenever a peer posts a part to `rank` or takes one from it.
+  /// Returns the futex that changes when a peer posts a part to `rank` or takes one from `rank`.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:

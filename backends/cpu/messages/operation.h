@@ -1,8 +1,8 @@
 //===- backends/cpu/messages/operation.h - a group or a collective in progress ----------------===//
 //
 // A rank's operations execute in the order in which they were issued, regardless of their streams:
-// each has a number and begins when its turn comes. Relaxed stores pass the turn on, so that
-// ThreadSanitizer considers two streams unordered unless an event orders them.
+// each has a number and begins when its turn comes. The turn is passed on with relaxed stores, so
+// that ThreadSanitizer considers two streams unordered unless an event orders them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,7 +25,7 @@ struct Transfer {
   };
   Direction direction;
   int64_t peer;
-  char *data; ///< if it is in scratch, set when the operation begins
+  char *data; ///< if in scratch memory, set when the operation begins
   int64_t bytes;
   int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if `data` is elsewhere
   uint32_t number = 0;    ///< message number, counted per peer and direction
@@ -36,8 +36,8 @@ struct Transfer {
   bool isOver() const { return state == State::IsOver; }
 };
 
-/// dst = the parts of all members, combined in team order in f32 (f64 for f64) and rounded once.
-/// The parts are in scratch, in team order, except this rank's part, which is `own`.
+/// Combines the parts of all members into `dst`, in team order in f32 (f64 for f64), and rounds
+/// once. The parts are in scratch memory, in team order, except for this rank's part, `own`.
 struct Reduction {
   ReductionOperator by;
   DType dtype;
@@ -47,7 +47,7 @@ struct Reduction {
   const void *own; ///< this rank's part
 };
 
-/// A rank's work for a group or collective: all transfers concurrently, then the copy or reduction.
+/// A rank's work for a group or collective: concurrent transfers, then a copy or a reduction.
 struct Work {
   std::vector<Transfer> transfers;
   void *dst = nullptr;
@@ -97,8 +97,7 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// To be called after advance() has made no progress. Sleeps until progress may be possible, for
-  /// at most `slice`.
+  /// Call when advance() made no progress. Sleeps until it may make progress, at most for `slice`.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;

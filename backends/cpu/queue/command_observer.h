@@ -9,13 +9,13 @@ namespace braid {
 
 struct QueuedCommand;
 
-/// Observes every command of one rank: when it is issued, and on the worker that runs it. The
-/// rank's workers call the observer concurrently, each for its own queue, and the observer must not
-/// order them. Commands dropped after an abort are not reported.
+/// Observes every command of one rank, both when it is issued and while a worker runs it. The
+/// rank's workers call the observer concurrently, each for its own queue, so the observer must not
+/// synchronize them. Commands dropped after an abort are not reported.
 class CommandObserver {
 public:
   virtual ~CommandObserver() = default;
-  /// Called on the host thread once `queue` exists, before any other call for that queue.
+  /// Called on the host thread once `queue` exists, before any other call for the queue.
   virtual void opened(uint32_t /*queue*/) {}
   /// Called on the host thread before the command is appended.
   virtual void issued(uint32_t /*queue*/, const QueuedCommand &) {}
@@ -28,7 +28,7 @@ public:
   virtual void waiting(uint32_t /*queue*/, const QueuedCommand &, uint32_t /*seen*/) {}
   /// Called when a group or a collective has moved data but is not yet complete.
   virtual void moved(uint32_t /*queue*/, const QueuedCommand &) {}
-  /// Called when the command has completed or was skipped.
+  /// Called once the command has completed or been skipped.
   virtual void end(uint32_t /*queue*/, const QueuedCommand &) {}
 };
 

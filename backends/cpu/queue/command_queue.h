@@ -1,9 +1,9 @@
 //===- backends/cpu/queue/command_queue.h - commands issued to a worker -----------------------===//
 //
-// An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command
-// orders the host's past before the worker's future, and nothing else. If workers were ordered with
-// each other, or the host after a worker, ThreadSanitizer would consider two streams ordered
-// without a signal between them. The consumer therefore frees chunks instead of returning them.
+// An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command makes
+// the host's earlier writes visible to the worker, and orders nothing else. If workers were ordered
+// with each other, or the host after a worker, ThreadSanitizer would consider two streams ordered
+// without a signal between them. So the consumer frees chunks instead of returning them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -139,7 +139,7 @@ private:
   alignas(64) Chunk *head_;
   uint32_t headUsed_ = 0;
   uint32_t popped_ = 0;
-  // Used by both.
+  // Shared by both.
   alignas(64) std::atomic<uint32_t> published_{0};
   std::atomic<bool> isSleeping_{false};
 };

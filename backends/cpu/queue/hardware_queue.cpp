@@ -37,7 +37,7 @@ bool isRunnable(const QueuedCommand &command) {
 
 HardwareQueue::~HardwareQueue() {
   stop();
-  while (commands_.front()) // dropped commands
+  while (commands_.front()) // free dropped commands
     finishFront();
 }
 
@@ -175,7 +175,7 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
   const bool isWanted = options_.observer.begin(options_.number, command);
-  // begin() may have taken long; once aborted, a run must not signal peers.
+  // begin() may have taken a long time; once aborted, a run must not signal peers.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
   options_.observer.end(options_.number, command);
@@ -246,7 +246,7 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
   return true;
 }
 
-/// The queue counts as blocked from its first wait on, even if later parts move: the observer
+/// From its first wait on, an exchange is reported as blocked, even while parts move: the observer
 /// counts moved parts separately.
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;

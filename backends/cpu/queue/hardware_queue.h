@@ -3,11 +3,11 @@
 // Three parties use a queue: the rank's host thread issues commands to it, a worker (or the
 // scheduler) executes them, and the host threads of all ranks watch its progress. They share:
 //
-//   published count   host -> worker, release/acquire: a command happens after its issue
+//   published count   host -> worker, release/acquire: a command runs after it was issued
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
-//   watched state     relaxed, also in observers: if a watcher acquired a worker's past, it could
-//                     pass that on to its own worker, and two ranks would appear ordered even
-//                     without a signal between them
+//   watched state     relaxed, also in observers: if a watcher synchronized with a worker, it
+//                     could pass the ordering on to its own worker, and two ranks would appear
+//                     ordered even without a signal between them
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -37,8 +37,7 @@ public:
 
   /// Starts the worker.
   Status start();
-  /// Ends the worker after its current command. Requires an aborted group. A no-op if there is no
-  /// worker.
+  /// Ends the worker, if any, after its current command. Requires an aborted group.
   void stop();
   /// Like stop(), but returns false if the current command does not end within `patience`. The
   /// worker then continues to use this object, which must never be destroyed.
@@ -64,9 +63,9 @@ public:
   // -- Called by the scheduler, if there is no worker. --
 
   const QueuedCommand *front() { return commands_.front(); }
-  /// Runs the front command, which must be able to continue; a group or collective runs as far as
-  /// is possible now. `clock` is the end of the last command in any queue. Spans never overlap, so
-  /// the span of a group or collective covers only its last step.
+  /// Runs the front command, which must be runnable; a group or collective advances as far as it
+  /// can without waiting. `clock` is the end time of the last command in any queue. Spans never
+  /// overlap, so the span of a group or collective covers only its last step.
   void step(int64_t &clock);
 
 private:

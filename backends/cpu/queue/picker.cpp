@@ -10,9 +10,9 @@ namespace braid {
 
 namespace {
 
-/// If all heads always had equal chances, a queue would hardly ever be delayed while its neighbors
-/// issue dozens of commands, and many races appear only then. So in half of the phases all heads
-/// have equal chances, and in the other half queues have priorities.
+/// If all heads were always equally likely, a queue would hardly ever be delayed while others run
+/// dozens of commands, yet many races appear only after such a delay. So all heads are equally
+/// likely in half of the phases, and queues have priorities in the other half.
 class SeededPicker {
 public:
   explicit SeededPicker(uint64_t seed) : state_(seed) {}

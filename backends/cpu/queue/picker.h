@@ -15,7 +15,7 @@ namespace braid {
 
 struct QueuedCommand;
 
-/// A queue whose head can run now.
+/// A queue whose first command can run now.
 struct RunnableHead {
   int64_t rank;
   uint32_t queue;
@@ -27,9 +27,8 @@ struct RunnableHead {
 using Picker = std::function<size_t(llvm::ArrayRef<RunnableHead>)>;
 
 /// Returns a picker that derives its choices from `seed`, in phases of 1 to 256 choices. In a
-/// phase, either all candidates have equal chances, or each queue has a random priority and the
-/// queue with the highest priority always wins. The same seed yields the same choices on every
-/// platform.
+/// phase, either all candidates are equally likely, or each queue has a random priority and the
+/// highest priority always wins. The same seed yields the same choices on every platform.
 Picker seededPicker(uint64_t seed);
 
 } // namespace braid

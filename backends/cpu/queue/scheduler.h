@@ -16,8 +16,7 @@ public:
   Scheduler(std::vector<CpuDevice *> devices, Picker picker)
       : devices_(std::move(devices)), picker_(std::move(picker)) {}
 
-  /// Runs commands until none can continue or the group is aborted. Returns true if all commands
-  /// have completed.
+  /// Runs commands until none can run or the group is aborted. Returns true if all have completed.
   bool drain(const RankGroup &group);
 
 private:

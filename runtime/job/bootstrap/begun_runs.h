@@ -8,19 +8,19 @@
 
 namespace braid {
 
-/// Returns the key of a program within its job, computed from Plan::fingerprint and
-/// Plan::firstCommand. The key is equal on all ranks and never 0.
+/// Returns a key that identifies a program within its job, computed from Plan::fingerprint and
+/// Plan::firstCommand. All ranks compute the same key, and it is never 0.
 constexpr uint64_t programKey(uint64_t fingerprint, uint32_t firstCommand) {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   return (fingerprint ^ (firstCommand + 1) * kOdd) | 1;
 }
 
-/// Counts the started runs of each of a rank's programs. Must be placed in zeroed shared memory.
-/// One thread of the rank adds and removes programs; any thread of any rank may increment and read
-/// the counts.
+/// Counts, for each of a rank's programs, the runs that the rank has started. Must be placed in
+/// zeroed shared memory. One thread of the rank adds and removes programs; any thread of any rank
+/// may increment and read the counts.
 class BegunRuns {
 public:
-  /// The capacity of the table. Runs of further programs are not counted.
+  /// The capacity of the table. Once it is full, runs of additional programs are not counted.
   static constexpr size_t kMost = 256;
 
   /// Returns the count of `program`, initially 0, or null if the table is full.
@@ -36,7 +36,7 @@ public:
     return &entry->runs;
   }
 
-  /// Must be called once for each add() that returned a count.
+  /// Must be called once for each add() that did not return null.
   void remove(uint64_t program) {
     if (Entry *found = find(program); found && found->users.fetch_sub(1) == 1)
       found->program.store(kFree, std::memory_order_relaxed);
@@ -52,7 +52,7 @@ private:
   static constexpr uint64_t kFree = 0;
   struct Entry {
     std::atomic<uint64_t> program, runs;
-    std::atomic<uint32_t> users; ///< calls of add() minus calls of remove()
+    std::atomic<uint32_t> users; ///< calls to add() minus calls to remove()
   };
   Entry *find(uint64_t program) {
     for (Entry &each : entries_)

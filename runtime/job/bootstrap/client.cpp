@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 /// The interval at which a blocked call checks whether the job has failed.
 constexpr auto kSlice = 20ms;
-/// The time that the watchdog has to find out why a connection to the host failed.
+/// The time limit for the watchdog to find out why a connection to the host failed.
 constexpr auto kForCause = 1000ms;
 /// Distinguishes a rank from other peers that connect and send two numbers.
 constexpr llvm::StringLiteral kHello = "braid rank ";
@@ -101,7 +101,7 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
-/// Returns why the connection has failed; the host also closes connections after an abort.
+/// Returns the reason why the connection failed. After an abort, the host closes all connections.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
        !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
@@ -110,8 +110,8 @@ Status Client::lost(const Status &status) {
   return status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
 }
 
-/// Sends a message and waits for the answer, even after an offer: peers learn of the offered
-/// descriptor by other means, so it must be available before this function returns.
+/// Sends a message and waits for the reply, even to an offer, because peers may request the offered
+/// descriptor as soon as this function has returned.
 Result<Message> Client::ask(const std::string &text, int descriptor) {
   BRAID_TRY(memory_.failure());
   if (const Status sent = connection_.send(text, descriptor); !sent.isOk())
@@ -149,7 +149,7 @@ void Client::disconnect() {
 
 // -- All-gathers. --
 
-/// A rank that has left joins no further all-gathers. A rank that died has already aborted the job.
+/// A rank that has left will not join any all-gather. A rank that died has already aborted the job.
 void Client::abortIfSomebodyHasLeft() {
   std::vector<int64_t> left;
   for (int64_t peer = 0; peer < ranks(); ++peer) {

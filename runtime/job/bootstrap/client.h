@@ -11,10 +11,10 @@
 //   R reason             refusal: the hello contradicts another rank; the host then disconnects
 //   O name               offer: the rank sends a descriptor to the host under this name
 //   G RANK name          request for the descriptor that RANK has offered under this name
-//   D                    the host's answer to O and G, with the requested descriptor, if any
+//   D                    the host's reply to O or G, with the requested descriptor, if any
 //
 // Ranks exchange everything else through the job memory. When a connection ends, the rank's slot
-// shows whether the rank has left in an orderly way.
+// shows whether the rank left cleanly.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,7 +31,7 @@ struct ClientHello {
   std::string job = {}; ///< selects the endpoint; not part of the message
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
-  /// Returns BadInput unless `text` is the encoding of some valid rank. Leaves `job` empty.
+  /// Returns BadInput unless `text` encodes a valid rank. Leaves `job` empty.
   static Result<ClientHello> decode(llvm::StringRef text);
 };
 
@@ -39,11 +39,10 @@ class Client {
 public:
   /// Connects to the host at `name`, sends the hello, and maps the job memory. Returns BadInput
   /// with the host's reason if the host refuses, PeerFailed if there is no host or the host closes
-  /// the connection without an answer, and TimedOut at the deadline.
+  /// the connection without answering, and TimedOut at the deadline.
   static Result<std::unique_ptr<Client>> join(const std::string &name, const ClientHello &hello,
                                               Deadline deadline);
-  /// Waits until a host listens under the name that listenForJob() uses for hello.job, then joins
-  /// its job.
+  /// Waits until a host listens under the name used by listenForJob() for hello.job, then joins.
   static Result<std::unique_ptr<Client>> find(const ClientHello &hello, Deadline deadline);
   /// Disconnects, unless disconnect() has been called.
   ~Client();
@@ -53,17 +52,17 @@ public:
   int64_t ranks() const { return hello_.ranks; }
   JobMemory &memory() { return memory_; }
 
-  /// Makes `cause` the failure of all ranks, unless the job has already failed, and returns the
-  /// first failure. A rank that cannot continue calls this before it disconnects; otherwise the
-  /// other ranks would only see that it has left.
+  /// Fails the job with `cause` on all ranks, unless it has already failed. Returns the first
+  /// failure. A rank that cannot continue calls this before it disconnects; otherwise the other
+  /// ranks would only see that the rank has left.
   Status fail(const Status &cause) { return memory_.fail({cause, rank()}); }
 
-  /// Returns the parts of all ranks, in rank order. Collective. Blocks until all ranks have called
-  /// it, or returns the cause if the job is aborted.
+  /// Returns the parts contributed by all ranks, in rank order. Collective: blocks until all ranks
+  /// have called allGather(). If the job is aborted, returns the cause.
   Result<std::vector<std::string>> allGather(const std::string &mine);
-  /// Joins the next all-gather with `part`, after this rank has completed `step` (0 if none), and
-  /// blocks until all ranks have joined. After a failure, the job memory shows whether the step has
-  /// been committed.
+  /// Contributes `part` to the next all-gather and blocks until all ranks have contributed. `step`
+  /// is the last step that this rank has completed, or 0. After a failure, the job memory shows
+  /// whether the step has been committed.
   Status meet(const std::string &part, uint32_t step);
   /// Sends a duplicate of `descriptor` to the host under `name`, which is scoped to this rank, and
   /// blocks until the host has received it.
@@ -71,13 +70,12 @@ public:
   /// Returns the descriptor that `rank` has offered under `name`, or BadInput if there is none.
   /// Blocks until the host answers.
   Result<FileDescriptor> want(int64_t rank, const std::string &name);
-  /// Leaves the job without a failure. No other function may be called afterwards.
+  /// Leaves the job cleanly. No other function may be called afterwards.
   void disconnect();
 
-  /// Returns true if the host's process or its end of the connection is gone. Never blocks.
-  /// Thread-safe.
+  /// Returns true if the host has exited or closed the connection. Never blocks. Thread-safe.
   bool isHostGone() const;
-  /// Returns the failure to report if isHostGone(). Its message names the host.
+  /// Returns the failure to report if isHostGone() is true. Its message names the host.
   JobCause hostIsGone() const;
 
   /// For tests that break the connection.
@@ -92,7 +90,7 @@ private:
   Connection connection_;
   ClientHello hello_;
   JobMemory memory_;
-  const FileDescriptor host_; ///< the host's process (see Connection::openPeer())
+  const FileDescriptor host_; ///< pidfd of the host's process (see Connection::openPeer())
   uint32_t gathers_ = 0;
   bool saidDisconnect_ = false;
 };

@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/environment.cpp - which rank of a job this process is ------------===//
+//===- runtime/job/bootstrap/environment.cpp - finds this process's rank in its job -----------===//
 
 #include "runtime/job/bootstrap/environment.h"
 
@@ -115,7 +115,7 @@ bool isStepOfSrun(const Environment &environment) {
                   number > 0xffffffff);
 }
 
-/// Returns the variables that are set and identify this process as a rank of the launcher `of`.
+/// Returns the variables that mark this process as a rank started by the launcher `of`.
 Names identifying(const Variables &of, const Environment &environment) {
   const bool isSlurm = of.source == llvm::StringRef("SLURM");
   Names found;
@@ -168,12 +168,12 @@ private:
                        variables_.advice);
   }
 
-  /// Returns the variable to read, or all candidates: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
+  /// Returns the variable that is set, or all candidates: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
   std::string nameOf(const Names &names) const {
     return firstSet(names, environment_).value_or(llvm::join(names, " or "));
   }
 
-  /// Reads an integer, or SLURM's list of ranks per host if all its entries are equal: "4(x2)".
+  /// Reads an integer, or SLURM's list of ranks per host if all entries are equal, as in "4(x2)".
   Result<Number> number(const Names &names) const {
     const std::optional<std::string> name = firstSet(names, environment_);
     if (!name)
@@ -230,9 +230,9 @@ private:
     return Status::ok();
   }
 
-  /// BRAID_JOB and "default" are used unchanged. A launcher's variables become "torchrun
-  /// MASTER_ADDR=localhost MASTER_PORT=29500", so that jobs of different launchers have different
-  /// names. PMI_JOBID may be missing or belong to an outer job, so users may add BRAID_JOB.
+  /// BRAID_JOB and "default" are used unchanged. A launcher's variables are joined, as in "torchrun
+  /// MASTER_ADDR=localhost MASTER_PORT=29500", so that names of different launchers' jobs differ.
+  /// PMI_JOBID may be missing or belong to an outer job, so users may add BRAID_JOB.
   Status readJob(Place &place) const {
     const std::optional<std::string> ours = environment_("BRAID_JOB");
     if (place.source == "BRAID_*") {
@@ -255,8 +255,8 @@ private:
   const Environment &environment_;
 };
 
-/// Lists all variables that are set, with their launchers: "RANK='3', MASTER_ADDR='a' (torchrun),
-/// SLURM_PROCID='0' (SLURM)".
+/// Lists all variables that are set, by launcher, for example "RANK='3', MASTER_ADDR='a'
+/// (torchrun), SLURM_PROCID='0' (SLURM)".
 std::string found(const Environment &environment) {
   std::string text, source;
   for (const VariableReport &each : reportVariables(environment)) {

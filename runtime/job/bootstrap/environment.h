@@ -1,4 +1,4 @@
-//===- runtime/job/bootstrap/environment.h - which rank of a job this process is --------------===//
+//===- runtime/job/bootstrap/environment.h - finds this process's rank in its job -------------===//
 //
 // Launchers tell each process its rank through environment variables, and a process may see the
 // variables of several launchers: torchrun inside srun, or mpirun inside a SLURM job. Exactly one
@@ -11,9 +11,9 @@
 //   PMI        PMI_RANK, PMI_SIZE             MPICH, Intel MPI
 //   SLURM      SLURM_PROCID, SLURM_STEP_NUM_TASKS                srun
 //
-// If variables are missing or contradict each other, the error lists all variables found. A batch
-// script is not a rank: SLURM sets SLURM_PROCID and SLURM_NTASKS for it, but either no
-// SLURM_STEP_ID or one that denotes the script. If srun sets PMI's variables for its ranks, SLURM's
+// If variables are missing or contradict each other, the error lists all variables found. A SLURM
+// batch script is not a rank: SLURM sets SLURM_PROCID and SLURM_NTASKS for it, but SLURM_STEP_ID is
+// either unset or identifies the script. If srun sets PMI's variables for its ranks, SLURM's
 // variables are used, because only they assign ranks to hosts.
 //
 // A host is the set of ranks that one launcher daemon has started; two daemons on one machine count
@@ -38,7 +38,7 @@ struct Place {
   int64_t rank = 0, ranks = 1;
   int64_t localRank = 0, localRanks = 1; ///< on this host
   int64_t host = 0, hosts = 1;           ///< this host's index and the number of hosts
-  /// Equal on all ranks of the job, and different from all other jobs of this user on this host.
+  /// Identifies the job: the same on all its ranks, and unique among this user's jobs on this host.
   std::string job;
   /// The name of the socket at which a Braid launcher hosts the job. Empty if rank 0 hosts it.
   std::string meeting = {};
@@ -53,15 +53,16 @@ Environment processEnvironment();
 /// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
 /// message lists each variable found, with its source and value. Returns Unsupported if a host's
 /// ranks are not consecutive or hosts have different numbers of ranks, as far as this rank's
-/// variables show: if hosts have 4 and 2 ranks, the second host may not notice.
+/// variables reveal it: with 4 ranks on one host and 2 on another, the second host may not detect
+/// the mismatch.
 ///
 /// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job named by BRAID_JOB
 /// ("default" if unset), so concurrent jobs need different names. The same applies to jobs of a PMI
 /// launcher. All ranks are on this host unless PMI or BRAID_LOCAL_RANKS specifies otherwise.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
-/// Returns the variables that make findPlace() look for a place, as in "RANK, WORLD_SIZE", or "".
-/// If they were unset, findPlace() would find no place, or an outer launcher's.
+/// Returns the variables by which findPlace() selects the launcher, for example "RANK, WORLD_SIZE",
+/// or "". If they were unset, findPlace() would find no place, or an outer launcher's.
 std::string variablesOfPlace(const Environment &environment);
 
 /// Returns the value of the on/off variable `name`, or `otherwise` if it is unset. Returns BadInput
@@ -76,11 +77,9 @@ struct TcpAddress {
 };
 /// Returns nullopt unless `text` is tcp://host:port.
 std::optional<TcpAddress> parseTcpAddress(const std::string &text);
-/// Returns the value of BRAID_RENDEZVOUS, or nullopt if it is unset. Returns BadInput if it is
-/// malformed.
+/// Returns the value of BRAID_RENDEZVOUS, nullopt if it is unset, or BadInput if it is malformed.
 Result<std::optional<TcpAddress>> rendezvousAddress(const Environment &environment);
-/// Returns BadInput if isOn(), devicesOfRanks() or rendezvousAddress() rejects the value of a
-/// setting.
+/// Returns BadInput if isOn(), devicesOfRanks() or rendezvousAddress() rejects a setting.
 Status checkSettings(const Environment &environment);
 
 /// A variable that Braid reads, for `braid doctor`.

@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/futex.h - sleeps until a flag in memory changes ------------------===//
 //
-// Uses raw system calls so that, for ThreadSanitizer, only the flag itself orders threads. A mutex,
-// a condition variable or std::atomic::wait (which keeps waiters in shared tables) would add
-// ordering, and hide the race in a program that lacks a signal.
+// Uses raw system calls so that, to ThreadSanitizer, only accesses to the flag itself order
+// threads. A mutex, a condition variable or std::atomic::wait (which keeps waiters in shared
+// tables) would add ordering and hide the data race in a program that lacks a signal.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

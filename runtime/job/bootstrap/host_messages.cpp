@@ -22,7 +22,7 @@ template <class Number> Result<Number> takeNumber(llvm::StringRef &text) {
   return number;
 }
 
-/// Calls `visit(atomic, isTime)` for each number in a slot that other hosts need.
+/// Calls `visit(atomic, isTime)` for each field of a slot that other hosts need.
 template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, Visit visit) {
   visit(slot.state, false);
   visit(slot.activity, false);
@@ -44,7 +44,7 @@ template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, V
   }
 }
 
-/// Converts a time to its age, or an age to its time. 0 means "no time" in both forms.
+/// Converts a time to an age, or an age to a time. 0 means "no time" in both forms.
 uint64_t ageOf(uint64_t time) { return time == 0 ? 0 : monotonicNs() - time + 1; }
 
 void appendSlot(const RankSlot &slot, std::string &text) {

@@ -15,11 +15,10 @@ namespace braid {
 /// The version of this format. Hosts with different versions cannot run a job together.
 inline constexpr int kHostVersion = 10;
 
-/// Encodes the parts of this host's ranks in all-gather `round`, and the last step that all of
-/// these ranks have completed.
+/// Encodes the parts of this host's ranks in all-gather `round`, and their last completed step.
 Result<std::string> encodeParts(const JobMemory &memory, uint32_t round);
-/// Writes the parts of the ranks on `host` to `memory`, unless they belong to another all-gather.
-/// Returns BadInput unless `text` has exactly one part per rank of the host.
+/// Decodes `text` and stores the parts of the ranks on `host` in `memory`, unless `text` belongs to
+/// an all-gather other than `round`. Returns BadInput unless `text` has one part per rank.
 Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t round);
 
 std::string encodeCause(const JobCause &cause);
@@ -34,8 +33,8 @@ struct HostSign {
 /// Encodes a heartbeat of this host, with the slots of its ranks. Times are encoded as ages,
 /// because each host has its own clock.
 std::string encodeSign(const HostSign &sign, const JobMemory &memory);
-/// Writes the slots of the ranks on `host` to `memory`, with times converted to this host's clock,
-/// unless `known` is the number of this heartbeat.
+/// Decodes a heartbeat of `host` and stores the slots of its ranks in `memory`, with times
+/// converted to this host's clock. Stores nothing if the heartbeat's number is `known`.
 Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, uint64_t known);
 
 } // namespace braid

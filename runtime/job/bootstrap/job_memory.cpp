@@ -306,7 +306,7 @@ void JobMemory::abortDecided(const JobCause &cause) {
   });
 }
 
-/// A concurrent proposal makes the compare-and-swap fail, and is therefore not missed.
+/// A concurrent proposal makes the compare-and-swap fail, so it cannot be missed.
 void JobMemory::decideHere() {
   changeOutcome([](Outcome &outcome) {
     if (outcome.state == Outcome::Proposed)
@@ -315,8 +315,8 @@ void JobMemory::decideHere() {
   });
 }
 
-/// Host 0 may commit a step as long as it can be reached, so no other host decides earlier. While
-/// host 0 is silent, the round-trip time grows until the polling thread decides.
+/// As long as host 0 is reachable, it may still commit a step, so no other host may decide yet.
+/// While host 0 is silent, the round-trip time grows until the polling thread decides.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

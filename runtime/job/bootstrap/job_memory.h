@@ -7,8 +7,8 @@
 //                committed. It changes only by compare-and-swap, so there is a single first cause,
 //                and no rank can report success for a run that another rank has aborted. Waiting
 //                ranks poll it, so every live rank sees an abort before any wait is released. If
-//                the job spans hosts, their store decides (other_hosts.h): an abort is a proposal
-//                until this host has received the decision or lost the store. If it has lost the
+//                the job spans hosts, the hosts' store decides instead (other_hosts.h): an abort is
+//                a proposal until this host has received the decision. If this host loses the
 //                store, this atomic decides for this host.
 //  cause         the text of the first failure
 //  rank slots    the state of each rank: heartbeat, host thread activity, current command of each
@@ -56,7 +56,7 @@ enum class RankState : uint32_t {
   Absent, ///< has not joined
   Joined,
   Left, ///< disconnected
-  Dead, ///< its connection ended without a disconnect
+  Dead, ///< lost its connection without disconnecting
 };
 
 /// The activity of a rank's host thread.
@@ -78,8 +78,8 @@ struct alignas(64) QueueSlot {
   std::atomic<uint64_t> lastDone; ///< run << 32 | command; ~0 if there is none
 };
 
-inline constexpr uint32_t kQueueSlots = 32; ///< the state of further queues is not recorded
-inline constexpr size_t kCallEntries = 64;  ///< no rank is ever this many calls ahead of another
+inline constexpr uint32_t kQueueSlots = 32; ///< the state of additional queues is not recorded
+inline constexpr size_t kCallEntries = 64;  ///< no rank gets this many calls ahead of another
 
 struct RankSlot {
   std::atomic<RankState> state;
@@ -96,8 +96,8 @@ struct RankSlot {
   /// Set if the launcher has killed the rank, which then never sets `closed` and may keep memory
   /// mapped until its process has exited.
   std::atomic<uint32_t> isKilled;
-  /// Counts runs of programs whose ranks wait for each other's memory. Runs in the caller's graphs
-  /// are counted once the GPU has reported them. Not available for ranks on other hosts.
+  /// Counts runs of programs whose ranks wait for signals from each other. Runs in the caller's
+  /// graphs are counted once the GPU has reported them. Not available for ranks on other hosts.
   BegunRuns begunRuns;
   std::atomic<uint64_t> calls[kCallEntries]; ///< collective calls; see runtime/job/calls.h
   std::atomic<uint32_t> callCount;           ///< number of calls; written by the host thread
@@ -175,7 +175,7 @@ public:
   bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// An upper bound on the age of the other hosts' state. Shorter stalls are not significant.
+  /// An upper bound on the age of other hosts' state. Shorter stalls may be spurious.
   uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
   void setRoundTripNs(uint64_t time) {
     layout_->roundTripNs.store(time, std::memory_order_relaxed);
@@ -209,26 +209,26 @@ public:
 
   /// Returns this host's undecided proposal, or nullopt.
   std::optional<JobCause> proposal() const { return causeIn(Outcome::Proposed); }
-  /// Aborts the job immediately, as the store has decided.
+  /// Aborts the job at once. Called when the hosts' store has decided to abort.
   void abortDecided(const JobCause &cause);
-  /// Lets this host decide from now on, because the store is unreachable. Accepts a pending
-  /// proposal.
+  /// Makes this host decide the outcome from now on, because the store is unreachable. Turns a
+  /// pending proposal into an abort.
   void decideHere();
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
-  /// Adds the part of `rank`, which has completed `step` (0 if none), to all-gather `number`. On a
-  /// single host, the last rank to join finishes the all-gather. Returns BadInput if the part
-  /// exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
+  /// Contributes `part` of `rank` to all-gather `number`. `step` is the last step that `rank` has
+  /// completed, or 0. On a single host, the last rank to join finishes the all-gather. Returns
+  /// BadInput if the part exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
   Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);
   /// Returns true if all of `ranks` have joined all-gather `number`.
   bool haveCome(Ranks ranks, uint32_t number) const;
   /// Commits the last step that all ranks have completed, if any, and wakes all waiters. All ranks
-  /// of the job must have added their parts. May be called repeatedly.
+  /// of the job must have contributed their parts. May be called repeatedly.
   void finishGather(uint32_t number);
   /// Returns the number of the last finished all-gather.
   uint32_t gathered() const { return layout_->gathered.load(std::memory_order_acquire); }
-  /// Returns the parts of `ranks` in all-gather `number`, which all of them must have joined.
+  /// Returns the parts of `ranks` in all-gather `number`. All of these ranks must have joined it.
   Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
   uint32_t leastStep(Ranks ranks, uint32_t number) const;
   /// Sleeps until all-gather `number` may have finished, wake() is called, or `slice` has elapsed.
@@ -244,9 +244,9 @@ public:
   /// Returns the published choice, or an empty string if there is none.
   std::string choice() const;
 
-  /// A barrier for this host's ranks, for timing only: all return within about a microsecond if
-  /// each has a dedicated core. Spins; a long wait counts as a wait in an all-gather, which the
-  /// watchdog ends if the job stalls. Returns false if the job is aborted.
+  /// A spinning barrier for this host's ranks, for timing only: all ranks return within about a
+  /// microsecond of each other if each has a dedicated core. A long wait counts as a wait in an
+  /// all-gather, so the watchdog ends it if the job stalls. Returns false if the job is aborted.
   bool spinUntilAllCome(int64_t rank);
 
 private:
@@ -259,13 +259,13 @@ private:
     bool isElsewhere = false; ///< whether the hosts' store decides
   };
   static_assert(std::atomic<Outcome>::is_always_lock_free);
-  /// The start of the memory, followed by the ranks' slots.
+  /// The beginning of the shared memory. The ranks' slots follow it.
   struct Layout {
     /// The number of failures that can be recorded concurrently; only one of them becomes the first
     /// failure. Pages that are never written use no memory.
     static constexpr uint16_t kCauseSlots = 256;
     static constexpr uint32_t kChoiceBytes = 4096;
-    /// A failure. Written before its index is visible to any process, and constant afterwards.
+    /// A failure. Written before its index is visible to any process; immutable afterwards.
     struct Cause {
       int64_t rank;
       int32_t code;
@@ -281,7 +281,7 @@ private:
     alignas(64) std::atomic<Outcome> outcome;
     alignas(64) std::atomic<uint32_t> causesTaken;
     alignas(64) Cause causes[kCauseSlots];
-    std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks
+    std::atomic<uint32_t> arrivals;     ///< futex; counts the arrivals of all ranks at all-gathers
     std::atomic<uint32_t> gathered;     ///< futex; number of the last finished all-gather
     std::atomic<uint32_t> choiceLength; ///< written after `choice`
     char choice[kChoiceBytes];

@@ -27,7 +27,7 @@ const std::string kDone = "done";
 constexpr auto kPauseAtRest = 50ms, kPauseInGather = 2ms;
 /// If a poll takes longer than this, the thread was suspended and may have missed heartbeats.
 constexpr auto kLongestLook = 500ms;
-/// The time limit for this host to leave; host 0 also waits for the other hosts.
+/// The time limit for leaving. Host 0 also waits for the other hosts to leave.
 constexpr auto kForLeaving = 1000ms;
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1000; }
@@ -88,7 +88,7 @@ private:
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
       BRAID_TRY(giveSign(false));
-      // Heartbeats grow with the number of ranks, so their period does too.
+      // The size of a heartbeat grows with the number of ranks, and so must its period.
       nextSign_ = now + 100ms + std::chrono::milliseconds(memory_.ranks());
       BRAID_TRY(listen());
     }
@@ -301,7 +301,7 @@ private:
 
   // Accessed only by the thread.
   std::string id_, prefix_;  ///< the prefix of all keys; empty before introduce()
-  std::vector<Host> others_; ///< by number
+  std::vector<Host> others_; ///< sorted by number
   uint32_t round_ = 1;
   bool isFailed_ = false;     ///< the round has failed
   bool areSent_ = false;      ///< the parts of this host's ranks are in the store

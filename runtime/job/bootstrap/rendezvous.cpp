@@ -41,7 +41,7 @@ std::string nameRanks(const std::vector<int64_t> &ranks) {
 }
 
 /// Formats two process ids in ascending order, as in ": processes 12 and 13". Returns an empty
-/// string if the two processes cannot be distinguished from here.
+/// string if the ids do not tell the two processes apart.
 std::string namePids(int64_t one, int64_t other) {
   if (one == 0 || other == 0 || one == other)
     return "";
@@ -268,7 +268,7 @@ private:
   /// Drops a rank whose connection has ended or is no longer usable.
   void loseRank(int64_t rank, const Status &why) {
     if (why.code() != StatusCode::PeerFailed || stateOf(rank) != RankState::Left) {
-      // Written first, so that a process that sees the dead rank also sees why it died.
+      // Abort first, so that any process that sees the dead rank also sees why it died.
       memory_.abort({Status(StatusCode::PeerFailed, explainLoss(rank, why)), rank});
       setState(rank, RankState::Dead);
     }
@@ -299,7 +299,7 @@ private:
 
   const Ranks ranks_;                            ///< the ranks of this host
   std::map<int64_t, Member> members_;            ///< the connected ranks
-  std::map<std::string, FileDescriptor> offers_; ///< keyed by rank and name, as in a request
+  std::map<std::string, FileDescriptor> offers_; ///< keyed by "RANK name", as in a G message
   const Deadline joinDeadline_;
   std::thread thread_;
 };

@@ -6,12 +6,12 @@
 // where all ranks see the abort. Runs and aborts do not depend on this thread. client.h lists the
 // messages.
 //
-// A peer must have the same user id and send its hello within a second; other peers are dropped
-// without affecting the job. If a hello contradicts an earlier one, because its rank is taken or
-// its number of ranks differs, the job is aborted with BadInput and all ranks report the reason.
-// The host listens until the end of the first all-gather, in which the ranks agree on the program;
-// processes that arrive later find no listener. The host of a failed job stops listening when the
-// first rank of the next job with the same name connects.
+// A peer must run under the same user id as this process and send its hello within a second; other
+// peers are dropped without affecting the job. If a hello contradicts an earlier one, because its
+// rank is taken or its number of ranks differs, the job is aborted with BadInput and all ranks
+// report the reason. The host listens until the end of the first all-gather, in which the ranks
+// agree on the program; processes that arrive later find no listener. The host of a failed job
+// stops listening when the first rank of the next job with the same name connects.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -33,8 +33,8 @@ struct RendezvousPlace {
 /// Listens under a random name, which must be passed to the ranks.
 Result<RendezvousPlace> listenAnywhere();
 /// Listens under the job's name (see nameOfJob()). Called by the rank that hosts the job. If
-/// another host uses the name, sends `hello` to it and returns BadInput with its answer, because
-/// the job would have two hosts. Returns TimedOut if the name is not free by the deadline.
+/// another host already uses the name, the job would have two hosts; sends that host `hello` and
+/// returns BadInput with the answer. Returns TimedOut if the name is not free by the deadline.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
@@ -46,7 +46,7 @@ struct RendezvousOptions {
   /// and the message names the missing ranks.
   std::chrono::milliseconds joinTimeout{60000};
   /// Describes why a rank's connection ended, for example "was killed by signal 9". May block
-  /// briefly. If not set, messages say that the rank closed its connection.
+  /// briefly. If not set, messages report that the rank closed its connection.
   std::function<std::string(int64_t rank)> explainDeath = {};
   /// Describes a dead rank's last activity, based on the job memory. Optional.
   std::function<std::string(int64_t rank)> describe = {};
@@ -61,8 +61,8 @@ public:
   virtual ~Rendezvous() = default;
 
   virtual const std::string &name() const = 0;
-  /// Blocks until all ranks on this host that joined have left or died. Returns TimedOut at the
-  /// deadline.
+  /// Blocks until every rank on this host that has joined the job has left or died. Returns
+  /// TimedOut at the deadline.
   virtual Status waitForAllToLeave(Deadline deadline) const = 0;
   /// Returns true if a contradictory hello has made the job fail.
   virtual bool isContradicted() const = 0;

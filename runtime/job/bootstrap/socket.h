@@ -24,18 +24,17 @@ namespace braid {
 using Deadline = std::chrono::steady_clock::time_point;
 /// Returns BadInput if `time` is less than 1 ms.
 Status checkTimeLimit(std::chrono::milliseconds time);
-/// Longer times are clamped to this limit, 20 years, so that deadlines do not overflow.
+/// Longer times are clamped to 20 years, so that deadlines do not overflow.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
 }
-/// `time` may be any duration.
+/// Accepts any duration; see boundedTime().
 inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + boundedTime(time);
 }
 
-/// Waits until poll() reports `events` or a hang-up for `descriptor`. Returns false at the
-/// deadline.
+/// Waits until poll() reports `events` or a hang-up. Returns false at the deadline.
 bool waitUntilReady(int descriptor, short events, Deadline deadline);
 /// Returns true if the last socket call failed only because it would have blocked or was
 /// interrupted by a signal.
@@ -68,7 +67,7 @@ struct PeerIdentity {
   uid_t uid = static_cast<uid_t>(-1);
 };
 
-/// A message of 1 to kMaxBytes bytes, and its descriptor, if any.
+/// A message of 1 to kMaxBytes bytes, with an optional descriptor.
 struct Message {
   static constexpr size_t kMaxBytes = 4096;
   std::string text;
@@ -91,10 +90,10 @@ public:
   PeerIdentity peer() const;
   /// Returns a pidfd for the peer's process. It becomes readable when the process exits, and refers
   /// to that process even if the pid is reused. Returns an invalid descriptor if the process is not
-  /// visible from here, has exited, or is this process.
+  /// visible to this process, has exited, or is this process.
   FileDescriptor openPeer() const;
 
-  /// Sends the message immediately. Returns PeerFailed if the peer is gone, and BadInput if the
+  /// Sends a message without blocking. Returns PeerFailed if the peer is gone, and BadInput if the
   /// peer has left too many messages unread.
   Status send(llvm::StringRef text, int descriptor = -1);
   /// Blocks until the next message arrives. Returns TimedOut at the deadline, PeerFailed if the

@@ -8,8 +8,8 @@
 
 namespace braid {
 
-/// Starts a thread that runs `body`. Returns Unsupported if the system cannot create one; the
-/// message names `purpose` and the limit that was probably reached, most often the one on memory.
+/// Starts a thread that runs `body`. Returns Unsupported if the system cannot create a thread; the
+/// message names `purpose` and the resource limit that was probably reached, most often memory.
 Status startThread(std::thread &thread, const char *purpose, std::function<void()> body);
 
 /// Blocks all signals in the calling thread, so that other threads of the process handle them.

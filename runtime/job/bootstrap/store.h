@@ -16,8 +16,8 @@ namespace braid {
 inline constexpr size_t kMaxStoreValue = size_t(4) << 20;
 
 /// Calls must be serialized. Each call returns within kLongest, with TimedOut if the store has not
-/// answered; the call may then be repeated, even if the store has already executed it. PeerFailed
-/// means that the store is permanently gone. Values are strings of 1 to kMaxStoreValue bytes.
+/// answered. A call that timed out may be retried, even if the store has already executed it.
+/// PeerFailed means that the store is permanently gone. Values have 1 to kMaxStoreValue bytes.
 class Store {
 public:
   static constexpr std::chrono::milliseconds kLongest{100};
@@ -25,7 +25,7 @@ public:
 
   /// Sets or replaces the value of `key`. Later calls on any host see the new value.
   virtual Status put(const std::string &key, const std::string &value) = 0;
-  /// Sets the value of `key` unless it has one. Returns the value of `key` afterwards.
+  /// Sets the value of `key` if it has none. Returns the resulting value.
   virtual Result<std::string> putIfAbsent(const std::string &key, const std::string &value) = 0;
   /// Returns the value of `key`, or nullopt if it has none.
   virtual Result<std::optional<std::string>> poll(const std::string &key) = 0;

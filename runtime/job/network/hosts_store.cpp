@@ -34,7 +34,7 @@ Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::s
     }
     if (tried.code() != StatusCode::PeerFailed && tried.code() != StatusCode::TimedOut)
       return tried;
-    // The error of an attempt that the deadline cut off is less informative.
+    // Prefer an earlier error to that of an attempt cut short by the deadline.
     if (why.isOk() || tried.code() == StatusCode::PeerFailed)
       why = tried;
     if (Clock::now() >= deadline)

@@ -1,7 +1,7 @@
 //===- runtime/job/network/hosts_store.h - finds the store that a job's hosts share -----------===//
 //
 //   BRAID_RENDEZVOUS=tcp://host:port   host 0 starts a store at this address
-//   torchrun                           the first agent has started a store
+//   torchrun                           the first agent runs a store
 //   mpirun, srun --mpi=pmix            host 0 starts a store at a free port and publishes its
 //                                      address through PMIx
 //
@@ -16,9 +16,9 @@ namespace braid {
 /// A rank's access to the store. Not thread-safe.
 class HostsStore {
 public:
-  /// Every rank of a multi-host job keeps a HostsStore while it takes part: Open MPI terminates a
-  /// job in which only some ranks have initialized PMIx. Blocks at most until the deadline. Returns
-  /// Unsupported, naming BRAID_RENDEZVOUS, if the launcher of `place` provides no store.
+  /// Every rank of a multi-host job must keep its HostsStore until it leaves the job, because Open
+  /// MPI terminates a job in which only some ranks have initialized PMIx. Blocks at most until the
+  /// deadline. Returns Unsupported, naming BRAID_RENDEZVOUS, if the launcher provides no store.
   static Result<std::unique_ptr<HostsStore>>
   open(const Place &place, const Environment &environment, Deadline deadline);
   /// Returns the job's name, which is the same on all hosts.

@@ -45,14 +45,14 @@ enum Code : int { Success = 0, NotFoundYet = -46, TimedOutCode = -24 };
 constexpr uint16_t kText = 3, kInteger = 6;
 constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 
-/// The server's time limit for an answer. Values that are not yet available are requested again.
+/// The server's time limit for a reply. Values that are not yet available are requested again.
 constexpr int kSecondsOfServer = 1;
 /// A rank that leaves with a pending request cannot finalize PMIx, and mpirun treats that as a
-/// crash. The answer is therefore awaited for a little longer than any deadline.
+/// crash. Calls therefore wait for the reply to a pending request a little beyond their deadline.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
 /// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. Returns an empty string unless
-/// the value is a text of at most kLongest characters.
+/// the value is a string of at most kLongest characters.
 std::string takeText(Value *value) {
   constexpr size_t kLongest = 300;
   std::string text;
@@ -99,8 +99,8 @@ struct Pmix::Library : std::enable_shared_from_this<Library> {
     return library;
   }
 
-  /// Calls PMIx on a separate thread, which is abandoned if it is late. Returns TimedOut soon after
-  /// the deadline, and PeerFailed, with PMIx's reason, if `call` returns any other error code.
+  /// Calls PMIx on a separate thread, which is abandoned at the deadline. Returns TimedOut soon
+  /// after the deadline, and PeerFailed, with PMIx's reason, for other errors of `call`.
   Status run(Deadline deadline, std::function<int(Library &)> call) {
     auto answer = std::make_shared<std::promise<int>>();
     std::future<int> future = answer->get_future();

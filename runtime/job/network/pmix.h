@@ -1,8 +1,8 @@
 //===- runtime/job/network/pmix.h - publishes the address of the hosts' store -----------------===//
 //
 // mpirun, prterun and srun --mpi=pmix run PMIx servers, which processes access through
-// libpmix.so.2. Rank 0 puts and commits a text; a rank that gets the text waits until it has been
-// committed. There is no other synchronization, in particular no fence.
+// libpmix.so.2. Rank 0 puts and commits a string; a rank that gets the string blocks until it has
+// been committed. There is no other synchronization, in particular no fence.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace braid {
 
-/// Every rank of the job has a Pmix, and destroys it before the process exits. Calls block until
-/// the deadline at most, plus up to three seconds for the answer to a pending request, and then
-/// return TimedOut. They return PeerFailed if the launcher is gone.
+/// Every rank of the job must create a Pmix, and destroy it before the process exits. Calls return
+/// TimedOut at the deadline, or up to three seconds later if a request is pending, and PeerFailed
+/// if the launcher is gone.
 class Pmix {
 public:
   /// Returns Unsupported if the library (named by BRAID_PMIX_LIBRARY) or its server is missing.
@@ -27,8 +27,7 @@ public:
   Pmix(const Pmix &) = delete;
   /// Publishes `text`. Called once, by rank 0.
   Status put(const std::string &text, Deadline deadline);
-  /// Blocks until rank 0 has put its text, and returns the text. Returns BadInput if the value is
-  /// not a text.
+  /// Blocks until rank 0 has put a string, and returns it. Returns BadInput for any other value.
   Result<std::string> get(Deadline deadline);
 
 private:

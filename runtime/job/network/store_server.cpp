@@ -62,7 +62,7 @@ void StoreServer::run() {
   blockSignals();
   for (;;) {
     std::vector<pollfd> events = {{end_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
-    // Receives no requests from a client that has not read its answers.
+    // Do not receive requests from a client that has not read its answers.
     for (const Client &client : clients_)
       events.push_back(
           {client.socket.get(), client.answers.empty() ? short(POLLIN) : short(POLLOUT), 0});

@@ -29,7 +29,7 @@ private:
 
 class StoreServer {
 public:
-  /// Listens at `at` and starts a thread that serves clients. Returns the errors of listenAt().
+  /// Listens at `at` and starts a thread that serves clients. Fails if listenAt() fails.
   static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts);
   /// Stops the thread and closes all connections.
   ~StoreServer();

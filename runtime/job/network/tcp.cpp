@@ -33,7 +33,7 @@ constexpr milliseconds kForAddress{3000};
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-/// Returns at least one address, or BadInput if `host` has none.
+/// Resolves `host` to at least one address. Returns BadInput if it has none.
 Result<Addresses> resolve(const std::string &host, uint16_t port) {
   addrinfo wanted = {};
   wanted.ai_socktype = SOCK_STREAM;
@@ -65,7 +65,7 @@ TcpAddress numbersOf(const sockaddr *address, socklen_t size) {
   return numbers;
 }
 
-/// On failure, returns nullopt and sets `error` to errno.
+/// On failure, returns nullopt and sets `error` to an errno value.
 std::optional<TcpListener> tryToListen(const addrinfo &at, int &error) {
   FileDescriptor socket = makeSocket(at);
   const int on = 1;
@@ -127,7 +127,7 @@ Result<TcpListener> listenAt(const TcpAddress &at) {
   for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
     if (std::optional<TcpListener> listener = tryToListen(*each, error))
       return std::move(*listener);
-    // Other hosts would connect to this address, where another process listens, not to the next.
+    // Do not try the next address: other hosts would connect to this one and find another process.
     if (error == EADDRINUSE)
       break;
   }
@@ -145,7 +145,7 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
     FileDescriptor socket = tryToConnect(*each, deadline, its);
     if (socket.isValid())
       return socket;
-    if (error == 0 || its != ETIMEDOUT) // ignore attempts that the deadline cut off
+    if (error == 0 || its != ETIMEDOUT) // ignore attempts cut short by the deadline
       error = its;
   }
   return Status(

@@ -13,7 +13,7 @@ namespace braid {
 /// A socket that listens at one of this host's addresses.
 struct TcpListener {
   FileDescriptor socket;
-  TcpAddress address; ///< with a numeric host
+  TcpAddress address; ///< with a numeric host address
 };
 
 /// Listens at the first address of `at.host` that belongs to this host; port 0 selects a free port.
@@ -24,9 +24,9 @@ Result<TcpListener> listenAt(const TcpAddress &at);
 /// "torchrun's store at node1:29500".
 Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose, Deadline deadline);
 
-/// Returns an address at which other hosts can reach this one: the address of this host's name if
-/// it belongs to a non-loopback interface, otherwise the address of the first interface that is up.
-/// Returns Unsupported if there is none.
+/// Returns an address at which other hosts can reach this one: the address to which this host's
+/// name resolves if it belongs to a non-loopback interface, otherwise the address of the first
+/// interface that is up. Returns Unsupported if there is none.
 Result<std::string> addressOfThisHost();
 
 /// Formats an address, for example "node1:29500" or "[fe80::1]:29500".

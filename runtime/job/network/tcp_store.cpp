@@ -36,7 +36,7 @@ template <class Number> bool takeNumber(llvm::StringRef &bytes, Number &number) 
   return true;
 }
 
-/// Returns false if the text is incomplete.
+/// Decodes a string of at most `most` bytes. Returns false if it is incomplete.
 Result<bool> takeText(llvm::StringRef &bytes, size_t most, std::string &text) {
   uint64_t size = 0;
   if (!takeNumber(bytes, size))
@@ -124,7 +124,7 @@ Result<std::optional<std::string>> TcpStore::poll(const std::string &key) {
   return value.empty() || value == kNothing ? std::optional<std::string>() : value;
 }
 
-/// If a call times out, its answer is stored for the next call with the same request.
+/// If a call times out, its late answer is stored for the next call with the same request.
 Result<std::string> TcpStore::compareSet(const std::string &key, const std::string &expected,
                                          const std::string &value) {
   const Deadline deadline = deadlineIn(kLongest);

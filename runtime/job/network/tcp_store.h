@@ -1,14 +1,14 @@
 //===- runtime/job/network/tcp_store.h - a client for PyTorch's store protocol ----------------===//
 //
 // The server is the TCPStore of torchrun's first agent, or Braid's StoreServer. This file
-// implements the requests that Braid uses, in the protocol of PyTorch 2.1 and later. Numbers have
-// the machine's byte order; a text is encoded as its length in 8 bytes, followed by its bytes.
+// implements the requests that Braid uses, in the protocol of PyTorch 2.1 and later. Numbers use
+// the machine's byte order; a string is encoded as an 8-byte length followed by its bytes.
 //
-//  0 and 4 bytes 0x3c85f7ce   VALIDATE: the first request; no answer
+//  0, uint32 0x3c85f7ce       VALIDATE: the first request; no answer
 //  1, key, value              SET: no answer
 //  2, key, expected, value    COMPARE_SET: sets the value if there is none and `expected` is empty,
 //                             or if the current value equals `expected`. The answer is the
-//                             resulting value; if there is none, `expected` or an empty text
+//                             resulting value or, if there is none, `expected` or an empty string
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -39,10 +39,10 @@ private:
 
   const FileDescriptor socket_;
   const std::string whose_;
-  std::string received_;                    ///< received bytes of answers
+  std::string received_;                    ///< bytes of answers received so far
   std::string unsent_;                      ///< the unsent bytes of requests
   std::deque<std::string> asked_;           ///< unanswered requests, in order
-  std::map<std::string, std::string> late_; ///< late answers, by request
+  std::map<std::string, std::string> late_; ///< late answers, keyed by request
 };
 
 /// A client's request to the server.
@@ -58,7 +58,7 @@ struct StoreRequest {
 };
 inline constexpr size_t kMaxStoreKey = 256;
 
-/// Encodes `text` in the protocol's format.
+/// Encodes `text` as a string of the protocol.
 std::string textOfStore(llvm::StringRef text);
 
 } // namespace braid
