@@ -6,9 +6,8 @@
 namespace braid::tools {
 
 /// Must be called first in main(). Afterwards, writing to a closed pipe or past the file size limit
-/// returns an error instead of raising a signal, descriptors 0 to 2 are in use, so other files
-/// never get them, and uncaught exceptions on library threads are reported as in exitCodeOf()
-/// before they end the process.
+/// returns an error without raising a signal, no other file can reuse descriptors 0 to 2, and
+/// uncaught exceptions on library threads end the process after a report like exitCodeOf()'s.
 void prepareProcess();
 
 /// Runs `command`, and returns the exit code of the process: the result of `command`, if all output
