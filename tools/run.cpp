@@ -241,7 +241,7 @@ private:
   std::string file_;                      ///< the name of the source
   std::shared_ptr<ProgramState> program_; ///< has a provisional schedule until choose()
   std::vector<Plan> plans_;
-  std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the chosen ones
+  std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the ranks' choice
   bool isKnown_ = false;          ///< true once this rank has joined, and must report failures
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
@@ -463,8 +463,7 @@ int Run::endFailed(const Status &cause) const {
 }
 
 /// Without our launcher, the rank that hosts the job writes its host's flight records after the
-/// other ranks have left. It may be dead if it caused the failure, so the others then also write
-/// them.
+/// other ranks have left. If that rank caused the failure, it may be dead, so all ranks write them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();
