@@ -334,8 +334,8 @@ class Row:
         return graph.replay
 
     def alone(self):
-        """Returns the median time to issue one call of self.run(), and the median time until its
-        work is done, in microseconds."""
+        """Returns two median times of one call of self.run(), in microseconds: to issue it, and
+        until its work is done."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)

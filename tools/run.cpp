@@ -119,7 +119,7 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
   return Status::ok();
 }
 
-/// Returns the role of this process. A rank that our launcher has started ignores --processes.
+/// Returns the role of this process. Ignores --processes in ranks that `braid run` has started.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (place && *place && !(*place)->meeting.empty())
@@ -164,7 +164,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// Refuses output files that cannot be written, before anything runs.
+/// Refuses output files that cannot be written. Called before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput(
@@ -285,7 +285,7 @@ Status Run::createOrJoin() {
 Status Run::compile() {
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
-  // Our launcher passes the text that it has checked, because FILE may have changed, or be a pipe.
+  // The launcher passes the text that it has checked, because FILE may have changed, or be a pipe.
   const SourceFlags &flags = flags_.source;
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
@@ -439,7 +439,7 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  // Other ranks lack our Diagnostics, so the message must include errors with source locations.
+  // Other ranks lack these Diagnostics, so the message must include errors with source locations.
   Status cause = program_ ? withLocated(status, *program_->source) : status;
   if (job_) {
     cause = job_->fail(cause);
@@ -462,8 +462,9 @@ int Run::endFailed(const Status &cause) const {
   return static_cast<int>(cause.code());
 }
 
-/// Without our launcher, the rank that hosts the job writes its host's flight records after the
-/// other ranks have left. If that rank caused the failure, it may be dead, so all ranks write them.
+/// If another launcher started the ranks, the rank that hosts the job writes its host's flight
+/// records after the other ranks have left. If that rank caused the failure, it may be dead, so all
+/// ranks write them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();

@@ -52,8 +52,8 @@ std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
 
-/// Measures `gemms`, and all other costs in every transfer mode of the device. If a rank cannot
-/// send messages, warns and skips them. Collective; blocks for minutes. All ranks return the same
+/// Measures `gemms`, and all other costs in every transfer mode of the device. Warns and skips
+/// messages if a rank cannot send them. Collective; blocks for minutes. All ranks return the same
 /// model.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);

@@ -85,7 +85,7 @@ struct Sources {
   std::map<std::string, std::function<Result<BackendFacts>()>> backends; ///< by name
   std::chrono::milliseconds patience = kNvmlPatience; ///< timeout for NVML and for each backend
 };
-/// Returns the sources for this process on the actual machine.
+/// Returns the real sources for this process and machine.
 Sources processSources(const BackendRegistry &registry);
 
 /// Reads all facts. Waits at most `patience` for NVML and for each backend.

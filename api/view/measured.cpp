@@ -93,7 +93,7 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
   return Status::ok();
 }
 
-/// Describes the first line in which two programs differ, or else that their commands differ.
+/// Describes the first line in which two programs differ or, if none, says that commands differ.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');

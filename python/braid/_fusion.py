@@ -22,7 +22,7 @@ Number = Union[int, "Extent"]
 
 
 class Axis:
-    """A tensor axis, in the syntax of the fusion."""
+    """A tensor axis, in fusion syntax."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -39,7 +39,7 @@ def _operation(symbol: str, is_swapped: bool = False) -> Callable[[Extent, Numbe
 
 
 class Extent(Axis):
-    """A number, a parameter, or an expression of them. In a / b, b must evenly divide a."""
+    """A number, a parameter, or an expression over them. In a / b, b must evenly divide a."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"

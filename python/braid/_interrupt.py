@@ -40,8 +40,7 @@ class _Watch:
             return outer
 
     def end(self, outer: Optional[Callable[[], None]]) -> None:
-        """Restores the function `outer`. Discards pending signals, which later calls must
-        ignore."""
+        """Restores the function `outer`. Discards signals that later calls must ignore."""
         with self._lock:
             self._on_interrupt = outer
             if outer is None:

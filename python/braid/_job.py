@@ -170,7 +170,7 @@ class Job(_library.Unique):
         self._used.clear()
 
     def _settle(self) -> None:
-        """Waits for interrupted runs to finish, after the job has ended."""
+        """After the job has ended, waits for interrupted runs to finish."""
         try:
             _library.call("job_synchronize", self._handle.address)
         except Error:

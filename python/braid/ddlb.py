@@ -19,8 +19,7 @@ an entry in its "implementations" is "braid": [{"schedule": ["auto", "none"]}].
 
 Options:
     schedule: with "auto", the ranks measure schedules before the benchmark, and rank 0 prints the
-        chosen schedule. With "none", the ranks use braid.torch's default schedule without
-        measuring.
+        chosen schedule. With "none", they use braid.torch's default schedule without measuring.
     seconds: the time budget for the measurements of "auto".
 
 Two options of other implementations have no equivalent. Braid has no `backend` option, because it

@@ -32,12 +32,12 @@ struct BenchFlags {
 
   bool isRank = std::getenv("BRAID_MEETING"); ///< true if `braid bench` started this process
 
-  /// Adds the flags for `operation`, or for a FILE if it is null.
+  /// Adds the flags for `operation` or, if `operation` is null, for a FILE.
   void addTo(CLI::App &app);
   /// Checks the flags and sets defaults. Errors name the flag, and the expected and actual values.
   Status check(const Backend &backend);
 
-  // The following require that check() has returned Ok.
+  // Call the following only after check() has returned Ok.
   std::vector<BenchShape> shapes() const;
   std::string titleOf(const BenchShape &shape) const;
   /// Returns the rows for a shape in the order in which they are timed.

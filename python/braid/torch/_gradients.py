@@ -93,7 +93,7 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
 
 
 def _place(name: str) -> Tuple[int, int]:
-    """Returns place_of(name). Dynamo evaluates calls while tracing, as constants."""
+    """Returns place_of(name), which Dynamo evaluates while tracing and treats as a constant."""
     return place_of(name)
 
 
@@ -160,8 +160,7 @@ def function_of(activation: str) -> Callable[[Tensor], Tensor]:
 
 
 def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
-    """Returns the tensor as a matrix: moves `dim` to the front and flattens all but the last
-    axis."""
+    """Returns a matrix: moves `dim` to the front, then flattens all axes but the last."""
     return tensor.movedim(dim, 0).flatten(0, -2)
 
 
@@ -170,8 +169,7 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
-    """Returns a contiguous copy, zero-padded to `count` rows, or the tensor itself if it is
-    full."""
+    """Returns a contiguous copy zero-padded to `count` rows, or the tensor if it has that many."""
     missing = count - rows_first.shape[0]
     if missing == 0:
         return rows_first.contiguous()

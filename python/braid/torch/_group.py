@@ -106,7 +106,7 @@ class GroupJob:
 
     @property
     def job(self) -> Job:
-        """The job. Raises InputError before meet() has been called."""
+        """The job. Raises InputError if meet() has not been called."""
         if self._job is None:
             raise InputError(f"group '{self.group}': expected a call of an operator first")
         return self._job
