@@ -141,7 +141,7 @@ bool leavesRecords(const RunFlags &flags) {
   return !flags.flightRecords.empty() && flags.flightRecords != "none";
 }
 
-/// Refuses flags that are not supported for this role, or contradict the launcher's environment.
+/// Refuses flags that this role does not support or that contradict the launcher's environment.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: requires --processes");

@@ -42,7 +42,8 @@ private:
   CopyCost copyLine(double smallUs, double growthUs);
   CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs);
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// Returns the extra time of a longer chain, at least kLeastUs. Notes a disturbance if `us` <= 0.
+  /// Returns the extra time of a longer chain, at least kLeastUs. Records a disturbance if `us` <=
+  /// 0.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);

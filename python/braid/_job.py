@@ -412,7 +412,7 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def replay(self, stream: Optional[int] = None) -> None:
-        """Issues the recorded run, like __call__(), with the current contents of its arrays.
+        """Issues the recorded run, like __call__(), using the current contents of the arrays.
 
         Raises InputError if no run has been recorded.
         """

@@ -30,7 +30,7 @@ void allowOpenFiles() {
 
 //===- The table ------------------------------------------------------------------------------===//
 
-/// Formats a right-aligned cell, or "-" if there is no number. Long numbers exceed the width.
+/// Formats a right-aligned cell, or "-" if there is no number. Long numbers exceed `width`.
 std::string cell(std::optional<double> number, int width, int digits) {
   return fmt::format(" {:>{}}", number ? fmt::format("{:.{}f}", *number, digits) : "-", width - 1);
 }

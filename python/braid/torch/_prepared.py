@@ -35,7 +35,7 @@ class Prepared:
 
     def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
                  measures: bool = False) -> None:
-        """Lets the ranks choose the schedule by trials of up to `seconds`, or from stored results
+        """Lets the ranks choose the schedule, in trials for up to `seconds`, or from stored results
         if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
