@@ -42,8 +42,7 @@ private:
   CopyCost copyLine(double smallUs, double growthUs);
   CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs);
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// Returns the extra time of a longer chain, at least kLeastUs. Records a disturbance if `us` <=
-  /// 0.
+  /// Returns a longer chain's extra time, at least kLeastUs. Records a disturbance if `us` <= 0.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);

@@ -53,8 +53,8 @@ Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, P
                           const CalibrationOptions &options);
 
 /// Measures `gemms`, and all other costs in every transfer mode of the device. Warns and skips
-/// messages if a rank cannot send them. Collective; blocks for minutes. All ranks return the same
-/// model.
+/// messages if a rank cannot send them. Collective; blocks for minutes. Returns the same model on
+/// all ranks.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);
 

@@ -35,8 +35,8 @@ class Prepared:
 
     def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
                  measures: bool = False) -> None:
-        """Lets the ranks choose the schedule, in trials for up to `seconds`, or from stored results
-        if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
+        """Lets the ranks choose the schedule in trials of up to `seconds` in total, or from stored
+        results if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
