@@ -86,7 +86,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _raises(handler: Any) -> bool:
-    """Returns True if `handler`, from Python or asyncio, raises KeyboardInterrupt."""
+    """Returns True for Python's and asyncio's SIGINT handlers, which raise KeyboardInterrupt."""
     if isinstance(handler, functools.partial):
         return getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
     return handler is signal.default_int_handler
