@@ -11,7 +11,7 @@ The script starts its ranks, or is one rank under torchrun. Shapes are MxNxK. Ea
     matmul-all-reduce      A[m, k], B[k, n]; C[m, n]
     mlp                    X[m / ranks, n], W1[n, k], W2[k, n]
 
-All rows of a shape are timed in the same processes, in turns; every other round is in reverse
+All rows of a shape are timed in the same processes, taking turns; every other round is in reverse
 order. A burst is about 10 ms of back-to-back runs. The GPU is blocked until the host has issued the
 whole burst. The time per run is the time between two events around the burst, divided by the number
 of runs; the table shows the maximum over the ranks. CPU ranks use the host's clock instead. Before
@@ -81,7 +81,7 @@ class Ranks:
         value, failure = None, ""
         try:
             value = step()
-        except Exception as error:  # a library may fail in any way
+        except Exception as error:  # libraries may raise any exception
             line = (str(error).strip().splitlines() or [""])[0][:300]
             failure = line if isinstance(error, Refused) else f"{type(error).__name__}: {line}"
         failure = next((text for text in self.gather(failure) if text), "")
@@ -272,7 +272,7 @@ class Problem:
         return torch.no_grad()(lambda: layer(x))
 
     def rows(self):
-        """Returns, for each row, its name, its kind of work, and a method that makes the function
+        """Returns, for each row, its name, its kind of work, and a method that returns the function
         to time."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
@@ -321,7 +321,7 @@ class Row:
         self.burst_us = us * self.count
 
     def begun(self, run, graphed_runs):
-        """Runs the function a few times as a warm-up. Captures it if `graphed_runs` is not 0."""
+        """Warms up the function with a few runs. Captures a graph if `graphed_runs` is not 0."""
         for _ in range(3):
             run()
         self.ranks.synchronize()
@@ -334,8 +334,8 @@ class Row:
         return graph.replay
 
     def alone(self):
-        """Returns the median time to issue one call of self.run(), and the median time until its
-        work is done, in microseconds."""
+        """Returns two median times of one call of self.run(), in microseconds: to issue it, and
+        until its work is done."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)
@@ -438,7 +438,7 @@ def run_rank(args):
 # -- The command. --
 
 def start_ranks(args):
-    """Replaces this process by torchrun, which starts the ranks, and ends them all if one fails."""
+    """Replaces this process with torchrun, which starts the ranks, and ends all if one fails."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                 str(args.ranks)]
     os.execve(sys.executable, [*launcher, *sys.argv], {**DEFAULTS, "OMP_NUM_THREADS": "1",

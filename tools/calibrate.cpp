@@ -71,7 +71,7 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
   app.footer(kCalibrateFooter);
 }
 
-/// Returns the GEMMs of models with 2048 to 16384 columns, whole or split over up to 8 devices.
+/// Returns the GEMMs in models with 2048 to 16384 columns, unsplit or split across up to 8 devices.
 std::vector<PlanMatmul> usualGemms(DType dtype, bool isOnHost) {
   using Extents = std::pair<int64_t, int64_t>;
   const std::vector<Extents> columnsAndDepths =
@@ -170,7 +170,7 @@ Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
   const std::vector<PlanMatmul> gemms = BRAID_TRY(gemmsOf(flags));
   CostModel model = BRAID_TRY(measureMachine(timer, options, gemms));
-  if (!flags.usesGpus()) // CPU ranks have no device name
+  if (!flags.usesGpus()) // CPU devices have no name
     model.machine = counted(std::thread::hardware_concurrency(), "CPU core");
   if (control.rank() == 0)
     BRAID_TRY(writeFile(flags.file, model.encode()));
@@ -182,7 +182,7 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
   const Result<CostModel> model = measureOn(*job, flags);
-  if (!model) // report it before leaving, or others would report the departure
+  if (!model) // report the failure first, or other ranks would report the departure
     return job->fail(model.status());
   if (place.rank == 0)
     print(flags, *model);
@@ -211,7 +211,7 @@ Result<int> calibrateCommand(const CalibrateFlags &flags) {
   BRAID_TRY(checkFlags(flags));
   BRAID_TRY(checkSettings(processEnvironment()));
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
-  if (place && *place && !(*place)->meeting.empty()) // this command started the rank
+  if (place && *place && !(*place)->meeting.empty()) // this command started this rank
     return static_cast<int>(measureAsRank(flags, backend, **place).code());
   return launchRanks(flags);
 }

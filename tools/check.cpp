@@ -109,7 +109,7 @@ std::string edge(const Violation &violation, size_t index, size_t next) {
   return "";
 }
 
-/// Prints the violation as a DOT graph: its events, and its wait cycle or unordered pairs as edges.
+/// Prints the violation as a DOT graph, whose edges are the wait cycle or the unordered pairs.
 void printDot(const CheckReport &report) {
   llvm::raw_ostream &os = llvm::outs();
   os << "digraph check {\n  node [shape=box, fontname=monospace];\n";

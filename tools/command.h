@@ -44,12 +44,12 @@ struct SourceFlags {
   std::array<std::optional<std::string>, kKnobCount> knobs; ///< the values of --KNOB
   bool reproducible = false;
 
-  bool isRun = false;    ///< true to add flags for run knobs, and --schedule auto
+  bool isRun = false;    ///< true to add the flags for run knobs, and --schedule auto
   bool takesAuto = true; ///< false if the command does not support --schedule auto
   std::string defaultSchedule = "pairwise"; ///< as shown by --help
 
   void addTo(CLI::App &app, bool isFileOptional = false);
-  /// Stores the values in `options`. BadInput names the flag and the expected and actual values.
+  /// Stores the values in `options`. Errors name the flag, and the expected and actual values.
   Status toOptions(CompileOptions &options) const;
 };
 
@@ -58,23 +58,23 @@ void addReproducible(CLI::App &app, bool &isReproducible);
 /// Formats a failure: unchanged if it has a location in `file`, otherwise as "braid: error: ...".
 /// The result ends with a newline.
 std::string messageOf(const Status &status, const std::string &file = "");
-/// Prints a failure: the source's located diagnostics, if any, otherwise "braid: error: ...".
+/// Prints the source's diagnostics with locations, or, if there are none, "braid: error: ...".
 /// Returns the exit code.
 int report(const Status &status, const Source *source = nullptr);
 
-/// Print why a job failed, and which ranks ended differently from the job. If the job nevertheless
-/// succeeded, the warnings begin with `success`, such as "the run was complete".
+/// Print why a job failed, and which ranks ended differently from the job. If the job succeeded
+/// anyway, the warnings begin with `success`, such as "the run was complete".
 void sayCause(const Status &cause);
 void sayEndings(const LaunchReport &report, const std::string &success);
 
-/// Runs a command, which returns its exit code, or a failure, which is printed. The command sets
-/// `source` to the source that it reads. Returns the exit code.
+/// Runs `command`, prints its failure, if any, and returns the exit code. `command` returns an exit
+/// code or a failure, and sets `source` to the source that it reads.
 int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
 
 /// Returns BadInput if another launcher has started this process as one of several ranks, each of
-/// which would execute the whole command. Ignores incomplete variables, and those of a single rank,
-/// which containers may set. The message begins with `expected`; `advice` names an alternative to
-/// unsetting the variables.
+/// which would execute the whole command. Ignores incomplete sets of variables, and variables for a
+/// single rank, which containers may set. The message begins with `expected`; `advice` names an
+/// alternative to unsetting the variables.
 Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice = "");
 
 /// Returns BadInput "expected --flag to be one of a, b, c, got 'x' (did you mean 'a'?)".
@@ -87,7 +87,7 @@ Result<Backend> findBackend(const BackendRegistry &registry, const std::string &
                             const std::vector<std::string> &choices);
 
 /// Returns BadInput if `output`, the value of `flag`, is the same file as `input`. Must be called
-/// before any work. Empty names mean no file.
+/// before any work is done. Empty names mean no file.
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
 
 /// Returns the directory for temporary files: $TMPDIR, or /tmp if unset.

@@ -51,7 +51,7 @@ Status checkPassNames(const std::vector<std::string> &names) {
   return Status::ok();
 }
 
-/// Prints what --emit asks for. `source.module` also contains the result of compile().
+/// Prints the output selected by --emit. `source.module` also contains the result of compile().
 Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled) {
   llvm::raw_ostream &os = llvm::outs();
   if (flags.emit == "dot")

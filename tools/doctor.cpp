@@ -43,7 +43,7 @@ std::string describe(const std::optional<Place> &place) {
                      place->source, printable(place->job, kLongestJob));
 }
 
-/// Formats the variables that are set as a table.
+/// Formats a table of the environment variables that are set.
 std::string variablesText(const std::vector<VariableReport> &variables) {
   constexpr size_t kWidestValue = 32;
   std::vector<std::array<std::string, 5>> rows = {

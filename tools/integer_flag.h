@@ -1,4 +1,4 @@
-//===- tools/integer_flag.h - flags with texts or integers ------------------------------------===//
+//===- tools/integer_flag.h - string flags and integer flags ----------------------------------===//
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

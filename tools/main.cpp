@@ -26,7 +26,7 @@ constexpr size_t kLongestMessage = 1000; // command lines may be very long
 
 constexpr const char *kVersion = "braid " BRAID_VERSION;
 
-/// Returns a command's long flags, for suggestions.
+/// Returns a command's long flags, for spelling suggestions.
 std::vector<std::string> flagsOf(const CLI::App &app) {
   std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
@@ -77,7 +77,7 @@ int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int 
   } catch (const CLI::Success &question) { // --help or --version
     if (hasUnknownCommand(app))
       return usageError(app, unexpected(app, commands));
-    // CLI11 prints the help of the selected command, if there is one.
+    // app.help() returns the help of the selected command, if there is one.
     llvm::outs() << (question.get_name() == "CallForVersion" ? kVersion : app.help()) << "\n";
     return 0;
   } catch (const CLI::ExtrasError &) {

@@ -1,4 +1,4 @@
-//===- tools/p2p.cpp - `braid p2p`: measures every pair of devices ----------------------------===//
+//===- tools/p2p.cpp - `braid p2p`: measures all pairs of devices -----------------------------===//
 
 #include "tools/p2p.h"
 
@@ -156,7 +156,7 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
 }
 
 /// Returns NVML's report, or an empty report if NVML fails. Returns TimedOut if the driver does not
-/// respond. Must be called before any other driver call, which would then hang, too.
+/// respond. Must precede any other driver call, which would hang, too.
 Result<NvmlReport> askDriver(milliseconds timeout) {
   Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
   if (!nvml && nvml.status().code() != StatusCode::TimedOut)
@@ -164,7 +164,7 @@ Result<NvmlReport> askDriver(milliseconds timeout) {
   return nvml;
 }
 
-/// Adds the links between devices, as reported by NVML, to the report.
+/// Adds the links that NVML reports to `report`.
 void addLinks(PairReport &report, const NvmlReport &nvml) {
   const std::vector<std::vector<Link>> links = linksOf(nvml);
   std::map<std::string, size_t> places;
@@ -201,7 +201,7 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
     llvm::errs() << "braid: interrupted: this is what had been measured; no file was written\n";
     return 128 + report.signal; // the shell convention
   }
-  // If one file cannot be written, still write the other one.
+  // If one file cannot be written, still write the other.
   const Status json = flags.json.empty() ? Status::ok() : writeFile(flags.json, reportJson(report));
   const Status html = flags.html.empty() ? Status::ok() : writeFile(flags.html, reportHtml(report));
   BRAID_TRY(json);

@@ -1,4 +1,4 @@
-//===- tools/p2p.h - `braid p2p` on given backends --------------------------------------------===//
+//===- tools/p2p.h - `braid p2p` with given backends ------------------------------------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"

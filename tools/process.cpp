@@ -1,4 +1,4 @@
-//===- tools/process.cpp - the streams, the memory and the exit code of a process -------------===//
+//===- tools/process.cpp - a process's streams, memory and exit code --------------------------===//
 
 #include "tools/process.h"
 
@@ -53,7 +53,7 @@ StatusCode explainException() {
   return StatusCode::Unsupported;
 }
 
-/// True if an allocation has failed, which may be the cause of later failures.
+/// True once an allocation has failed, which may cause later failures.
 std::atomic<bool> wasShort{false};
 
 [[noreturn]] void throwBadAlloc() {
@@ -61,7 +61,7 @@ std::atomic<bool> wasShort{false};
   throw std::bad_alloc();
 }
 
-/// The terminate handler. Runs if an exception is not caught, or if a thread is not joined.
+/// The terminate handler, for uncaught exceptions and unjoined threads.
 [[noreturn]] void endProcess() {
   StatusCode code = wasShort.load() ? StatusCode::Unsupported : StatusCode::Internal;
   if (std::current_exception())

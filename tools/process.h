@@ -1,4 +1,4 @@
-//===- tools/process.h - the streams, the memory and the exit code of a process ---------------===//
+//===- tools/process.h - a process's streams, memory and exit code ----------------------------===//
 #pragma once
 
 #include <functional>
@@ -6,13 +6,13 @@
 namespace braid::tools {
 
 /// Must be called first in main(). Afterwards, writing to a closed pipe or past the file size limit
-/// fails without a signal. Descriptors 0 to 2 are open, so no other file can reuse them. Uncaught
-/// exceptions on library threads are reported as in exitCodeOf(), then end the process.
+/// returns an error without raising a signal, no other file can reuse descriptors 0 to 2, and
+/// uncaught exceptions on library threads end the process after a report like exitCodeOf()'s.
 void prepareProcess();
 
-/// Runs `command`, and returns the exit code of the process: the result of `command`, if its output
-/// could be written or the reader has closed the pipe. Otherwise prints one line on stderr, and
-/// returns Unsupported (out of memory or threads, failed output) or Internal (other exceptions).
+/// Runs `command`, and returns the exit code of the process: the result of `command`, if all output
+/// was written or the reader has closed the pipe. Otherwise prints one line on stderr, and returns
+/// Unsupported (out of memory or threads, failed output) or Internal (other exceptions).
 int exitCodeOf(const std::function<int()> &command);
 
 } // namespace braid::tools

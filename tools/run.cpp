@@ -80,7 +80,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       "--graph",
       [&launch = flags.source.knobs[static_cast<size_t>(Knob::Launch)]] {
         if (launch.value_or("graph") != "graph")
-          throw CLI::ExcludesError("--graph", "--launch " + *launch); // caught in main
+          throw CLI::ExcludesError("--graph", "--launch " + *launch); // main() catches this
         launch = "graph";
       },
       "the same as --launch graph");
@@ -119,7 +119,7 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
   return Status::ok();
 }
 
-/// Returns the role of this process. A rank that our launcher has started ignores --processes.
+/// Returns the role of this process. Ignores --processes in ranks that `braid run` has started.
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (place && *place && !(*place)->meeting.empty())
@@ -141,7 +141,7 @@ bool leavesRecords(const RunFlags &flags) {
   return !flags.flightRecords.empty() && flags.flightRecords != "none";
 }
 
-/// Refuses flags that are not supported for this role, or contradict the launcher's environment.
+/// Refuses flags that this role does not support or that contradict the launcher's environment.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: requires --processes");
@@ -164,7 +164,7 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   return Status::ok();
 }
 
-/// Refuses output files that cannot be written, before anything runs.
+/// Refuses output files that cannot be written. Called before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
     return badInput(
@@ -201,7 +201,7 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
                      counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
-/// One `braid run`: compiles and checks, then runs the ranks, launches them, or runs as one rank.
+/// One `braid run`: compiles and checks the program, then runs the ranks, launches them, or is one.
 class Run {
 public:
   explicit Run(const RunFlags &flags) : flags_(flags) {}
@@ -239,10 +239,10 @@ private:
   RankSetup setup_;
   CompileOptions compileOptions_;
   std::string file_;                      ///< the name of the source
-  std::shared_ptr<ProgramState> program_; ///< until choose(), has a provisional schedule
+  std::shared_ptr<ProgramState> program_; ///< has a provisional schedule until choose()
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the ranks' choice
-  bool isKnown_ = false;          ///< true if this rank has joined, and must report its failure
+  bool isKnown_ = false;          ///< true once this rank has joined, and must report failures
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
@@ -285,7 +285,7 @@ Status Run::createOrJoin() {
 Status Run::compile() {
   if (setup_.place)
     compileOptions_.ranks = setup_.place->ranks;
-  // Our launcher passes the text that it has checked, since FILE may have changed, or be a pipe.
+  // The launcher passes the text that it has checked, because FILE may have changed, or be a pipe.
   const SourceFlags &flags = flags_.source;
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
@@ -367,13 +367,13 @@ int Run::runRanks() {
   Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
-  job_->cluster.reset(); // leave before printing: the launcher waits longer for ranks that left
+  job_->cluster.reset(); // leave first: the launcher gives ranks that have left more time to print
   if (setup_.place && setup_.place->rank != 0)
     return 0;
   if (!flags_.trace.empty())
     if (Status status = writeFile(flags_.trace, report->trace); !status.isOk())
       return tools::report(status);
-  // If the trace is written to standard output, the summary is not.
+  // If the trace goes to standard output, print the summary on standard error.
   llvm::raw_ostream &os = flags_.trace == "-" ? llvm::errs() : llvm::outs();
   printSummary(os, flags_, *program_, *report);
   if (flags_.explain)
@@ -381,7 +381,7 @@ int Run::runRanks() {
   return 0;
 }
 
-/// Returns the Plans for messages. With `auto`, makes them on demand, once the ranks have chosen.
+/// Returns the Plans that diagnostics refer to. For `auto`, makes them after the ranks' choice.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
@@ -439,7 +439,7 @@ std::string Run::prefixed(const std::string &message) const {
 }
 
 int Run::fail(const Status &status) {
-  // Other ranks do not have our Diagnostics, so put the located errors into the message.
+  // Other ranks lack these Diagnostics, so the message must include errors with source locations.
   Status cause = program_ ? withLocated(status, *program_->source) : status;
   if (job_) {
     cause = job_->fail(cause);
@@ -453,8 +453,7 @@ int Run::fail(const Status &status) {
   return endFailed(cause);
 }
 
-/// Suggests `braid doctor` if a run on GPUs was refused; only rank 0 prints the suggestion. Returns
-/// the exit code.
+/// Suggests `braid doctor`, on rank 0 only, if a run on GPUs was refused. Returns the exit code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;
@@ -463,8 +462,9 @@ int Run::endFailed(const Status &cause) const {
   return static_cast<int>(cause.code());
 }
 
-/// Without our launcher, the rank that hosts the job writes its host's flight records after the
-/// other ranks have left. If that rank caused the failure, it may be dead, so all ranks write them.
+/// If another launcher started the ranks, the rank that hosts the job writes its host's flight
+/// records after the other ranks have left. If that rank caused the failure, it may be dead, so all
+/// ranks write them.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();

@@ -38,7 +38,7 @@ struct RankSetup {
 /// Prints the program, its run time, and the result of --verify.
 void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramState &program,
                   const RunReport &report);
-/// Prints each choice and its origin. Prints machine-specific choices on stderr.
+/// Prints each choice and its origin; prints machine-specific choices on stderr.
 void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup &setup,
                   const ProgramState &program, const RunReport &report);
 

@@ -68,7 +68,7 @@ void printChoices(llvm::raw_ostream &os, const RunFlags &flags, const RankSetup 
                   const ProgramState &program, const RunReport &report) {
   os << "choices\n"
      << program.explain() << explainRanks(flags, setup, program.compiled.program->ranks());
-  // These lines describe the machine rather than the program.
+  // Print lines that describe the machine, not the program, on standard error.
   for (const std::string &line : {report.choices, report.messages})
     if (!line.empty())
       llvm::errs() << "braid: " << line << "\n";

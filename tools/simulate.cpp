@@ -44,7 +44,7 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
   app.footer(kSimulateFooter);
 }
 
-/// Returns the prediction for --schedule, or for `auto` one prediction per candidate, best first.
+/// Returns the prediction for --schedule or, for `auto`, one prediction per candidate, best first.
 Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Source &source,
                                                const CostModel &model) {
   StepProgress progress("simulate");

@@ -1,4 +1,4 @@
-//===- tools/step_progress.cpp - reports the progress of long work on stderr ------------------===//
+//===- tools/step_progress.cpp - reports the progress of long operations on stderr ------------===//
 
 #include "tools/step_progress.h"
 
@@ -38,7 +38,7 @@ void StepProgress::operator()(const WorkProgress &now) {
   say(now, std::chrono::duration<double>(time - stepStart_).count());
 }
 
-/// Prints the progress, and an estimate of the time remaining in the current step.
+/// Prints the progress, and an estimate of the current step's remaining time.
 void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
   std::string left;
   if (now.done != 0)

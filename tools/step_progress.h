@@ -1,4 +1,4 @@
-//===- tools/step_progress.h - reports the progress of long work on stderr --------------------===//
+//===- tools/step_progress.h - reports the progress of long operations on stderr --------------===//
 #pragma once
 
 #include "runtime/progress.h"

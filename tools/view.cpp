@@ -78,7 +78,7 @@ Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   Result<view::Page> page = view::predictedPage(program, model, options);
-  if (!page) // simulate again for an error with FILE's line numbers instead of the page's
+  if (!page) // simulate again, so that the error has FILE's line numbers, not the page's
     BRAID_TRY(simulateProgram(plans, model, options));
   return page;
 }
@@ -105,7 +105,7 @@ Result<view::Page> pageOfTrace(const ViewFlags &flags) {
 bool isOfModel(const std::string &flag) {
   return flag == "--machine" || llvm::any_of(allKnobs(), [&](const KnobRow &row) {
            return row.isOfRun() && row.knob != Knob::DataPlane && flag == "--" + row.name;
-         }); // the transport affects checks, too
+         }); // the transport also affects checks
 }
 
 /// Accepts FILE, --trace, both, or --records alone. Refuses flags that would have no effect.

@@ -1,4 +1,4 @@
-//===- api/calibrate/calibrate.cpp - measures the costs of a cost model -----------------------===//
+//===- api/calibrate/calibrate.cpp - measures a machine's costs for a cost model --------------===//
 
 #include "api/calibrate/calibrate.h"
 
@@ -27,7 +27,7 @@ public:
         usesPeers_(uses(Transport::PeerMemory)), usesMessages_(uses(Transport::Messages)) {}
 
   /// Measures in every launch mode. Repeats disturbed measurements a few times, and uses the
-  /// shortest times. All ranks see the same times, and therefore make the same decisions.
+  /// shortest times. All ranks use the same times, and therefore make the same decisions.
   Result<std::vector<OperationCosts>> measureOperations();
 
 private:
@@ -42,7 +42,7 @@ private:
   CopyCost copyLine(double smallUs, double growthUs);
   CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs);
   double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
-  /// Returns the extra time of a longer chain. If it is not positive, a measurement was disturbed.
+  /// Returns a longer chain's extra time, at least kLeastUs. Records a disturbance if `us` <= 0.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);
@@ -93,7 +93,7 @@ Status Calibration::measureAll() {
   return measureTurns("put", Protocol::Put, Transport::PeerMemory);
 }
 
-/// Fits a line to the times of a small copy and of a large copy, which takes `growthUs` longer.
+/// Fits a line to the times of a small copy and a large copy, which takes `growthUs` longer.
 CopyCost Calibration::copyLine(double smallUs, double growthUs) {
   const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
   const double bytesPerUs = (large - small) / growth(growthUs);
@@ -124,8 +124,8 @@ OperationCosts Calibration::deduce(size_t mode) {
   return costs;
 }
 
-/// Deduces the costs of transfers. A round has two signals: "ready to read" and "done reading".
-/// Because the ranks wait for each other, a run effectively starts when the last rank starts.
+/// Deduces the transfer costs. A round has two signals: "ready to read" and "done reading". Because
+/// the ranks wait for each other, a run effectively starts when the last rank starts.
 void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
   const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
   costs.signalUs = turn / 2;
@@ -149,7 +149,7 @@ Result<std::vector<OperationCosts>> Calibration::measureOperations() {
   return operations;
 }
 
-/// Returns all transfer modes that `peers` offers, starting with the default.
+/// Returns all transfer modes that `peers` supports, the default first.
 std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {
   std::vector<TransferMode> all;
   for (CopyBy copies : {CopyBy::Default, CopyBy::Engine, CopyBy::Kernel})
@@ -177,7 +177,7 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
 
 /// Opens messages on all ranks if `options` contains several transports. If a rank cannot send
 /// messages, removes them from `options`, and rank 0 issues a warning unless its device does not
-/// support messages. Collective; `options` stays the same on all ranks.
+/// support messages. Collective; the resulting `options` are the same on all ranks.
 static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   if (options.transports.size() == 1)
     return Status::ok();

@@ -1,7 +1,7 @@
-//===- api/calibrate/calibrate.h - measures the costs of a cost model -------------------------===//
+//===- api/calibrate/calibrate.h - measures a machine's costs for a cost model ----------------===//
 //
-// Each cost is measured with a tiny program that the ordinary executor runs on the job's ranks: a
-// chain of one kind of operation, long enough to separate its cost from the fixed cost of a run.
+// To measure a cost, the ordinary executor runs a tiny program on the job's ranks: a chain of one
+// kind of operation, long enough to separate the operation's cost from the fixed cost of a run.
 //
 //   run, local copy   1 and 9 small sums; 1 large sum
 //   signal            rounds in which every rank signals one neighbour and waits for the other
@@ -10,7 +10,7 @@
 //   message           the same rounds with a small or large message in each
 //   GEMM              a few back-to-back GEMMs
 //
-// Messages between hosts are not measured; CostModel's default costs are used.
+// Messages between hosts are not measured; they have CostModel's default costs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,12 +25,12 @@ constexpr double kLeastUs = 0.01;
 
 /// The launch modes, transfer modes and transports to measure or try.
 struct RunModes {
-  /// At least one; the backend must support all of them. The last one is used for GEMMs.
+  /// Must not be empty; the backend must support all modes. GEMMs are timed in the last mode.
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
-  /// The device must offer all of them. The first one is used for GEMMs.
+  /// The device must support all modes. GEMMs are timed in the first mode.
   std::vector<TransferMode> transferModes = {};
-  /// At least one. The first is the default for candidates that set none. Without PeerMemory,
-  /// signals and copies to and from peers are assumed to be free.
+  /// Must not be empty. Candidates that set no transport use the first one. If PeerMemory is
+  /// missing, signals and copies between peers are assumed to be free.
   std::vector<Transport> transports{Transport::PeerMemory};
 };
 
@@ -39,21 +39,22 @@ struct CalibrationOptions : RunModes {
   std::function<void(const std::string &line)> warn; ///< receives warnings; may be null
 };
 
-/// Measures all costs except those of GEMMs. Includes messages if `options.transports` contains
-/// them, in which case they must be open. Collective; blocks for a second or two. Returns the same
-/// model on all ranks.
+/// Measures all costs except those of GEMMs. Also measures messages if `options.transports`
+/// contains Messages, in which case messages must be open. Collective; blocks for a second or two.
+/// Returns the same model on all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
 
 /// Returns a subset of `shapes` from which a model can interpolate the others: a few row counts for
 /// each combination of columns and depth.
 std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
-/// Measures the `shapes` that are not in `model`. Returns true if there were any. Collective; the
-/// arguments must be the same on all ranks.
+/// Measures the `shapes` that `model` lacks, and adds them. Returns true if any were missing.
+/// Collective; the arguments must be the same on all ranks.
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
 
-/// Measures all costs in every transfer mode of the device, and `gemms`. Warns and skips messages
-/// if a rank cannot send them. Collective; blocks for minutes. All ranks return the same model.
+/// Measures `gemms`, and all other costs in every transfer mode of the device. Warns and skips
+/// messages if a rank cannot send them. Collective; blocks for minutes. Returns the same model on
+/// all ranks.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);
 

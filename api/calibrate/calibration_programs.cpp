@@ -1,4 +1,4 @@
-//===- api/calibrate/calibration_programs.cpp - tiny programs that are timed ------------------===//
+//===- api/calibrate/calibration_programs.cpp - tiny programs to time -------------------------===//
 
 #include "api/calibrate/calibration_programs.h"
 
@@ -84,7 +84,7 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count) {
   return text + "}\n";
 }
 
-/// CPU ranks use less effort, because they are slow. Large GEMMs warm up until clocks are steady.
+/// CPU ranks run fewer times, because they are slow. Large GEMMs warm up until clocks are steady.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing) {
   std::vector<Plan> plans = BRAID_TRY(plansOf(text, timing.transport));

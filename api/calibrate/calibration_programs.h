@@ -1,7 +1,7 @@
-//===- api/calibrate/calibration_programs.h - tiny programs that are timed --------------------===//
+//===- api/calibrate/calibration_programs.h - tiny programs to time ---------------------------===//
 //
-// Each program is the source text of a chain of one kind of operation, for all ranks of a mesh.
-// Sizes are in bytes. Peers are on the same host.
+// The functions return the source text of programs that run a chain of one kind of operation on all
+// ranks of a mesh. Sizes are in bytes. Ranks communicate only with ranks on the same host.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,15 +18,15 @@ struct Mesh {
   int64_t ranks, perHost;
 };
 
-/// Computes `sums` sums of two parts. Each sum has the memory traffic of a copy of `bytes`.
+/// Computes `sums` sums of two parts. Each sum causes as much memory traffic as copying `bytes`.
 std::string sums(const Mesh &mesh, int64_t bytes, int sums);
 /// Sends every rank's block to its neighbour `turns` times, back to back. Alternates between two
-/// streams, because schedules also run transfers on separate streams.
+/// streams, because real schedules also run transfers on separate streams.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
 /// Computes `count` GEMMs of one shape.
 std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count);
 
-/// Compiles `text`, and makes the Plans of all ranks.
+/// Compiles `text` and returns the Plans of all ranks.
 Result<std::vector<Plan>> plansOf(const std::string &text,
                                   Transport transport = Transport::PeerMemory);
 
@@ -34,9 +34,9 @@ struct ProgramTiming {
   llvm::ArrayRef<LaunchMode> launchModes;
   TransferMode transferMode = {};
   Transport transport = Transport::PeerMemory;
-  bool hasCopies = true; ///< false to drop the copies of transfers and keep only the signals
+  bool hasCopies = true; ///< if false, transfers consist only of their signals
 };
-/// Times a program in each launch mode. Collective. Failure messages mention `what`.
+/// Times a program in each launch mode. Collective. Error messages refer to the program as `what`.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing);
 

@@ -1,4 +1,4 @@
-//===- api/calibrate/job_model.cpp - the cost model of a job, stored between jobs -------------===//
+//===- api/calibrate/job_model.cpp - a job's cost model, stored for later jobs ----------------===//
 
 #include "api/calibrate/job_model.h"
 
@@ -20,7 +20,7 @@ JobModel::JobModel(PlanTimer &timer, JobModelOptions options)
     : timer_(timer), options_(std::move(options)) {
   if (timer.rank() != 0)
     return;
-  // The duration of a GEMM depends on the algorithm that tuning chooses.
+  // GEMM times depend on the algorithms that tuning chooses.
   const GemmTuning *tuning = timer.device().compute().tuning();
   const std::string machine =
       fmt::format("{}, {}, {}", options_.cacheKey, timer.device().description(),
@@ -68,7 +68,7 @@ Status JobModel::find() {
   return measure([&]() -> Result<bool> {
            const CostModel measured = BRAID_TRY(calibrate(timer_, options_));
            for (const OperationCosts &costs : measured.operations)
-             model_.add(costs); // keeps other modes and known GEMMs
+             model_.add(costs); // preserves other modes and known GEMMs
            model_.machine = measured.machine;
            model_.ranks = measured.ranks;
            return true;
@@ -80,8 +80,8 @@ Result<bool> JobModel::addGemms(llvm::ArrayRef<PlanMatmul> shapes) {
   return measure([&] { return measureGemms(model_, shapesToMeasure(shapes), timer_, options_); });
 }
 
-/// Calls `measure`, which returns true if it measured anything. The model may differ between ranks,
-/// so all ranks then use rank 0's, which consists of maxima over the ranks.
+/// Calls `measure`, which returns true if it measured anything. The models may then differ between
+/// ranks, so all ranks use rank 0's model, which consists of maxima over the ranks.
 Result<bool> JobModel::measure(llvm::function_ref<Result<bool>()> measure) {
   const Clock::time_point start = Clock::now();
   if (!BRAID_TRY(measure()))

@@ -1,4 +1,4 @@
-//===- api/calibrate/job_model.h - the cost model of a job, stored between jobs ---------------===//
+//===- api/calibrate/job_model.h - a job's cost model, stored for later jobs ------------------===//
 #pragma once
 
 #include "api/calibrate/calibrate.h"
@@ -7,12 +7,12 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The directory that stores the model, and the model's key in addition to the device.
+  /// The directory that stores the model, and the parts of the model's key besides the device.
   std::string cacheFolder, cacheKey;
 };
 
-/// Measures missing costs on all ranks. Rank 0 stores the results, and all ranks use its model.
-/// Functions that return a Status or Result are collective, with the same result on all ranks.
+/// Measures missing costs on all ranks. Rank 0 stores the results for all ranks. Functions that
+/// return a Status or Result are collective, with the same result on all ranks.
 class JobModel {
 public:
   /// `timer` must outlive this object.
@@ -20,16 +20,16 @@ public:
 
   /// The stored measurements of this machine; null on all ranks except rank 0.
   const MeasurementCache *cache() const { return cache_.get(); }
-  /// Returns true if there is a stored model that find() would use unchanged.
+  /// Returns true if find() would use a stored model without measuring anything.
   Result<bool> isKept();
-  /// Stores a value; a no-op except on rank 0. Concurrent jobs wait for each other.
+  /// Stores a value on rank 0; a no-op on other ranks. May wait for other jobs to store values.
   void keep(const std::string &key, std::string value);
   /// The path of the cache file; empty on all ranks except rank 0.
   std::string path() const { return cache_ ? cache_->path() : ""; }
 
   /// Loads the stored model, or measures all costs except those of GEMMs.
   Status find();
-  /// Measures the GEMMs that the model needs for `shapes`. Returns true if it measured any.
+  /// Measures GEMMs that the model lacks in order to predict `shapes`. Returns true if it did so.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
   /// Returns a description for users, such as "from FILE, measured in 0.20 s".

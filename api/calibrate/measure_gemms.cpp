@@ -1,4 +1,4 @@
-//===- api/calibrate/measure_gemms.cpp - measures what GEMMs cost -----------------------------===//
+//===- api/calibrate/measure_gemms.cpp - measures the costs of GEMMs --------------------------===//
 
 #include "api/calibrate/calibrate.h"
 #include "api/calibrate/calibration_programs.h"
@@ -15,8 +15,8 @@
 namespace braid {
 namespace {
 
-/// Selects from shapes that differ only in their rows: the largest, then each with at most half the
-/// rows of the previous selection, and the smallest unless it is close to the last selection.
+/// Selects from shapes that differ only in their row counts: the largest, then each with at most
+/// half the previous one's rows, and the smallest unless it is close to the last one.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
@@ -28,7 +28,7 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   return kept;
 }
 
-/// Returns a chain length that makes the fixed cost of a run negligible. Large GEMMs need fewer.
+/// Returns a chain length that makes a run's fixed cost negligible: shorter for large GEMMs.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;

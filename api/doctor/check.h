@@ -9,7 +9,7 @@ namespace braid::doctor {
 
 enum class Severity : uint8_t {
   Ok,
-  Note,    ///< programs run, but slower than they could, or not in every mode
+  Note,    ///< programs run, but slower than possible, or not in every mode
   Problem, ///< programs cannot run
 };
 
@@ -17,7 +17,7 @@ enum class Severity : uint8_t {
 struct Finding {
   std::string check, line; ///< for example, "power" and "capped"
   Severity severity = Severity::Ok;
-  std::string seen;   ///< the finding and, unless obvious, the expected state
+  std::string seen;   ///< the observed state and, unless obvious, the expected state
   std::string advice; ///< the recommended fix; empty for Ok
 };
 
@@ -56,7 +56,7 @@ struct Check {
   void (*look)(const Facts &facts, Lines &lines);
 };
 
-// The checks, from three files. A check for a cause precedes the checks for its effects.
+// The checks in each file. The check for a root cause precedes the checks for its effects.
 std::vector<Check> gpuChecks();
 std::vector<Check> processChecks();
 std::vector<Check> environmentChecks();

@@ -1,4 +1,4 @@
-//===- api/doctor/environment_checks.cpp - variables and folders that change behaviour --------===//
+//===- api/doctor/environment_checks.cpp - variables and folders that affect programs ---------===//
 
 #include "api/doctor/check.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 std::string shown(const std::string &value) { return printable(value, 60); }
 
-/// Reports settings that Braid refuses.
+/// Reports environment variables that make programs refuse to run.
 void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
   const Status status = checkSettings([&](const std::string &name) {
     const std::string value = facts.variable(name);
@@ -52,7 +52,7 @@ void checkQueues(const Facts &facts, Lines &lines) {
                "unset it: Braid asks for 32, and is slower with fewer", shown(value));
 }
 
-/// Ignores variables that affect only what NCCL prints.
+/// Ignores variables that affect only NCCL's output.
 void checkNcclVariables(const Facts &facts, Lines &lines) {
   std::vector<std::string> set;
   for (const auto &[name, value] : facts.variables)

@@ -71,7 +71,7 @@ std::optional<Space> spaceOf(const char *folder) {
                uint64_t(about.f_bavail) * about.f_frsize};
 }
 
-/// Returns true unless the namespace is the initial one, whose link target `first` is fixed.
+/// Returns true unless the namespace is the initial one, whose link target is always `first`.
 std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef first) {
   char target[64] = {};
   const ssize_t size = readlink(file.c_str(), target, sizeof(target) - 1);

@@ -1,7 +1,7 @@
 //===- api/doctor/facts.h - the facts that `braid doctor` checks ------------------------------===//
 //
-// Facts are read once, up front; checks only evaluate them. Sources are replaceable, so that a test
-// can describe another machine. A fact that cannot be read is unknown, which is not an error.
+// Facts are read once, up front; checks only evaluate them. Sources are replaceable, so that tests
+// can simulate other machines. A fact that cannot be read is unknown, which is not an error.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,23 +18,23 @@ struct Space {
   uint64_t size = 0, available = 0;
 };
 
-/// The response of a driver or library.
+/// The result of calling a driver or library.
 template <class Value> struct Answer {
   std::optional<Value> value;
   std::string error;   ///< the reason if there is no value; empty if the call was not made
   bool isLate = false; ///< the call timed out
 };
 
-/// The limits of this process; nullopt means unlimited.
+/// This process's resource limits; nullopt means unlimited.
 struct Limits {
-  std::optional<uint64_t> openFiles; ///< the hard limit; Braid raises the soft limit to this
+  std::optional<uint64_t> openFiles; ///< the hard limit, to which Braid raises the soft limit
   std::optional<uint64_t> addressBytes;
 };
 
 /// An NVIDIA GPU, with facts from NVML, CUDA and /sys.
 struct Gpu {
   std::string pci;
-  std::string name;            ///< "GPU 0 (0000:18:00.0)", with CUDA's number or else NVML's
+  std::string name;            ///< "GPU 0 (0000:18:00.0)", by CUDA number or else NVML number
   std::optional<int64_t> cuda; ///< CUDA's device number
   bool isHidden = false;       ///< true if CUDA_VISIBLE_DEVICES hides the GPU from CUDA
   size_t index = 0;            ///< NVML's device number
@@ -45,11 +45,11 @@ struct Gpu {
 struct Facts {
   std::map<std::string, std::string> variables;
   Limits limits;
-  int64_t processors = 0; ///< available to this process
+  int64_t processors = 0; ///< number of processors available to this process
   /// True if this process has its own PID or IPC namespace; nullopt if unknown.
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
-  std::string cache;                 ///< the directory for measurements; empty if none
+  std::string cache;                 ///< the directory for stored measurements; empty if none
   std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
 
   std::vector<Gpu> gpus;    ///< visible GPUs first, in CUDA's order
@@ -59,7 +59,7 @@ struct Facts {
   bool hasCuda = false; ///< true if this build has the cuda backend
   Answer<BackendFacts> cuda, nccl;
 
-  int64_t ranks = 0; ///< number of ranks to run on this machine; 0 if unknown
+  int64_t ranks = 0; ///< number of ranks that will run on this machine; 0 if unknown
 
   bool hasGpu() const;
   std::vector<Gpu> visibleGpus() const;
@@ -74,9 +74,9 @@ struct Facts {
   bool isStuck() const { return nvml.isLate || cuda.isLate || nccl.isLate; }
 };
 
-/// The data sources from which readFacts() reads.
+/// The data sources for readFacts().
 struct Sources {
-  std::string root; ///< prefix of the paths /proc, /sys and /dev
+  std::string root; ///< prefix for the paths /proc, /sys and /dev
   std::map<std::string, std::string> variables;
   Limits limits;
   int64_t processors = 0;
@@ -85,10 +85,10 @@ struct Sources {
   std::map<std::string, std::function<Result<BackendFacts>()>> backends; ///< by name
   std::chrono::milliseconds patience = kNvmlPatience; ///< timeout for NVML and for each backend
 };
-/// Returns the sources of this process.
+/// Returns the real sources for this process and machine.
 Sources processSources(const BackendRegistry &registry);
 
-/// Reads all facts. Blocks for at most `patience` in NVML and in each backend.
+/// Reads all facts. Waits at most `patience` for NVML and for each backend.
 Facts readFacts(const Sources &sources);
 
 } // namespace braid::doctor

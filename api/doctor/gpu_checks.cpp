@@ -263,7 +263,7 @@ void checkNvLink(const Facts &facts, Lines &lines) {
   }
 }
 
-/// Checks only the link width, because idle devices reduce the link's generation.
+/// Checks only the link width, because idle devices run their links at a lower generation.
 void checkPcie(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth &&

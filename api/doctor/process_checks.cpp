@@ -15,19 +15,19 @@ constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
 
 std::string bytesText(uint64_t bytes) { return strOfBytes(static_cast<double>(bytes)); }
 
-/// Returns the number of ranks that the user or the job has set, or one rank per GPU.
+/// Returns the number of ranks that the user or the job has set, or else the number of GPUs.
 int64_t ranksOf(const Facts &facts) {
   const auto gpus = static_cast<int64_t>(facts.visibleGpus().size());
   return facts.ranks > 0 ? facts.ranks : std::max<int64_t>({facts.cudaDevices(), gpus, 1});
 }
 
-/// Returns the address space in bytes that a process needs at minimum. CUDA reserves as much as the
-/// memory of all visible GPUs. Without GPUs, ranks are threads of one process, which needs
-/// OpenBLAS's buffers, and a stack and a malloc arena per thread.
+/// Returns the minimum address space that a process needs, in bytes. CUDA reserves as much as the
+/// memory of all visible GPUs. Without GPUs, ranks are threads of one process, which needs space
+/// for OpenBLAS's buffers, and for a stack and a malloc arena per thread.
 uint64_t neededAddresses(const Facts &facts) {
   if (!facts.hasGpu())
     return 512 * kMiB + static_cast<uint64_t>(ranksOf(facts)) * 64 * kMiB;
-  constexpr uint64_t kLeast = 16 * kGiB; // every supported GPU has at least this much
+  constexpr uint64_t kLeast = 16 * kGiB; // every supported GPU has at least this much memory
   uint64_t sum = 0;
   for (const Gpu &gpu : facts.visibleGpus())
     sum += gpu.nvml.memoryBytes.value_or(kLeast);
@@ -57,7 +57,7 @@ void checkAddresses(const Facts &facts, Lines &lines) {
 }
 
 void checkOpenFiles(const Facts &facts, Lines &lines) {
-  constexpr int64_t kOfCuda = 256; // the most that CUDA and its libraries open in a process
+  constexpr int64_t kOfCuda = 256; // maximum for CUDA and its libraries in one process
   const int64_t ranks = ranksOf(facts);
   const int64_t needed = std::max(openFilesFor(ranks), facts.hasGpu() ? kOfCuda : 0);
   if (!facts.limits.openFiles)

@@ -1,4 +1,4 @@
-//===- api/machine/ask_nvml.h - calls drivers, which may never return -------------------------===//
+//===- api/machine/ask_nvml.h - driver calls with a timeout -----------------------------------===//
 #pragma once
 
 #include "api/machine/nvml.h"
@@ -29,7 +29,7 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
   return answer.get();
 }
 
-/// The default timeout. A freshly loaded driver needs a second or two per GPU.
+/// The default timeout. A driver that has just been loaded takes a second or two per GPU.
 inline constexpr std::chrono::milliseconds kNvmlPatience{20000};
 
 /// Calls readNvml() with a timeout of `patience`.

@@ -1,7 +1,7 @@
 //===- api/machine/nvml.cpp - facts about the GPUs of a machine, from NVML --------------------===//
 //
-// The build requires neither the driver nor its header, because functions are looked up by name.
-// The values and layouts below are part of NVML's documented ABI, which is stable.
+// The build requires neither the driver nor its header, because functions are looked up at run
+// time. The values and layouts below are part of NVML's documented ABI, which is stable.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -61,12 +61,12 @@ public:
   }
   void *find(const char *name) const { return dlsym(handle_.get(), name); }
 
-  /// Calls a function, and returns its nvmlReturn_t (0 is success), or -1 if it does not exist.
+  /// Calls the function `name`. Returns its nvmlReturn_t (0 is success), or -1 if there is none.
   template <class... Args> int call(const char *name, Args... args) const {
     auto *function = reinterpret_cast<int (*)(Args...)>(find(name));
     return function ? function(args...) : -1;
   }
-  /// Returns the value that a function stores in its output parameter, which is the last one.
+  /// Calls the function `name`. Returns the value that it stores in its last parameter.
   template <class Value = unsigned, class... Args>
   std::optional<Value> ask(const char *name, Args... args) const {
     Value value{};

@@ -1,7 +1,7 @@
 //===- api/machine/nvml.h - facts about the GPUs of a machine, from NVML ----------------------===//
 //
-// NVML is opened and closed for each report. Values that NVML does not support or refuses to report
-// are left empty, which is not a failure.
+// Each report opens and closes NVML. Values that NVML does not support or refuses to report are
+// left empty; this is not an error.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -60,7 +60,7 @@ struct NvmlDevice {
   std::vector<NvmlLink> links;
 };
 
-/// The driver's report about access from one device to another device's memory.
+/// NVML's report about one device's access to another device's memory.
 struct NvmlPair {
   std::string refusal; ///< why access is refused; empty if access is possible or unknown
   std::optional<bool> mayUseNvLink;
@@ -70,7 +70,7 @@ struct NvmlPair {
 struct NvmlReport {
   std::string library; ///< path of the library
   std::string driver;  ///< version, such as "580.95.05"; empty if unknown
-  int cudaVersion = 0; ///< newest that the driver supports, 13000 for 13.0; 0 if unknown
+  int cudaVersion = 0; ///< newest that the driver supports, such as 13000 (13.0); 0 if unknown
   std::vector<NvmlDevice> devices;
   std::vector<std::vector<NvmlPair>> pairs; ///< [source][destination]; the diagonal is empty
 };

@@ -19,8 +19,8 @@ int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
   return direct > 0 ? direct : switched;
 }
 
-/// Returns the payload rate of one NVLink, one way, or 0 if unknown. NVML reports the signalling
-/// rate, which includes framing: 26,562 MB/s on H100.
+/// Returns the payload rate of one NVLink, one way, in GB/s, or 0 if unknown. NVML reports the
+/// signalling rate, which includes framing: 26,562 MB/s on H100.
 double nvLinkGBps(const NvmlDevice &device) {
   constexpr std::pair<unsigned, double> kSpeeds[] = {
       {100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}};

@@ -20,7 +20,7 @@ enum class LinkClass : uint8_t {
 /// Returns a name such as "nvlink" or "pcie-switch".
 llvm::StringRef name(LinkClass kind);
 
-/// The properties of a link between two devices that are known without measuring it.
+/// The properties of a link between two devices that are known without a measurement.
 struct Link {
   LinkClass kind = LinkClass::Unknown;
   double nominalGBps = 0; ///< nominal rate, one way; 0 if unknown

@@ -45,7 +45,7 @@ std::string programText(const BlockTransfers &transfers) {
                      fmt::arg("back", back));
 }
 
-/// Returns true for a "ready" signal or its await, and false for a completion signal or its await.
+/// Returns true for a ready signal or its await, false for a completion signal or its await.
 bool isReady(const Endpoint &endpoint, CommandKind kind) {
   const bool copies =
       (endpoint.protocol == Protocol::Put) == (endpoint.direction == Direction::Send);

@@ -1,6 +1,6 @@
 //===- api/pairs/block_plans.h - programs that move blocks from one rank to the other ---------===//
 //
-// A run is an ordinary program, issued by the executor. One-way runs keep only the first signal
+// A run is an ordinary program that the executor issues. One-way runs keep only the first signal
 // (the receiver is ready) and the last signal (all data has arrived), so that a run is equivalent
 // to a hand-written loop of copies.
 //
@@ -12,12 +12,12 @@
 
 namespace braid {
 
-/// Block transfers from rank `source` to the other one of two ranks. Transfer i moves block
-/// i mod `slots` in a row of blocks.
+/// Block transfers between two ranks, from rank `source` to the other rank. Transfer i moves block
+/// i mod `slots` of a row of blocks.
 struct BlockTransfers {
   Path path = Path::PutEngine;
   int64_t source = 0;
-  bool andBack = false; ///< round trips: a block in the other direction answers each block
+  bool andBack = false; ///< true for round trips: the receiver answers each block with a block
   int64_t bytes = 4;    ///< size of a block, a multiple of 4
   int64_t slots = 1, count = 1;
 

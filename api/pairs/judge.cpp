@@ -21,10 +21,10 @@ struct Limits {
   double ofNominal; ///< a path below this fraction of the nominal rate is slow; 0 if unknown
 };
 
-/// Based on published rates: NVLink on H100 reaches 376 to 392 of 450 GB/s, and PCIe 4.0 x16 behind
-/// a switch reaches 25.5 to 26.5 of 31.5 GB/s. Across root complexes or sockets, some healthy
-/// machines reach a third of the nominal rate. CPU ranks share the machine with other work: on a
-/// busy machine, a pair was observed at a third of the median.
+/// Based on published results: NVLink on H100 reaches 376 to 392 of 450 GB/s, and PCIe 4.0 x16
+/// behind a switch reaches 25.5 to 26.5 of 31.5 GB/s. Across root complexes or sockets, some
+/// healthy machines reach a third of the nominal rate. CPU ranks share the machine with other work:
+/// on a busy machine, one pair reached only a third of the median.
 Limits limitsOf(const PairReport &report, const PairRow &row) {
   if (report.backend == "cpu")
     return {0.25, 0};
@@ -43,7 +43,7 @@ Limits limitsOf(const PairReport &report, const PairRow &row) {
   return {0.85, 0};
 }
 
-/// Returns the point with the largest size, or null if latency dominates the time of that size.
+/// Returns the point with the largest size, or null if latency dominates its time.
 const PathPoint *judgedPoint(const PathReport &path) {
   constexpr int64_t kLeastBytes = int64_t(1) << 20;
   const bool isJudged = path.verdict == Verdict::Ok && path.points.back().bytes >= kLeastBytes;

@@ -1,4 +1,4 @@
-//===- api/pairs/measure_pairs.cpp - measures every pair of a machine's devices ---------------===//
+//===- api/pairs/measure_pairs.cpp - measures every pair of devices on a machine --------------===//
 
 #include "api/pairs/measure_pairs.h"
 
@@ -21,8 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// launch() calls listen() more often than this, unless this process is stopped, for example by
-/// Ctrl-Z. While it is stopped, the ranks wait for it, so the time does not count as silence.
+/// launch() calls listen() at shorter intervals than this, unless this process is stopped, for
+/// example by Ctrl-Z. The ranks wait for a stopped process, so that time does not count as silence.
 constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
 /// The minimum timeout for the first record, because processes take time to start.
 constexpr milliseconds kLeastToStart{10000};
@@ -76,7 +76,7 @@ private:
   SignalWatch &signals_;
   PairReport &report_;
   const std::array<size_t, 2> devices_; ///< indices into the report's devices, by rank
-  std::vector<Step> steps_;             ///< steps that are not measured yet
+  std::vector<Step> steps_;             ///< steps not measured yet
   milliseconds timeout_;
   // State of the current job.
   FileDescriptor pipe_;
@@ -162,7 +162,7 @@ Result<LaunchReport> PairJobs::runJob() {
       {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
   launching.timeout = std::max(timeout_, kLeastToStart);
   launching.grace = kGrace;
-  launching.discardOutput = true; // libraries may print to it
+  launching.discardOutput = true; // libraries may print messages
   launching.watch = [this] { return listen(); };
   launching.signals = &signals_;
   Result<LaunchReport> report = launch(launching);
@@ -170,7 +170,7 @@ Result<LaunchReport> PairJobs::runJob() {
   return report;
 }
 
-/// Returns the failure in one line, with device numbers instead of ranks, and the transfer size.
+/// Describes a failure in one line, with device numbers instead of ranks, and the transfer size.
 std::string PairJobs::explained(const Status &failure) const {
   std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
   for (size_t rank : {0, 1}) {
@@ -220,7 +220,7 @@ Status PairJobs::run() {
 
 Result<PairReport> measurePairs(const MeasureOptions &options) {
   PairReport report(options.backend, options.devices);
-  SignalWatch signals; // also watches between jobs
+  SignalWatch signals; // also catches signals between jobs
   size_t number = 0;
   for (size_t one = 0; one < options.devices.size(); ++one)
     for (size_t other = one + 1; other < options.devices.size() && report.signal == 0; ++other) {

@@ -1,4 +1,4 @@
-//===- api/pairs/pair_meter.cpp - one rank of the two that measure a pair ---------------------===//
+//===- api/pairs/pair_meter.cpp - one of the two ranks that measure a pair --------------------===//
 
 #include "api/pairs/pair_meter.h"
 
@@ -18,7 +18,7 @@
 namespace braid {
 namespace {
 
-/// The latency of larger transfers is not measured, because bandwidth dominates their time.
+/// The largest transfer whose latency is measured. Bandwidth dominates the time of larger ones.
 constexpr int64_t kMostForLatency = int64_t(1) << 20;
 constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block is larger
 constexpr int kBursts = 3;
@@ -31,7 +31,7 @@ struct Effort {
   double burstUs;
 };
 constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
-/// CPU ranks use less effort, because the cores that copy also do all other work.
+/// CPU ranks transfer less, because the cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
 const Effort &effortOn(const Device &device) {
@@ -43,7 +43,7 @@ BlockTransfers transfersOf(const Step &step, int64_t bytes, int64_t count, bool 
   return {step.path, step.source, andBack, bytes, slots, count};
 }
 
-/// Returns the mode for `path`. Devices that do not offer a choice use their default.
+/// Returns the mode for `path`. If the device cannot copy by engine, returns its default mode.
 TransferMode modeOf(Path path, Device &device) {
   if (path == Path::PutKernel || path == Path::GetKernel)
     return {CopyBy::Kernel};
@@ -68,10 +68,10 @@ std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
 
 } // namespace
 
-/// Ignores write errors: if the command has stopped reading, it also ends its ranks.
+/// Ignores write errors: when the command stops reading, it also ends its ranks.
 void PairMeter::write(const Record &record) const {
-  // Both ranks know the results, so only rank 0 writes them. Both write Begin, because a rank may
-  // fail in a step before the other rank starts it.
+  // Both ranks know the results, so only rank 0 writes them. Both ranks write Begin, because a rank
+  // may fail in a step before the other rank starts the step.
   const bool isResult =
       record.kind == Record::Kind::Bandwidth || record.kind == Record::Kind::Latency;
   if (rank() == 0 || !isResult)
@@ -159,7 +159,7 @@ Result<double> PairMeter::usualTime(TimedPlan &plan) {
                                                     : median(us));
 }
 
-/// Fills, runs and compares twice. Times only the second round.
+/// Fills the rows, runs and compares twice. Times only the second run.
 Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
   BlockRun run = BRAID_TRY(prepareRun(transfers));
   BRAID_TRY(fillRows(run, transfers));
@@ -214,7 +214,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected to be one of two ranks that measure");
-  // Effectively no timeout: the command detects hangs, since only it knows if it has been stopped.
+  // Effectively no timeout: the command detects hangs, and knows whether it has been stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   job->trials.resize(1);

@@ -1,4 +1,4 @@
-//===- api/pairs/pair_meter.h - one rank of the two that measure a pair -----------------------===//
+//===- api/pairs/pair_meter.h - one of the two ranks that measure a pair ----------------------===//
 //
 // Before a run, the source contains random blocks, and the destination their complements. After the
 // run, every block is compared. Timed runs are repeated, and only the last result is compared, so
@@ -14,7 +14,7 @@
 
 namespace braid {
 
-/// One path in one direction. Rank 0 has the pair's first device.
+/// One path in one direction. Rank 0 uses the pair's first device.
 struct Step {
   Path path = Path::PutEngine;
   int64_t source = 0; ///< the rank that sends
@@ -30,7 +30,7 @@ inline constexpr int64_t kSteps = 2 * int64_t(kAllPaths.size());
 /// invalidating the records that it has written.
 struct Record {
   enum class Kind : uint8_t {
-    Device,    ///< the device of rank `step.source`; `text` is its identity and description
+    Device,    ///< `text` identifies and describes the device of rank `step.source`
     Begin,     ///< transfers of `bytes` are about to start
     Bandwidth, ///< `value` is in GB/s
     Latency,   ///< `value` is in microseconds, and is valid for both directions
@@ -64,7 +64,7 @@ public:
   Status measure();
 
 private:
-  /// A prepared program, and the addresses of its rows.
+  /// A prepared program, and the addresses of its rows of blocks.
   struct BlockRun {
     TimedPlan plan;
     char *sent, *received;
@@ -91,7 +91,7 @@ private:
   std::optional<Step> right_; ///< the last step, if all of its data was correct
 };
 
-/// Joins the job that launch() has started, and measures. Blocks. Returns the failure of the job.
+/// Joins the job that launch() has started, and measures. Blocks. Returns the job's failure if any.
 Status measureAsRank(const Backend &backend, const MeterOptions &options);
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/pairs/pair_report.cpp - the measurements of pairs of devices -----------------------===//
+//===- api/pairs/pair_report.cpp - measurements of pairs of devices ---------------------------===//
 
 #include "api/pairs/pair_report.h"
 
@@ -58,7 +58,7 @@ PairReport::PairReport(std::string usedBackend, const std::vector<int64_t> &numb
   }
 }
 
-/// Each source has one row fewer than there are devices, because it has none for itself.
+/// Each source has a row for every device except itself.
 const PairRow *PairReport::row(size_t source, size_t destination) const {
   const size_t place = source * (devices.size() - 1) + destination - (destination > source ? 1 : 0);
   return source == destination ? nullptr : &rows[place];

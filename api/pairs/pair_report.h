@@ -1,4 +1,4 @@
-//===- api/pairs/pair_report.h - the measurements of pairs of devices -------------------------===//
+//===- api/pairs/pair_report.h - measurements of pairs of devices -----------------------------===//
 #pragma once
 
 #include "api/machine/topology.h"
@@ -19,14 +19,14 @@ enum class Path : uint8_t {
 inline constexpr std::array kAllPaths = {Path::PutEngine, Path::PutKernel, Path::GetEngine,
                                          Path::GetKernel, Path::Messages};
 
-/// Verdicts in order of severity. A pair's verdict is the worst verdict of its paths.
+/// Verdicts in ascending order of severity. A pair's verdict is the worst verdict of its paths.
 enum class Verdict : uint8_t {
   NotMeasured, ///< the command ended before the measurement
   Unavailable, ///< the devices do not support this path
   Ok,
-  Slow,    ///< far below the median of comparable pairs, or below the nominal rate of its link
+  Slow,    ///< far below the median of comparable pairs or the link's nominal rate
   Hung,    ///< a transfer did not finish within the timeout
-  Crashed, ///< a process of the pair died
+  Crashed, ///< a process that measured the pair died
   Wrong,   ///< the received bytes differ from the sent bytes
 };
 
@@ -47,7 +47,7 @@ struct WrongData {
   uint8_t expected = 0, got = 0;
 };
 
-/// The measurements of one path of an ordered pair.
+/// The measurements for one path of an ordered pair.
 struct PathReport {
   Verdict verdict = Verdict::NotMeasured;
   std::string reason;            ///< for users: the reason for a verdict other than Ok

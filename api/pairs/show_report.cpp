@@ -1,4 +1,4 @@
-//===- api/pairs/show_report.cpp - writes a report about pairs as text, JSON and a page -------===//
+//===- api/pairs/show_report.cpp - formats a pair report as text, JSON and HTML ---------------===//
 
 #include "api/pairs/pair_report.h"
 #include "api/view/page.h"
@@ -116,7 +116,7 @@ td, th { min-width: 3.5em; padding: .4em; text-align: right; } td { color: #222;
 .slow { background: #fdae4d; } .hung, .crashed, .wrong { background: #d7301f; color: #fff; }
 </style>)";
 
-/// Formats a table cell, bluer for faster pairs. A pair that is not ok gets its verdict's colour.
+/// Formats a table cell. Faster pairs are bluer; if a pair is not ok, its verdict sets the colour.
 std::string cellHtml(const PairRow &row, double most) {
   const PathPoint *point = shownPoint(row, false);
   const double GBps = point ? point->GBps : 0;

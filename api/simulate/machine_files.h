@@ -1,4 +1,4 @@
-//===- api/simulate/machine_files.h - the machines that come with Braid -----------------------===//
+//===- api/simulate/machine_files.h - the built-in machine models -----------------------------===//
 #pragma once
 
 namespace braid {

@@ -1,4 +1,4 @@
-//===- api/simulate/machines.cpp - machines by name, or by their files ------------------------===//
+//===- api/simulate/machines.cpp - finds machine models by name or file -----------------------===//
 
 #include "api/simulate/machines.h"
 

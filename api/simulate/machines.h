@@ -1,11 +1,11 @@
-//===- api/simulate/machines.h - machines by name, or by their files --------------------------===//
+//===- api/simulate/machines.h - finds machine models by name or file -------------------------===//
 #pragma once
 
 #include "runtime/simulate/cost_model.h"
 
 namespace braid {
 
-/// A machine model that is built into Braid.
+/// A built-in machine model.
 struct ShippedMachine {
   std::string name;
   const char *file; ///< its cost model as JSON
@@ -13,7 +13,7 @@ struct ShippedMachine {
 llvm::ArrayRef<ShippedMachine> shippedMachines();
 
 /// Returns the cost model of the built-in machine `nameOrFile`, or else reads it from the file with
-/// this path. Returns BadInput if there is neither, or if the file is not a cost model.
+/// this path. Returns BadInput if neither exists, or if the file is not a cost model.
 Result<CostModel> findMachine(const std::string &nameOrFile);
 
 } // namespace braid

@@ -9,20 +9,20 @@ namespace braid {
 
 struct MachinePrediction {
   std::string program;
-  int64_t ranks = 0, simulated = 0; ///< `simulated` ranks represent all `ranks`
+  int64_t ranks = 0, simulated = 0; ///< all ranks, and those simulated to represent all ranks
   double us = 0;                    ///< time of a single run
   double burstUs = 0;               ///< time per run if runs are issued back to back
-  int64_t memoryBytes = 0;          ///< maximum over ranks: tensors and allocations
+  int64_t memoryBytes = 0;          ///< tensors and allocations; maximum over the ranks
   double gemmsUs = 0;               ///< time of a run in which only GEMMs take time
   double othersUs = 0;              ///< time of a run in which GEMMs take no time
 
-  /// Returns E: the larger of `gemmsUs` and `othersUs`, divided by `us`. E is 1 if the smaller one
-  /// is completely hidden.
+  /// Returns E, the larger of `gemmsUs` and `othersUs` divided by `us`. E is 1 if the smaller of
+  /// the two is completely hidden.
   double efficiency() const { return us > 0 ? std::min(1.0, std::max(gemmsUs, othersUs) / us) : 1; }
 };
 
-/// Returns Plans that represent all ranks. If `most` is not 0, compares only about `most` ranks.
-/// Adds errors that have a location to the source's diagnostics.
+/// Returns Plans that represent all ranks. If `most` is not 0, compares only about `most` ranks to
+/// find them. Adds errors with source locations to the source's diagnostics.
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
                                           const ProgressFn &progress = {});
 
@@ -34,9 +34,9 @@ struct PredictedSchedule {
   Configurations schedule;
   MachinePrediction prediction;
 };
-/// Returns the schedules that `auto` would try, fastest prediction first. Chooses for one stage
-/// after the other, using the best choices so far for the other stages. Unlike `auto`, neither
-/// measures nor treats nearly equal predictions as equal. Returns BadInput for a program.
+/// Returns the schedules that `auto` would try, fastest prediction first. Chooses stage by stage,
+/// using the best choices so far for the other stages. Unlike `auto`, neither measures nor treats
+/// nearly equal predictions as equal. Returns BadInput if `source` is a program.
 Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
                                                         const CompileOptions &given,
                                                         const CostModel &model,

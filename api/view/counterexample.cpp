@@ -1,4 +1,4 @@
-//===- api/view/counterexample.cpp - pages about the checker's results ------------------------===//
+//===- api/view/counterexample.cpp - pages that show the checker's results --------------------===//
 
 #include "api/view/pages.h"
 #include "runtime/plan/spell_out.h"
@@ -30,7 +30,7 @@ uint32_t runsOf(const CheckReport &report) {
   return std::min<uint32_t>(runs, 4);
 }
 
-/// Returns the command of an event, or an invalid reference for an event of the caller.
+/// Returns an event's command, or an invalid reference if the event belongs to the caller.
 CommandRef commandOf(const Page &page, const CheckedEvent &event, llvm::ArrayRef<Plan> plans) {
   const auto rank = static_cast<size_t>(event.rank);
   if (event.command == kNone || rank >= plans.size())

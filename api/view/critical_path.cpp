@@ -33,8 +33,8 @@ public:
     return latest;
   }
 
-  /// Returns the steps, last step first. A command contributes the time between when both it has
-  /// begun and its predecessor has ended, and `until`.
+  /// Returns the steps, last step first. A command contributes the time from its begin or its
+  /// predecessor's end, whichever is later, to `until`.
   std::vector<PathStep> back() const {
     std::vector<PathStep> steps;
     CommandRef at = last();

@@ -11,7 +11,7 @@ namespace braid::view {
 void findCriticalPath(const Page &page, Timing &timing);
 
 /// Returns a sentence such as "the critical path of 193.2 µs is 84 % GEMM, 9 % copy", which lists
-/// kinds of at least 0.5 %, longest first. Returns an empty string if there is no critical path.
+/// kinds of 0.5 % or more, longest first. Returns an empty string if there is no critical path.
 std::string whatLimits(const Timing &timing, const std::string &unit);
 
 } // namespace braid::view

@@ -1,4 +1,4 @@
-//===- api/view/html.cpp - writes a page as one file ------------------------------------------===//
+//===- api/view/html.cpp - writes a page as a self-contained HTML file ------------------------===//
 
 #include "api/view/page.h"
 #include "api/view/page_parts.h"
@@ -85,7 +85,7 @@ std::string dataText(const Page &page) {
   return text;
 }
 
-/// Replaces each {{name}} in a template by its value. Does not expand {{name}} inside of values.
+/// Replaces each {{name}} in a template by its value. Does not expand {{name}} inside values.
 std::string fill(llvm::StringRef text, const std::map<llvm::StringRef, std::string> &values) {
   std::string filled;
   while (!text.empty()) {

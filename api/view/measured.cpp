@@ -1,4 +1,4 @@
-//===- api/view/measured.cpp - pages about traces ---------------------------------------------===//
+//===- api/view/measured.cpp - pages that show traces -----------------------------------------===//
 
 #include "api/view/critical_path.h"
 #include "api/view/pages.h"
@@ -51,7 +51,7 @@ Result<TraceEvent> eventOf(const std::string &where, const JsonObject &event) {
                   printable(got, 160));
 }
 
-/// Returns the events of commands: at least one, or a failure.
+/// Returns the events of commands, or a failure if there are none.
 Result<std::vector<TraceEvent>> eventsOf(const std::string &name, const JsonArray &array) {
   std::vector<TraceEvent> events;
   for (size_t i = 0; i < array.size(); ++i)
@@ -93,7 +93,7 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
   return Status::ok();
 }
 
-/// Describes the first line in which two programs differ, or else that their commands differ.
+/// Describes the first line in which two programs differ or, if none, says that commands differ.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');

@@ -1,4 +1,4 @@
-//===- api/view/of_plans.cpp - pages about a program's Plans ----------------------------------===//
+//===- api/view/of_plans.cpp - pages that show a program's Plans ------------------------------===//
 
 #include "api/view/of_plans.h"
 

@@ -1,4 +1,4 @@
-//===- api/view/of_plans.h - pages about a program's Plans ------------------------------------===//
+//===- api/view/of_plans.h - pages that show a program's Plans --------------------------------===//
 #pragma once
 
 #include "api/compile/compile.h"
@@ -12,15 +12,15 @@ struct PrintedProgram {
   std::string title;
   std::vector<std::string> lines;
   std::string program;            ///< the program without its fusion, like Plan::text
-  std::unique_ptr<Source> source; ///< the printed text; null if the program is in the caller's file
+  std::unique_ptr<Source> source; ///< the printed text; null if the program is from a file
   Compiled compiled;              ///< compiled from `source`, or by the caller
   std::vector<Plan> plans;
 };
 
 /// Prepares a compiled program for a page. The program's source must outlive the result. A program
-/// from a file keeps its line numbers; a lowered program is printed and parsed again, as the file
-/// `page` in messages. Returns Unsupported if there is not enough memory for the Plans. Adds errors
-/// that have a location to the source's diagnostics.
+/// from a file keeps its line numbers; a lowered program is printed and parsed again, and messages
+/// refer to it as file `page`. Returns Unsupported if there is not enough memory for the Plans.
+/// Adds errors with source locations to the source's diagnostics.
 Result<PrintedProgram> printAgain(const Compiled &compiled);
 /// Parses Plan::text, which does not contain the fusion. Messages use `name` as the file name.
 Result<PrintedProgram> readAgain(const std::string &name, const std::string &text,

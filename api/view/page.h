@@ -99,8 +99,7 @@ struct Page {
   std::vector<Rank> ranks;
   std::vector<Timing> timings; ///< at least one
   std::vector<Mark> marks;
-  bool areMarksLinked =
-      false; ///< true to link each mark to the next one, and the last mark to the first
+  bool areMarksLinked = false; ///< true to link each mark to the next, and the last to the first
 };
 
 /// Escapes `text` for use in an HTML element or attribute.

@@ -16,7 +16,7 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
 /// was expected, if `text` is not a valid trace.
 Result<Page> measuredPage(const std::string &name, const std::string &text);
 
-/// Shows the times of both pages on one page, one above the other. Returns BadInput if the pages
+/// Combines both pages: shows their timelines one above the other. Returns BadInput if the pages
 /// show different programs.
 Result<Page> layOver(const Page &measured, Page predicted);
 
@@ -26,7 +26,7 @@ Page counterexamplePage(const PrintedProgram &program, const CheckReport &report
 
 /// Returns a timing in steps. A command begins when it reaches the head of its queue, and ends one
 /// step after the command that it waits for, if any. If `queues` is not 0, streams share that many
-/// hardware queues, in the Plan's order. A command that never ends has only a begin.
+/// hardware queues, in the Plan's order. A command that never ends has no end time.
 Timing stepsOf(const Page &page, uint32_t queues);
 
 /// Shows the flight records of a failed job, starting with the root cause. `records` contains at

@@ -1,4 +1,4 @@
-//===- api/view/predicted.cpp - pages about predictions ---------------------------------------===//
+//===- api/view/predicted.cpp - pages that show predictions -----------------------------------===//
 
 #include "api/view/critical_path.h"
 #include "api/view/pages.h"

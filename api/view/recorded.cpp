@@ -1,4 +1,4 @@
-//===- api/view/recorded.cpp - pages about the records of a failed job ------------------------===//
+//===- api/view/recorded.cpp - pages that show the flight records of a failed job -------------===//
 
 #include "api/view/pages.h"
 

@@ -14,7 +14,7 @@ _OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, pinned memory, managed memory
 
 
 class Array(NamedTuple):
-    """An array, which is valid as long as `owner` is alive."""
+    """An array that is valid as long as `owner` is alive."""
 
     address: int
     dtype: str
@@ -107,7 +107,7 @@ def _library_of(array: Any) -> str:
 
 def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
     """Returns a view of `array` for a run on `stream`, a cudaStream_t. Raises InputError, with
-    `what` in the message, if `array` is not an array."""
+    `what` in the message, if `array` is not a supported array."""
     library = _library_of(array)
     if library == "numpy" and hasattr(array, "__array_interface__"):
         return _of_numpy(array)
@@ -124,7 +124,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
 
 
 def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
-    """Raises InputError unless `array` can be passed to a run as the program's tensor `spec`."""
+    """Raises InputError unless a run accepts `array` as the program's tensor `spec`."""
     if is_on_host and array.device:
         raise InputError(f"{what} %{spec.name}: expected an array in host memory, got one on "
                          f"{array.device}")
@@ -168,8 +168,8 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
 
 
 def current_stream(array: Any) -> Optional[int]:
-    """Returns PyTorch's current stream on the array's device, or CuPy's current stream. Returns
-    None, the legacy default stream, for CPU tensors and for arrays of other libraries."""
+    """Returns PyTorch's current stream on the array's device, or CuPy's current stream. For CPU
+    tensors and other libraries' arrays, returns None, which means the legacy default stream."""
     library = _library_of(array)
     module = sys.modules.get(library)
     if library == "torch" and module:

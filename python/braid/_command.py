@@ -55,7 +55,7 @@ def run(*arguments: str, text: str = "", codes: Collection[int] = (0,)) -> str:
 
 
 def _of_keywords(message: str) -> str:
-    """Rewrites an "unknown flag" message in terms of keyword arguments. Keeps other messages."""
+    """Makes an "unknown flag" message refer to keyword arguments. Returns other messages as is."""
     found = re.match(r"unknown flag '(--[\w-]+).*?'(.*)\nSee (braid \w+ --help)\.$", message)
     if not found:
         return message

@@ -22,7 +22,7 @@ Number = Union[int, "Extent"]
 
 
 class Axis:
-    """A tensor axis, in the syntax of the fusion."""
+    """A tensor axis, in fusion syntax."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -39,7 +39,7 @@ def _operation(symbol: str, is_swapped: bool = False) -> Callable[[Extent, Numbe
 
 
 class Extent(Axis):
-    """A number, a parameter, or an expression of them. In a / b, b must evenly divide a."""
+    """A number, a parameter, or an expression over them. In a / b, b must evenly divide a."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"
@@ -54,8 +54,8 @@ AxisLike = Union[int, Axis]
 
 
 def ceil(a: Number, b: Number) -> Extent:
-    """Returns the number of rows per block if `a` rows may not divide evenly into `b` blocks. The
-    axis must directly follow an axis of extent `b`."""
+    """Returns the number of rows per block for `a` rows in `b` blocks, where `b` need not divide
+    `a`. An axis of this extent must directly follow an axis of extent `b`."""
     return Extent(f"ceil({a}, {b})")
 
 
@@ -66,7 +66,7 @@ def didx(extent: Number) -> Axis:
 
 
 def stream(extent: Number) -> Axis:
-    """Returns an axis that is not sharded, along which every rank computes slice by slice."""
+    """Returns an unsharded axis along which every rank computes one slice after another."""
     return Axis(f"Stream{{{extent}}}")
 
 
@@ -87,7 +87,7 @@ def _type(dtype: str, axes: Sequence[AxisLike]) -> str:
 
 
 class Fusion:
-    """Builds the source text of a fusion. The element types are bf16, f16, f32 and f64."""
+    """Builds the source text of a fusion. Element types are bf16, f16, f32 and f64."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -123,8 +123,8 @@ class Fusion:
         """Contracts the last axis of `a` with the first axis of `b`, or the last two axes of `a`
         with the first two of `b`.
 
-        partial: the element type in which partial results are transferred. If None, the element
-            type of the result.
+        partial: the element type in which partial results are transferred. If None, uses the
+            element type of the result.
         """
         return self.define(name, f"matmul {a}, {b}" + _partial(partial), dtype, axes)
 

@@ -31,16 +31,16 @@ class _Watch:
         """Makes SIGINT call `act`, and returns the previous function, to be passed to end(). The
         previous function is None unless a signal handler runs during another library call."""
         with self._lock:
-            self._hear()  # an exception may have prevented the previous call's end()
+            self._hear()  # an exception may have skipped the previous end()
             outer, self._on_interrupt = self._on_interrupt, act
             mine = self._writer.fileno()
             before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
-            if before != mine:  # equal if an exception prevented an end()
+            if before != mine:  # equal if an exception skipped an end()
                 self._before = before
             return outer
 
     def end(self, outer: Optional[Callable[[], None]]) -> None:
-        """Restores the function `outer`. Discards pending signals, so later calls ignore them."""
+        """Restores the function `outer`. Discards signals that later calls must ignore."""
         with self._lock:
             self._on_interrupt = outer
             if outer is None:
@@ -86,7 +86,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def _raises(handler: Any) -> bool:
-    """Returns True if `handler` is Python's or asyncio's, which raise KeyboardInterrupt."""
+    """Returns True for Python's and asyncio's SIGINT handlers, which raise KeyboardInterrupt."""
     if isinstance(handler, functools.partial):
         return getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
     return handler is signal.default_int_handler

@@ -68,14 +68,14 @@ class Job(_library.Unique):
         self.first_rank = int(_library.ask("job_first_rank", address))
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
-        self._used: List[Any] = []  # arrays that runs on the CPU may still access
+        self._used: List[Any] = []  # arrays that CPU runs may still access
         # Arrays of GPU runs that may still be in flight, each with a mark issued after the run.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
         self._lost: List[Any] = []  # arrays of failed GPU runs; released after the handle is freed
 
     def __del__(self) -> None:
-        """Keeps arrays alive that a run may still use. A signal may have interrupted the run, or
-        the run may have been in flight when the interpreter freed the job at exit."""
+        """Keeps alive the arrays that a run may still use, because a signal interrupted the run, or
+        because the run was in flight when the interpreter freed the job at exit."""
         if not getattr(self, "_used", None):
             return
         if self._handle.is_alive:
@@ -112,7 +112,7 @@ class Job(_library.Unique):
         return self.first_rank
 
     def prepare(self, program: Program, *, measures: bool = True) -> "Operation":
-        """Allocates memory, exchanges handles, tunes, and chooses the schedule if it is "auto".
+        """Allocates memory, exchanges handles, tunes GEMMs, and chooses the schedule for "auto".
 
         measures: if True, times GEMMs that no job has timed yet, which may take a second on GPUs.
             If False, uses the GEMM library's heuristic for them until they are timed.
@@ -157,7 +157,7 @@ class Job(_library.Unique):
         self._in_flight.clear()
 
     def _forget_used(self) -> None:
-        """Releases the arrays after a failure, unless an unfinished run may still use them."""
+        """Releases the runs' arrays after a failure, unless unfinished runs may still use them."""
         if not _library.ask("job_is_stuck", self._handle.address):
             self._used.clear()
             self._in_flight.clear()
@@ -170,7 +170,7 @@ class Job(_library.Unique):
         self._used.clear()
 
     def _settle(self) -> None:
-        """Waits for interrupted runs to finish, after the job has ended."""
+        """After the job has ended, waits for interrupted runs to finish."""
         try:
             _library.call("job_synchronize", self._handle.address)
         except Error:
@@ -206,7 +206,7 @@ class Job(_library.Unique):
                      *_numbers("job_held", self._handle.address, *kinds))
 
     def give_back(self) -> None:
-        """Returns the memory of closed operations to the system, unless other operations share it.
+        """Returns memory of closed operations to the system, unless other operations share it.
         Collective; blocks until all work issued to the job is done."""
         self._block("job_give_back")
 
@@ -263,7 +263,7 @@ def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes
     """Creates a job whose ranks are all threads of this process.
 
     timeout: calls raise TimedOutError if no rank makes progress for this many seconds.
-    max_bytes: the memory limit for all operations on a rank, in bytes; 0 means no limit.
+    max_bytes: the limit on the memory of all operations on a rank, in bytes; 0 means no limit.
     reproducible: must be True to run programs that were compiled with reproducible=True.
 
     Raises UnsupportedError for "cuda" and "nccl", whose ranks must be processes.
@@ -412,7 +412,7 @@ class Operation(_library.Unique):
         return self._results(outputs)
 
     def replay(self, stream: Optional[int] = None) -> None:
-        """Issues the recorded run, like __call__(), with the current contents of its arrays.
+        """Issues the recorded run, like __call__(), using the current contents of the arrays.
 
         Raises InputError if no run has been recorded.
         """

@@ -159,8 +159,8 @@ def fast(name: str) -> Callable[..., None]:
 
 
 def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
-    """Returns `value` as an int. Raises InputError unless it is an integer in [least, most], since
-    ctypes would silently wrap it."""
+    """Returns `value` as an int. Raises InputError unless it is an integer in [least, most],
+    because ctypes would silently wrap out-of-range values."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Compiles fusions and programs into the program that every rank runs."""
+"""Compiles a fusion or a program into the program that every rank runs."""
 from __future__ import annotations
 
 import ctypes
@@ -170,7 +170,7 @@ class Program:
         return dict(json.loads(self._command("compile", {"emit": "json"})))
 
     def simulate(self, **options: Any) -> Dict[str, Any]:
-        """Predicts the duration of a run on this machine or on another one.
+        """Predicts the duration of a run on this or another machine.
 
         Returns the JSON output of `braid simulate`. `predictions` has one entry, whose `us` is the
         duration of one run in microseconds. Its `E` is the overlap efficiency: the duration of all
@@ -180,7 +180,7 @@ class Program:
             program.simulate(machine="dgx-h100-8")["predictions"][0]["us"]
 
         options: the command's flags. `machine` is a built-in model, such as "h200-4", or the path
-            of a file with the result of calibrate(). launch="graph" predicts a graph replay.
+            of a file that contains a result of calibrate(). launch="graph" predicts a graph replay.
         """
         return dict(json.loads(self._command("simulate", {"json": True, **options})))
 

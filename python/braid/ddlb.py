@@ -19,7 +19,7 @@ an entry in its "implementations" is "braid": [{"schedule": ["auto", "none"]}].
 
 Options:
     schedule: with "auto", the ranks measure schedules before the benchmark, and rank 0 prints the
-        chosen one. With "none", they use the default schedule of braid.torch without measuring.
+        chosen schedule. With "none", they use braid.torch's default schedule without measuring.
     seconds: the time budget for the measurements of "auto".
 
 Two options of other implementations have no equivalent. Braid has no `backend` option, because it
@@ -67,7 +67,7 @@ class _Implementation:
 
     def __init__(self, m: int, n: int, k: int, dtype: str = "float32", seed: int = 42,
                  **options: Any) -> None:
-        """Creates the inputs and the default process group. If the schedule is "auto", measures.
+        """Creates the inputs and the default process group, and measures schedules for "auto".
 
         Collective; blocks. Raises ValueError if DDLB rejects the sizes, the type or the options.
         """
@@ -109,8 +109,8 @@ class _Implementation:
         self.communicator.barrier()
 
     def _await_others(self, store: Any) -> None:
-        """Waits for the other ranks. If ranks exited at different times, DDLB's next process could
-        connect to this store, which has the same address, shortly before the store closes."""
+        """Waits for the other ranks. Otherwise, DDLB's next process might still find this store, at
+        the same address, and connect to it shortly before it closes."""
         ranks = range(self.communicator.world_size)
         try:
             store.set(f"braid/ddlb/{self.communicator.rank}", "done")

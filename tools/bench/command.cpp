@@ -81,10 +81,10 @@ Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
   return bench(std::move(flags));
 }
 
-/// Refuses an unknown word before its flags are parsed. Ranks skip this check, and never open FILE.
+/// Refuses a FILE that does not exist before parsing the flags after it. Ranks never open FILE.
 void checkFile(const std::string &file, const BenchFlags &flags) {
   if (!flags.isRank && file != "-" && !std::filesystem::exists(file))
-    throw CLI::ParseError(expectedOperation("'" + file + "'"), // caught in main
+    throw CLI::ParseError(expectedOperation("'" + file + "'"), // main() catches this
                           CLI::ExitCodes::ValidationError);
 }
 
@@ -115,7 +115,7 @@ Command addBench(CLI::App &app) {
   command->get_option("FILE")->required(false)->each(
       [&flags = *file](const std::string &word) { checkFile(word, flags); });
   command->footer(kFooter);
-  auto flags = std::make_shared<std::deque<BenchFlags>>(); // CLI11's options refer to it
+  auto flags = std::make_shared<std::deque<BenchFlags>>(); // CLI11's options refer to the elements
   for (const Operation &operation : operations()) {
     BenchFlags &each = flags->emplace_back();
     each.operation = &operation;

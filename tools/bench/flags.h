@@ -14,13 +14,13 @@ namespace braid::tools {
 std::optional<BenchShape> parseShape(llvm::StringRef text);
 
 struct BenchFlags {
-  const Operation *operation = nullptr; ///< null if a FILE is timed
+  const Operation *operation = nullptr; ///< null if a FILE is timed instead
   SourceFlags source;                   ///< FILE, and how to lower it
-  BenchProblem file;                    ///< the text of FILE, once it has been read
-  std::vector<std::string> standard;    ///< the rows that are timed by default
+  BenchProblem file;                    ///< the contents of FILE, once read
+  std::vector<std::string> standard;    ///< the default rows
 
   std::vector<int64_t> m, n, k;
-  std::vector<std::string> listed; ///< instead of m, n and k: shapes as MxNxK
+  std::vector<std::string> listed; ///< shapes as MxNxK, instead of m, n and k
   std::string dtype = "bf16";
   int64_t ranks = 2;
   std::string backend = "cpu";
@@ -30,17 +30,17 @@ struct BenchFlags {
   int64_t timeoutMs = 60000;
   std::string json;
 
-  bool isRank = std::getenv("BRAID_MEETING"); ///< `braid bench` has started this process as a rank
+  bool isRank = std::getenv("BRAID_MEETING"); ///< true if `braid bench` started this process
 
-  /// Adds the flags for `operation`, or for a FILE if it is null.
+  /// Adds the flags for `operation` or, if `operation` is null, for a FILE.
   void addTo(CLI::App &app);
-  /// Checks the flags and sets defaults. BadInput names the flag and the expected and actual value.
+  /// Checks the flags and sets defaults. Errors name the flag, and the expected and actual values.
   Status check(const Backend &backend);
 
-  // The following require that check() has returned Ok.
+  // Call the following only after check() has returned Ok.
   std::vector<BenchShape> shapes() const;
   std::string titleOf(const BenchShape &shape) const;
-  /// Returns the rows of a shape in the order in which they are timed.
+  /// Returns the rows for a shape in the order in which they are timed.
   std::vector<TimedRow> rowsOf(const BenchShape &shape, const Backend &backend) const;
   BenchTiming timing() const { return {rounds, iterations, bursts, 1e3 * double(rowMs)}; }
 

@@ -19,7 +19,7 @@
 namespace braid::tools {
 namespace {
 
-/// Raises the limit on open files: prepared rows keep files open, hundreds for some shapes.
+/// Raises the limit on open files, because prepared rows keep files open: hundreds for some shapes.
 void allowOpenFiles() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -30,7 +30,7 @@ void allowOpenFiles() {
 
 //===- The table ------------------------------------------------------------------------------===//
 
-/// Formats a right-aligned cell, or "-" if there is no number. Wide numbers widen the column.
+/// Formats a right-aligned cell, or "-" if there is no number. Long numbers exceed `width`.
 std::string cell(std::optional<double> number, int width, int digits) {
   return fmt::format(" {:>{}}", number ? fmt::format("{:.{}f}", *number, digits) : "-", width - 1);
 }
@@ -63,7 +63,7 @@ void printTable(const std::string &title, const std::vector<BenchRow> &rows,
 
 //===- A rank ---------------------------------------------------------------------------------===//
 
-/// Returns a function that chooses like `braid run --schedule auto`. Rank 0 prints the choice.
+/// Returns a function that chooses schedules like `braid run --schedule auto`. Rank 0 prints them.
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
   options.seconds = 4; // more than the default, since the choice is compared with other rows
@@ -107,7 +107,7 @@ std::string timeNow() {
 class RankBench {
 public:
   RankBench(const BenchFlags &flags, JobState &job) : flags_(flags), job_(job) {}
-  /// Returns the failure that ended the job, or else the failure of the first refused row, if any.
+  /// Returns the failure that ended the job or, if there is none, that of the first refused row.
   Status run();
 
 private:
@@ -159,7 +159,7 @@ Result<std::string> RankBench::json() {
 }
 
 /// Called on rank 0. Prints the table. Writes the JSON after each shape, so that an interrupted
-/// benchmark leaves its rows, or only after the last shape if the file cannot be rewritten.
+/// benchmark leaves a file. If the file cannot be rewritten, writes it only after the last shape.
 Status RankBench::report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast) {
   printTable(flags_.titleOf(shape), rows, flags_.json == "-" ? llvm::errs() : llvm::outs());
   for (const BenchRow &row : rows)
@@ -184,7 +184,7 @@ Status RankBench::run() {
       if (refused.isOk() && row.code != StatusCode::Ok)
         refused = Status(row.code, row.name + ": " + row.failure);
     BRAID_TRY(device().synchronize());
-    BRAID_TRY(control().allGather("idle")); // no rank uses this shape's memory now
+    BRAID_TRY(control().allGather("idle")); // now no rank uses this shape's memory
     device().recycle();
   }
   return refused.isOk() ? control().commit() : refused;
@@ -197,7 +197,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
                                .reproducible = flags.source.reproducible};
   const auto job = BRAID_TRY(JobState::join(backend, options, place));
   const Status status = RankBench(flags, *job).run();
-  // Report the failure before leaving, or the other ranks would report the departure as the cause.
+  // Report the failure before leaving, or other ranks would report the departure as root cause.
   return status.isOk() ? status : job->fail(status);
 }
 

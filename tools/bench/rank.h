@@ -7,7 +7,7 @@ namespace braid::tools {
 
 /// Joins the job that `braid bench` has started, and times the rows of all shapes. Rank 0 prints a
 /// table for each shape and writes the JSON. Returns the exit code. If a row is refused, the job
-/// fails only after the last shape.
+/// still times all other rows before it fails.
 int benchRank(const BenchFlags &flags, const Backend &backend);
 
 } // namespace braid::tools

@@ -57,7 +57,7 @@ def _is_between(node: Node) -> bool:
 
 
 def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
-    """Returns the shortest path, if any, to a GEMM via nodes that only move or convert elements."""
+    """Returns the shortest path, if any, to a GEMM through nodes that only move or convert data."""
     paths: List[Path] = [(collective,)]
     for _ in range(_MOST_STEPS):
         longer: List[Path] = []
@@ -118,7 +118,7 @@ def note(collective: Node) -> None:
         found = Apart(_COLLECTIVES[collective.target], _group_of(collective),
                       _shape(collective.args[0]), str(path[-1].target),
                       _reason(path, is_forwards))
-        if found not in apart:  # a recompiled graph is already recorded
+        if found not in apart:  # a recompiled graph's collectives are already recorded
             apart.append(found)
 
 

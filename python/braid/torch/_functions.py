@@ -33,7 +33,7 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
 
 
 def _text(name: str, given: Any) -> str:
-    """Returns an optional string as the operators expect it: "" for None."""
+    """Converts an optional string for the operators, which expect "" instead of None."""
     if given is not None and not isinstance(given, str):
         raise InputError(f"{name}: expected a str, got {given!r}")
     return given or ""
@@ -57,7 +57,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 
 
 def _count(rows: Optional[int]) -> int:
-    """Returns an optional number of rows as the operators expect it: -1 for None."""
+    """Converts an optional number of rows for the operators, which expect -1 instead of None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
         raise InputError(f"expected rows to be at least 0, or None, got {rows!r}")
     return -1 if rows is None else rows
@@ -88,7 +88,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     To avoid copies, make A contiguous with gather_dim as the first axis, and B transposed or, if
     there is no bias, contiguous. Tensors with other layouts are copied.
 
-    The first call with a shape prepares the operator. Raises InputError if an argument is invalid.
+    The first call for each shape prepares the operator. Raises InputError if arguments are invalid.
     After a PeerError or TimedOutError, the group's operators can no longer be used on any rank.
 
     Gradients: the gradient of A is computed by matmul_reduce_scatter. The gradient of B is a matmul
@@ -193,7 +193,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
 
 def synchronize(group: Any = None) -> None:
     """Blocks until all of this rank's calls in the group are done. Raises an exception if a call
-    failed. On GPUs, a call itself raises only errors that are known when it is issued."""
+    failed. On GPUs, the call itself raises only errors that occur while it is issued."""
     name = name_of(group)
     for job in all_jobs():
         if job.group == name:

@@ -93,7 +93,7 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
 
 
 def _place(name: str) -> Tuple[int, int]:
-    """Returns place_of(name). Dynamo evaluates it while tracing and treats it as a constant."""
+    """Returns place_of(name), which Dynamo evaluates while tracing and treats as a constant."""
     return place_of(name)
 
 
@@ -102,7 +102,7 @@ def _place(name: str) -> Tuple[int, int]:
 setattr(_place, "_dynamo_marked_constant", True)
 
 
-# Indices into the result of place_of(): the values that the operator's schema expects last.
+# Indices into place_of()'s result: the values that each operator takes as its last arguments.
 _PLACES: Dict[str, Tuple[int, ...]] = {
     "all_gather_matmul": (1,), "matmul_reduce_scatter": (0, 1), "matmul_all_reduce": ()}
 
@@ -160,7 +160,7 @@ def function_of(activation: str) -> Callable[[Tensor], Tensor]:
 
 
 def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
-    """Returns the tensor as a matrix: moves `dim` to the front, then flattens all row axes."""
+    """Returns a matrix: moves `dim` to the front, then flattens all axes but the last."""
     return tensor.movedim(dim, 0).flatten(0, -2)
 
 
@@ -169,7 +169,7 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
-    """Returns a contiguous copy padded with zeros to `count` rows, or the tensor if it is full."""
+    """Returns a contiguous copy zero-padded to `count` rows, or the tensor if it has that many."""
     missing = count - rows_first.shape[0]
     if missing == 0:
         return rows_first.contiguous()
@@ -200,7 +200,7 @@ class _Gather(torch.autograd.Function):
                 ranks: int, count: int, A: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
         Bs, biases = tensors[:count], tensors[count:]
         outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, name, ranks)
-        ctx.set_materialize_grads(False)  # no zeros for an output without a gradient
+        ctx.set_materialize_grads(False)  # missing gradients stay None
         ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
         ctx.biased, ctx.mine = biased, A.shape[dim]
         needs_A, *needs_Bs = ctx.needs_input_grad[8:9 + count]
@@ -255,7 +255,7 @@ class _Scatter(torch.autograd.Function):
         if needs_A:
             dA, *more = call("all_gather_matmul", dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
                              needs_B or needs_bias, ctx.name)
-            # A plain collective returns a contiguous tensor. cuDNN's attention may rely on it.
+            # cuDNN's attention may expect a contiguous tensor, as returned by a plain collective.
             dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:
             ranks = ctx.ranks or place_of(ctx.name)[1]
@@ -277,8 +277,8 @@ class _AllReduce(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, dY: Tensor) -> Any:
-        """Assumes that dY is the same on every rank. Raises an exception for second derivatives,
-        which would violate this assumption."""
+        """Assumes that dY is the same on every rank. Second derivatives would violate this
+        assumption, so they raise an exception."""
         A, B = ctx.saved_tensors
         _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
         dA = dY @ B.t() if needs_A else None

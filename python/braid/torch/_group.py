@@ -1,8 +1,8 @@
 """The jobs of process groups.
 
 At the first call of an operator, the members of the group connect through the group's store, under
-a key prefix. Other ranks do not take part. A job lives as long as its group. A failure ends the job
-permanently, but the user can create a new group.
+a key prefix. Ranks outside the group do not participate. A job lives as long as its group. A
+failure ends the job permanently, but the user can create a new group.
 """
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def place_of(group_name: str) -> Tuple[int, int]:
 
 
 def _host() -> str:
-    """Returns a string that identifies this host, and differs between hosts of the same name."""
+    """Returns a string that identifies this host, and differs between hosts with the same name."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -87,7 +87,7 @@ class GroupJob:
 
     lock: must be held to use the job, because the job is not thread-safe, and autograd runs
         backward passes on other threads.
-    error: the failure that ended or prevented the job, unless the library reports it by itself.
+    error: the failure that ended or prevented the job, unless the library reports it itself.
     """
 
     def __init__(self, group: Any, device: torch.device) -> None:
@@ -99,14 +99,14 @@ class GroupJob:
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
         self.turns = itertools.count()  # the sequence numbers of calls
-        self.sites: Dict[Any, Any] = {}  # the operation for each known call, by Site
+        self.sites: Dict[Any, Any] = {}  # the operation for each known call, keyed by Site
         self.counts: Dict[Any, Any] = {}  # Counts, keyed by operator, shape and schedule
         # If set (by prepare()), calls pass their layout to this function instead of running.
         self.instead_of_run: Optional[Callable[[Any], None]] = None
 
     @property
     def job(self) -> Job:
-        """The job. Raises InputError before meet() has been called."""
+        """The job. Raises InputError if meet() has not been called."""
         if self._job is None:
             raise InputError(f"group '{self.group}': call an operator first")
         return self._job
@@ -133,7 +133,7 @@ class GroupJob:
         except Error as error:  # permanent, because a retry would wait for ranks that have left
             self.error = copy.copy(error)
             raise
-        except KeyboardInterrupt:  # permanent, because other ranks count this rank as arrived
+        except KeyboardInterrupt:  # permanent, because this rank is already counted as arrived
             self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
                                    "operator was interrupted")
             raise

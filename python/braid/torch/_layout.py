@@ -1,7 +1,7 @@
-"""Builds the fusion that an operator computes from the shapes and layouts of its tensors.
+"""Builds an operator's fusion from the shapes and layouts of its tensors.
 
-"Rows" are the axis that is gathered or scattered, split like `torch.chunk`. They are the first axis
-of every tensor in a fusion; tensors with a different axis order are copied.
+"Rows" refers to the axis that is gathered or scattered, split like `torch.chunk`. It is the first
+axis of every tensor in a fusion; tensors with a different axis order are copied.
 """
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def check_activation(activation: str) -> None:
 
 
 def check(layout: Layout) -> None:
-    """Raises InputError if the activation is unknown, or if only some extents are 0."""
+    """Raises InputError if the activation is unknown, or if some but not all extents are 0."""
     check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
@@ -165,8 +165,8 @@ def _scatter(layout: Layout) -> Fusion:
 
 
 def _all_reduce(layout: Layout) -> Fusion:
-    """Returns the fusion for an all-reduce. Splits the rows if there is at least one per rank, so
-    that each rank can sum its own block."""
+    """Returns the fusion for an all-reduce. Splits the rows if there is at least one row per rank,
+    so that each rank can sum one block."""
     rows, D = layout.rows, layout.rows.ranks
     if rows.total * rows.beside < D or D == 1:
         axes: List[AxisLike] = [rows.total * rows.beside]

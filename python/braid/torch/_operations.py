@@ -97,7 +97,7 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     return inputs
 
 
-Site = Tuple[object, ...]  # the key of a call: the arguments that determine its layout
+Site = Tuple[object, ...]  # a call's key: the arguments that determine its layout
 
 
 def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
@@ -137,7 +137,7 @@ def _describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Bia
 
 
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
-    """Returns a bias or None for each B. Bit i of `biased` is set if B number i has a bias."""
+    """Returns a bias or None for each B. Bit i of `biased` is set if the i-th B has a bias."""
     if len(given) != bin(biased).count("1") or biased >> count:
         raise InputError(f"expected a bias for each bit of {biased:#b}, of {count} Bs, got "
                          f"{len(given)}")

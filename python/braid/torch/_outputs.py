@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 
 
 class Output(NamedTuple):
-    """An output tensor of a run. Each row is contiguous in memory, whichever axis the rows are."""
+    """An output tensor of a run. Each row is contiguous in memory, whichever axis indexes rows."""
 
     shape: Tuple[int, ...]
     stride: Tuple[int, ...]
@@ -20,8 +20,8 @@ class Output(NamedTuple):
     is_all: bool  # True if there are no padding rows
 
     def make(self, like: Tensor) -> Tuple[Tensor, int]:
-        """Returns a new tensor and its address, which PyTorch does not report for a tensor without
-        rows. The tensor is not a view of another tensor, so callers may modify it in place."""
+        """Returns a new tensor and its address, which PyTorch does not report for an empty tensor.
+        The tensor is not a view of another tensor, so callers may modify it in place."""
         if self.is_all:
             tensor = like.new_empty_strided(self.shape, self.stride)
             return tensor, tensor.data_ptr()

@@ -27,7 +27,7 @@ class Counts:
 
     calls = 0
     copies = 0  # operands that had to be copied to another layout
-    preparations = 0  # only those caused by calls, not by prepare()
+    preparations = 0  # preparations by calls, excluding those by prepare()
 
 
 class Prepared:
@@ -35,8 +35,8 @@ class Prepared:
 
     def __init__(self, job: GroupJob, layout: Layout, seconds: float = 0.0,
                  measures: bool = False) -> None:
-        """Lets the ranks choose the schedule by trials of up to `seconds`, or from stored results
-        if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
+        """Lets the ranks choose the schedule in trials of up to `seconds` in total, or from stored
+        results if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
         self.schedule = self.operation.program.schedule
@@ -95,9 +95,9 @@ def set_memory_bound(size: int) -> None:
     bytes. Operators in live CUDA graphs do not count. 0 means no limit; the default is 4 GiB. The
     limit must be the same on all ranks.
 
-    If preparing an operator exceeds the limit, the least recently called other operators are then
-    released, so the limit is exceeded temporarily. A released operator is prepared again when it is
-    called. If an operator is prepared repeatedly, a RuntimeWarning is issued.
+    If preparing an operator exceeds the limit temporarily, other operators are then released, least
+    recently called first. A released operator is prepared again at its next call. Repeatedly
+    preparing the same operator issues a RuntimeWarning.
     """
     global _bound
     if not isinstance(size, int) or size < 0:
@@ -136,7 +136,7 @@ def _add_operation(job: GroupJob, prepared: Prepared) -> None:
     prepared.last_turn = next(job.turns)
     if not _exceeds_bound(job):
         return
-    job.job.give_back()  # freeing unused memory of trials or old operators may suffice
+    job.job.give_back()  # freeing memory left over from trials or old operators may suffice
     for oldest in sorted(job.operations.values(), key=lambda each: each.last_turn)[:-1]:
         if not _exceeds_bound(job):
             return
@@ -159,9 +159,9 @@ def _is_captured(job: GroupJob) -> bool:
 
 
 def find(job: GroupJob, layout: Layout) -> Prepared:
-    """Returns the operator for `layout`. The first call with a layout is collective and prepares
-    the operator, which takes about 50 ms. If the stream is being captured, the first call raises
-    InputError, because it would block."""
+    """Returns the operator for `layout`. The first call with a new layout is collective and
+    prepares the operator, which takes about 50 ms. If the stream is being captured, the first call
+    raises InputError, because it would block."""
     prepared = job.operations.get(layout)
     if prepared is None:
         if _is_captured(job):
@@ -180,7 +180,7 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 
 
 def _ask_for_graphs(job: GroupJob) -> None:
-    """Prepares a dummy operation, which makes the ranks exchange which graphs are alive, so that
+    """Prepares a dummy operation, so that the ranks tell each other which graphs are alive, and
     usage() is up to date and the same on all ranks. Collective; blocks."""
     text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
             "  set %C, %A\n}\n")

@@ -18,7 +18,7 @@ class Calls(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A collective next to a GEMM that was not fused with the GEMM."""
+    """A collective that was not fused with an adjacent GEMM."""
 
     collective: str
     group: str
@@ -45,7 +45,7 @@ def pass_on(name: str, reason: str) -> None:
 
 
 class Report(NamedTuple):
-    """This rank's calls in live groups, and what was not replaced. str() formats it as tables."""
+    """This rank's calls in live groups, and what Braid did not replace. str() formats tables."""
 
     calls: List[Calls]
     apart: List[Apart]

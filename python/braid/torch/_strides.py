@@ -4,8 +4,8 @@ A fused all-gather and matmul along the sequence axis of a [batch, sequence, ...
 view of a [sequence, batch, ...] tensor. The collective and the matmul that it replaces return a
 contiguous [batch, sequence, ...] tensor. Operators must accept both layouts. However, the backward
 of cuDNN's attention (PyTorch 2.11) caches its graph by the shapes and strides of query, key and
-value only, and assumes that later output gradients have the strides of the first one. Tensors that
-reach an attention backward therefore keep the layout of the replaced node.
+value only, and assumes that later output gradients have the strides of the first one. Therefore,
+tensors that reach an attention backward keep the layout of the replaced node.
 """
 from __future__ import annotations
 

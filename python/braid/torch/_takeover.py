@@ -42,8 +42,8 @@ def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable
 
 def _is_passed_on(name: str, tensors: Sequence[Tensor], dim: int, reduce_op: str,
                   group_name: str) -> bool:
-    """Returns True if Braid is disabled or does not support the call. All ranks return the same
-    value. Counts the calls that PyTorch executes while Braid is enabled."""
+    """Returns True if Braid is disabled or does not support the call; the same on all ranks. Counts
+    the calls that PyTorch executes while Braid is enabled."""
     if _takeover is None:
         return True
     reason = _operations.why_not(tensors, dim, reduce_op)
@@ -118,7 +118,7 @@ class _Takeover:
     """The changes to PyTorch that enable() makes and disable() undoes."""
 
     def __init__(self) -> None:
-        from torch._inductor import config  # imported here, because it takes seconds
+        from torch._inductor import config  # imported here, because importing takes seconds
         from braid.torch import _apart
         self._library = torch_library.Library("symm_mem", "IMPL")
         for name, kernel in _KERNELS:
@@ -160,9 +160,9 @@ def enable() -> None:
 
     Code that was compiled earlier does not change. Graphs in Inductor's disk cache are recompiled,
     so that report() lists every collective that was not replaced. A collective that Braid does not
-    support, such as one next to a scaled GEMM, is compiled as it would be without Braid, and listed
-    by report(). If a call turns out to be unsupported at run time, for example because the ranks
-    span hosts, the collective and the GEMM run separately, and report() counts the call.
+    support, such as one next to a scaled GEMM, is compiled as if Braid were disabled, and listed by
+    report(). If a call turns out to be unsupported at run time, for example because the ranks span
+    hosts, the collective and the GEMM run separately, and report() counts the call.
     """
     global _takeover
     if _takeover is None:
