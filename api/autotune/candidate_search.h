@@ -46,8 +46,8 @@ public:
 
   /// Returns the candidates for `stage`, in all modes, that can be lowered together with best() for
   /// the other stages. Omits candidates whose Plans equal those of another candidate. If
-  /// `isSteady`, also omits candidates for which mayDrift(), unless all do. If none remains,
-  /// returns an error.
+  /// `isSteady`, also omits those that mayDrift(), unless all do. If none remains, returns an
+  /// error.
   Result<std::vector<JudgedCandidate>> find(size_t stage, const RunModes &modes, bool isSteady);
   /// Sorts candidates by predicted time, fastest first. Removes candidates whose time cannot be
   /// predicted; if none remains, returns the first error.

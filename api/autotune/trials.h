@@ -47,7 +47,7 @@ struct TimingLimits {
 inline constexpr size_t kMostFinalists = 5;
 
 /// Reorders candidates, which must be sorted by prediction, for their first trials: the best of
-/// each family, the second best of each family, and so on, then candidates predicted to be too
+/// each family, the second best of each family, and so on, then all that are predicted to be too
 /// slow.
 void sortForTrials(std::vector<JudgedCandidate> &candidates);
 

@@ -53,13 +53,11 @@ struct BenchLimits {
     return areOfBursts ? row.burstTime().value_or(0) : row.time();
   }
   /// Returns the efficiency of a row with GEMMs and transfers: the larger limit divided by the
-  /// row's time. It can exceed 1, because limits are measured. Returns nullopt if a time is
-  /// missing.
+  /// row's time. It can exceed 1, because limits are measured. Nullopt if a time is missing.
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 
-/// Writes the members of a row's JSON object: the name, and the times in microseconds or the
-/// failure.
+/// Writes the members of a row's JSON object: its name, and its times or its failure.
 void writeMembers(JsonWriter &json, const BenchRow &row);
 
 } // namespace braid
