@@ -270,8 +270,7 @@ JobUsage JobState::usage() const {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// Returns the reason why the job cannot be closed, or "". If it were closed regardless, NCCL would
-/// hang, and graph launches would access freed memory.
+/// Returns why the job cannot be closed, or "": NCCL would hang, or graphs would use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("still has {} of its sessions; close them first", sessions.size());

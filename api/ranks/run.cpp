@@ -249,8 +249,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-/// Merges the ranks' digests into the report. Returns WrongResult if the digests of an output for
-/// which isWhole() differ between ranks.
+/// Adds digests to the report. Returns WrongResult if ranks differ in an output that isWhole().
 Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   for (size_t i = 0; i < plan(0).outputs.size(); ++i) {
     const std::string &name = compiled_.program->results()[i]->name;

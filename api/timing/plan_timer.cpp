@@ -109,8 +109,7 @@ void TimedPlan::issue(int64_t runs) {
       prepared->run(inputs, outputs);
 }
 
-/// Idles, then waits at the barrier. If the job has failed, returns a failure, with the cause if
-/// known.
+/// Idles, then waits at the barrier. If the job has failed, returns the cause if known.
 Status PlanTimer::meet() {
   if (!barrier_) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));
