@@ -45,7 +45,7 @@ struct JobOptions {
   std::optional<int> device = {};
   /// For join(): overrides the rank and the job defined by the environment.
   std::optional<JobPlace> place = {};
-  /// For create() on cpu: executes commands in a random order with this seed, within stream order.
+  /// For create() on cpu: seeds a random execution order of commands that respects stream order.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
@@ -58,7 +58,7 @@ struct JobUsage {
   /// Memory reserved for sessions on the ranks in this process: the memory of existing and
   /// destroyed sessions, and unused gaps between them.
   int64_t held = 0;
-  /// Maximum held by any rank after the last prepare() or giveBack(); equal on all ranks.
+  /// The maximum held by a rank after the last prepare() or giveBack(); equal on all ranks.
   int64_t mostHeld = 0;
 };
 
@@ -97,8 +97,8 @@ public:
   /// more streams are available, fails with Unsupported without ending the job.
   Result<void *> stream(uint32_t number);
 
-  /// Blocks until all work issued by this process is done. Collective only after create(). If the
-  /// job has failed, returns its first failure, equal on all ranks; outputs are then undefined.
+  /// Blocks until all work issued by this process is done. Not collective after join(). If the job
+  /// has failed, returns its first failure, equal on all ranks; outputs are then undefined.
   Status synchronize();
   /// Collective; blocks until all work issued by this process is done. Returns Ok on all ranks or
   /// on none. Results are valid only if commit() returns Ok.
@@ -109,8 +109,7 @@ public:
   /// Collective; blocks. All later calls except close() fail with BadInput. If close() was not
   /// called, the destructor releases resources on a best-effort basis.
   Status close();
-  /// Ends the job on all ranks with `cause` unless it has already failed. Returns its first
-  /// failure.
+  /// Ends the job on all ranks with `cause` unless it has failed. Returns the job's first failure.
   Status fail(const Status &cause);
   /// Like fail(), but does not block and may be called from any thread. Blocked calls of other
   /// threads return the job's first failure. Must not run concurrently with the destructor.
@@ -123,9 +122,8 @@ public:
   /// Collective; blocks until all work issued to the job is done.
   Status giveBack();
 
-  /// Places a mark after all runs issued so far. Returns the mark's number, counting from 1, or 0
-  /// if the last run's stream is being captured, because captured runs never complete. Does not
-  /// block.
+  /// Marks the end of all runs issued so far. Returns the mark's number, counting from 1, or 0 if
+  /// the last run's stream is being captured: captured runs never complete. Does not block.
   int64_t mark();
   /// Returns the number of the last mark whose preceding runs are all done, or 0. Does not block.
   int64_t passedMarks() const;

@@ -36,8 +36,7 @@ public:
   /// Allocates memory, exchanges handles and tunes GEMMs. Collective; blocks until all work issued
   /// to the job is done. Keeps `job` and `program` alive. Fails with BadInput if the program is for
   /// a different number of ranks, or if ranks pass different programs; with Rejected and a
-  /// counterexample if the program is unsafe; and with Unsupported if it needs more than
-  /// JobOptions::mostBytes.
+  /// counterexample if the program is unsafe; and with Unsupported beyond JobOptions::mostBytes.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program,
                                                   const PrepareOptions &options = {});

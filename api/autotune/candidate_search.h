@@ -27,7 +27,7 @@ public:
         progress_(std::move(progress)) {}
 
   /// Finds the fusion and its stages, and sets best() to the defaults. Must be called first.
-  /// Returns BadInput if `text` is a program, and otherwise the errors of compile().
+  /// Returns BadInput if `text` is a program, or the failure of compile().
   Status findFusion();
   const Fusion &fusion() const { return *compiled_.fusion; }
   /// Returns the number of stages. A fusion without stages counts as one stage.
@@ -46,8 +46,7 @@ public:
 
   /// Returns the candidates for `stage`, in all modes, that can be lowered together with best() for
   /// the other stages. Omits candidates whose Plans equal those of another candidate. If
-  /// `isSteady`, also omits those that mayDrift(), unless all do. If none remains, returns an
-  /// error.
+  /// `isSteady`, also omits those that mayDrift(), unless all do. Fails if none remains.
   Result<std::vector<JudgedCandidate>> find(size_t stage, const RunModes &modes, bool isSteady);
   /// Sorts candidates by predicted time, fastest first. Removes candidates whose time cannot be
   /// predicted; if none remains, returns the first error.

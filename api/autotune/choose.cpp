@@ -187,7 +187,7 @@ Result<ScheduleChoice> Chooser::choose() {
   if (!options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(key)))
       return std::move(*known);
-  // With a stored model, predictions for several stages take less than a second.
+  // Given a stored model, predictions for several stages take less than a second.
   if (!measures() && (search_.count() == 1 || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());

@@ -37,7 +37,7 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
 
 /// Chooses one schedule for all ranks. Collective; blocks. Reuses the choice of an earlier job with
 /// the same fusion and options and at least the same time budget. `text`, read from file `name`,
-/// contains the fusion. Returns BadInput if `text` is a program, and the errors of compile() if no
+/// contains the fusion. Returns BadInput if `text` is a program, or the failure of compile() if no
 /// candidate can be lowered.
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);

@@ -27,8 +27,7 @@ void shiftBuffers(Plan &gemms, uint32_t first) {
   }
 }
 
-/// Renumbers the buffers of `gemms`, and appends them, as well as its inputs and outputs, to
-/// `plan`.
+/// Renumbers the buffers of `gemms`; appends its buffers, inputs and outputs to those of `plan`.
 void addBuffers(Plan &plan, Plan &gemms) {
   const auto first = static_cast<uint32_t>(plan.buffers.size());
   shiftBuffers(gemms, first);

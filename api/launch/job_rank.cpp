@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// How long the host waits for ranks that join after a failure, to report the failure to them.
+/// The time that the host waits for ranks that join after a failure, to report the failure to them.
 constexpr milliseconds kForLateRanks{2000};
 /// The part of the join timeout reserved for reporting to the ranks on this machine that the host
 /// could not reach the store.

@@ -69,9 +69,9 @@ private:
   const Deadline joinDeadline_;
   std::optional<JobMemory> memory_; ///< set by join()
   std::mutex plansMutex_;
-  KnownPlans plans_;     ///< guarded by plansMutex_
-  bool mayWait_ = false; ///< true from the success of join() until waitForOthers()
-  std::unique_ptr<HostsStore> store_;      ///< null if the job is on one host
+  KnownPlans plans_;                  ///< guarded by plansMutex_
+  bool mayWait_ = false;              ///< true from the success of join() until waitForOthers()
+  std::unique_ptr<HostsStore> store_; ///< null if the job is on one host
   std::unique_ptr<Rendezvous> rendezvous_; ///< null if another process is the host
   std::unique_ptr<OtherHosts> others_;     ///< null if `store_` or `rendezvous_` is null
   std::unique_ptr<Client> client_;

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Returns the maximum number of runs in flight, whose tensors on all ranks must fit into 1 GiB.
-/// With several runs in flight, consecutive runs overlap and use different addresses.
+/// Runs in flight overlap and use different addresses.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
   if (options.isGraph()) // a graph contains fixed addresses
     return 1;
