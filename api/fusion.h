@@ -32,7 +32,7 @@ public:
   friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
   friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
   friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
-  /// `a` rows divided into `b` blocks, rounded up. Valid only directly after an axis of extent `b`.
+  /// `a` / `b`, rounded up: rows per block. Valid only directly after an axis of extent `b`.
   friend Extent ceil(const Extent &a, const Extent &b) {
     return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
   }

@@ -58,7 +58,7 @@ struct JobUsage {
   /// Memory reserved for sessions on the ranks in this process: the memory of existing and
   /// destroyed sessions, and unused gaps between them.
   int64_t held = 0;
-  /// The maximum held by a rank after the last prepare() or giveBack(); equal on all ranks.
+  /// The maximum held by any one rank after the last prepare() or giveBack(); equal on all ranks.
   int64_t mostHeld = 0;
 };
 
@@ -76,7 +76,7 @@ public:
   Job(const Job &) = delete;
 
   int64_t ranks() const;
-  /// This process hosts the hosted() consecutive ranks from firstRank(): a single one after join().
+  /// This process hosts hosted() consecutive ranks from firstRank() on; after join(), only one.
   int64_t firstRank() const;
   int64_t hosted() const;
 

@@ -47,7 +47,7 @@ llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
   return addresses;
 }
 
-/// Returns the tensors as those of the only rank in this process, in thread-local storage.
+/// Wraps the tensors, in thread-local storage, as those of the only rank in this process.
 std::span<const RankTensors> onlyRank(std::span<const Tensor> inputs,
                                       std::span<const Tensor> outputs) {
   thread_local RankTensors tensors;

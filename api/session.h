@@ -15,15 +15,15 @@ struct PrepareOptions {
   /// If true, measures algorithms for GEMMs that no job has measured yet, which may take a second
   /// on GPUs. If false, such GEMMs use the algorithm selected by the GEMM library's heuristic.
   bool measures = true;
-  /// If true, first proves in a few milliseconds that the program is safe, like `braid check`, and
-  /// fails with Rejected if it is not. If false, does not check the program.
+  /// If true, first proves that the program is safe, like `braid check`, which takes milliseconds,
+  /// and fails with Rejected if it is not. If false, does not check the program.
   bool checks = true;
 };
 
 /// A session's memory usage, and whether a graph contains runs of the session.
 struct SessionUsage {
   int64_t bytes = 0; ///< buffers, flags and workspaces, on all ranks in this process
-  int64_t most = 0;  ///< maximum per rank of the job; equal on all ranks
+  int64_t most = 0;  ///< maximum on any one rank of the job; equal on all ranks
   /// True if, at the end of the job's last prepare(), a live graph on any rank contained runs of
   /// this session; equal on all ranks. A destroyed graph may count as live for a few milliseconds,
   /// because graphs are destroyed asynchronously.

@@ -23,7 +23,7 @@ struct Tensor {
   std::span<const int64_t> shape;
 
   Tensor() = default;
-  /// Wraps the memory at `memory` as a tensor with the type and shape of `spec`.
+  /// Wraps `memory` as a tensor with the type and shape of `spec`.
   Tensor(void *memory, const TensorSpec &spec)
       : data(memory), dtype(spec.dtype), shape(spec.shape) {}
   Tensor(void *memory, DType type, std::span<const int64_t> extents)

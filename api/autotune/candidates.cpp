@@ -10,7 +10,7 @@ namespace {
 /// A GEMM with fewer rows leaves most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-/// If more rows are stored in a peer's memory, the GEMMs of other blocks cannot hide the stores.
+/// The GEMMs of other blocks cannot hide the time to store more rows in a peer's memory.
 constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
@@ -87,7 +87,7 @@ Values protocols(const Candidate &, const FusionStage &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// If all transfers of a shot are posted at once, also tries storing the sums to peers by a kernel.
+/// If all transfers of a shot are posted at once, also tries a kernel that stores to peers.
 Values secondShots(const Candidate &candidate, const FusionStage &) {
   return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
@@ -98,7 +98,7 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
 
-/// If the GEMMs add the sums, storing to peers' memory leaves only GEMMs, for any number of rows.
+/// If GEMMs add the partial results, stores to peers' memory are worth trying for all sizes.
 Values partials(const Candidate &candidate, const FusionStage &stage) {
   const bool isWorthIt =
       candidate.sums() == Sums::Gemm || rowsOfStep(candidate, stage) <= kMostRowsAtPeers;

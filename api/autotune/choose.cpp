@@ -125,7 +125,7 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) 
   return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 
-/// Chooses each stage's first default schedule that can be lowered with the choices so far.
+/// Chooses each stage's first default schedule that can be lowered with the choices made so far.
 ScheduleChoice Chooser::chooseDefault() {
   for (size_t stage = 0; hasCopyEngines() && stage < search_.count(); ++stage)
     for (const Configuration &each : defaultSchedules(search_.fusion(), search_.stage(stage))) {
@@ -139,7 +139,7 @@ ScheduleChoice Chooser::chooseDefault() {
                   "not measured");
 }
 
-/// Finds the best candidate for `stage`, and makes it a part of the best schedule so far.
+/// Finds the best candidate for `stage`, and merges it into the best schedule so far.
 Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   StageTrials trials;
   if (search_.count() > 1)
@@ -225,7 +225,7 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
   auto chooseOnRank = [&](int64_t rank) {
     const int64_t index = rank - cluster.firstHosted();
     Device &device = cluster.device(rank);
-    // Replace the caller's stream, which may be CUDA's default stream, which cannot be captured.
+    // Replace the caller's stream: it may be CUDA's default stream, which cannot be captured.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {

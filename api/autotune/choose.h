@@ -24,10 +24,10 @@ struct ChooseOptions : JobModelOptions {
   /// predictions are within the prediction error of the best prediction.
   std::optional<int64_t> timed = {};
   /// The time budget for trials, in seconds. Trials that would exceed it are not started, and the
-  /// best candidate so far is chosen. Measuring the machine model beforehand does not count. If 0
-  /// and `timed` is empty, nothing is measured: uses the choice for the nearest measured sizes, or
-  /// else, for several stages and a stored model, the best prediction, or else the default from
-  /// default_schedules.h.
+  /// best candidate so far is chosen. Measuring the machine model beforehand does not count toward
+  /// it. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest measured
+  /// sizes, or else, for several stages and a stored model, the best prediction, or else the
+  /// default from default_schedules.h.
   double seconds = 2;
 };
 

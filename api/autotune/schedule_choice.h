@@ -22,7 +22,7 @@ struct JudgedCandidate {
 
 /// The candidates for one stage, and their trials.
 struct StageTrials {
-  std::string stage = {}; ///< a tensor of the stage; empty if there is only one stage
+  std::string stage = {}; ///< a tensor in the stage; empty if there is only one stage
   /// The chosen candidate, the other timed candidates as ordered by timeCandidates(), then the
   /// rest.
   std::vector<JudgedCandidate> candidates = {};

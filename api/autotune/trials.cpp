@@ -14,11 +14,11 @@
 namespace braid {
 namespace {
 
-/// Candidates predicted to be slower than the best by more than this fraction are hopeless.
+/// A candidate whose prediction exceeds the best prediction by a larger fraction is hopeless.
 constexpr double kPredictionsMiss = 0.4;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
-/// The number of first trials that may use the whole time budget, and bounds on the rounds.
+/// The number of first trials that may use the whole time budget, and limits on the rounds.
 constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
 /// The minimum number of runs in a trial and in a turn: warm-up runs, then a burst of two runs.
 constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
@@ -120,9 +120,8 @@ Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
   return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
-/// Times short bursts. A burst of five runs reduces the overhead of a single run to a fifth.
-/// Releases the slowest candidate: prepared candidates may use gigabytes, and only the fastest are
-/// timed again.
+/// Times short bursts. Bursts of five runs reduce the overhead per run to a fifth. Releases the
+/// slowest candidate: prepared candidates may use gigabytes, and only the fastest are timed again.
 Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   Result<TimedPlan> plan = timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
                                             transferModeOf(candidate.candidate));

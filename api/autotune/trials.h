@@ -38,8 +38,8 @@ struct TimingLimits {
   /// The time budget. Measurements that would exceed it are not started; the best candidate so far
   /// is then chosen, even in the middle of a round or if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
-  /// The maximum number of first trials; there are 42 families. If the time budget is infinite, no
-  /// trial is skipped.
+  /// The maximum number of first trials, always reached if the time budget is infinite. There are
+  /// 42 families.
   size_t most = 48;
 };
 
@@ -47,8 +47,7 @@ struct TimingLimits {
 inline constexpr size_t kMostFinalists = 5;
 
 /// Reorders candidates, which must be sorted by prediction, for their first trials: the best of
-/// each family, the second best of each family, and so on, then all that are predicted to be too
-/// slow.
+/// each family, the second best of each family, and so on, then those predicted to be too slow.
 void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
 /// Times some of the candidates, which must be sorted by prediction, and sets the results in

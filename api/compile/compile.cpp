@@ -156,7 +156,7 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  // Programs in the same text assume the fusion's default parameters; do not verify the programs.
+  // Do not verify programs in the same text, which assume the fusion's default parameters.
   bool isOverridden = options.ranks || !options.parameters.empty();
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))

@@ -18,7 +18,7 @@ struct CompileOptions {
   std::vector<std::pair<std::string, int64_t>> parameters = {};
   /// The knobs for each stage. Unset knobs default to the values in lowering/schedule/knobs.def.
   Configurations schedule = {};
-  /// If true, the ranks choose all knobs that `schedule` does not set, by measurement.
+  /// If true, the ranks choose the knobs that `schedule` leaves unset, by measurement.
   bool isAuto = false;
   /// If true, results depend only on the inputs, the number of ranks, the device model and the
   /// library. Lowering rejects schedules that do not add partial results in rank order. The order

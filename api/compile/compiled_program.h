@@ -8,8 +8,7 @@ namespace braid {
 
 struct ProgramState {
   /// Compiles the source. On failure, the message lists the errors with their locations. If the
-  /// ranks are to choose the schedule later, compiles with an arbitrary allowed schedule to detect
-  /// errors.
+  /// ranks are to choose the schedule later, compiles with any allowed schedule to detect errors.
   static Result<std::shared_ptr<ProgramState>> make(std::unique_ptr<Source> source,
                                                     const CompileOptions &options);
   /// Returns the lines that `braid run --explain` prints: the value and origin of every knob, the

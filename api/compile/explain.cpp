@@ -46,7 +46,7 @@ struct Overlap {
   std::string name; ///< "%C" or "@program"
   MovingStage stage = {};
   int64_t rank = 0, transfers = 0, besideGemms = 0;
-  bool areBetweenGemms = false; ///< some transfers alternate with GEMMs on a stream
+  bool areBetweenGemms = false; ///< true if some transfers alternate with GEMMs on a stream
 
   void add(int64_t ofRank, const PlanTransfer &transfer) {
     rank = transfers == 0 ? ofRank : rank;
@@ -95,7 +95,7 @@ Result<std::vector<Overlap>> overlapsOf(const Compiled &compiled, const Configur
   return overlaps;
 }
 
-/// Counts the stages that overlap some of their transfers, and lists those that do not overlap all.
+/// Counts the stages that overlap some of their transfers, and explains the exposed transfers.
 std::string explainOverlap(const Compiled &compiled, const Configurations &used) {
   const Result<std::vector<Overlap>> overlaps = overlapsOf(compiled, used);
   if (!overlaps)

@@ -17,8 +17,8 @@ namespace braid {
 struct Ending {
   bool isSignal = false;
   int number = 0; ///< the signal, or the exit status
-  /// If exec failed in the child, returns its errno; otherwise 0. After a failed exec, the child
-  /// exits with status kNotBegun + errno, which no rank uses as an exit status.
+  /// Returns the errno of exec if it failed in the child, otherwise 0. After a failed exec, the
+  /// child exits with status kNotBegun + errno, which no rank uses as an exit status.
   int notBegun() const { return isSignal || number <= kNotBegun ? 0 : number - kNotBegun; }
   bool operator==(const Ending &) const = default;
   static constexpr int kNotBegun = 128;
@@ -34,7 +34,7 @@ bool isEnding(pid_t pid);
 /// Returns true if a signal has stopped the process.
 bool isStopped(pid_t pid);
 
-/// Returns Unsupported, with a message that no process could be started because of errno `error`.
+/// Returns Unsupported, stating that a process could not be created because of errno `error`.
 Status cannotStart(int error);
 
 /// Arguments, environment and standard streams for a new process that executes this program.
@@ -65,7 +65,7 @@ public:
   std::optional<Ending> endingWithin(int64_t index, std::chrono::milliseconds patience) const;
   bool isAnyAlive() const;
 
-  /// As isEnding(pid_t), for the child. Also returns true if the child was never started.
+  /// Like isEnding(pid_t), but for the child. Also returns true if the child was never started.
   bool isEnding(int64_t index) const;
   /// Returns true if a signal such as SIGSTOP has stopped the child.
   bool isStopped(int64_t index) const;

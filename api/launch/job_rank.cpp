@@ -22,7 +22,7 @@ constexpr milliseconds kForLateRanks{2000};
 /// The part of the join timeout reserved for reporting to the ranks on this machine that the host
 /// could not reach the store.
 constexpr milliseconds kForRanksOfHost{1000};
-/// The time limit for the host to wait for ranks to leave. Ranks that leave later do not need it.
+/// The time that the host waits for ranks to leave. Ranks that leave later do not need the host.
 constexpr milliseconds kForLeaving{1000};
 /// The time that the host waits for further processes that disagree with a rank: a user who makes
 /// this mistake often starts several such processes.

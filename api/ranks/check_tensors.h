@@ -8,7 +8,7 @@ namespace braid {
 
 /// Checks the number, element types, shapes, alignment and memory of the tensors of all ranks in
 /// this process, and that no output overlaps any other tensor. If a check fails, returns BadInput,
-/// naming the tensor, the expected and actual value, and the rank if there are several.
+/// naming the tensor, the expected and actual values, and the rank if there are several.
 Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
                     std::span<const RankTensors> ranks, Cluster &cluster);
 

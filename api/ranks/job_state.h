@@ -32,7 +32,7 @@ struct SessionPlans {
   std::vector<Plan> plans;                         ///< one for each rank of the job
   std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank in this process
   int64_t bytes = 0;                               ///< allocated on the ranks in this process
-  int64_t most = 0;                                ///< the maximum allocated on any rank of the job
+  int64_t most = 0;                                ///< the maximum allocated on any one rank
   /// True if, at the last prepare(), a caller's graph on any rank contained runs of this session.
   bool isInGraph = false;
 };

@@ -165,7 +165,7 @@ void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
   const Plan &plan = this->plan(rank);
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     fillInput(i, rank, iteration, slot.input(i));
-  // All bytes 0xff represent a NaN in every floating-point type.
+  // A value whose bytes are all 0xff is a NaN in every floating-point type.
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     std::fill_n(static_cast<unsigned char *>(slot.output(i)), plan.buffers[plan.outputs[i]].bytes,
                 static_cast<unsigned char>(0xff));

@@ -15,7 +15,6 @@ struct RunOptions {
   bool verify = false;
   /// The seed for the inputs.
   uint64_t seed = 1;
-  /// Options for the ranks.
   ClusterOptions cluster = {};
   /// The run knobs: launch mode and transfer mode. The backend must support their values.
   Configuration knobs = {};
@@ -45,8 +44,8 @@ struct RunReport {
   std::string trace; ///< Chrome trace JSON if requested; set only in the process of rank 0
 };
 
-/// Checks before ranks exist: rejects too many ranks, and options that the program or the backend
-/// does not support. If `areThreads`, all ranks will be in this process.
+/// Performs the checks that need no ranks: rejects too many ranks, and options that the program or
+/// backend does not support. If `areThreads`, all ranks will be in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
 /// Returns Unsupported if the run needs more memory than is available.

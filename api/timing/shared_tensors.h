@@ -16,8 +16,8 @@ public:
   ~SharedTensors();
   SharedTensors(const SharedTensors &) = delete;
 
-  /// Return the tensors' addresses for a run of `plan`, in order. Inputs are random numbers in [-1,
-  /// 1), in the type of the Plan's GEMMs. May block to allocate or fill memory.
+  /// Return the addresses of a run's tensors, in the order of `plan`. Inputs are random numbers in
+  /// [-1, 1), in the type of the Plan's GEMMs. May block to allocate or fill memory.
   Result<std::vector<const void *>> inputsOf(const Plan &plan);
   Result<std::vector<void *>> outputsOf(const Plan &plan);
 
