@@ -20,7 +20,7 @@ struct braid_error {
 
 struct braid_program {
   braid::CompiledProgram program;
-  std::string text, answer = {}; ///< `answer`: the last returned string
+  std::string text, answer = {}; ///< `answer`: the string returned last
 };
 
 struct braid_job {
@@ -40,7 +40,7 @@ static_assert(static_cast<int>(DType::BF16) == BRAID_BF16 &&
               static_cast<int>(DType::F32) == BRAID_F32 &&
               static_cast<int>(DType::F64) == BRAID_F64);
 
-/// An argument that must not be NULL.
+/// A pointer argument that must not be NULL.
 struct Needed {
   const char *name;
   const void *given;
@@ -58,13 +58,13 @@ Status expectArray(const char *name, const void *given, size_t count) {
                              : badInput("{}: expected an array of {}, got NULL", name, count);
 }
 
-/// Returns a static error, because no memory is left to allocate one.
+/// Returns a static error, because allocating one would fail, too.
 braid_error *outOfMemory() {
   static braid_error error{{StatusCode::Unsupported, "out of memory"}};
   return &error;
 }
 
-/// Implements a function that returns an error: calls `work` if no needed argument is NULL, and
+/// Implements a function that returns an error: calls `work` unless a needed argument is NULL, and
 /// converts exceptions to errors.
 template <class Work>
 braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcept {
@@ -84,7 +84,7 @@ braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcep
   }
 }
 
-/// Implements a function without errors: returns `otherwise` if `object` is NULL or `ask` throws.
+/// Implements a function that cannot fail: returns `otherwise` if `object` is NULL or `ask` throws.
 template <class Answer, class Object, class Ask>
 Answer answerOf(Object *object, Answer otherwise, const Ask &ask) noexcept {
   try {
@@ -113,15 +113,15 @@ Status give(Result<std::shared_ptr<Job>> job, braid_job **result) {
   return Status::ok();
 }
 
-/// Stores the string in the program, which owns `*text`.
+/// Stores the string in `program`, which then owns `*text`.
 Status give(Result<std::string> answer, braid_program *program, const char **text) {
   program->answer = BRAID_TRY(std::move(answer));
   *text = program->answer.c_str();
   return Status::ok();
 }
 
-/// Converts a caller's options struct to this version's struct. Uses `defaults` if `given` is NULL,
-/// and for fields that the caller's version does not have.
+/// Converts a caller's options struct to this version of the struct. Uses `defaults` if `given` is
+/// NULL, and for fields that the caller's version lacks.
 template <class Options>
 Result<Options> sized(const char *name, const Options *given, Options defaults) {
   if (!given)
@@ -178,14 +178,14 @@ Result<JobOptions> fromC(const braid_job_options *caller) {
   return options;
 }
 
-// The structs must not end in padding, where a later version could place a field.
+// The structs must not end in padding, because a later version could place a field there.
 static_assert(offsetof(braid_lowering, reproducible) + sizeof(int64_t) == sizeof(braid_lowering));
 static_assert(offsetof(braid_job_options, rank) + sizeof(int64_t) == sizeof(braid_job_options));
 
-/// More axes than any program has. Bounds the read if the caller passes a wrong number.
+/// More axes than any program has. Limits how much is read if the caller passes a wrong number.
 constexpr int32_t kMostAxes = 64;
 
-/// `number` is the index of the tensor in the call.
+/// Error messages refer to the tensor by `number`, its index in the call.
 Result<Tensor> fromC(const braid_tensor &given, size_t number) {
   if (given.dtype < BRAID_BF16 || given.dtype > BRAID_F64)
     return badInput("tensor {}: expected an element type from {} to {}, got {}", number,

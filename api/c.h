@@ -6,20 +6,20 @@
  *
  * Each function wraps the C++ function of the same name in api/program.h, api/job.h or
  * api/session.h, which document its effect, whether it blocks, and whether it is collective.
- * Functions are not thread-safe, but threads may concurrently use objects of different jobs.
+ * Functions are not thread-safe, but different threads may use objects of different jobs.
  *
  * Functions that can fail return NULL on success, or an error that the caller must pass to
  * braid_error_free(). Results are written only on success and are owned by the caller; each type
- * has a function that frees it and accepts NULL. Strings returned as `const char *` are
- * NUL-terminated UTF-8, owned by the queried object, and valid until it is queried again or freed.
+ * has a free function, which accepts NULL. Strings returned as `const char *` are NUL-terminated
+ * UTF-8, owned by the queried object, and valid until that object is queried again or freed.
  *
- * An options struct begins with its size as known to the caller, and later versions append fields:
- * initialize it with its ..._DEFAULTS. Fields that an older caller lacks have their defaults;
- * fields that this library does not know must be 0, or the call fails with BRAID_BAD_INPUT.
+ * An options struct begins with its size, because later versions append fields: initialize it with
+ * its ..._DEFAULTS macro. Fields that an older caller lacks have their defaults; fields unknown to
+ * an older library must be 0, or the call fails with BRAID_BAD_INPUT.
  *
- * Arguments may be NULL only where documented. Otherwise, functions that return an error fail with
- * BRAID_BAD_INPUT, naming the argument; other functions return 0 or "" and skip NULL outputs. No
- * function throws an exception. A child of fork() is not part of its parent's jobs: see api/job.h.
+ * Arguments may be NULL only where documented. For other NULLs, functions that return an error fail
+ * with BRAID_BAD_INPUT, naming the argument; the rest return 0 or "" and skip NULL outputs. No
+ * function throws. A process created by fork() is not part of its parent's jobs: see api/job.h.
  *
  *===----------------------------------------------------------------------------------------===*/
 #ifndef BRAID_API_C_H
@@ -66,9 +66,9 @@ BRAID_EXPORT const char *braid_version(void);
 /* Element types, as in braid::DType. */
 enum { BRAID_BF16 = 0, BRAID_F16 = 1, BRAID_F32 = 2, BRAID_F64 = 3 };
 
-/* A tensor's local shape, row-major and contiguous, and its address in a run. */
+/* A row-major, contiguous tensor: its local shape, and its address in a run. */
 typedef struct {
-  void *data; /* NULL from braid_program_tensor() */
+  void *data; /* NULL if returned by braid_program_tensor() */
   const int64_t *shape;
   int32_t axes; /* number of extents, at most 64 */
   int32_t dtype;
@@ -80,7 +80,7 @@ typedef struct {
 typedef struct {
   size_t size;       /* sizeof(braid_lowering) */
   const char *entry; /* NULL: the only entry in the text */
-  int64_t ranks;     /* 0: the number in the text, or in the job */
+  int64_t ranks;     /* 0: the number in the text, or the job's */
   const char *const *parameter_names;
   const int64_t *parameter_values;
   size_t parameters;
@@ -107,8 +107,8 @@ BRAID_EXPORT const char *braid_program_schedule(braid_program *program);
 /* Returns the lowering decisions and any trials, as `braid run --explain` prints them. */
 BRAID_EXPORT const char *braid_program_explain(braid_program *program);
 
-/* The program's tensors on each rank, numbered with inputs first. `name` has no `%`; the program
- * owns the name and the shape. If `index` is out of range, fails with BRAID_BAD_INPUT. */
+/* The program's tensors on each rank, numbered inputs first. `name` lacks the `%`; the program owns
+ * the name and the shape. Fails with BRAID_BAD_INPUT if `index` is out of range. */
 BRAID_EXPORT size_t braid_program_inputs(const braid_program *program);
 BRAID_EXPORT size_t braid_program_outputs(const braid_program *program);
 BRAID_EXPORT braid_error *braid_program_tensor(const braid_program *program, size_t index,
@@ -131,9 +131,9 @@ typedef struct {
   int64_t ranks;
   int64_t timeout_ms;
   int64_t most_bytes;
-  int32_t device; /* -1: the rank's index on this host */
+  int32_t device; /* -1: the only GPU, or the rank's index on this host */
   int32_t reproducible;
-  const char *name; /* the braid::JobPlace, with rank and ranks; NULL: use the environment */
+  const char *name; /* with `rank` and `ranks`: the braid::JobPlace; NULL: environment */
   int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \
@@ -141,9 +141,9 @@ typedef struct {
 
 /* Creates all ranks as threads of this process. */
 BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);
-/* Joins a job as the rank given by `name`, `rank` and `ranks`, or else by the environment. */
+/* Joins a job as the rank given by `name`, `rank` and `ranks`, or by the environment. */
 BRAID_EXPORT braid_error *braid_job_join(const braid_job_options *options, braid_job **job);
-/* Releases the job's resources, as far as possible, once the last session is freed as well. */
+/* Releases the job's resources (best effort) once its last session has been freed as well. */
 BRAID_EXPORT void braid_job_free(braid_job *job);
 
 BRAID_EXPORT int64_t braid_job_ranks(const braid_job *job);
@@ -161,9 +161,9 @@ BRAID_EXPORT braid_error *braid_job_commit(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
 /* Ends the job on all ranks; `code` must not be BRAID_OK. Returns the job's first failure. */
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
-/* As braid_job_fail(), but non-blocking and callable from any thread. `message` may be NULL. */
+/* Like braid_job_fail(), but does not block. May be called by any thread, with a NULL message. */
 BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
-/* Returns 1 if braid::Job::isStuck(), else 0. */
+/* Returns braid::Job::isStuck() as 1 or 0. */
 BRAID_EXPORT int32_t braid_job_is_stuck(const braid_job *job);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
                                   int64_t *most);
@@ -177,7 +177,7 @@ BRAID_EXPORT int64_t braid_job_passed_marks(const braid_job *job);
 
 /* -- Sessions. -- */
 
-/* `measures`, 1 or 0, sets braid::PrepareOptions::measures. */
+/* `measures` is 1 or 0: see braid::PrepareOptions::measures. */
 BRAID_EXPORT braid_error *braid_session_prepare(braid_job *job, const braid_program *program,
                                                 int32_t measures, braid_session **session);
 BRAID_EXPORT void braid_session_free(braid_session *session);
@@ -185,11 +185,11 @@ BRAID_EXPORT int64_t braid_session_runs(const braid_session *session);
 /* Returns the fields of braid::SessionUsage. */
 BRAID_EXPORT void braid_session_usage(const braid_session *session, int64_t *bytes, int64_t *most,
                                       int32_t *is_in_graph);
-/* Issues one run. `tensors` has `count` entries: for each rank in this process, its inputs, then
- * its outputs. */
+/* Issues one run. `tensors` lists, for each rank in this process, its inputs, then its outputs;
+ * `count` is their total number. */
 BRAID_EXPORT braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors,
                                             size_t count, void *stream);
-/* As braid_session_run(), but takes only addresses, for the only rank in this process. */
+/* Like braid_session_run(), but takes only addresses, for the only rank in this process. */
 BRAID_EXPORT braid_error *braid_session_run_at(braid_session *session, void *const *addresses,
                                                size_t count, void *stream);
 BRAID_EXPORT braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,

@@ -1,6 +1,6 @@
 //===- api/dtype.h - element types ------------------------------------------------------------===//
 //
-// Includes nothing else from Braid, because all layers and the users of the library include it.
+// Includes no other Braid header, because all layers and all users of the library include this one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// Element types. GEMMs accumulate in f32, or in f64 for f64.
+/// Element types. GEMMs of F64 tensors accumulate in f64, all others in f32.
 enum class DType : uint8_t { BF16, F16, F32, F64 };
 
 } // namespace braid

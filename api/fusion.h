@@ -22,7 +22,7 @@
 
 namespace braid {
 
-/// An extent: a number, a parameter, or an expression of numbers and parameters.
+/// The extent of an axis: a number, a parameter, or an arithmetic expression over both.
 class Extent {
 public:
   Extent(int64_t value) : text_(std::to_string(value)) {}
@@ -32,7 +32,7 @@ public:
   friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
   friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
   friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
-  /// The rows per block if blocks may be short. Valid only directly after an axis of extent `b`.
+  /// `a` / `b`, rounded up: rows per block. Valid only directly after an axis of extent `b`.
   friend Extent ceil(const Extent &a, const Extent &b) {
     return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
   }
@@ -46,7 +46,7 @@ private:
   std::string text_;
 };
 
-/// The text of an axis, including its placement.
+/// The source text of one axis, including its placement.
 struct AxisText {
   std::string text;
 };
@@ -58,7 +58,7 @@ class FusionText {
 public:
   explicit FusionText(std::string name) : name_(std::move(name)) {}
 
-  /// Adds a parameter with the default `value`. Must be called before any other function.
+  /// Adds a parameter whose default is `value`. All parameters must be added before anything else.
   Extent parameter(const std::string &name, int64_t value);
   void mesh(const Extent &devices);
   void input(const std::string &name, DType dtype, std::initializer_list<AxisText> axes);

@@ -1,4 +1,4 @@
-//===- api/job.cpp - the ranks that run programs together -------------------------------------===//
+//===- api/job.cpp - ranks that run programs together -----------------------------------------===//
 
 #include "api/ranks/job_state.h"
 

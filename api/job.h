@@ -21,31 +21,31 @@ namespace braid {
 
 struct JobState;
 
-/// This process's rank in a job that the embedding program assembles. If this job fails, Braid
-/// kills no process; in a launcher's job, rank 0 kills processes still running a second later.
+/// This process's rank in a job whose processes the embedding program starts. Only Braid's launcher
+/// kills ranks after a failure; Braid kills no process in such a job.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
-  /// Must be equal on all ranks, and unique among this user's jobs on this host.
+  /// The job's name: the same on all ranks, and unique among this user's jobs on this host.
   std::string name;
 };
 
 struct JobOptions {
   /// "cpu", "cuda", "nccl" or "null".
   std::string backend = "cpu";
-  /// For create(): the number of ranks. For join(): the expected number, or 0 for any.
+  /// For create(): the number of ranks. For join(): the expected number of ranks, or 0 for any.
   int64_t ranks = 0;
-  /// Calls fail with TimedOut if no rank makes progress, or a rank is missing, for this long.
+  /// Calls fail with TimedOut if no rank makes progress, or if a rank is missing, for this long.
   std::chrono::milliseconds timeout{60000};
-  /// Maximum total bytes of all sessions on one rank, equal on all ranks. 0: unlimited. New
-  /// sessions reuse the memory of destroyed ones; giveBack() returns this memory to the system.
+  /// Limit on the total bytes of all sessions on one rank; must be the same on all ranks. 0 means
+  /// unlimited. New sessions reuse the memory of destroyed sessions until giveBack() releases it.
   int64_t mostBytes = 0;
-  /// Must be true to run programs that were compiled with LoweringOptions::reproducible.
+  /// Must be true to run programs compiled with LoweringOptions::reproducible.
   bool reproducible = false;
-  /// The CUDA device number. If empty: the rank's index on this host, or the only GPU.
+  /// The CUDA device number. Defaults to the only GPU, or else to the rank's index on this host.
   std::optional<int> device = {};
-  /// For join(): overrides the rank and job that the environment defines.
+  /// For join(): overrides the rank and the job defined by the environment.
   std::optional<JobPlace> place = {};
-  /// For create() on cpu: the seed for a random order of commands that respects stream order.
+  /// For create() on cpu: seeds a random execution order of commands that respects stream order.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
@@ -53,81 +53,81 @@ struct JobOptions {
 struct JobUsage {
   int64_t sessions = 0; ///< number of existing sessions
   int64_t bytes = 0;    ///< buffers, flags and workspaces, on all ranks in this process
-  int64_t most = 0;     ///< the most that any rank of the job uses; equal on all ranks
+  int64_t most = 0;     ///< total of SessionUsage::most over the sessions; equal on all ranks
   int64_t inGraphs = 0; ///< the part of `most` that belongs to sessions with isInGraph set
-  /// All memory that the job reserves for sessions on the ranks in this process: memory of existing
-  /// and destroyed sessions, and unused gaps in between.
+  /// Memory reserved for sessions on the ranks in this process: the memory of existing and
+  /// destroyed sessions, and unused gaps between them.
   int64_t held = 0;
-  /// The most that any rank held after the last prepare() or giveBack(); equal on all ranks.
+  /// The maximum held by any one rank after the last prepare() or giveBack(); equal on all ranks.
   int64_t mostHeld = 0;
 };
 
 /// A group of connected ranks. Sessions keep their job alive.
 class Job {
 public:
-  /// Creates all ranks as threads of this process. Unsupported on cuda, where ranks are processes.
+  /// Creates all ranks as threads of this process. Fails with Unsupported on cuda.
   static Result<std::shared_ptr<Job>> create(const JobOptions &options);
   /// Joins a job as one rank, given by JobOptions::place or by the environment (set by torchrun,
   /// mpirun or srun, or BRAID_RANK and BRAID_RANKS). Collective; blocks until all ranks have
   /// joined. Fails with BadInput if the environment defines no rank or is inconsistent, or if ranks
-  /// contradict each other.
+  /// disagree about the job.
   static Result<std::shared_ptr<Job>> join(const JobOptions &options);
   ~Job();
   Job(const Job &) = delete;
 
   int64_t ranks() const;
-  /// This process has hosted() ranks, starting with firstRank(). hosted() is 1 after join().
+  /// This process hosts hosted() consecutive ranks from firstRank() on; after join(), only one.
   int64_t firstRank() const;
   int64_t hosted() const;
 
-  /// As braid::compileText(), for the ranks of this job. If the schedule is `auto`, or empty on
-  /// GPUs, the ranks measure candidates and use the fastest one for Session::run(), or, with
+  /// Like braid::compileText(), but for the ranks of this job. If the schedule is `auto`, or empty
+  /// on GPUs, the ranks time candidates and select the fastest one for Session::run(), or, with
   /// `auto;launch=graph`, for Session::replay(). Otherwise, an empty schedule means pairwise. All
   /// ranks use the same schedule.
   ///
   /// Collective; blocks until all work issued to the job is done. Also fails with BadInput if ranks
-  /// pass different texts or options. Later sessions reuse the memory that the trials allocated.
+  /// pass different texts or options. Later sessions reuse the memory allocated for the trials.
   Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
                                       const LoweringOptions &options = {});
-  /// As compileText(), for a file.
+  /// Like compileText(), but reads the text from a file.
   Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
-  /// Returns stream `number` of the job, for callers that have no stream to pass to Session::run().
-  /// The job owns the stream, a cudaStream_t on cuda. After create(), it is valid for all ranks in
-  /// this process. If no more streams are available, fails with Unsupported without ending the job.
+  /// Returns the job's stream `number`, for callers of Session::run() that have none. The job owns
+  /// the stream, a cudaStream_t on cuda. After create(), the stream is valid for all ranks. If no
+  /// more streams are available, fails with Unsupported without ending the job.
   Result<void *> stream(uint32_t number);
 
-  /// Blocks until all work issued by this process is done. Collective only after create(). Returns
-  /// the job's first failure, equal on all ranks; outputs are then undefined, and the job ends.
+  /// Blocks until all work issued by this process is done. Not collective after join(). If the job
+  /// has failed, returns its first failure, equal on all ranks; outputs are then undefined.
   Status synchronize();
   /// Collective; blocks until all work issued by this process is done. Returns Ok on all ranks or
-  /// on none. Results are valid only if it returns Ok.
+  /// on none. Results are valid only if commit() returns Ok.
   Status commit();
-  /// Commits, then releases all resources of the job, which ends it. Fails with BadInput while a
+  /// Commits, then ends the job and releases all of its resources. Fails with BadInput while a
   /// session exists, or while any rank has a graph that contains a captured run (see
   /// Session::run()), because the graph's resources cannot be released; the job then stays open.
   /// Collective; blocks. All later calls except close() fail with BadInput. If close() was not
-  /// called, the destructor releases the resources that it can.
+  /// called, the destructor releases resources on a best-effort basis.
   Status close();
-  /// Ends the job on all ranks with `cause`, unless it has failed. Returns its first failure.
+  /// Ends the job on all ranks with `cause` unless it has failed. Returns the job's first failure.
   Status fail(const Status &cause);
-  /// As fail(), but non-blocking and callable from any thread: calls in which other threads are
-  /// blocked return the first failure. Must not overlap with the destructor.
+  /// Like fail(), but does not block and may be called from any thread. Blocked calls of other
+  /// threads return the job's first failure. Must not run concurrently with the destructor.
   void abort(const Status &cause);
 
   JobUsage usage() const;
-  /// Returns the memory of destroyed sessions to the system, except memory that is still shared.
-  /// NCCL keeps its memory until the job ends. If giveBack() is not called, prepare() returns only
-  /// memory that neither this nor the previous prepare() needed, or, on CPU ranks, all unused
-  /// memory. Collective; blocks until all work issued to the job is done.
+  /// Returns the memory of destroyed sessions to the system, except memory that is still shared or,
+  /// until the job ends, used by NCCL. Without giveBack(), each prepare() returns only memory that
+  /// neither it nor the previous prepare() needed; on CPU ranks, it returns all unused memory.
+  /// Collective; blocks until all work issued to the job is done.
   Status giveBack();
 
-  /// Places a mark after all runs issued so far and returns its number: 1, 2, ... Returns 0 if the
-  /// last run's stream is being captured, because captured runs never complete. Does not block.
+  /// Marks the end of all runs issued so far. Returns the mark's number, counting from 1, or 0 if
+  /// the last run's stream is being captured: captured runs never complete. Does not block.
   int64_t mark();
-  /// Returns the last mark whose preceding runs are all done, or 0. Does not block.
+  /// Returns the number of the last mark whose preceding runs are all done, or 0. Does not block.
   int64_t passedMarks() const;
-  /// Returns true if, after a failure, a command is still running although synchronize() has
+  /// Returns true if a command is still running after a failure, even though synchronize() has
   /// returned. The command may never end, so the caller must not free the tensors of any run.
   bool isStuck() const;
 

@@ -1,4 +1,4 @@
-//===- api/program.cpp - from a text to the program that every rank runs ----------------------===//
+//===- api/program.cpp - compiles a text for all ranks ----------------------------------------===//
 
 #include "api/program.h"
 

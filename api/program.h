@@ -17,7 +17,7 @@ struct ProgramState;
 struct LoweringOptions {
   /// The fusion or program to compile. May be empty if the text has only one.
   std::optional<std::string> entry = {};
-  /// The mesh size. Sets the parameter that determines the mesh size of a fusion.
+  /// The mesh size. For a fusion, sets the parameter that determines the mesh size.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
@@ -25,7 +25,7 @@ struct LoweringOptions {
   /// Job::compileText() also accepts "auto" and, with fixed knobs, "auto;chunks=2".
   std::string schedule = {};
   /// Time budget in seconds for trials if the schedule is `auto` and this machine has not measured
-  /// the shape yet. If 0, uses the result for the nearest measured sizes, or else a default.
+  /// the shape yet. If 0, uses the choice for the nearest measured sizes, or else a default.
   double autoSeconds = 2;
   /// Makes results depend only on the inputs, the number of ranks, the GPU model and the library.
   bool reproducible = false;
@@ -33,7 +33,7 @@ struct LoweringOptions {
 
 /// The configurations that CompiledProgram::check() covers.
 struct CheckLimits {
-  /// Number of hardware queues that a rank's streams share. 0 finds the smallest safe number.
+  /// Number of hardware queues that a rank's streams share. If 0, finds the smallest safe number.
   uint32_t queues = 0;
   /// Number of consecutive runs to check.
   uint32_t runs = 3;
@@ -50,14 +50,14 @@ public:
   std::span<const TensorSpec> inputs() const;
   std::span<const TensorSpec> outputs() const;
   /// Returns the lowering decisions and their origins, as `braid run --explain` prints them: one
-  /// line per knob, and one line that says which stages are not overlapped and why.
+  /// line per knob, and one line that lists the stages that are not overlapped and the reasons.
   std::string explain() const;
   /// Returns the Plan of `rank`, as `braid compile --emit plan` prints it.
   Result<std::string> plan(int64_t rank) const;
   /// Returns the schedule, as in LoweringOptions::schedule, or "" if the program was not lowered.
   std::string schedule() const;
-  /// Returns one line with the schedule that the ranks chose and the reason, or "" if they did not
-  /// choose one.
+  /// Returns one line with the schedule that the ranks chose by measurement and the reason, or ""
+  /// if the ranks did not choose the schedule.
   const std::string &choice() const;
   /// Returns the trials behind choice(), as `braid run --explain` prints them; "" except on rank 0.
   const std::string &trials() const;
@@ -65,7 +65,7 @@ public:
   /// Returns Ok if no possible execution order of the ranks' streams has a race or a deadlock, and,
   /// if the program implements a fusion, every order computes the fusion's result. Otherwise, fails
   /// with Rejected and a counterexample. Blocks; time and memory grow with the program size and the
-  /// number of ranks. If not null, `report` receives the proof summary that `braid check` prints.
+  /// number of ranks. If `report` is not null, stores the summary that `braid check` prints.
   Status check(const CheckLimits &limits = {}, std::string *report = nullptr) const;
 
 private:
@@ -78,10 +78,10 @@ private:
 };
 
 /// Compiles `text`: lowers its fusion, or uses its program as is. If the text is invalid, fails
-/// with BadInput and the location of each error: `name:line:col`.
+/// with BadInput and reports each error with its location, `name:line:col`.
 Result<CompiledProgram> compileText(const std::string &name, const std::string &text,
                                     const LoweringOptions &options = {});
-/// As compileText(), for a file.
+/// Like compileText(), but reads the text from a file.
 Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/session.cpp - a program, ready to run ----------------------------------------------===//
+//===- api/session.cpp - a program that is ready to run ---------------------------------------===//
 
 #include "api/session.h"
 
@@ -28,7 +28,7 @@ struct Session::Impl {
   Status checkRanks(size_t count) const;
   Status checkTensors(std::span<const RankTensors> ranks) const;
   Status enter(void *stream);
-  /// Undoes enter() if no run follows. Returns `why`.
+  /// Undoes enter() if no run will be issued. Returns `why`.
   Status refuse(Status why);
   Status failure() const;
   void noteRun();
@@ -37,7 +37,7 @@ struct Session::Impl {
 
 namespace {
 
-/// Stores the addresses of `tensors` in `addresses`, and returns a view of them.
+/// Stores the addresses of `tensors` in `addresses`, and returns a view of `addresses`.
 template <class Address>
 llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
                                            std::vector<Address> &addresses) {
@@ -47,7 +47,7 @@ llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
   return addresses;
 }
 
-/// Returns the tensors of the only rank in this process, in thread-local storage.
+/// Wraps the tensors, in thread-local storage, as those of the only rank in this process.
 std::span<const RankTensors> onlyRank(std::span<const Tensor> inputs,
                                       std::span<const Tensor> outputs) {
   thread_local RankTensors tensors;
@@ -71,7 +71,7 @@ Status Session::Impl::checkTensors(std::span<const RankTensors> ranks) const {
   return braid::checkTensors(program.inputs(), program.outputs(), ranks, cluster());
 }
 
-/// Returns the job's failure. A failed job drops issued commands, so runs would not write outputs.
+/// Returns the job's failure, if any. A failed job drops commands, so runs would not write outputs.
 Status Session::Impl::failure() const {
   return cluster().control(cluster().firstHosted()).failure();
 }
@@ -92,7 +92,7 @@ Status Session::Impl::refuse(Status why) {
   return why;
 }
 
-/// Notes that a run was issued, or, if enter() found a capture, added to the caller's graph.
+/// Records that a run was issued, or, if enter() found a capture, added to the caller's graph.
 void Session::Impl::noteRun() {
   if (!job->state_->isCaptured)
     return job->state_->note(JobCall::Run, prepared()[0]->plan().firstCommand);
@@ -169,7 +169,7 @@ Status Session::capture(std::span<const RankTensors> ranks) {
     BRAID_TRY(impl_->prepared()[i]->capture(addressesOf(ranks[i].inputs, read),
                                             addressesOf(ranks[i].outputs, written)));
   }
-  BRAID_TRY(impl_->failure()); // after a failure, the recording lacks commands
+  BRAID_TRY(impl_->failure()); // after a failure, the recorded graph is incomplete
   impl_->hasGraph = true;
   return Status::ok();
 }

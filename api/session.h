@@ -5,43 +5,43 @@
 
 namespace braid {
 
-/// The tensors of one run on one rank, in the order of CompiledProgram::inputs() and outputs().
+/// The caller's tensors for one run on one rank, ordered as in the CompiledProgram.
 struct RankTensors {
   std::vector<Tensor> inputs, outputs;
 };
 
-/// Options for preparing a program. Must be equal on all ranks.
+/// Options for Session::prepare(). Must be the same on all ranks.
 struct PrepareOptions {
-  /// Measures GEMMs that no job has measured yet, which may take a second on GPUs. If false,
-  /// unmeasured GEMMs use the algorithm that the library's heuristic selects.
+  /// If true, measures algorithms for GEMMs that no job has measured yet, which may take a second
+  /// on GPUs. If false, such GEMMs use the algorithm selected by the GEMM library's heuristic.
   bool measures = true;
-  /// First proves, as `braid check` does, that the program is safe, which takes a few milliseconds;
-  /// an unsafe program is Rejected. If false, the program is not checked.
+  /// If true, first proves that the program is safe, like `braid check`, which takes milliseconds,
+  /// and fails with Rejected if it is not. If false, does not check the program.
   bool checks = true;
 };
 
 /// A session's memory usage, and whether a graph contains runs of the session.
 struct SessionUsage {
   int64_t bytes = 0; ///< buffers, flags and workspaces, on all ranks in this process
-  int64_t most = 0;  ///< the most that any rank of the job uses; equal on all ranks
-  /// True if, at the end of the job's last prepare(), any rank had a live graph that contained runs
-  /// of this session; equal on all ranks. A destroyed graph may count as live for a few
-  /// milliseconds, because graphs are destroyed asynchronously.
+  int64_t most = 0;  ///< maximum on any one rank of the job; equal on all ranks
+  /// True if, at the end of the job's last prepare(), a live graph on any rank contained runs of
+  /// this session; equal on all ranks. A destroyed graph may count as live for a few milliseconds,
+  /// because graphs are destroyed asynchronously.
   bool isInGraph = false;
 };
 
-/// A program on the ranks in this process. The sessions of a job share its streams and memory.
+/// A program prepared on the ranks in this process. All sessions of a job share streams and memory.
 class Session {
 public:
   /// Allocates memory, exchanges handles and tunes GEMMs. Collective; blocks until all work issued
   /// to the job is done. Keeps `job` and `program` alive. Fails with BadInput if the program is for
   /// a different number of ranks, or if ranks pass different programs; with Rejected and a
-  /// counterexample if it is unsafe; and with Unsupported if it exceeds JobOptions::mostBytes.
+  /// counterexample if the program is unsafe; and with Unsupported beyond JobOptions::mostBytes.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program,
                                                   const PrepareOptions &options = {});
-  /// Releases the session's resources without blocking. If runs are in flight, their resources
-  /// become available once a later prepare() has returned, or the job has ended.
+  /// Releases the session's resources without blocking. The resources of runs in flight are
+  /// released by a later prepare(), or when the job ends.
   ~Session();
   Session(const Session &) = delete;
 
@@ -50,19 +50,19 @@ public:
   int64_t runs() const;
   SessionUsage usage() const;
 
-  /// Issues one run on the only rank in this process, without waiting for the run to finish. The
-  /// run is ordered like a kernel on `stream`, which is a cudaStream_t on cuda (null is CUDA's
-  /// default stream), or a stream from Job::stream(). Runs of all sessions of a job are serialized,
-  /// even on different streams; all ranks must issue them in the same order. Tensors must remain
-  /// valid until the run is done. Each run may use different tensors.
+  /// Issues one run on the only rank in this process, without waiting for it to finish. The run is
+  /// ordered like a kernel on `stream`, which is a cudaStream_t on cuda (null is CUDA's default
+  /// stream), or a stream from Job::stream(). Runs of all sessions of a job are serialized, even on
+  /// different streams; all ranks must issue them in the same order. Tensors must remain valid
+  /// until the run is done. Each run may use different tensors.
   ///
   /// Fails with BadInput and issues nothing if the number, element type, axes, extents, alignment
   /// or memory of the tensors does not match the program, if an output overlaps another tensor, or
   /// if the previous run used a different stream that is being captured.
   ///
-  /// A failed job runs nothing: run(), runAt(), capture() and replay() return the first failure as
-  /// soon as this rank learns of it, and outputs are undefined. If a run fails after run() has
-  /// returned Ok, the next call, synchronize() or commit() returns the failure.
+  /// After a failure, the job executes no more runs: run(), runAt(), capture() and replay() return
+  /// the first failure as soon as this rank learns of it, and outputs are undefined. If a run fails
+  /// after run() has returned Ok, the next call, synchronize() or commit() returns the failure.
   ///
   /// If `stream` is being captured, the run is not executed but added to the caller's graph, after
   /// everything captured so far and with the given addresses; a job's runs in one graph are
@@ -74,23 +74,23 @@ public:
   /// returned Ok.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
-  /// As run(), but takes only addresses, inputs first, of tensors that match the program. Meant for
-  /// callers that reuse addresses: if the backend has graphs, the second run with the same
-  /// addresses records a graph, which blocks, and each later run is a single launch. The 256 most
-  /// recently used sets of addresses are cached. The padding rows of a `ceil` axis need no memory.
-  /// Fails with BadInput if the number of addresses is wrong, or if a new address is null,
-  /// misaligned, or in the wrong memory; does not detect overlaps.
+  /// Like run(), but takes only the addresses of tensors that match the program, inputs first.
+  /// Meant for callers that reuse addresses: if the backend has graphs, the second run with the
+  /// same addresses records a graph, which blocks, and each later run is a single graph launch. The
+  /// 256 most recently used sets of addresses are cached. The padding rows of a `ceil` axis need no
+  /// memory. Fails with BadInput if the number of addresses is wrong, or if a new address is null,
+  /// misaligned, or in the wrong memory; does not detect overlapping tensors.
   Status runAt(std::span<void *const> addresses, void *stream = nullptr);
-  /// As run(), on all ranks in this process: `ranks[i]` is for rank firstRank() + i. Outputs must
-  /// not overlap tensors of the other ranks either.
+  /// Like run(), but on all ranks in this process: `ranks[i]` has the tensors for rank firstRank()
+  /// + i. Outputs must not overlap any tensor of another rank either.
   Status run(std::span<const RankTensors> ranks, void *stream = nullptr);
 
   /// Records one run as a graph without executing the run. Replaces any earlier recording. Blocks.
   /// Fails with Unsupported if the backend has no graphs.
   Status capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
-  /// As capture(), on all ranks in this process.
+  /// Like capture(), but on all ranks in this process.
   Status capture(std::span<const RankTensors> ranks);
-  /// Issues the recorded run, as run() does. Fails with BadInput if no run was recorded.
+  /// Issues the recorded run, like run(). Fails with BadInput if no run was recorded.
   Status replay(void *stream = nullptr);
 
 private:

@@ -3,7 +3,7 @@
 // A failure has a code and a message that states where it occurred, what was expected, and what was
 // found. The codes are also the exit codes of `braid`. No exception crosses a library boundary.
 //
-// Includes nothing else from Braid, because all layers and the users of the library include it.
+// Includes no other Braid header, because all layers and all users of the library include this one.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,7 +22,7 @@ enum class StatusCode {
   Ok = 0,
   WrongResult = 1, ///< a result differs from the reference
   BadInput = 2,    ///< usage error, or invalid input text
-  Rejected = 3,    ///< the checker found a schedule unsafe
+  Rejected = 3,    ///< the checker found the schedule to be unsafe
   Unsupported = 4, ///< not available in this build, on this machine, or in this version
   PeerFailed = 5,  ///< another rank died or failed first
   TimedOut = 6,    ///< no progress within the time limit, or a proven deadlock
@@ -30,7 +30,7 @@ enum class StatusCode {
 };
 
 /// Returns `text` as UTF-8, escaping characters that a terminal would interpret or cannot display,
-/// because messages may quote users or other hosts. Preserves newlines and tabs.
+/// because messages may quote text from users or other hosts. Preserves newlines and tabs.
 std::string printableMessage(std::string text);
 
 /// Success, or an error code and a message. The constructor passes the message through
@@ -58,14 +58,14 @@ private:
   std::string message_;
 };
 
-/// Aborts the process because it accessed the value of a failed Result.
+/// Called when the value of a failed Result is accessed: prints the failure and aborts.
 [[noreturn]] inline void endWithoutValue(const Status &status) {
   std::fprintf(stderr, "braid: expected a value, got a failure: %s\n", status.message().c_str());
   std::abort();
 }
 
 /// A value, or the Status that explains why there is none. Accessing the value of a failed Result
-/// prints the message and aborts.
+/// aborts the process.
 template <class T> class [[nodiscard]] Result {
 public:
   Result(T value) : value_(std::move(value)) {}

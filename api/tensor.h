@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// An input or output of a program on each rank, with its local shape, row-major and contiguous.
+/// An input or output of a program: row-major and contiguous, with its local shape on each rank.
 struct TensorSpec {
   std::string name; ///< without `%`
   DType dtype = DType::F32;
@@ -23,7 +23,7 @@ struct Tensor {
   std::span<const int64_t> shape;
 
   Tensor() = default;
-  /// Creates the tensor described by `spec`, at address `memory`.
+  /// Wraps `memory` as a tensor with the type and shape of `spec`.
   Tensor(void *memory, const TensorSpec &spec)
       : data(memory), dtype(spec.dtype), shape(spec.shape) {}
   Tensor(void *memory, DType type, std::span<const int64_t> extents)

@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// Returns `config` with only the run knobs, or only the stage knobs.
+/// Returns only the run knobs of `config` if `areOfRun`, otherwise only the stage knobs.
 Configuration only(bool areOfRun, Configuration config) {
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() != areOfRun)
@@ -29,7 +29,7 @@ Configuration givenFor(const FusionStage &stage, const Configurations &given) {
   return named == given.stages.end() ? given.all : named->config.over(given.all);
 }
 
-/// Returns a hash that is equal for Plans with equal commands, peers and ranges.
+/// Returns a hash of a Plan's commands, peers and ranges, but not of its name.
 uint64_t signatureOf(const Plan &plan) {
   const std::string commands = str(plan);
   return llvm::xxHash64(llvm::StringRef(commands).substr(commands.find('\n')));

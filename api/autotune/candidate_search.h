@@ -1,8 +1,8 @@
 //===- api/autotune/candidate_search.h - the candidates for a stage, sorted by prediction -----===//
 //
-// The stages of a fusion compete for resources, so the best choice for one stage depends on the
-// other stages. Stages are tuned in sequence: the candidates for one stage are compared while the
-// other stages use their best choices so far.
+// The stages of a fusion compete for resources, so the best candidate for one stage depends on the
+// other stages. Stages are tuned one after another: the candidates for a stage are compared while
+// all other stages use their best candidates so far.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,15 +19,15 @@ public:
   /// Makes Plans that represent all ranks.
   using MakePlans = std::function<Result<std::vector<Plan>>(const Compiled &compiled)>;
 
-  /// `text`, read from file `name`, contains the fusion. The choices in `given` are not varied. All
-  /// references must outlive this object.
+  /// `text`, read from file `name`, contains the fusion. Knobs set in `given` are not varied. All
+  /// arguments passed by reference must outlive this object.
   CandidateSearch(const std::string &name, const std::string &text, const CompileOptions &given,
                   MakePlans makePlans, ProgressFn progress)
       : name_(name), text_(text), options_(given), makePlans_(std::move(makePlans)),
         progress_(std::move(progress)) {}
 
   /// Finds the fusion and its stages, and sets best() to the defaults. Must be called first.
-  /// Returns BadInput if `text` is a program; otherwise, fails as compile() does.
+  /// Returns BadInput if `text` is a program, or the failure of compile().
   Status findFusion();
   const Fusion &fusion() const { return *compiled_.fusion; }
   /// Returns the number of stages. A fusion without stages counts as one stage.
@@ -38,18 +38,18 @@ public:
 
   /// The best choices so far, for the whole fusion.
   const Configurations &best() const { return best_; }
-  /// Returns best(), but with `candidate` for `stage`. If there are several stages, the result
-  /// names each stage.
+  /// Returns best() with `candidate` substituted for `stage`. If there are several stages, the
+  /// result names each of them.
   Configurations with(size_t stage, const Candidate &candidate) const;
   void take(Configurations best) { best_ = std::move(best); }
   bool canLower(const Configurations &schedule) const;
 
   /// Returns the candidates for `stage`, in all modes, that can be lowered together with best() for
-  /// the other stages. Omits candidates with the same Plans as another candidate. If `isSteady`,
-  /// also omits candidates that may drift, unless all may drift. If none remains, returns an error.
+  /// the other stages. Omits candidates whose Plans equal those of another candidate. If
+  /// `isSteady`, also omits those that mayDrift(), unless all do. Fails if none remains.
   Result<std::vector<JudgedCandidate>> find(size_t stage, const RunModes &modes, bool isSteady);
   /// Sorts candidates by predicted time, fastest first. Removes candidates whose time cannot be
-  /// predicted. If none remains, returns the first error.
+  /// predicted; if none remains, returns the first error.
   Status sortByPrediction(std::vector<JudgedCandidate> &candidates, const CostModel &model) const;
 
 private:

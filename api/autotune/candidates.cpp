@@ -7,16 +7,16 @@
 namespace braid {
 namespace {
 
-/// GEMMs with fewer rows leave most of a GPU idle.
+/// A GEMM with fewer rows leaves most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-/// Storing more rows in a peer's memory takes longer than the GEMMs of other blocks can hide.
+/// The GEMMs of other blocks cannot hide the time to store more rows in a peer's memory.
 constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
 
 using Values = std::vector<int64_t>;
-/// A knob, and the values to try for a candidate in which the preceding knobs are already set.
+/// A knob, and the values to try for it, given a candidate with all preceding knobs set.
 struct Variation {
   Knob knob;
   Values (*values)(const Candidate &candidate, const FusionStage &stage);
@@ -30,16 +30,16 @@ bool isHierarchical(const Candidate &candidate) { return candidate.order() == Or
 
 bool hasTwoShots(const Candidate &candidate) { return candidate.reduction() == Reduction::TwoShot; }
 
-/// Returns true if single blocks are transferred one after the other, either on the GEMMs' streams
-/// or on separate streams.
+/// Returns true if blocks are transferred one at a time, either on the GEMMs' streams or on
+/// separate streams.
 bool takesBlocksInTurn(const Candidate &candidate) {
   const bool isInTurn = candidate.order() == Order::Shift || isHierarchical(candidate);
   return isInTurn && candidate.posting() == Posting::Each &&
          candidate.granularity() == Granularity::Chunk && candidate.transfers() == Transfers::Pairs;
 }
 
-/// Returns false for a ring reduction that the user must request explicitly, because it changes the
-/// order of additions and rounds intermediate sums at each rank.
+/// Returns false for ring reductions that the user has not requested, if they would change the
+/// order of additions and round intermediate sums on each rank.
 bool keepsSums(const Candidate &candidate, const Configuration &given, const FusionStage &stage) {
   const bool isAsked = given.get(Knob::Order) == int64_t(Order::Ring) ||
                        given.get(Knob::Sums) == int64_t(Sums::Gemm);
@@ -62,7 +62,7 @@ Values placements(const Candidate &candidate, const FusionStage &) {
                                       : Values{candidate.valueOf(Knob::Placement)};
 }
 
-/// Returns the number of streams that execute only transfers and sums, but no GEMMs.
+/// Returns the number of streams that execute only transfers and sums.
 int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage) {
   const bool areShared =
       candidate.placement() == Placement::Shared && candidate.posting() == Posting::Each;
@@ -72,12 +72,12 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
   return forHosts + (areShared ? 2 : 0);
 }
 
-/// If some streams have no GEMMs, tries one or two streams for GEMMs. Which number is better does
-/// not depend on the schedule, but has the largest effect of all knobs if power limits the GPU.
+/// If some streams execute no GEMMs, tries one and two streams for GEMMs. The better number does
+/// not depend on the schedule, but matters more than any other knob on a power-limited GPU.
 Values streamCounts(const Candidate &candidate, const FusionStage &stage) {
   const int64_t others = streamsForTransfers(candidate, stage);
-  // Several streams let the chunks for the peer run ahead of the local chunks, which wait for sums.
-  // A single stream runs all chunks in sequence, which suffices if nothing is copied.
+  // On several streams, the peer's chunks can run ahead of local chunks, which wait for sums. If
+  // nothing is copied, a single stream, which runs all chunks in sequence, suffices.
   if (candidate.sums() == Sums::Gemm)
     return {1, others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
@@ -87,7 +87,7 @@ Values protocols(const Candidate &, const FusionStage &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// If all transfers of a shot are posted at once, a kernel may store the sums in peers' memory.
+/// If all transfers of a shot are posted at once, also tries a kernel that stores to peers.
 Values secondShots(const Candidate &candidate, const FusionStage &) {
   return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
@@ -98,7 +98,7 @@ int64_t rowsOfStep(const Candidate &candidate, const FusionStage &stage) {
   return hasTwoShots(candidate) ? *stage.rowsInTwoShots : stage.rows;
 }
 
-/// If GEMMs add the sums and store to peers' memory, only GEMMs remain, for any number of rows.
+/// If GEMMs add the partial results, stores to peers' memory are worth trying for all sizes.
 Values partials(const Candidate &candidate, const FusionStage &stage) {
   const bool isWorthIt =
       candidate.sums() == Sums::Gemm || rowsOfStep(candidate, stage) <= kMostRowsAtPeers;
@@ -106,7 +106,7 @@ Values partials(const Candidate &candidate, const FusionStage &stage) {
                                         : Values{int64_t(Partials::Local)};
 }
 
-/// Returns the numbers of chunks per block for which GEMMs have enough rows.
+/// Returns all numbers of chunks per block that leave each GEMM enough rows.
 Values chunkCounts(const Candidate &candidate, const FusionStage &stage) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
@@ -115,7 +115,7 @@ Values chunkCounts(const Candidate &candidate, const FusionStage &stage) {
   return counts;
 }
 
-/// As an alternative to chunks, splits the tail of blocks that are otherwise transferred whole.
+/// As an alternative to chunks, tries splitting only the tail of each block.
 Values tailSplits(const Candidate &candidate, const FusionStage &stage) {
   constexpr int64_t kSplit = 4;
   const bool isWorthIt = candidate.chunks() == 1 && !multipliesWhole(candidate) &&
@@ -129,13 +129,13 @@ constexpr Variation kVariations[] = {
     {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},   {Knob::SecondShot, secondShots},
     {Knob::Partials, partials},    {Knob::Chunks, chunkCounts},   {Knob::TailSplit, tailSplits}};
 
-/// Returns `value` as candidates store it: defaults are unset, except in the schedule's fields.
+/// Returns the value to store in a candidate: defaults are left unset, except for presetFields().
 std::optional<int64_t> written(Knob knob, int64_t value) {
   const bool isField = llvm::is_contained(presetFields(), knob);
   return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
 }
 
-/// Replaces each candidate with one candidate for each value of the knob.
+/// Replaces each candidate with one candidate per value of the varied knob.
 void vary(std::vector<Candidate> &all, const Variation &variation, const FusionStage &stage) {
   std::vector<Candidate> varied;
   for (Candidate candidate : all)
@@ -144,7 +144,7 @@ void vary(std::vector<Candidate> &all, const Variation &variation, const FusionS
   all = std::move(varied);
 }
 
-// The runtime's enumerators are in the order of the knobs' values, but some begin with Default.
+// The runtime's enumerators have the same order as the knobs' values, but some begin with Default.
 static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
@@ -181,8 +181,8 @@ LaunchMode launchModeOf(const Configuration &config) {
   return static_cast<LaunchMode>(config.launch());
 }
 
-/// Tries the device's default, copies by kernels for small problems, and, for large problems, a
-/// mode that occupies no multiprocessor.
+/// Tries the device's default, kernel copies for small problems, and, for large problems, a mode
+/// that occupies no multiprocessor.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};

@@ -20,10 +20,10 @@
 namespace braid {
 namespace {
 
-/// Must be increased when a change to the measuring code makes stored measurements invalid.
+/// Must be incremented when a change to the measurement code invalidates stored measurements.
 constexpr int kModelVersion = 6;
 
-/// Returns everything the choice depends on, except the fusion and the time budget for trials.
+/// Returns everything that the choice depends on, except the fusion and the time budget for trials.
 std::vector<Choice> questionOf(const ChooseOptions &options) {
   std::string launchModes, transferModes;
   for (LaunchMode mode : options.launchModes)
@@ -39,7 +39,7 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
       {"transport", rowOf(Knob::DataPlane).str(static_cast<int64_t>(options.transports.front()))}};
 }
 
-/// Returns `options` without modes that contradict the user's choices or that the device lacks.
+/// Removes modes that the device lacks or that contradict the user's choices from `options`.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   const Configuration &given = options.given.schedule.all;
@@ -47,12 +47,12 @@ ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   if (options.transferModes.empty())
     options.transferModes = transferModesOf([&](TransferMode mode) { return peers.offers(mode); });
   narrowModes(given, options);
-  // The memory mode is not varied, because memory from all sources is equally fast.
+  // The memory mode is not varied, because memory from any allocator is equally fast.
   for (TransferMode &mode : options.transferModes)
     mode.memory = transferModeOf(given).memory;
   if (options.transports.front() == Transport::Messages)
-    options.cacheKey += ", messages"; // a model for messages has no costs for peers' memory
-  // Reproducible GEMMs use different algorithms with different times.
+    options.cacheKey += ", messages"; // their model has no costs for peer-memory access
+  // Reproducible GEMMs use other algorithms, whose times differ.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
   return options;
@@ -91,7 +91,7 @@ private:
   CandidateSearch search_;
 };
 
-/// Returns BadInput if anything the choice depends on differs between ranks.
+/// Returns BadInput if anything that the choice depends on differs between ranks.
 Status Chooser::meet() {
   std::vector<Choice> question = {{"fusion", str(search_.fusion())}};
   llvm::append_range(question, questionOf(options_));
@@ -125,7 +125,7 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) 
   return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 
-/// For each stage, chooses the first default schedule that can be lowered with earlier choices.
+/// Chooses each stage's first default schedule that can be lowered with the choices made so far.
 ScheduleChoice Chooser::chooseDefault() {
   for (size_t stage = 0; hasCopyEngines() && stage < search_.count(); ++stage)
     for (const Configuration &each : defaultSchedules(search_.fusion(), search_.stage(stage))) {
@@ -139,7 +139,7 @@ ScheduleChoice Chooser::chooseDefault() {
                   "not measured");
 }
 
-/// Finds the best candidate for the stage, and adds it to the best schedule so far.
+/// Finds the best candidate for `stage`, and merges it into the best schedule so far.
 Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   StageTrials trials;
   if (search_.count() > 1)
@@ -151,19 +151,19 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
-  // Several stages share the memory that a job has for prepared programs.
+  // The stages share the job's memory for prepared programs, so divide the number of trials.
   TimingLimits limits{seconds, TimingLimits().most / search_.count()};
   if (options_.timed)
     limits = {.most = static_cast<size_t>(*options_.timed)};
   if (candidates.size() > 1 && limits.most > 0)
     BRAID_TRY(runTrials(trials, limits, timer_));
-  // All ranks use rank 0's best candidate.
+  // All ranks must choose the same candidate.
   const std::string best = BRAID_TRY(timer_.fromRankZero(candidates.front().schedule.str()));
   search_.take(BRAID_TRY(Configurations::parse(best)));
   return trials;
 }
 
-/// Chooses candidates for the stages in sequence. The stages share the time budget.
+/// Chooses candidates for one stage after another. The stages share the time budget.
 Result<ScheduleChoice> Chooser::chooseStages() {
   BRAID_TRY(model_.find());
   double left = options_.seconds;
@@ -187,7 +187,7 @@ Result<ScheduleChoice> Chooser::choose() {
   if (!options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(key)))
       return std::move(*known);
-  // Predictions for several stages take less than a second if they need no new measurements.
+  // Given a stored model, predictions for several stages take less than a second.
   if (!measures() && (search_.count() == 1 || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());
@@ -225,7 +225,7 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
   auto chooseOnRank = [&](int64_t rank) {
     const int64_t index = rank - cluster.firstHosted();
     Device &device = cluster.device(rank);
-    // The caller's stream may be CUDA's default stream, which cannot be captured into a graph.
+    // Replace the caller's stream: it may be CUDA's default stream, which cannot be captured.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {
@@ -237,7 +237,7 @@ Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const s
     BRAID_TRY(device.synchronize()); // waits for earlier work, too
     if (trials[static_cast<size_t>(index)].empty())
       return Status::ok();                              // chosen without trials
-    BRAID_TRY(cluster.control(rank).allGather("idle")); // no rank still uses the trials' memory
+    BRAID_TRY(cluster.control(rank).allGather("idle")); // no rank uses the trials' memory any more
     device.recycle();
     return Status::ok();
   };

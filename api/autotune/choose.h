@@ -1,9 +1,9 @@
 //===- api/autotune/choose.h - chooses the fastest schedule for a fusion ----------------------===//
 //
 // Candidates are lowered and specialized like any other program. A simulator predicts their times
-// from a machine model that was measured on the job's ranks, and the candidates with the best
-// predictions are then timed (trials.h). A wrong prediction therefore costs some time, but does not
-// select a slow candidate.
+// from a machine model measured on the job's ranks; the candidates with the best predictions are
+// then timed (trials.h). A wrong prediction thus wastes a trial, but does not select a slow
+// candidate.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,19 +14,19 @@
 
 namespace braid {
 
-/// Modes that `given` sets are not varied. An empty list of transfer modes selects all modes that
-/// the device supports and that are worth trying.
+/// Modes set in `given` are not varied. If the list of transfer modes is empty, all modes that the
+/// device supports and that are worth trying are used.
 struct ChooseOptions : JobModelOptions {
   /// The user's choices, which are not varied.
   CompileOptions given;
-  /// The number of candidates to time, regardless of the time budget; if 0, predictions alone
-  /// decide. If empty, times as many candidates as the time budget allows, among those whose
-  /// predictions are within the prediction error of the best one.
+  /// The number of candidates to time, regardless of the time budget; if 0, only predictions are
+  /// used. If empty, times as many candidates as the time budget allows, among those whose
+  /// predictions are within the prediction error of the best prediction.
   std::optional<int64_t> timed = {};
-  /// The time budget for trials, in seconds: no trial starts that would exceed the budget, and the
-  /// best candidate so far is chosen. Measurements for the machine model precede the trials and do
-  /// not count. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest
-  /// measured sizes, or, for several stages and a stored model, the best prediction, or else the
+  /// The time budget for trials, in seconds. Trials that would exceed it are not started, and the
+  /// best candidate so far is chosen. Measuring the machine model beforehand does not count toward
+  /// it. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest measured
+  /// sizes, or else, for several stages and a stored model, the best prediction, or else the
   /// default from default_schedules.h.
   double seconds = 2;
 };
@@ -35,14 +35,14 @@ struct ChooseOptions : JobModelOptions {
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
                             CompileOptions given = {});
 
-/// Chooses a schedule for all ranks. Collective; blocks. All ranks receive the same choice. Reuses
-/// the choice of an earlier job with the same fusion and options, and at least the same time
-/// budget. `text`, read from file `name`, contains the fusion. Returns BadInput if `text` is a
-/// program, and fails as compile() does if no candidate can be lowered.
+/// Chooses one schedule for all ranks. Collective; blocks. Reuses the choice of an earlier job with
+/// the same fusion and options and at least the same time budget. `text`, read from file `name`,
+/// contains the fusion. Returns BadInput if `text` is a program, or the failure of compile() if no
+/// candidate can be lowered.
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
 
-/// Chooses a schedule on all ranks of `cluster`; all of its processes must make this call. First
+/// Chooses a schedule on all ranks of `cluster`. Collective over the cluster's processes; first
 /// waits for issued runs of other programs. Adds the timed Plans of each rank in this process to
 /// `trials`, which must outlive the cluster if the call fails. See PlanTimer for `barrier`.
 Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const std::string &text,

@@ -11,12 +11,12 @@ namespace {
 
 enum class Movement { Gather, ReturningGather, Scatter, AllReduce };
 
-/// GEMMs with fewer rows per rank leave most of a GPU idle, regardless of their number of
-/// multiplications. Stages with such GEMMs count as having no multiplications.
+/// A GEMM with fewer rows per rank leaves most of a GPU idle, regardless of its multiplications.
+/// Stages with such a GEMM count as having no multiplications.
 constexpr double kFewRows = 512;
 constexpr double kAny = std::numeric_limits<double>::infinity();
 
-/// A schedule, and the stages for which it was the fastest.
+/// A schedule, and the range of stages for which it was the fastest.
 struct Row {
   Movement movement;
   double least, below; ///< multiplications per rank
@@ -26,10 +26,10 @@ struct Row {
   double leastElements = 0; ///< number of elements in the result
 };
 
-// If a gather also returns A, a get transfers A directly into the output. A put needs a copy to the
-// output, which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded once; if
-// a GEMM takes less time than the transfer, it stores to the peer's memory. With one shot, each
-// rank receives all elements of all other ranks, so large results on more ranks use two shots.
+// If a gather also returns A, a get transfers A directly to the output; a put requires a copy,
+// which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded only once; if a
+// GEMM takes less time than the transfer, it stores to the peer's memory. With one shot, each rank
+// receives all elements of all other ranks, so large results on more ranks use two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
@@ -52,7 +52,7 @@ constexpr Row kDefaults[] = {
      "signals=memory"},
 };
 
-/// The GEMMs of a stage on one rank. They share their first operand.
+/// The GEMMs of a stage on one rank, which share their first operand.
 struct Work {
   Movement movement;
   double rows = 0; ///< total number of rows on all ranks
@@ -70,7 +70,7 @@ double productOf(llvm::ArrayRef<int64_t> extents) {
   return product;
 }
 
-/// Returns the total number of valid rows of a GEMM's first operand on all ranks.
+/// Returns the total number of valid rows of a GEMM's first operand over all ranks.
 double rowsOf(const Fusion &fusion, const FusionType &type, size_t axes) {
   const double rows = productOf(llvm::ArrayRef<int64_t>(fusion.globalShape(type)).take_front(axes));
   const std::optional<UnevenRows> uneven = fusion.unevenRows(type);

@@ -8,7 +8,7 @@
 namespace braid {
 
 /// Returns default schedules for a stage of `fusion` on GPUs that access peers' memory, best first:
-/// the fastest schedules for similar amounts of arithmetic on 2 and 4 GPUs (docs/performance.md).
+/// those that were fastest for similar amounts of arithmetic on 2 and 4 GPUs (docs/performance.md).
 /// Lowering may reject any of them. Returns none for a stage without transfers.
 std::vector<Configuration> defaultSchedules(const Fusion &fusion, const FusionStage &stage);
 

@@ -14,8 +14,8 @@
 namespace braid {
 namespace {
 
-/// Removes the numbers from a fusion's text, except in names: "bf16[DIDx{4}, 128]" becomes
-/// "bf16[DIDx{}, ]", and `numbers` becomes "4,128".
+/// Moves all numbers that are not in names from a fusion's text to `numbers`: "bf16[DIDx{4}, 128]"
+/// becomes "bf16[DIDx{}, ]", and `numbers` becomes "4,128".
 std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
   std::string rest;
   while (!text.empty()) {
@@ -32,7 +32,7 @@ std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
   return rest;
 }
 
-/// Returns the sum of the sizes' logarithmic ratios, or infinity if the numbers of sizes differ.
+/// Returns the sum of the absolute log ratios of the sizes, or infinity if the counts differ.
 double distance(llvm::StringRef sizes, llvm::StringRef others) {
   double sum = 0;
   while (!sizes.empty()) {

@@ -1,7 +1,7 @@
 //===- api/autotune/kept_choices.h - stored choices of earlier jobs ---------------------------===//
 //
-// Choices are stored per fusion. Fusions that differ only in their sizes form a family: the choice
-// for one member is a good estimate for the others.
+// Choices are stored per fusion. Fusions that differ only in sizes form a family: the choice for
+// one member is a good guess for the others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,20 +11,20 @@
 
 namespace braid {
 
-/// The result of earlier trials, and the time budget of these trials.
+/// The schedule chosen by earlier trials, and the time budget of those trials in seconds.
 struct KeptChoice {
   double seconds = 0;
   Configurations schedule;
 
   std::string encode() const;
-  /// Returns nullopt if encode() did not produce `text`.
+  /// Returns nullopt if `text` is not a result of encode().
   static std::optional<KeptChoice> decode(llvm::StringRef text);
 };
 
-/// Returns the key for a fusion's choice: the fusion's family and sizes. `fusion` is the printed
-/// fusion with its parameter values. `question` is everything else that the choice depends on.
+/// Returns the cache key for a fusion's choice: its family and sizes. `fusion` is the printed
+/// fusion with its parameter values; `question` is everything else that the choice depends on.
 std::string choiceKey(llvm::StringRef fusion, const std::string &question);
-/// Returns the choice for the fusion in the same family whose sizes are nearest by ratio.
+/// Returns the stored choice for the fusion in `key`'s family with the nearest sizes by ratio.
 std::optional<KeptChoice> nearestChoice(const MeasurementCache &cache, llvm::StringRef key);
 
 } // namespace braid

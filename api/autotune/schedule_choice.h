@@ -22,18 +22,18 @@ struct JudgedCandidate {
 
 /// The candidates for one stage, and their trials.
 struct StageTrials {
-  std::string stage = {}; ///< a tensor of the stage; empty if there is only one stage
-  /// The chosen candidate, then the other timed candidates in the order of timeCandidates(), then
-  /// the rest.
+  std::string stage = {}; ///< a tensor in the stage; empty if there is only one stage
+  /// The chosen candidate, the other timed candidates as ordered by timeCandidates(), then the
+  /// rest.
   std::vector<JudgedCandidate> candidates = {};
-  size_t finalists = 0; ///< candidates that were timed again in rounds
-  size_t rounds = 0;    ///< rounds in which each finalist was timed
+  size_t finalists = 0; ///< number of candidates timed again in rounds
+  size_t rounds = 0;    ///< number of rounds that timed every finalist
   double seconds = 0;   ///< duration of the trials
 
   const JudgedCandidate &best() const { return candidates.front(); }
   /// Returns the number of timed candidates.
   size_t timed() const;
-  /// Explains to users why the first candidate was chosen.
+  /// Explains to the user why the first candidate was chosen.
   std::string reason() const;
 };
 
@@ -48,8 +48,8 @@ struct ScheduleChoice {
   std::string origin = {};
 };
 
-/// Returns a table that shows users the timed candidates and the `next` best others for each stage,
-/// with the choice and its reason.
+/// Returns a table for users: for each stage, the timed candidates and the `next` best-predicted
+/// others, with the choice and its reason.
 std::string explain(const ScheduleChoice &choice, size_t next = 5);
 
 } // namespace braid

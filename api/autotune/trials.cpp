@@ -14,17 +14,17 @@
 namespace braid {
 namespace {
 
-/// A candidate whose prediction exceeds the best one by a larger fraction cannot be the fastest.
+/// A candidate whose prediction exceeds the best prediction by a larger fraction is hopeless.
 constexpr double kPredictionsMiss = 0.4;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
-/// The number of first trials that may use the whole time budget, and the numbers of rounds.
+/// The number of first trials that may use the whole time budget, and limits on the rounds.
 constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
-/// The minimum number of runs in a trial and in a turn: warm-up runs, and a burst of two runs.
+/// The minimum number of runs in a trial and in a turn: warm-up runs, then a burst of two runs.
 constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
 
-/// Returns the family of a candidate, for whose members predictions have the same error: candidates
-/// with equal schedule, placement, reduction, protocols, partial results and transfer mode.
+/// Returns the family of a candidate, whose members are assumed to have the same prediction error:
+/// candidates with equal schedule, placement, reduction, protocols, partials and transfer mode.
 std::string familyOf(const Candidate &candidate) {
   std::string family = candidate.preset().str();
   for (Knob knob :
@@ -39,12 +39,12 @@ void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   });
 }
 
-/// Returns true if work that takes `us` ends within the fraction `part` of the time budget.
+/// Returns true if work that takes `us` microseconds fits the fraction `part` of the time budget.
 Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double part, double us) {
   return BRAID_TRY(timer.seconds()) + 1e-6 * us < part * limits.seconds;
 }
 
-/// Makes the first trials, and sorts the timed candidates. Returns the number of trials.
+/// Runs the first trials, and sorts the timed candidates by time. Returns the number of trials.
 Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits &limits,
                           CandidateTimer &timer) {
   const double hopelessUs = all.front().predictedUs * (1 + kPredictionsMiss);
@@ -64,8 +64,8 @@ Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits 
 }
 
 /// Times the finalists in rounds until the time budget is exhausted. Every other round is in
-/// reverse order, so that no candidate always follows the same one. If the budget is exhausted in
-/// the first round, only candidates timed in this round remain finalists.
+/// reverse order, so that no candidate always follows the same candidate. If the budget is
+/// exhausted in the first round, only the candidates timed in that round remain finalists.
 Status playRounds(StageTrials &trials, llvm::MutableArrayRef<JudgedCandidate> finalists,
                   const TimingLimits &limits, CandidateTimer &timer) {
   const size_t rounds = std::isfinite(limits.seconds) ? kMostRounds : kLeastRounds;
@@ -87,8 +87,7 @@ Status playRounds(StageTrials &trials, llvm::MutableArrayRef<JudgedCandidate> fi
   return Status::ok();
 }
 
-/// Times candidates on the ranks of a job. Every call is collective and returns the same result on
-/// all ranks, so that all ranks time the same candidates.
+/// Times candidates on the ranks of a job. All calls are collective.
 class JobTimer : public CandidateTimer {
 public:
   explicit JobTimer(PlanTimer &timer) : timer_(timer) {}
@@ -107,7 +106,7 @@ private:
 
   PlanTimer &timer_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::map<std::string, Ready> ready_; ///< the fastest candidates so far, by schedule
+  std::map<std::string, Ready> ready_; ///< the fastest candidates so far, keyed by schedule
   bool isFirst_ = true;
 };
 
@@ -121,16 +120,15 @@ Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
   return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
-/// Times short bursts. In a burst of five runs, a fifth of the overhead of a single run remains. A
-/// prepared candidate may use gigabytes, and only the fastest are timed again, so the slowest is
-/// released.
+/// Times short bursts. Bursts of five runs reduce the overhead per run to a fifth. Releases the
+/// slowest candidate: prepared candidates may use gigabytes, and only the fastest are timed again.
 Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   Result<TimedPlan> plan = timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
                                             transferModeOf(candidate.candidate));
   if (!plan)
     return plan.status().annotated(candidate.schedule.str());
   Ready ready{0, std::move(*plan)};
-  // Each trial except the first follows a trial that drew a similar amount of power.
+  // Later trials need less warm-up, because the previous trial drew a similar amount of power.
   const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
   const double warmUpUs = share * timer_.warmUpTimeUs(candidate.plans->front().matmuls);
   const double us = ready.us =
@@ -143,8 +141,8 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   return us;
 }
 
-/// Times one long burst, in which the overhead of a single run is negligible. In short bursts, the
-/// candidate that draws the most power would slow down the clocks for all others.
+/// Times one long burst, in which the overhead of a single run is negligible. With short bursts,
+/// the candidate that draws the most power would lower the clock rates for all others.
 Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
   const double warmUpUs = timer_.warmUpTimeUs(candidate.plans->front().matmuls);
   return time(
@@ -159,7 +157,7 @@ void sortForTrials(std::vector<JudgedCandidate> &candidates) {
     return;
   const double hopelessUs = candidates.front().predictedUs * (1 + kPredictionsMiss);
   std::map<std::string, size_t> families;
-  std::vector<std::pair<size_t, JudgedCandidate>> placed; // by position within the family
+  std::vector<std::pair<size_t, JudgedCandidate>> placed; // by rank within the family
   for (JudgedCandidate &each : candidates) {
     const size_t place =
         each.predictedUs > hopelessUs ? candidates.size() : families[familyOf(each.candidate)]++;

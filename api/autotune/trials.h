@@ -1,15 +1,15 @@
 //===- api/autotune/trials.h - times candidates and selects the fastest one -------------------===//
 //
 // First, a single trial per candidate eliminates slow candidates. The fastest few are then timed in
-// rounds, so that changes over time, especially of clock rates, affect all of them equally.
+// rounds, so that changes over time, especially in clock rates, affect all finalists equally.
 //
-// Predictions have the same error for all candidates with the same schedule, protocol and transfer
-// mode (a family). Trials therefore start with the candidate that has the best prediction in each
-// family, continue with the second best in each family, and so on.
+// Predictions have similar errors for candidates with the same schedule, protocol and transfer mode
+// (a family). Trials therefore start with the best-predicted candidate in each family, then
+// continue with the second best in each family, and so on.
 //
 // Candidates are compared by their times in bursts of back-to-back runs, like the layers of a
 // model. Single runs rank candidates differently: on 2 GPUs, the candidate with the fastest single
-// run took 134 us per run in a burst, another candidate 110 us.
+// run took 134 us per run in a burst, while another candidate took 110 us.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,30 +21,29 @@
 
 namespace braid {
 
-/// Measures candidates. Results are equal on all ranks, so that ranks agree on the next candidate.
+/// Times candidates. Results must be equal on all ranks, so that ranks agree on the next candidate.
 class CandidateTimer {
 public:
   virtual ~CandidateTimer() = default;
   /// Times a candidate for the first time. Returns the microseconds per run in a burst.
   virtual Result<double> trial(const JudgedCandidate &candidate) = 0;
-  /// Times one of the kMostFinalists fastest candidates so far again. Returns the microseconds per
-  /// run in a burst.
+  /// Times a candidate again; it must be among the kMostFinalists fastest so far. Returns the
+  /// microseconds per run in a burst.
   virtual Result<double> turn(const JudgedCandidate &candidate) = 0;
   /// Returns the duration of all trials so far, in seconds.
   virtual Result<double> seconds() = 0;
 };
 
 struct TimingLimits {
-  /// The time budget: no measurement starts that would exceed it. The best candidate so far is
-  /// chosen, even in the middle of a round or if nothing was timed.
+  /// The time budget. Measurements that would exceed it are not started; the best candidate so far
+  /// is then chosen, even in the middle of a round or if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
-  /// The maximum number of first trials; there are 42 families. If the time budget is infinite, no
-  /// trial is skipped.
+  /// The maximum number of first trials, always reached if the time budget is infinite. There are
+  /// 42 families.
   size_t most = 48;
 };
 
-/// The maximum number of finalists. Candidates that take over 25 % longer than the fastest one are
-/// excluded.
+/// The maximum number of finalists. Candidates over 25 % slower than the fastest are excluded.
 inline constexpr size_t kMostFinalists = 5;
 
 /// Reorders candidates, which must be sorted by prediction, for their first trials: the best of
@@ -53,10 +52,10 @@ void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
 /// Times some of the candidates, which must be sorted by prediction, and sets the results in
 /// `trials`. Moves the timed candidates to the front: first the finalists, sorted by median time,
-/// then the others, sorted by the time of their first trial. Returns failures of `timer`.
+/// then the others, sorted by the time of their first trial. Fails only if `timer` does.
 Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer);
 
-/// Calls timeCandidates() on the ranks of a job. Collective; each rank gets the same result.
+/// Calls timeCandidates() on the ranks of a job. Collective; the result is equal on all ranks.
 Status runTrials(StageTrials &trials, const TimingLimits &limits, PlanTimer &timer);
 
 } // namespace braid

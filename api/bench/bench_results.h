@@ -1,7 +1,7 @@
 //===- api/bench/bench_results.h - the results of a bench -------------------------------------===//
 //
-// The rounds of a row alternate with the rounds of all other rows for the same shape. A row's time
-// is the median of its rounds' medians, so that a disturbance in one round has no effect on it.
+// The rounds of all rows for the same shape are interleaved. A row's time is the median of its
+// rounds' medians, so that a disturbance in a single round does not affect the row's time.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@
 namespace braid {
 
 struct Spread {
-  double median = 0, low = 0, high = 0; ///< low and high: the 10th and 90th percentile
+  double median = 0, low = 0, high = 0; ///< low, high: the 10th and 90th percentiles
 };
 /// Returns zeros if there are no samples.
 Spread spreadOf(std::vector<double> samples);
@@ -26,8 +26,8 @@ struct BenchRow {
   RowKind kind = RowKind::Overlapped;
   bool isGraphed = false;                       ///< runs were replays of a graph
   double flops = 0;                             ///< floating-point operations per rank and run
-  std::vector<std::vector<double>> rounds = {}; ///< the times of single runs, by round
-  std::vector<double> bursts = {};              ///< the time per run in each burst; may be empty
+  std::vector<std::vector<double>> rounds = {}; ///< times of single runs, by round
+  std::vector<double> bursts = {};              ///< time per run of each burst; may be empty
   std::string choice = {};                      ///< the schedule that `auto` chose
   std::string failure = {};                     ///< one line; empty if the row was timed
   StatusCode code = StatusCode::Ok;             ///< the exit code of the failure
@@ -42,22 +42,22 @@ struct BenchRow {
   std::optional<double> burstTime() const;
 };
 
-/// Lower bounds on the time for one shape, taken from its rows. Rows are compared by bursts, like
-/// the candidates of `auto`, if all timed rows have bursts, and otherwise by single runs.
+/// Lower bounds on the time for one shape, measured by its rows. Rows are compared by burst times,
+/// like candidates for `auto`, if all timed rows have bursts; otherwise, by single-run times.
 struct BenchLimits {
   bool areOfBursts = false;
-  double gemms = 0, transfers = 0; ///< time of the fastest row of that kind; 0 if there is none
+  double gemms = 0, transfers = 0; ///< time of the fastest row of each kind; 0 if none
 
   static BenchLimits of(llvm::ArrayRef<BenchRow> rows);
   double timeOf(const BenchRow &row) const {
     return areOfBursts ? row.burstTime().value_or(0) : row.time();
   }
-  /// Returns the efficiency E of a row with GEMMs and transfers: the larger limit divided by the
-  /// row's time. E can exceed 1, because limits are measured. Returns nullopt if a time is missing.
+  /// Returns the efficiency of a row with GEMMs and transfers: the larger limit divided by the
+  /// row's time. It can exceed 1, because limits are measured. Nullopt if a time is missing.
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 
-/// Writes the members of a row's JSON object: its name, and its times in microseconds or failure.
+/// Writes the members of a row's JSON object: its name, and its times or its failure.
 void writeMembers(JsonWriter &json, const BenchRow &row);
 
 } // namespace braid

@@ -34,7 +34,7 @@ constexpr RowType kOfProgram[] = {
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
 
-/// Returns `given` without chunks, tail split and partials, for use with a different schedule.
+/// Returns `given` without chunks, tail split, partials and stages, for use with another schedule.
 CompileOptions withoutCuts(CompileOptions given) {
   for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::Partials})
     given.schedule.all.set(knob, std::nullopt);

@@ -9,12 +9,12 @@
 
 namespace braid {
 
-/// The part of the work that a row runs.
+/// The part of the work that a row times.
 enum class RowKind {
   Gemms,        ///< a limit: the GEMMs of `sequential` alone
   ChunkedGemms, ///< the chunked GEMMs of the given lowering alone
   Transfers,    ///< a limit: the transfers of `sequential` alone, with their sums
-  Uncoupled,    ///< concurrent GEMMs and transfers of `sequential`, without dependencies
+  Uncoupled,    ///< GEMMs and transfers of `sequential`, concurrent and independent
   Sequential,   ///< all the work, GEMMs and transfers in sequence
   Overlapped,   ///< all the work
 };
@@ -28,11 +28,11 @@ struct RowType {
 llvm::ArrayRef<RowType> rowTypes(bool isFusion);
 RowKind kindOfRow(llvm::StringRef row);
 
-/// The fusion to time, which each row lowers in a different way, or the program to time.
+/// The fusion, which each row lowers in a different way, or the program to time.
 struct BenchProblem {
   std::string file; ///< the file name for messages
   std::string text;
-  CompileOptions given; ///< the lowering that the flags request, and the number of ranks
+  CompileOptions given; ///< the lowering options from flags, and the number of ranks
   bool isFusion = true;
 };
 
@@ -50,7 +50,7 @@ struct TimedRow {
 bool namesStages(llvm::StringRef row);
 
 /// Makes the row `name[;knob=value]...`, or a row with a schedule for each stage. Returns BadInput
-/// if `name` is unknown.
+/// if the name is unknown.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
 
 /// Returns the part of `plan` that a row of kind `kind` runs.

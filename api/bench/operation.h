@@ -19,10 +19,10 @@ struct BenchShape {
 /// A fusion that can be instantiated for all shapes.
 struct Operation {
   std::string name;                   ///< the subcommand
-  std::string summary, help;          ///< one line, and the meaning of the shapes
+  std::string summary, help;          ///< a one-line summary; what the shapes mean
   std::array<std::string, 3> extents; ///< help texts for m, n and k
   const char *text;                   ///< with placeholders {D}, {m}, {n}, {k}, {rows} and {T}
-  std::vector<std::string> standard;  ///< the rows that are timed by default
+  std::vector<std::string> standard;  ///< the rows timed by default
 
   std::string fusion(const BenchShape &shape, DType type, int64_t ranks) const;
 };

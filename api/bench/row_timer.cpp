@@ -13,12 +13,12 @@
 namespace braid {
 namespace {
 
-constexpr int64_t kLeast = 3;                    ///< minimum number of timed runs and of bursts
-constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< untimed runs in the first and in later rounds
-constexpr double kBurstUs = 10e3;                ///< the approximate duration of a burst
+constexpr int64_t kLeast = 3;                    ///< minimum number of timed runs, and of bursts
+constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< warm-up runs in the first and in later rounds
+constexpr double kBurstUs = 10e3;                ///< approximate duration of a burst
 constexpr int64_t kMostOfBurst = 10000;
 
-/// Proves the order of additions if a user wrote the program.
+/// Checks the order of additions if the program was written by a user.
 Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
   if (compiled.isLowered || !compiled.fusion)
     return Status::ok();
@@ -61,8 +61,8 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   return Lowered{std::move(row), std::move(choice), flops, std::move(plans)};
 }
 
-/// Lowers the row if necessary. Ranks communicate only to choose the schedule for `auto`. If one
-/// rank rejects a row, all ranks do.
+/// Lowers the row if it was not lowered before. Ranks communicate only to choose the schedule for
+/// `auto`. If one rank rejects a row, all ranks do.
 BenchRow RowTimer::begin(const TimedRow &row) {
   BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};
   auto found = lowered_.find(row.name);
@@ -89,7 +89,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     results.push_back(begin(row));
     flops = std::max(flops, results.back().flops);
   }
-  // All rows warm up equally, because a power-limited GPU is faster after a row that drew less.
+  // All rows warm up equally: a power-limited GPU is faster after a row that drew less power.
   warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -100,7 +100,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
   return results;
 }
 
-/// Times a row in one round.
+/// Times a single round of a row.
 Status RowTimer::timeOnce(const TimedRow &row, const BenchTiming &timing, BenchRow &result) {
   Lowered &lowered = lowered_.at(row.name);
   const LaunchMode mode = result.isGraphed ? LaunchMode::Graph : LaunchMode::Eager;

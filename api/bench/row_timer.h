@@ -1,7 +1,7 @@
 //===- api/bench/row_timer.h - times rows of a bench on one rank of a job ---------------------===//
 //
-// See plan_timer.h for how runs are timed. Rows remain prepared, so that they can be timed
-// repeatedly, and share their tensors. All ranks must make the same calls.
+// See plan_timer.h for how runs are timed. Rows share tensors and remain prepared, so that they can
+// be timed repeatedly. All ranks must make the same calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,7 +18,7 @@ namespace braid {
 struct BenchTiming {
   int64_t rounds = 1, iterations = 20;
   int64_t bursts = 21;  ///< bursts per row over all rounds; 0 means no bursts
-  double rowUs = 200e3; ///< time limit per row, which limits runs and bursts; 0 means no limit
+  double rowUs = 200e3; ///< time budget for runs and bursts per row; 0 means no limit
 };
 
 /// Chooses the schedule for an `auto` row. Collective; returns the same schedule on all ranks.
@@ -30,14 +30,14 @@ public:
   RowTimer(PlanTimer &timer, RowChooser chooser) : timer_(timer), chooser_(std::move(chooser)) {}
 
   /// Times all rows in rounds. Every other round is in reverse order, so that a machine that slows
-  /// down favors no row. If a row cannot be lowered, its BenchRow has the failure, and the other
-  /// rows are timed. Any other failure ends the job. Collective; blocks.
+  /// down favors no row. If a row cannot be lowered, its BenchRow records the failure, and the
+  /// other rows are still timed. Any other failure ends the job. Collective; blocks.
   Result<std::vector<BenchRow>> time(llvm::ArrayRef<TimedRow> rows, const BenchTiming &timing);
 
 private:
   struct Lowered {
-    TimedRow row;            ///< has the chosen schedule if the row is `auto`
-    std::string choice;      ///< for users; empty if nothing was chosen
+    TimedRow row;            ///< includes the chosen schedule if the row is `auto`
+    std::string choice;      ///< shown to users; empty if nothing was chosen
     double flops;            ///< floating-point operations per rank and run
     std::vector<Plan> plans; ///< empty after preparation
     std::optional<TimedPlan> ready = {};

@@ -14,7 +14,7 @@ void shiftBuffer(Range &range, uint32_t by) {
     range.buffer += by;
 }
 
-/// Renumbers the buffers of a Plan, starting at `first`.
+/// Adds `first` to all buffer numbers in a Plan.
 void shiftBuffers(Plan &gemms, uint32_t first) {
   for (PlanMatmul &matmul : gemms.matmuls)
     for (Range *range : {&matmul.a, &matmul.b, &matmul.c, &matmul.bias, &matmul.addend})
@@ -27,7 +27,7 @@ void shiftBuffers(Plan &gemms, uint32_t first) {
   }
 }
 
-/// Appends the buffers, inputs and outputs of `gemms` to those of `plan`.
+/// Renumbers the buffers of `gemms`; appends its buffers, inputs and outputs to those of `plan`.
 void addBuffers(Plan &plan, Plan &gemms) {
   const auto first = static_cast<uint32_t>(plan.buffers.size());
   shiftBuffers(gemms, first);

@@ -6,8 +6,8 @@
 
 namespace braid {
 
-/// Makes the Plans of all ranks and checks them; see runtime/check/checker.h for what this proves.
-/// Errors that only loop unrolling reveals are added to the source's diags.
+/// Makes the Plans of all ranks and checks them; runtime/check/checker.h lists the proven
+/// properties. Errors that are found only by unrolling loops are added to the source's diags.
 Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options);
 /// Returns "@name is safe on 4 ranks, ...", or, if the program is unsafe, the counterexample.
 std::string verdictOn(const Compiled &compiled, const CheckReport &report);

@@ -55,8 +55,8 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
                   fmt::join(names, ", @"));
 }
 
-/// Returns the name of a lowering option that was set, or an empty string. The command-line flag
-/// and the C, C++ and Python arguments have the same name.
+/// Returns the name of a lowering option that was set, or an empty string. The name is the same on
+/// the command line and in C, C++ and Python.
 std::string loweringOption(const CompileOptions &options) {
   if (!options.parameters.empty())
     return "parameter " + options.parameters.front().first;
@@ -68,7 +68,7 @@ std::string loweringOption(const CompileOptions &options) {
   return options.afterPass ? "print-after" : "";
 }
 
-/// Returns "; entry=NAME lowers its fusion" if the program's file also contains its fusion.
+/// Returns "; entry=NAME lowers its fusion" if the source also contains the program's fusion.
 std::string otherEntry(const Source &source, const Program &program) {
   const Fusion *fusion = source.module.findFusion(program.implements());
   return fusion ? fmt::format("; entry={} lowers its fusion", fusion->name()) : "";
@@ -93,7 +93,7 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
                   options.reproducible};
 }
 
-/// Sets the fusion's parameters to the requested values.
+/// Sets the fusion's parameters to the requested values. Returns false after an error.
 bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   std::vector<std::string> names;
   for (const FusionParameter &parameter : fusion.parameters())
@@ -141,7 +141,7 @@ std::string givenValues(const CompileOptions &options) {
 }
 
 /// Sets the fusion's parameters and verifies the fusion. If the fusion is valid with its default
-/// values, the requested values are at fault, and each error message begins with them.
+/// parameters, the requested values are at fault, so each error message begins with these values.
 bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   Diagnostics asItStands, asAsked;
   verify(fusion, asItStands);
@@ -156,7 +156,7 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  // Programs in the same text assume the fusion's default parameters, so do not verify them.
+  // Do not verify programs in the same text, which assume the fusion's default parameters.
   bool isOverridden = options.ranks || !options.parameters.empty();
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))

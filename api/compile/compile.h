@@ -7,23 +7,22 @@
 
 namespace braid {
 
-/// The user's choices. An empty optional selects the default. lowering/schedule/knobs.def defines
-/// the defaults of all knobs.
+/// The user's choices. An empty optional selects the default.
 struct CompileOptions {
-  /// The name of the fusion or program to compile. Optional if the text has only one program, or no
-  /// program and only one fusion.
+  /// The name of the fusion or program to compile. Optional if the text has only one program, or
+  /// one fusion and no program.
   std::optional<std::string> entry = {};
-  /// The number of ranks. Sets a fusion's mesh size; must equal the number of ranks of a program.
+  /// The number of ranks. Sets a fusion's mesh size; must equal a program's number of ranks.
   std::optional<int64_t> ranks = {};
   /// Values for a fusion's parameters, by name.
   std::vector<std::pair<std::string, int64_t>> parameters = {};
-  /// The knobs for each stage. Unset knobs have their defaults.
+  /// The knobs for each stage. Unset knobs default to the values in lowering/schedule/knobs.def.
   Configurations schedule = {};
-  /// If true, the ranks choose the schedule by measurement, without varying knobs in `schedule`.
+  /// If true, the ranks choose the knobs that `schedule` leaves unset, by measurement.
   bool isAuto = false;
-  /// If true, results depend only on the inputs, the number of ranks, the kind of device and the
-  /// library. Lowering rejects schedules that do not add partial results in rank order. Programs
-  /// are not restricted here; CheckOptions::ordered proves the order of their additions.
+  /// If true, results depend only on the inputs, the number of ranks, the device model and the
+  /// library. Lowering rejects schedules that do not add partial results in rank order. The order
+  /// of additions in a program is checked later: see CheckOptions::ordered.
   bool reproducible = false;
   /// The transport between ranks, unless the schedule sets one. With Messages, the knobs in
   /// kKnobsOfPeerMemory are rejected.
@@ -42,11 +41,11 @@ struct Compiled {
   const Program *program = nullptr;
   const Fusion *fusion = nullptr; ///< null if the program implements no known fusion
   bool isLowered = false;         ///< true if lowered from `fusion`, false if read from the text
-  bool isReproducible = false;    ///< see CompileOptions; the caller selects reproducible GEMMs
+  bool isReproducible = false;    ///< see CompileOptions; the caller must select reproducible GEMMs
   Transport transport = Transport::PeerMemory; ///< the transport for the program's Plans
 };
 
-/// The knobs that apply only to accesses to peers' memory, not to messages.
+/// The knobs that apply only to peer-memory access, not to messages.
 constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::Partials,
                                        Knob::Copies,   Knob::Signals,    Knob::Memory};
 
@@ -54,8 +53,8 @@ constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::P
 Transport transportOf(const Configuration &config, Transport otherwise);
 
 /// Verifies the source, then finds its program, or lowers its fusion and adds the resulting program
-/// to the source's module. Errors with a location are added to source.diags, and the Status only
-/// refers to them. Other errors are reported in the Status alone.
+/// to the source's module. Errors with a source location are added to source.diags, and the Status
+/// merely refers to them. All other errors are reported only in the Status.
 Result<Compiled> compile(Source &source, const CompileOptions &options);
 
 } // namespace braid

@@ -46,7 +46,7 @@ struct Overlap {
   std::string name; ///< "%C" or "@program"
   MovingStage stage = {};
   int64_t rank = 0, transfers = 0, besideGemms = 0;
-  bool areBetweenGemms = false; ///< some transfers alternate with GEMMs on one stream
+  bool areBetweenGemms = false; ///< true if some transfers alternate with GEMMs on a stream
 
   void add(int64_t ofRank, const PlanTransfer &transfer) {
     rank = transfers == 0 ? ofRank : rank;
@@ -57,7 +57,7 @@ struct Overlap {
     areBetweenGemms |= transfer.isBetweenGemms;
   }
 
-  /// Returns "%C is not overlapped: no GEMM can run during its 3 transfers, because ...".
+  /// Returns, e.g., "%C is not overlapped: no GEMM can run during its 3 transfers, because ...".
   std::string str() const {
     const std::string count = counted(transfers, "transfer");
     if (besideGemms != 0)
@@ -70,11 +70,11 @@ struct Overlap {
   }
 };
 
-/// All ranks behave the same, except that rank 0 may receive nothing if rows do not divide evenly.
+/// All ranks behave the same, except that rank 0 may receive nothing if rows are divided unevenly.
 constexpr int64_t kRanksLookedAt = 2;
 
-/// Returns one entry per stage that moves data if the program was lowered, with schedule `used`.
-/// Otherwise, returns a single entry for the whole program.
+/// If the program was lowered, with schedule `used`, returns an entry for each stage that moves
+/// data. Otherwise, returns a single entry for the whole program.
 Result<std::vector<Overlap>> overlapsOf(const Compiled &compiled, const Configurations &used) {
   std::vector<Overlap> overlaps;
   if (!compiled.isLowered)
@@ -95,7 +95,7 @@ Result<std::vector<Overlap>> overlapsOf(const Compiled &compiled, const Configur
   return overlaps;
 }
 
-/// Counts the stages that overlap some of their transfers, and explains which do not overlap all.
+/// Counts the stages that overlap some of their transfers, and explains the exposed transfers.
 std::string explainOverlap(const Compiled &compiled, const Configurations &used) {
   const Result<std::vector<Overlap>> overlaps = overlapsOf(compiled, used);
   if (!overlaps)

@@ -5,11 +5,11 @@
 
 namespace braid {
 
-/// Returns one line of an explanation, including the newline: the subject, its value, and a reason.
+/// Formats one explanation line, including the newline: the subject, its value, and the reason.
 std::string explainLine(llvm::StringRef what, const std::string &value, const std::string &why);
 
 /// Adds a warning to the source's diags for each stage of a lowered program that overlaps none of
-/// its transfers, unless `given`, the requested schedule, asks for a stage without overlap.
+/// its transfers, unless the requested schedule `given` rules out overlap for the stage.
 void warnOfNoOverlap(const Compiled &compiled, const Configurations &given);
 
 } // namespace braid

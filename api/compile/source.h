@@ -16,13 +16,13 @@ struct Source {
   Module module;
 };
 
-/// Parses `text`, which messages call `name`. Errors are in the result's `diags`.
+/// Parses `text`, named `name` in diagnostics. Errors are added to the result's `diags`.
 std::unique_ptr<Source> parseSource(std::string name, std::string text);
-/// Parses a file; "-" is standard input. Messages call the file `name`, or `path` if `name` is
-/// empty. Returns BadInput if the file cannot be read or exceeds 64 MiB.
+/// Parses the file `path`, or standard input for "-". Diagnostics name the file `name`, or `path`
+/// if `name` is empty. Returns BadInput if the file cannot be read or exceeds 64 MiB.
 Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
 
-/// Replaces the message of a failed `status` by the errors in `source.diags`, if there are any.
+/// Replaces the message of a failed `status` with the errors in `source.diags`, if any.
 Status withLocated(const Status &status, const Source &source);
 
 } // namespace braid

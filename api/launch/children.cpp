@@ -39,7 +39,7 @@ static std::vector<std::string> processStatus(int64_t pid) {
   auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
   if (!text)
     return {};
-  // The command name is in parentheses, and may itself contain blanks and parentheses.
+  // The command name is in parentheses, and may itself contain spaces and parentheses.
   std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
   return {std::istream_iterator<std::string>(rest), {}};
 }
@@ -63,7 +63,7 @@ Status cannotStart(int error) {
 
 namespace {
 
-/// Returns a null-terminated argv or environ array that points to `texts`.
+/// Returns a null-terminated array of pointers into `texts`, for use as argv or environ.
 std::vector<char *> pointersTo(std::vector<std::string> &texts) {
   std::vector<char *> pointers;
   for (std::string &text : texts)
@@ -94,8 +94,8 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   return texts;
 }
 
-/// The code of the child between fork and exec. It makes only system calls, because another thread
-/// of the parent may have held any lock during the fork.
+/// The code that the child executes between fork and exec. It only makes system calls, because
+/// other threads of the parent may have held locks during the fork.
 struct ChildSide {
   char *const *arguments;
   char *const *environment;
@@ -104,7 +104,7 @@ struct ChildSide {
   sigset_t mask;
 
   [[noreturn]] void run() const {
-    // If the parent died before the prctl() call, the kernel will not send the signal.
+    // If the parent died before prctl(), the kernel does not send SIGKILL; getppid() detects this.
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && redirect()) {
       resetSignals();
       execve("/proc/self/exe", arguments, environment);
@@ -117,7 +117,7 @@ private:
     for (int target = 0; target < 3; ++target) {
       if (standard[target] < 0)
         continue;
-      // dup2 of a descriptor onto itself would not clear its close-on-exec flag.
+      // dup2() of a descriptor onto itself would not clear its close-on-exec flag.
       if (standard[target] == target ? fcntl(target, F_SETFD, 0) != 0
                                      : dup2(standard[target], target) < 0)
         return false;
@@ -147,7 +147,7 @@ Children::~Children() {
 }
 
 Status Children::start(int64_t index, const ChildOptions &options) {
-  // If a process ignores SIGCHLD, the kernel does not report how its children end.
+  // While SIGCHLD is ignored, the kernel does not report how children end.
   struct sigaction onEnd;
   if (sigaction(SIGCHLD, nullptr, &onEnd) == 0 && onEnd.sa_handler == SIG_IGN)
     std::signal(SIGCHLD, SIG_DFL);
@@ -160,11 +160,11 @@ Status Children::start(int64_t index, const ChildOptions &options) {
                  {options.standardInput, options.standardOutput, options.standardError},
                  getpid(),
                  {}};
-  // The child must not run this process's signal handlers.
+  // Block all signals, so that the child does not run this process's signal handlers.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &side.mask);
-  // fork() would first run libraries' atfork handlers, which may wait for the libraries' threads.
+  // fork() would first run the atfork handlers of libraries, which may wait for library threads.
   const pid_t pid = _Fork();
   const int error = errno;
   if (pid == 0)

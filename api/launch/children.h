@@ -17,8 +17,8 @@ namespace braid {
 struct Ending {
   bool isSignal = false;
   int number = 0; ///< the signal, or the exit status
-  /// Returns the errno if the child could not execute the program, or 0. In that case the child
-  /// exits with status kNotBegun + errno, which no rank returns.
+  /// Returns the errno of exec if it failed in the child, otherwise 0. After a failed exec, the
+  /// child exits with status kNotBegun + errno, which no rank uses as an exit status.
   int notBegun() const { return isSignal || number <= kNotBegun ? 0 : number - kNotBegun; }
   bool operator==(const Ending &) const = default;
   static constexpr int kNotBegun = 128;
@@ -28,27 +28,26 @@ struct Ending {
 std::string str(const Ending &ending);
 
 /// Returns true if the process has ended or is exiting. The kernel marks a process as exiting
-/// before it closes the descriptors of the process.
+/// before closing its descriptors.
 bool isEnding(pid_t pid);
 
 /// Returns true if a signal has stopped the process.
 bool isStopped(pid_t pid);
 
-/// Returns Unsupported for a process that could not be created because of errno `error`.
+/// Returns Unsupported, stating that a process could not be created because of errno `error`.
 Status cannotStart(int error);
 
-/// Arguments, environment and standard streams for a new process that runs this program.
+/// Arguments, environment and standard streams for a new process that executes this program.
 struct ChildOptions {
-  std::vector<std::string> arguments; ///< including argv[0]; if empty, this process's arguments
+  std::vector<std::string> arguments; ///< including argv[0]; empty: this process's arguments
   /// Variables to add to this process's environment, replacing variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
   int standardInput = -1;                      ///< a file descriptor; -1 if inherited
   int standardOutput = -1, standardError = -1; ///< file descriptors; -1 if inherited
 };
 
-/// Child processes of this process. Only the destructor reaps them, after killing those that still
-/// run; until then, no other process can reuse a child's pid. All functions except start() are
-/// thread-safe.
+/// Child processes of this process. Only the destructor reaps them, after killing those still
+/// running, so no child's pid can be reused earlier. All functions except start() are thread-safe.
 class Children {
 public:
   explicit Children(int64_t count) : pids_(static_cast<size_t>(count)) {}
@@ -56,8 +55,8 @@ public:
   Children(const Children &) = delete;
 
   /// Starts another copy of this program as child `index`. The kernel kills the child when the
-  /// calling thread ends. Does not wait for exec: if exec fails, the child ends, and ending() has
-  /// the errno. Returns Unsupported if no process can be created.
+  /// calling thread ends. Does not wait for exec: if exec fails, the child exits, and ending()
+  /// returns the errno. Returns Unsupported if no process can be created.
   Status start(int64_t index, const ChildOptions &options);
 
   /// Returns how the child ended, or nullopt if it is still running or was never started.
@@ -66,7 +65,7 @@ public:
   std::optional<Ending> endingWithin(int64_t index, std::chrono::milliseconds patience) const;
   bool isAnyAlive() const;
 
-  /// Calls isEnding(pid_t) for the child. Returns true if the child was never started.
+  /// Like isEnding(pid_t), but for the child. Also returns true if the child was never started.
   bool isEnding(int64_t index) const;
   /// Returns true if a signal such as SIGSTOP has stopped the child.
   bool isStopped(int64_t index) const;

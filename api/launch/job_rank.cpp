@@ -19,16 +19,16 @@ using std::chrono::milliseconds;
 
 /// The time that the host waits for ranks that join after a failure, to report the failure to them.
 constexpr milliseconds kForLateRanks{2000};
-/// The part of the join timeout that is reserved for telling the ranks on this machine that the
-/// host could not reach the store.
+/// The part of the join timeout reserved for reporting to the ranks on this machine that the host
+/// could not reach the store.
 constexpr milliseconds kForRanksOfHost{1000};
 /// The time that the host waits for ranks to leave. Ranks that leave later do not need the host.
 constexpr milliseconds kForLeaving{1000};
-/// The time that the host waits for more processes that contradict a rank: a user who makes this
-/// mistake often starts several contradicting processes.
+/// The time that the host waits for further processes that disagree with a rank: a user who makes
+/// this mistake often starts several such processes.
 constexpr milliseconds kForContradictions{1000};
 
-/// Describes how the rank failed. A dying process is marked as exiting before its sockets close.
+/// Describes how the rank failed. The kernel marks a dying process before closing its sockets.
 std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
   bool isVisible = pid != 0; // 0: the process is in another pid namespace
@@ -44,7 +44,7 @@ std::string JobRank::describe(int64_t rank) {
   return plans_.empty() ? "" : JobView(*memory_, plans_).rankText(rank);
 }
 
-/// `timeout_` limits how long hosts may take to join, and how long they may then be silent.
+/// `timeout_` limits both how long hosts may take to join and how long they may be silent later.
 Status JobRank::joinOtherHosts() {
   const Deadline deadline = joinDeadline_ - std::min(kForRanksOfHost, timeout_ / 4);
   std::unique_ptr<Store> store = BRAID_TRY(store_->connect(deadline));
@@ -54,8 +54,8 @@ Status JobRank::joinOtherHosts() {
   return Status::ok();
 }
 
-/// Makes this rank, the first on its machine, a host. If the host cannot reach the other hosts, it
-/// aborts its ranks with the reason.
+/// Makes this rank, the first on its machine, a host. If it cannot reach the other hosts, aborts
+/// the ranks on this machine with the reason.
 Status JobRank::startHost(const std::string &job) {
   memory_.emplace(BRAID_TRY(JobMemory::create(place_.ranks, {place_.host, place_.hosts})));
   if (Status joined = store_ ? joinOtherHosts() : Status::ok(); !joined.isOk()) {
@@ -75,8 +75,8 @@ Status JobRank::startHost(const std::string &job) {
   return Status::ok();
 }
 
-/// Joins the host in this process. On failure, aborts the job with the reason; otherwise, ranks
-/// that have already joined would only see the host disappear.
+/// Joins the host in this process. If joining fails, aborts the job with the reason, because ranks
+/// that have already joined would otherwise only see the host disappear.
 Result<std::unique_ptr<Client>> JobRank::joinOwn(const ClientHello &hello) {
   try {
     auto client = Client::join(rendezvous_->name(), hello, joinDeadline_);
@@ -93,7 +93,7 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds 
   BRAID_TRY(checkTimeLimit(timeout));
   std::unique_ptr<JobRank> rank(new JobRank(place, boundedTime(timeout)));
   const Deadline deadline = rank->joinDeadline_;
-  // Ranks with the same host find each other by this name. A machine may have two hosts of a job.
+  // Ranks find their host by this name. One machine may run two hosts of the same job.
   ClientHello hello{place.job, place.rank, place.ranks};
   if (place.hosts > 1) {
     rank->store_ = BRAID_TRY(HostsStore::open(place, processEnvironment(), deadline));
@@ -120,7 +120,7 @@ void JobRank::waitForOthers() {
   client_.reset();
   if (!rendezvous_ || !std::exchange(mayWait_, false))
     return;
-  // If the host left now, ranks that have not joined yet would search for it until they time out.
+  // If the host left now, ranks that join later would search for the host until they time out.
   const bool isContradicted = rendezvous_->isContradicted();
   Deadline deadline =
       std::min(deadlineIn(isContradicted ? kForContradictions : kForLateRanks), joinDeadline_);

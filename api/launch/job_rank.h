@@ -1,6 +1,6 @@
 //===- api/launch/job_rank.h - one rank of a job of processes ---------------------------------===//
 //
-// findPlace() determines the rank of this process. The calls are the same for all launchers:
+// findPlace() determines this process's rank. The calls are the same for all launchers:
 //
 //   auto rank = JobRank::join(*place, timeout);
 //   ... compile; a failure is passed to (*rank)->fail() ...
@@ -9,7 +9,7 @@
 // If braid's launcher started the ranks, the launcher hosts the job and listens on the socket named
 // by BRAID_MEETING. Otherwise, rank 0 hosts the job, and the other ranks find its socket by the
 // job's name. If the job spans several machines, the first rank on each machine hosts the ranks on
-// that machine, and the hosts exchange data through a store: see runtime/job/network/hosts_store.h.
+// that machine, and the hosts communicate through a store: see runtime/job/network/hosts_store.h.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,8 +30,8 @@ class JobRank {
 public:
   /// Blocks until the host has registered this rank and, if the job spans several machines, has
   /// connected to the store. Other ranks may join later, within `timeout`. Returns TimedOut if no
-  /// host is found in time, and BadInput if `timeout` is below 1 ms or this rank contradicts a
-  /// registered one (see rendezvous.h). Like any failure, a contradiction may abort the job.
+  /// host is found in time, and BadInput if `timeout` is below 1 ms or this rank disagrees with a
+  /// registered rank (see rendezvous.h). Like any failure, a disagreement may abort the job.
   static Result<std::unique_ptr<JobRank>>
   join(const Place &place, std::chrono::milliseconds timeout = std::chrono::seconds(60));
   /// Leaves the job, then calls waitForOthers().
@@ -42,17 +42,17 @@ public:
   bool isHost() const { return rendezvous_ != nullptr; }
   /// The memory that all ranks of the job share. Remains valid after the client is destroyed.
   JobMemory &memory() { return *memory_; }
-  /// Transfers the client to the caller, once. The client disconnects when it is destroyed.
+  /// Passes ownership of the client to the caller, once. The client's destructor disconnects it.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
-  /// Register and unregister Plans for messages about failed ranks, like Cluster::setPlans() and
-  /// forgetPlans(). Registered Plans must outlive this object.
+  /// Register and unregister Plans, which messages about failed ranks refer to, like
+  /// Cluster::setPlans() and forgetPlans(). Registered Plans must outlive this object.
   void setPlans(llvm::ArrayRef<Plan> plans);
   void forgetPlans(llvm::ArrayRef<Plan> plans);
 
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
   /// committed. Returns the recorded failure.
   Status fail(const Status &cause) { return memory_->fail({cause, place_.rank}); }
-  /// If this process is the host, waits for a limited time for the other ranks to leave or die. The
+  /// If this process is the host, waits a limited time for the other ranks to leave or die. The
   /// caller must first destroy all objects that use this rank's client.
   void waitForOthers();
 
@@ -69,9 +69,9 @@ private:
   const Deadline joinDeadline_;
   std::optional<JobMemory> memory_; ///< set by join()
   std::mutex plansMutex_;
-  KnownPlans plans_;     ///< guarded by plansMutex_
-  bool mayWait_ = false; ///< join() has succeeded, and waitForOthers() has not been called
-  std::unique_ptr<HostsStore> store_;      ///< null if the job is on one host
+  KnownPlans plans_;                  ///< guarded by plansMutex_
+  bool mayWait_ = false;              ///< true from the success of join() until waitForOthers()
+  std::unique_ptr<HostsStore> store_; ///< null if the job is on one host
   std::unique_ptr<Rendezvous> rendezvous_; ///< null if another process is the host
   std::unique_ptr<OtherHosts> others_;     ///< null if `store_` or `rendezvous_` is null
   std::unique_ptr<Client> client_;

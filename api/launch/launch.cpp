@@ -30,9 +30,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The interval at which the launcher checks the ranks.
+/// The interval between the launcher's checks of the ranks.
 constexpr milliseconds kSlice{10};
-/// The time that rank 0 has to print its results after a committed run.
+/// The minimum time that rank 0 has to print its results after a committed run.
 constexpr milliseconds kTeardownOfRank0{10000};
 
 Status lacking(const char *what) {
@@ -73,7 +73,7 @@ Status expectProc() {
 
 std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", rank); }
 
-/// The status code for a rank that ended before it joined, derived from its exit status.
+/// Derives the status code for a rank that ended before joining from its exit status.
 StatusCode codeOf(const Ending &ending) {
   for (StatusCode code : {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::TimedOut})
     if (ending == Ending{false, static_cast<int>(code)})
@@ -81,7 +81,7 @@ StatusCode codeOf(const Ending &ending) {
   return StatusCode::PeerFailed;
 }
 
-/// One job, from its launch until the last rank is reaped.
+/// A single job, from its launch until the last rank is reaped.
 class JobLauncher {
 public:
   JobLauncher(const LaunchOptions &options, JobMemory memory, std::string job)
@@ -119,14 +119,14 @@ private:
   const std::string job_;
   std::optional<SignalWatch> ownSignals_;
   SignalWatch &signals_;
-  OutputRelay relay_; ///< its threads end once the children have ended
+  OutputRelay relay_; ///< its threads end after all children have ended
   Children children_;
   std::atomic<int> interruptedBy_{0};
   int signalsSeen_ = 0;
   std::optional<Clock::time_point> decidedAt_;
   bool hasSaidFailure_ = false;
-  Status relayed_;                         ///< Ok: all output of the ranks has been forwarded
-  std::unique_ptr<Rendezvous> rendezvous_; ///< declared last: its thread uses the members above
+  Status relayed_;                         ///< Ok unless some of the ranks' output was lost
+  std::unique_ptr<Rendezvous> rendezvous_; ///< last, because its thread uses the others
 };
 
 Status JobLauncher::start() {
@@ -150,7 +150,7 @@ Status JobLauncher::start() {
 
 Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                               const FileDescriptor &input) {
-  // Open the file again for each rank, because an open file description has a single offset.
+  // Open the file separately for each rank, because ranks must not share a file offset.
   FileDescriptor stdinFile(
       open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!stdinFile.isValid())
@@ -180,14 +180,14 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   return children_.start(rank, child).annotated(startingRank(rank));
 }
 
-/// Describes how a rank ended. Called when its connection closes before the rank disconnects.
+/// Describes how a rank ended. Called if its connection closes before it disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
-  if (children_.isEnding(rank)) // otherwise waiting is useless
+  if (children_.isEnding(rank)) // otherwise, waiting would be useless
     ending = children_.endingWithin(rank, milliseconds(1000));
   if (!ending)
     return "closed its connection to the job, but still runs";
-  // A signal sent to the whole process group (Ctrl-C in a terminal) is not a failure of this rank.
+  // A signal to the whole process group (Ctrl-C in a terminal) is not this rank's failure.
   if (ending->isSignal && !isDecided())
     if (signals_.isFirstWithin(ending->number, milliseconds(50)))
       interrupt(ending->number);
@@ -223,11 +223,11 @@ void JobLauncher::onSignals() {
   }
 }
 
-/// Reports ranks that ended without a connection, which the Rendezvous cannot notice.
+/// Reports ranks that ended while not connected, which the Rendezvous cannot notice.
 void JobLauncher::onEnded() {
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
     const std::optional<Ending> ending = children_.ending(rank);
-    const RankState state = memory_.stateOf(rank); // must be read after the ending
+    const RankState state = memory_.stateOf(rank); // must be read after `ending`
     if (!ending || state == RankState::Joined || state == RankState::Dead)
       continue;
     if (ending->notBegun() != 0)
@@ -248,8 +248,8 @@ void JobLauncher::onWatch() {
     memory_.abort({status, -1});
 }
 
-/// Calls onFailure once if the failure is final: the job was aborted before a run was committed.
-/// When all ranks have ended, the Rendezvous may still be determining the cause.
+/// Calls onFailure, once, if the job was aborted before a run was committed and the cause is final.
+/// Even after all ranks have ended, the Rendezvous may still be determining the cause.
 void JobLauncher::sayFailure() {
   const bool isFinal = memory_.cause().has_value() || !rendezvous_;
   if (memory_.committed() == 0 && isFinal && !std::exchange(hasSaidFailure_, true) &&
@@ -257,7 +257,7 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Once the outcome is decided, kills ranks that are still running after their patienceWith().
+/// Once the outcome is decided, kills ranks that are still running after patienceWith().
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;
@@ -275,12 +275,12 @@ void JobLauncher::killWhatIsLeft() {
 
 /// Returns how long a rank may keep running after the outcome is decided; nullopt means no limit.
 std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
-  // A stopped rank cannot use a grace period.
+  // A grace period would not help a rank that a signal has stopped.
   if (memory_.committed() == 0)
     return children_.isStopped(rank) ? milliseconds(0) : options_.grace;
   if (rank != 0 || children_.isStopped(rank))
     return options_.teardown;
-  // Only printing is left, perhaps to a slow reader.
+  // The rank is only printing, perhaps to a slow reader.
   if (memory_.stateOf(rank) == RankState::Left)
     return std::nullopt;
   return std::max(options_.teardown, kTeardownOfRank0);
@@ -319,8 +319,8 @@ LaunchReport JobLauncher::report() {
 
 } // namespace
 
-/// Each rank needs descriptors for its connection, its process and its memory, and for two output
-/// pipes, both ends of which are open while the rank is being started.
+/// Each rank needs descriptors for its connection, its process, its memory, and two output pipes,
+/// both ends of which are open while the rank is being started.
 int64_t openFilesFor(int64_t ranks) { return 64 + ranks * 6; }
 
 Result<LaunchReport> launch(const LaunchOptions &options) {

@@ -1,8 +1,8 @@
 //===- api/launch/launch.h - starts the ranks of a job and waits for them to end --------------===//
 //
 // The launcher is the job's host and the parent process of the ranks: it runs the Rendezvous,
-// observes how each rank ends, and reaps its process. Ranks are copies of this program, which read
-// their rank from the environment:
+// observes how each rank ends, and reaps its process. Each rank is a copy of this program that
+// reads its rank from the environment:
 //
 //   BRAID_RANK, BRAID_RANKS   the rank and the number of ranks
 //   BRAID_JOB                 a random name for the job
@@ -37,18 +37,18 @@ int64_t openFilesFor(int64_t ranks);
 struct LaunchOptions {
   int64_t ranks = 1;
   /// The command line of every rank, including argv[0], which does not select the executable. If
-  /// empty, ranks have the command line of this process.
+  /// empty, ranks use the command line of this process.
   std::vector<std::string> arguments = {};
   /// Variables to add to the environment of every rank, replacing variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
-  /// The standard input of every rank. Each rank receives the whole text.
+  /// The standard input of every rank; each rank reads the whole text.
   std::string input;
   /// All ranks must join the job within this time.
   std::chrono::milliseconds timeout{60000};
-  /// After a failure, running ranks are killed after this delay, and stopped ranks immediately.
+  /// After a failure, running ranks are killed after this delay, ranks stopped by a signal at once.
   std::chrono::milliseconds grace{1000};
-  /// After the first committed run, ranks that have not ended are killed after this delay. Unless
-  /// stopped, rank 0 has at least 10 s, and is never killed while it may be printing.
+  /// After the first committed run, ranks still running are killed after this delay. Unless stopped
+  /// by a signal, rank 0 has at least 10 s and is never killed while it may be printing.
   std::chrono::milliseconds teardown{3000};
   /// Forward the stdout and stderr of ranks line by line, as `[2] text`.
   bool prefixOutput = false;
@@ -58,13 +58,13 @@ struct LaunchOptions {
   /// the command that a rank was executing. May be called by any thread. The Plans must outlive
   /// launch().
   std::function<llvm::ArrayRef<Plan>(const JobMemory &memory)> plans = {};
-  /// Called once, with LaunchReport::status, as soon as it is certain that the job has failed.
-  /// Ending all ranks may take several more seconds.
+  /// Called once, with LaunchReport::status, as soon as the job's failure is certain. Ending all
+  /// ranks may take several more seconds.
   std::function<void(const Status &cause)> onFailure = {};
-  /// The signal watch of a caller that launches several jobs. If null, launch() creates one.
+  /// A signal watch to share among several launched jobs. If null, launch() creates one.
   SignalWatch *signals = nullptr;
-  /// Called on the thread of launch(), about a hundred times a second while ranks run. The first
-  /// failure that it returns ends the job, unless the job's outcome is already decided.
+  /// Called by the thread of launch() about 100 times per second while ranks are running. If it
+  /// returns a failure, the job ends with this failure, unless the outcome is already decided.
   std::function<Status()> watch = {};
 };
 
@@ -72,13 +72,13 @@ struct LaunchOptions {
 struct LaunchReport {
   /// Ok if all ranks committed their run, even if a rank failed later; otherwise the first failure.
   Status status;
-  /// The SIGINT, SIGTERM or SIGHUP that ended the job, or 0.
+  /// The signal that ended the job: SIGINT, SIGTERM or SIGHUP; otherwise 0.
   int signal = 0;
   /// One line for each rank that did not end as `status` implies: "rank 2: killed by signal 9
-  /// (Killed)", with the reason if the launcher killed the rank. Also has a line if the ranks'
-  /// output could not be forwarded. After an interrupt, has no lines for ranks.
+  /// (Killed)", with the reason if the launcher killed the rank. An additional line reports output
+  /// of ranks that could not be forwarded. If `signal` is set, there are no lines for ranks.
   std::vector<std::string> endings;
-  /// True if the run is committed, but its output could not be written. The reason was reported.
+  /// True if the run was committed but its output could not be written. The cause was reported.
   bool isOutputLost = false;
   std::string job;                 ///< the job's name
   std::optional<JobMemory> memory; ///< the job's memory, with the final state of each rank
@@ -90,8 +90,8 @@ struct LaunchReport {
   }
 };
 
-/// Blocks until all ranks have ended. If the Result is a failure, no rank was started, or all
-/// started ranks were killed. Must be called by the main thread, and not concurrently, because it
+/// Blocks until all ranks have ended. If launch() fails, either no rank was started or all started
+/// ranks have been killed. Must be called by the main thread, and not concurrently, because it
 /// handles SIGINT, SIGTERM and SIGHUP during the call (unless they are ignored): the first signal
 /// aborts the job and is forwarded to the ranks; the second kills the ranks.
 Result<LaunchReport> launch(const LaunchOptions &options);

@@ -43,7 +43,7 @@ Status OutputRelay::finish() {
              : unsupported("cannot write the output of the ranks: {}", std::strerror(error_));
 }
 
-/// Forwards lines until the pipe is closed. Splits lines that do not fit into the buffer.
+/// Forwards lines until the pipe is closed. Splits lines that are longer than the buffer.
 void OutputRelay::relay(const std::string &prefix, int source, int target) {
   blockSignals();
   const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(fdopen(source, "r"), std::fclose);

@@ -10,8 +10,8 @@
 namespace braid {
 
 /// Forwards the stdout and stderr of several writers to the stdout and stderr of this process, line
-/// by line and prefixed with the writer's number: `[2] text`. Each stream has a thread, so that a
-/// slow reader does not block the caller.
+/// by line and prefixed with the writer's number: `[2] text`. Each pipe has its own thread, so that
+/// a slow reader does not block the caller.
 class OutputRelay {
 public:
   OutputRelay() = default;
@@ -22,7 +22,7 @@ public:
   /// `target`, 1 or 2. The caller must close the write end once the writer has inherited it.
   Result<FileDescriptor> add(int64_t number, int target);
   /// Blocks until all writers have closed their pipes and all output has been forwarded. Returns
-  /// Unsupported if output could not be written, unless the reader closed the stream.
+  /// Unsupported if output could not be written for any reason other than a closed stream.
   Status finish();
 
 private:

@@ -11,11 +11,11 @@
 namespace braid {
 namespace {
 
-// The handlers access only these variables.
+// The signal handlers access only these variables.
 std::atomic<int> firstSignal{0}, signalCount{0};
 
-/// Exits, because a process that is still running this long after a signal hangs. Does nothing if
-/// no signal is recorded, because other code must have set the alarm.
+/// Handles the last-resort alarm: exits, because the process must be hanging if it is still
+/// running. No-op if no signal was recorded, because then other code has set the alarm.
 void endAtOnce(int) {
   if (const int signal = firstSignal.load())
     _exit(128 + signal);

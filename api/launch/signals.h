@@ -8,7 +8,7 @@ namespace braid {
 
 /// While this object exists, SIGINT, SIGTERM and SIGHUP are recorded instead of ending the process;
 /// ignored signals stay ignored. If the process is still running kLastResortSeconds after the first
-/// signal, it exits immediately. At most one object may exist at a time. Uses handlers rather than
+/// signal, it is forced to exit. At most one object may exist at a time. Uses handlers rather than
 /// a signal mask, because threads created by libraries do not block the signals.
 class SignalWatch {
 public:
@@ -16,11 +16,11 @@ public:
   ~SignalWatch();
   SignalWatch(const SignalWatch &) = delete;
 
-  /// Returns the first received signal, or 0.
+  /// Returns the first signal received, or 0.
   int first() const;
-  /// Returns the number of received signals.
+  /// Returns the number of signals received.
   int count() const;
-  /// Waits up to `patience` for first() to become `signal`. Returns true if it has.
+  /// Waits up to `patience` for a first signal. Returns true if it is `signal`.
   bool isFirstWithin(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;

@@ -1,4 +1,4 @@
-//===- api/ranks/arguments.cpp - the caller's tensors of one run on one rank ------------------===//
+//===- api/ranks/arguments.cpp - the caller's tensors for one run on one rank -----------------===//
 
 #include "api/ranks/arguments.h"
 

@@ -1,4 +1,4 @@
-//===- api/ranks/arguments.h - the caller's tensors of one run on one rank --------------------===//
+//===- api/ranks/arguments.h - the caller's tensors for one run on one rank -------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"
@@ -13,16 +13,16 @@ struct RunArguments {
   std::vector<void *> outputs;
 };
 
-/// Inputs and outputs of a run, in host memory, where they are filled and compared, and in memory
-/// that the device can access, which may be the same memory.
+/// The inputs and outputs of a run, both in host memory, where inputs are filled and outputs are
+/// compared, and in device-accessible memory, which may be the same memory.
 class Arguments {
 public:
-  /// Returns Unsupported if memory is insufficient. `plan` and `device` must outlive the result.
+  /// Returns Unsupported if memory runs out. `plan` and `device` must outlive the result.
   static Result<Arguments> allocate(const Plan &plan, Device &device);
 
   /// Returns the device addresses for a run.
   RunArguments addresses() const;
-  /// Return addresses in host memory.
+  /// Return the host address of an input or output.
   void *input(size_t index) { return tensors_[index].host.get(); }
   void *output(size_t index) { return tensors_[inputs_ + index].host.get(); }
 
@@ -37,7 +37,7 @@ private:
   };
   struct Tensor {
     std::unique_ptr<void, Free> host;
-    void *device; ///< the host address if the device can access host memory
+    void *device; ///< equal to `host` if the device can access host memory
     int64_t bytes;
   };
   Arguments(Device &device, size_t inputs) : device_(&device), inputs_(inputs) {}

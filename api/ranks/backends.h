@@ -8,8 +8,8 @@ namespace braid {
 
 BackendRegistry builtinBackends();
 
-/// Returns true if Braid chooses schedules by measurement by default: on GPUs that access peers'
-/// memory. Times on the host's cores vary too much, and the cost model lacks costs for messages.
+/// Returns true if schedules are chosen by measurement by default, that is, on GPUs that access
+/// peers' memory: CPU timings vary too much, and the cost model lacks costs for messages.
 bool choosesByItself(const Backend &backend);
 /// Returns Unsupported if `config` sets a run knob to a value that `backend` does not support.
 Status checkModes(const Configuration &config, const Backend &backend);

@@ -16,7 +16,7 @@ std::string typeText(DType dtype, std::span<const int64_t> shape) {
   return fmt::format("{}[{}]", name(dtype).str(), fmt::join(shape, ", "));
 }
 
-/// A tensor that was passed to a call.
+/// A tensor argument of a call.
 struct Argument {
   bool isOutput;
   size_t number;
@@ -50,7 +50,7 @@ Status check(const Argument &argument, Device &device) {
   return device.checkAddress(tensor.data).annotated(argument.what());
 }
 
-/// Checks the inputs or the outputs of a rank, and adds them to `all`.
+/// Checks a rank's inputs or outputs, and adds them to `all`.
 Status add(bool areOutputs, std::span<const TensorSpec> specs, std::span<const Tensor> tensors,
            int64_t rank, Device &device, std::vector<Argument> &all) {
   if (specs.size() != tensors.size())
@@ -63,7 +63,7 @@ Status add(bool areOutputs, std::span<const TensorSpec> specs, std::span<const T
   return Status::ok();
 }
 
-/// Compares each output with every tensor, which for a few ranks is faster than sorting.
+/// Compares each output with every other tensor; for a few ranks, this is faster than sorting.
 std::pair<const Argument *, const Argument *> findOverlap(llvm::ArrayRef<Argument> all) {
   for (const Argument &output : all)
     for (const Argument &other : all)

@@ -1,4 +1,4 @@
-//===- api/ranks/job_state.cpp - the ranks of a job that live in this process -----------------===//
+//===- api/ranks/job_state.cpp - the ranks of a job in this process ---------------------------===//
 
 #include "api/ranks/job_state.h"
 
@@ -45,7 +45,7 @@ JobState::join(const Backend &backend, const ClusterOptions &options, const Plac
   return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout)));
 }
 
-/// Releases the sessions' resources before the devices. The Plans must outlive the devices.
+/// Sessions' resources must be released before the devices, which the Plans must outlive.
 JobState::~JobState() {
   for (auto &[number, session] : sessions)
     session.prepared.clear();
@@ -134,7 +134,7 @@ int64_t bytesOf(const Plan &plan) {
 
 } // namespace
 
-/// Returns the same result on all ranks, because all ranks have the same sessions.
+/// The result is the same on all ranks, because all ranks have the same sessions.
 Status JobState::checkBound(int64_t bytes, const std::string &program) const {
   const int64_t most = usage().most;
   if (mostBytes == 0 || most + bytes <= mostBytes)
@@ -213,8 +213,8 @@ Status JobState::prepareRanks(SessionPlans &session, TransferMode mode, UnknownG
   return settle(&session);
 }
 
-/// Returns "BYTES PLANBYTES SESSION SESSION ...": the memory that the rank holds, the part of this
-/// memory that belongs to the Plan of `newest`, and the sessions that are in callers' graphs.
+/// Returns "BYTES PLANBYTES SESSION SESSION ...": the rank's memory in bytes, the part used by the
+/// Plan of `newest`, and the numbers of the sessions in callers' graphs.
 std::string JobState::describeHeld(int64_t number, const SessionPlans *newest) const {
   Device &device = cluster->device(number);
   const auto index = static_cast<size_t>(number);
@@ -270,7 +270,7 @@ JobUsage JobState::usage() const {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// Returns why the job cannot close, or "": NCCL would hang, and replays would use freed memory.
+/// Returns why the job cannot be closed, or "": NCCL would hang, or graphs would use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("still has {} of its sessions; close them first", sessions.size());

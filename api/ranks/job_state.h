@@ -1,4 +1,4 @@
-//===- api/ranks/job_state.h - the ranks of a job that live in this process -------------------===//
+//===- api/ranks/job_state.h - the ranks of a job in this process -----------------------------===//
 //
 //   auto job = JobState::create(backend, {.ranks = 4});   // all ranks, as threads
 //   auto job = JobState::join(backend, options, place);   // one rank
@@ -7,8 +7,8 @@
 //   (*session)->second.prepared[0]->run(inputs, outputs);
 //   (*job)->cluster->synchronize();
 //
-// Job, Session and all commands that run ranks use these calls. Every process of the job must make
-// the collective calls.
+// Job, Session and all commands that run ranks use these calls. Collective calls must be made by
+// every process of the job.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,16 +27,16 @@
 
 namespace braid {
 
-/// A program that is prepared on the ranks in this process.
+/// A program prepared on the ranks in this process.
 struct SessionPlans {
   std::vector<Plan> plans;                         ///< one for each rank of the job
   std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank in this process
   int64_t bytes = 0;                               ///< allocated on the ranks in this process
-  int64_t most = 0;                                ///< the largest allocation on any one rank
-  /// True if, when a program was last prepared, a caller's graph on any rank contained its runs.
+  int64_t most = 0;                                ///< the maximum allocated on any one rank
+  /// True if, at the last prepare(), a caller's graph on any rank contained runs of this session.
   bool isInGraph = false;
 };
-/// Sessions by number. A session has the same number on all ranks.
+/// Sessions by number, which is the same on all ranks.
 using Sessions = std::map<uint64_t, SessionPlans>;
 
 /// The ranks of a job in this process. Combines JobRank, the process's membership in the job, and
@@ -58,59 +58,59 @@ struct JobState {
   Backend backend;
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
-  std::vector<TimedPlans> trials; ///< Plans of a failed choose(); runs may still be in flight
+  std::vector<TimedPlans> trials; ///< Plans of a failed choose(), perhaps still in flight
   Sessions sessions;
-  Sessions ended;              ///< ended sessions; their runs may still be in flight
+  Sessions ended;              ///< ended sessions, whose runs may still be in flight
   int64_t mostHeld = 0;        ///< see JobUsage
-  std::set<uint64_t> captured; ///< sessions with runs in a caller's graph, on this rank
+  std::set<uint64_t> captured; ///< sessions with runs in callers' graphs on this rank
   uint64_t nextSession = 0;
   uint32_t nextCommand = 0; ///< see Plan::firstCommand
   int64_t marks = 0;
-  bool isCaptured = false;       ///< the stream of the last run is being captured
+  bool isCaptured = false;       ///< true if the last run's stream is being captured
   std::unique_ptr<JobRank> rank; ///< null if all ranks are threads of this process
   std::unique_ptr<Cluster> cluster;
-  std::mutex ending; ///< held by Job::abort(), and by Job::close() while it removes the cluster
+  std::mutex ending; ///< held by Job::abort(), and by Job::close() while it resets `cluster`
 
   bool areThreads() const { return rank == nullptr; }
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
   /// Returns a barrier for timing (see JobMemory::spinUntilAllCome()), or null if the ranks are
   /// threads.
   Barrier barrier();
-  /// Returns true in a child of the job's process created by fork(). The child has copies of the
-  /// job's objects, but must neither use nor release the resources that they own.
+  /// Returns true in a process forked from the job's process. The forked process has copies of the
+  /// job's objects, but must neither use nor release the resources that the objects own.
   bool isForked() const { return getpid() != process; }
   /// Returns BadInput if isForked().
   Status expectOwnProcess() const;
   /// Returns BadInput if isForked() or the job is closed.
   Status expectOpen() const;
-  /// Returns, for each rank, why the rank cannot release its resources yet, or "". Collective.
-  /// Returns BadInput on all ranks if any rank makes a call other than Job::close().
+  /// Returns, for each rank, the reason why it cannot release its resources yet, or "". Collective.
+  /// Returns BadInput on all ranks if any rank is not in Job::close().
   Result<std::vector<std::string>> askWhatIsHeld();
-  /// Returns BadInput or Unsupported if this job cannot run `compiled` with the knobs `run`.
+  /// Returns BadInput or Unsupported if this job cannot run `compiled` with the run knobs `run`.
   Status check(const Compiled &compiled, const Configuration &run) const;
-  /// Compiles the fusion in `text` with the fastest schedule on these ranks. Collective; first
-  /// waits for issued work. `how` must be a result of chooseOptions(); choose() adds the job's
+  /// Compiles the fusion in `text` with the schedule that is fastest on these ranks. Collective;
+  /// first waits for issued work. `how` must come from chooseOptions(); choose() adds the job's
   /// properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
   Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
-  /// Adds a session: allocates memory, exchanges handles and tunes. Collective. Frees the memory of
-  /// ended sessions. `plans` has one Plan per rank. Returns Unsupported beyond `mostBytes`.
+  /// Adds a session: allocates memory, exchanges handles and tunes GEMMs. Frees memory of ended
+  /// sessions. `plans` has one Plan per rank. Returns Unsupported beyond `mostBytes`. Collective.
   Result<Sessions::iterator> prepare(std::vector<Plan> plans, TransferMode mode = {},
                                      UnknownGemms unknown = UnknownGemms::Measure);
   /// Ends a session. Its runs may still be in flight.
   void end(Sessions::iterator session);
-  /// Returns the Plans of the newest session in rank order, or none if there was no session.
+  /// Returns the Plans of the newest session in rank order, or none if there is no session.
   llvm::ArrayRef<Plan> newestPlans() const;
-  /// Registers the Plans of all sessions for messages. Slow if there are many Plans.
+  /// Registers the Plans of all sessions for use in messages. Slow if there are many Plans.
   void showPlans();
-  /// Returns one text per rank, in rank order. `textOf` returns the text of a rank in this process,
-  /// and is called concurrently, by one thread per rank. Collective.
+  /// Gathers one text per rank, in rank order. `textOf` returns the text of a rank in this process
+  /// and is called concurrently, on one thread per rank. Collective.
   Result<std::vector<std::string>> gather(llvm::function_ref<std::string(int64_t number)> textOf);
   JobUsage usage() const;
-  /// Records that each rank in this process is about to make `call`.
+  /// Records that the ranks in this process are entering `call`.
   void note(JobCall call, uint32_t program = kNoCommand);
-  /// Releases the resources of ended sessions. Must be called when all ranks have met, possibly to
-  /// prepare `newest`, and nothing is running. Ranks exchange how much memory they hold and which
-  /// sessions are in graphs, so that they agree even if graphs are destroyed concurrently.
+  /// Releases the resources of ended sessions. Must be called after all ranks have synchronized,
+  /// for example to prepare `newest`, while nothing is running. Ranks exchange their memory usage
+  /// and their captured sessions, so that they agree even if graphs are destroyed concurrently.
   Status settle(SessionPlans *newest = nullptr);
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier. Returns the
   /// recorded failure.

@@ -16,7 +16,7 @@ constexpr size_t kSpanWords = 4;
 
 } // namespace
 
-/// Writes 64-bit words: the run time, the digests, and four words per span.
+/// The encoding consists of 64-bit words: the run time, the digests, and four words per span.
 std::string RankSummary::encode() const {
   std::vector<uint64_t> words = {std::bit_cast<uint64_t>(runSeconds)};
   words.insert(words.end(), digests.begin(), digests.end());

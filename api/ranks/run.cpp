@@ -24,17 +24,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the maximum number of runs in flight: as many as fit into one gigabyte over all ranks.
-/// If several runs are in flight, successive runs overlap and use different addresses.
+/// Returns the maximum number of runs in flight, whose tensors on all ranks must fit into 1 GiB.
+/// Runs in flight overlap and use different addresses.
 int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
-  if (options.isGraph()) // a graph contains the addresses of one run
+  if (options.isGraph()) // a graph contains fixed addresses
     return 1;
   constexpr int64_t kMaxRunsInFlight = 4, kBudget = int64_t(1) << 30;
   int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
   return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
 }
 
-/// Returns true if every rank has the whole tensor, so that all ranks must have equal bits.
+/// Returns true if every rank has the whole tensor, which must then be bitwise equal on all ranks.
 bool isWhole(const FusionTensor &tensor) { return !tensor.type.find(AxisKind::DIDx); }
 
 /// Returns a digest of `words` and `bytes`.
@@ -46,7 +46,7 @@ uint64_t digestOf(std::vector<uint64_t> words, llvm::StringRef bytes = "") {
 
 const ProgressFn kNobody;
 
-/// The state of one call to run(), shared by all ranks in this process.
+/// The state of a call to run(), shared by all ranks in this process.
 class Runner {
 public:
   Runner(const Compiled &compiled, const RunOptions &options, Cluster &cluster,
@@ -69,7 +69,7 @@ public:
     return cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
-  /// Adds the choices of rank 0's device to the report.
+  /// Adds the descriptions of rank 0's compute library and messages to the report.
   void describeDevice() {
     Device &device = cluster_.device(0);
     report_.choices = device.compute().choices();
@@ -116,7 +116,7 @@ Status Runner::runRank(int64_t rank) {
                         static_cast<size_t>(options_.iterations));
   for (int64_t first = 0; first < options_.iterations; first += runsInFlight_) {
     if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
-      if (cluster_.isStuck()) // a command that does not end may still use the slots
+      if (cluster_.isStuck()) // a command that never ends may still use the slots
         (void)new std::vector<Arguments>(std::move(slots));
       return status;
     }
@@ -165,7 +165,7 @@ void Runner::fill(int64_t rank, Arguments &slot, int64_t iteration) const {
   const Plan &plan = this->plan(rank);
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     fillInput(i, rank, iteration, slot.input(i));
-  // 0xff in every byte is a NaN in every floating-point type.
+  // A value whose bytes are all 0xff is a NaN in every floating-point type.
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     std::fill_n(static_cast<unsigned char *>(slot.output(i)), plan.buffers[plan.outputs[i]].bytes,
                 static_cast<unsigned char>(0xff));
@@ -196,7 +196,7 @@ Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
   return Status::ok();
 }
 
-/// Converts the spans to wall-clock time, the only time that all hosts have in common.
+/// Converts the spans to wall-clock time, the only clock that all hosts share.
 static void moveToWallClock(std::vector<Span> &spans) {
   using namespace std::chrono;
   const int64_t shiftNs = duration_cast<nanoseconds>(system_clock::now().time_since_epoch() -
@@ -212,7 +212,7 @@ static void moveToWallClock(std::vector<Span> &spans) {
 Status Runner::finishRank(int64_t rank, RankSummary mine) {
   if (options_.trace)
     mine.spans = cluster_.device(rank).tracer()->takeTrace();
-  // Copies of inputs to the device and of outputs to the host belong to no program.
+  // Spans without a Plan are copies of inputs to the device or of outputs to the host.
   llvm::erase_if(mine.spans, [](const Span &span) { return !span.tag.plan; });
   if (plan(rank).hosts() > 1)
     moveToWallClock(mine.spans);
@@ -249,7 +249,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-/// Returns WrongResult if an output that is whole on every rank is not bitwise equal on all ranks.
+/// Adds digests to the report. Returns WrongResult if ranks differ in an output that isWhole().
 Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   for (size_t i = 0; i < plan(0).outputs.size(); ++i) {
     const std::string &name = compiled_.program->results()[i]->name;
@@ -268,7 +268,7 @@ Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   return Status::ok();
 }
 
-/// Returns all options, besides the program, on which the ranks must agree.
+/// Returns all options that must be equal on all ranks, apart from the program.
 std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &options) {
   std::vector<Choice> choices = {{"--iterations", std::to_string(options.iterations)},
                                  {"--verify", options.verify ? "yes" : "no"},
@@ -287,7 +287,7 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
   return choices;
 }
 
-/// Returns BadInput if the options request verification but the results cannot be verified.
+/// Returns BadInput if verification is requested but impossible.
 Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
   if (!options.verify)
     return Status::ok();

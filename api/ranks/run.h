@@ -15,54 +15,53 @@ struct RunOptions {
   bool verify = false;
   /// The seed for the inputs.
   uint64_t seed = 1;
-  /// Options for the ranks.
   ClusterOptions cluster = {};
-  /// The run knobs: launch mode and transfer mode. Must be supported by the backend.
+  /// The run knobs: launch mode and transfer mode. The backend must support their values.
   Configuration knobs = {};
   /// If true, the ranks choose the schedule once all have joined (see api/autotune/choose.h).
   bool isAuto = false;
-  /// Record when each command ran, for RunReport::trace.
+  /// Record when each command was executed, for RunReport::trace.
   bool trace = false;
-  /// Receives the number of finished iterations, in the process of rank 0.
+  /// Called with the number of finished iterations, in the process of rank 0.
   ProgressFn progress = {};
 
   /// Returns true if one run is recorded as a graph and replayed.
   bool isGraph() const { return launchModeOf(knobs) == LaunchMode::Graph; }
 };
 
-/// The outcome of a run. Equal in the processes of all ranks, except for `trace` and `choices`.
+/// The outcome of a run, the same in the processes of all ranks except for `trace` and `choices`.
 struct RunReport {
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, excluding the caller's stream
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0 without `verify`
   double prepareSeconds = 0;    ///< allocation, handle exchange and other work before the first run
-  double runSeconds = 0; ///< issue and wait time of the slowest rank, without filling and comparing
+  double runSeconds = 0; ///< slowest rank's time to issue and wait, without filling and comparing
   std::string choices;   ///< Compute::choices() of rank 0; set only in the process of rank 0
   std::string messages;  ///< Messages::describe() of rank 0; empty if it sends none
-  /// The name of each output of a reproducible run, and a digest of its bits on all ranks and in
-  /// all iterations.
+  /// For a reproducible run, the name of each output, and a digest of its bits over all ranks and
+  /// iterations.
   std::vector<std::pair<std::string, uint64_t>> digests;
   std::string trace; ///< Chrome trace JSON if requested; set only in the process of rank 0
 };
 
-/// Performs the checks that do not need the ranks: rejects too many ranks, and options that the
-/// program or the backend does not support. If `areThreads`, all ranks will be in this process.
+/// Performs the checks that need no ranks: rejects too many ranks, and options that the program or
+/// backend does not support. If `areThreads`, all ranks will be in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
 /// Returns Unsupported if the run needs more memory than is available.
 Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
                        const RunOptions &options, bool areThreads);
 
-/// Waits until all ranks have joined, and compares their options. If the options differ, returns
-/// BadInput, naming the ranks and their values. Collective.
+/// Waits until all ranks have joined, and compares their options. If they differ, returns BadInput,
+/// naming the ranks and their values. Collective.
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options);
 
 /// Runs `compiled` on the ranks of `job`, in a session that ends with this call. `plans` has one
-/// Plan per rank. Each iteration has new inputs, and outputs that were filled with NaNs. Inputs of
-/// a reproducible run are random numbers, unless `verify` requires other values. If `compiled` has
-/// no fusion, inputs are drawn from the seed and outputs are not compared. Returns WrongResult,
-/// naming the first wrong element, or the first output of a reproducible run that is whole on every
-/// rank but not bitwise equal. Collective: all ranks return Ok, or all return the first failure.
+/// Plan per rank. Each iteration uses new inputs, and outputs prefilled with NaNs. Inputs of a
+/// reproducible run are random numbers, unless `verify` requires other values. If `compiled` has no
+/// fusion, inputs are random and outputs are not compared. Returns WrongResult, naming the first
+/// wrong element, or the first output of a reproducible run that should be bitwise equal on all
+/// ranks but is not. Collective: all ranks return Ok, or all return the first failure.
 Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
                       const RunOptions &options);
 

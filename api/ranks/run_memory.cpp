@@ -13,9 +13,9 @@ namespace braid {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
-constexpr double kHeap = 64 * kMiB; ///< reserved by glibc for the small objects of each thread
+constexpr double kHeap = 64 * kMiB; ///< reserved by glibc for each thread's small allocations
 
-/// Bytes that only the rank itself uses, and bytes that peers also map.
+/// A rank's memory in bytes: `own` is private to the rank, `shared` is also mapped by peers.
 struct RankMemory {
   double own, shared;
   size_t threads;
@@ -31,8 +31,8 @@ double stackBytes() {
   return static_cast<double>(bytes);
 }
 
-/// Returns the maximum size of the scratch memory for GEMMs that compute in another type: for each
-/// stream, the scratch size of the largest GEMM.
+/// Returns an upper bound on the scratch memory for GEMMs that compute in a type other than that of
+/// their operands: every stream may need the scratch memory of the largest GEMM.
 double scratchOf(const Plan &plan) {
   size_t largest = 0;
   for (const PlanMatmul &m : plan.matmuls)
@@ -54,14 +54,14 @@ RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlig
   return memory;
 }
 
-/// Returns the address space that is reserved in addition to the tensors. If address space runs
-/// out, GEMMs wait forever for their buffers.
+/// Returns the size of the address space reserved in addition to the tensors. If the address space
+/// is exhausted, GEMMs wait for their buffers forever.
 double reservedFor(size_t threads, const Backend &backend) {
   if (!backend.isOnHost)
-    return 0; // the address space reserved on the host is unknown
+    return 0; // unknown for backends that run on devices
   const auto cores = static_cast<double>(std::max(1u, std::thread::hardware_concurrency()));
   const auto count = static_cast<double>(threads);
-  // A heap temporarily takes twice its size while glibc aligns it.
+  // While glibc aligns a new heap, the heap temporarily takes twice its size.
   double bytes = count * stackBytes() + (std::min(count, 8 * cores) + 1) * kHeap;
   return backend.computes ? bytes + std::min(count, cores) * double(kGemmBufferBytes) : bytes;
 }
@@ -86,7 +86,7 @@ MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t
     shared += memory.shared;
     largest = std::max(largest, memory.own);
     threads += memory.threads;
-    mostThreads = std::max(mostThreads, memory.threads + 1); // one watches the other processes
+    mostThreads = std::max(mostThreads, memory.threads + 1); // plus the watchdog
   }
   if (hosted == static_cast<int64_t>(plans.size()))
     return {total, total + reservedFor(threads, backend)};

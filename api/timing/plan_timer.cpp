@@ -19,7 +19,7 @@ namespace braid {
 
 using Clock = std::chrono::steady_clock;
 
-/// Returns the median or, for an even number of values, the smaller of the two middle values.
+/// Returns the median, or, for an even number of values, the smaller of the two middle values.
 static double lowerMedian(std::vector<double> &values) {
   const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());
@@ -53,7 +53,7 @@ static Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
   return maxima;
 }
 
-/// Returns the number of runs of `us` that take about `warmUpUs`, or 2 if `us` is still unknown.
+/// Returns how many runs of `us` microseconds take about `warmUpUs`, or 2 if `us` is not yet known.
 static int64_t runsToWarmUp(double warmUpUs, double us) {
   constexpr double kMost = 1e5;
   if (warmUpUs > 0 && us <= 0)
@@ -65,7 +65,7 @@ Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
                       const std::function<Result<double>()> &run) {
   double us = 0;
   int64_t runs = std::max(least, runsToWarmUp(warmUpUs, us));
-  std::vector<double> times; // since the last decision
+  std::vector<double> times; // since the last estimate
   for (int64_t done = 1; done <= runs; ++done) {
     times.push_back(BRAID_TRY(run()));
     if (!llvm::isPowerOf2_64(static_cast<uint64_t>(done)))
@@ -109,14 +109,14 @@ void TimedPlan::issue(int64_t runs) {
       prepared->run(inputs, outputs);
 }
 
-/// Idles, then waits at the barrier. If the job has failed, returns the cause if it is known.
+/// Idles, then waits at the barrier. If the job has failed, returns the cause if known.
 Status PlanTimer::meet() {
   if (!barrier_) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));
     return control().allGather("").status();
   }
   for (const Clock::time_point start = Clock::now(); usSince(start) < kIdleGapUs;)
-    ; // spin, because a sleeping thread would wake up too late
+    ; // spin, because a sleeping thread would wake too late
   if (barrier_())
     return Status::ok();
   BRAID_TRY(device().synchronize());
@@ -146,7 +146,7 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
   return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
-/// Returns the number of runs that fit into the budget if each takes `us`.
+/// Returns the number of runs of `us` microseconds that fit the budget, from `least` to `most`.
 static int64_t fitting(double budgetUs, double us, int64_t least, int64_t most) {
   return std::clamp(static_cast<int64_t>(std::min(budgetUs / std::max(us, 1.0), 1e6)), least, most);
 }
@@ -179,7 +179,7 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
 Result<std::vector<RunTime>> PlanTimer::sample(TimedPlan &plan, const TimingEffort &effort) {
   const double us = BRAID_TRY(warmUpRuns(plan, effort));
   const int64_t runs = fitting(effort.budgetUs, us, effort.least, effort.most);
-  std::vector<double> times; // total and issue time of each run, for a single exchange
+  std::vector<double> times; // total and issue time of each run; all are exchanged at once
   for (int64_t i = 0; i < runs; ++i) {
     const RunTime time = BRAID_TRY(timeOnce(plan));
     times.insert(times.end(), {time.us, time.issueUs});

@@ -1,8 +1,8 @@
 //===- api/timing/plan_timer.h - times Plans on the ranks of a job ----------------------------===//
 //
-// A run is timed with the host's clock, from the time at which all ranks have met at a barrier
-// until the rank's work is done. The time of a run is the maximum over all ranks. See
-// shared_tensors.h for the input values.
+// Each rank times a run with the host's clock, from the release of a barrier across all ranks until
+// the rank's work is done. The time of a run is the maximum over all ranks. See shared_tensors.h
+// for the input values.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,59 +18,59 @@
 
 namespace braid {
 
-/// The Plans that were timed on a cluster, one per rank for each program. Devices and the watchdog
-/// read the Plans. They may be destroyed after every TimedPlan and PlanTimer that used them has
-/// been destroyed, all ranks have synchronized and met and called Device::recycle(), and
-/// Cluster::setPlans() has registered other Plans. Otherwise, for example after a failure, the
-/// Plans must outlive the cluster.
+/// The Plans timed on a cluster, one per rank for each program. Devices and the watchdog read the
+/// Plans. They may be destroyed once every TimedPlan and PlanTimer that used them is destroyed, all
+/// ranks have synchronized, met and called Device::recycle(), and Cluster::setPlans() has
+/// registered other Plans. Otherwise, for example after a failure, the Plans must outlive the
+/// cluster.
 using TimedPlans = std::deque<std::vector<Plan>>;
 
 /// Times in microseconds.
 struct RunTime {
   double us = 0;
-  double issueUs = 0; ///< time until the host had issued all commands
+  double issueUs = 0; ///< time until the host has issued all commands
 };
 
-/// Returns true once all ranks have called the barrier, at as nearly the same time as possible.
+/// Returns true once all ranks have called the barrier, on all ranks as simultaneously as possible.
 /// Returns false if the job has failed.
 using Barrier = std::function<bool()>;
 
-/// Idle time before each run, in microseconds. Equal for all runs, because a power-limited device
-/// has more power after idling (docs/performance.md), and a barrier always takes some time.
+/// Idle time before each run, in microseconds. The same for all runs, because a power-limited
+/// device runs faster after idling (docs/performance.md), and barriers cause idling.
 inline constexpr double kIdleGapUs = 30;
 
-/// The effort of timing single runs of a Plan. All ranks must use the same values.
+/// Limits on the effort to time single runs of a Plan. Must be the same on all ranks.
 struct TimingEffort {
   int64_t warmUp = 2;
-  int64_t least = 3, most = 11; ///< limits on timed runs; makes as many as fit into the budget
+  int64_t least = 3, most = 11; ///< limits on timed runs; within them, as many as fit the budget
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the warm-up runs
 };
 
-/// The effort of timing bursts of a Plan. In a burst, runs execute back to back, like the layers of
-/// a model. All ranks must use the same values.
+/// Limits on the effort to time bursts of a Plan. In a burst, runs execute back to back, like the
+/// layers of a model. Must be the same on all ranks.
 struct BurstEffort {
-  int64_t runs = 5;              ///< runs per burst: at least 2, as many as fit into the budget
-  int64_t least = 1, bursts = 3; ///< limits on bursts; makes as many as fit into the budget
+  int64_t runs = 5;              ///< maximum runs per burst; the budget may allow fewer, at least 2
+  int64_t least = 1, bursts = 3; ///< limits on the bursts; within them, as many as fit the budget
   double budgetUs = 20000;
-  double warmUpUs = 0; ///< minimum total duration of the untimed bursts before the timed ones
-  double burstUs = 0;  ///< approximate duration of one burst; 0 means at most the budget
+  double warmUpUs = 0; ///< minimum total duration of the untimed warm-up bursts
+  double burstUs = 0;  ///< approximate duration of a burst; if 0, at most the budget
 };
 
-/// Returns the time, in microseconds, for which a run with `operations` floating-point operations
-/// must be repeated until clocks are steady: large GEMMs draw more power than a GPU can sustain for
+/// Returns how long, in microseconds, a run with `operations` floating-point operations must be
+/// repeated before clock rates are steady: large GEMMs draw more power than a GPU can sustain for
 /// long. Returns 0 if `operations` is small.
 double warmUpTimeUs(double operations);
 
-/// Makes at least `least` untimed runs, and at least as many as take about `warmUpUs`. Returns the
-/// last estimate of the microseconds per run, a maximum over all ranks, or 0 if there was no run.
+/// Makes untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
+/// estimate of the microseconds per run, a maximum over all ranks, or 0 if there was no run.
 /// Collective; blocks. The first run may be slow because it loads code and data, so the number of
-/// runs is decided after the second run, if there is one. Because a disturbed run would distort the
-/// number, it is decided again, from the later half, whenever the number of runs has doubled.
+/// runs is estimated from the second run, if any. Whenever the number of runs has doubled, it is
+/// re-estimated from the later half, so that one disturbed run does not distort it.
 Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
                       const std::function<Result<double>()> &run);
 
-/// A Plan that is ready to run, and can be timed repeatedly. The cluster must outlive it.
+/// A Plan that is ready to run and can be timed repeatedly. The cluster must outlive this object.
 class TimedPlan {
   friend class PlanTimer;
   const std::vector<Plan> *plans = nullptr; ///< the Plans of all ranks
@@ -86,16 +86,16 @@ public:
   void *address(uint32_t buffer) const { return prepared->address(buffer); }
 };
 
-/// Times Plans on one rank. All calls are collective: all ranks must make the same calls, which
-/// return the same results. All Plans share device memory, which the destructor frees. The cluster
-/// must outlive this object.
+/// Times Plans on one rank. All ranks must make the same calls, which are collective and return the
+/// same results on all ranks. All Plans share device memory, which the destructor frees. The
+/// cluster must outlive this object.
 class PlanTimer {
 public:
-  /// If `barrier` is null, ranks meet in ControlPlane::allGather(), which is less precise.
+  /// If `barrier` is null, uses ControlPlane::allGather() as a barrier, which is less precise.
   PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
 
-  /// Returns the time, in microseconds, for which a run with `gemms` must be repeated until clocks
-  /// are steady, or 0 if the host's cores compute the GEMMs.
+  /// Returns how long, in microseconds, a run with `gemms` must be repeated before clock rates are
+  /// steady, or 0 if the GEMMs are computed on the host's cores.
   double warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms);
 
   int64_t rank() const { return rank_; }
@@ -105,35 +105,35 @@ public:
   ControlPlane &control() { return cluster_.control(rank_); }
 
   /// Returns the median of several runs for each of `launchModes`, in order. Blocks. `plans` has
-  /// one Plan per rank. Returns Unsupported if the device does not offer `transferMode`.
+  /// one Plan per rank. Returns Unsupported if the device does not support `transferMode`.
   Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<LaunchMode> launchModes,
                                     const TimingEffort &effort = {},
                                     TransferMode transferMode = {});
   /// Prepares a Plan, and records its graph if `launchMode` is Graph. Returns Unsupported if the
-  /// device does not offer `transferMode`.
+  /// device does not support `transferMode`.
   Result<TimedPlan> makeReady(std::vector<Plan> plans, LaunchMode launchMode,
                               TransferMode transferMode);
-  /// Sets the launch mode for the next runs; records a graph if necessary.
+  /// Sets the launch mode for subsequent runs, and records a graph if necessary.
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
-  /// Makes the warm-up runs that `effort` specifies. Returns the microseconds per run. Blocks.
+  /// Makes the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
-  /// Warms up, then times runs, each starting at the barrier. Returns maxima over ranks. Blocks.
+  /// Warms up, then times runs from the barrier. Returns each run's maximum over ranks. Blocks.
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
   /// Returns the medians of sample().
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
-  /// Times one run, starting at the barrier. `plan` must be the last Plan issued or timed. Blocks.
+  /// Times one run from the barrier. `plan` must be the last Plan issued or timed. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan);
   /// Issues `runs` runs back to back and waits for them. Returns the average microseconds per run,
   /// measured between two events on the device, or by the host's clock if the device has no events.
   Result<double> timeRuns(TimedPlan &plan, int64_t runs);
-  /// Returns the microseconds per run in each timed burst. `us` is the approximate time of a run,
-  /// and must be equal on all ranks. Blocks.
+  /// Returns the microseconds per run in each timed burst. `us` is the approximate time of one run
+  /// and must be the same on all ranks. Blocks.
   Result<std::vector<double>> sampleBursts(TimedPlan &plan, double us, const BurstEffort &effort);
   /// Returns the median of sampleBursts().
   Result<double> timeBursts(TimedPlan &plan, double us, const BurstEffort &effort);
-  /// Returns rank 0's text on every rank.
+  /// Returns rank 0's `mine` on every rank.
   Result<std::string> fromRankZero(std::string mine);
-  /// Returns the largest of all ranks' numbers on every rank.
+  /// Returns the maximum of `mine` over all ranks, on every rank.
   Result<double> largest(double mine);
 
 private:

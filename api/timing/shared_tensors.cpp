@@ -1,4 +1,4 @@
-//===- api/timing/shared_tensors.cpp - the tensors that all timed Plans share -----------------===//
+//===- api/timing/shared_tensors.cpp - the tensors shared by all timed Plans ------------------===//
 
 #include "api/timing/shared_tensors.h"
 
@@ -12,17 +12,17 @@
 namespace braid {
 namespace {
 
-/// The size of a random tile: fast to generate, and larger than the tiles of a GEMM.
+/// The size of the random tile: fast to generate, and larger than a GEMM's tiles.
 constexpr int64_t kTileElements = int64_t(1) << 20;
 
-/// Each input of each rank has different numbers, because layers do not multiply equal operands.
+/// Each input on each rank has its own seed, because real layers do not multiply equal operands.
 uint64_t seedOf(int64_t input, int64_t rank) {
   constexpr int64_t kRanks = int64_t(1) << 32;
   return 1 + static_cast<uint64_t>(input * kRanks + rank);
 }
 
-/// Returns random numbers in [-1, 1), determined by the seed. A GEMM's time depends not only on its
-/// shape but also on power, which depends on the operands' values.
+/// Returns random numbers in [-1, 1) for `seed`. The numbers are random because a GEMM's time
+/// depends on its power draw, which depends on the operands' values.
 std::vector<char> randomTile(DType dtype, size_t elements, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<char> tile(elements * static_cast<size_t>(sizeOf(dtype)));
@@ -43,7 +43,7 @@ SharedTensors::~SharedTensors() {
     device_.release(each);
 }
 
-/// For Plans without GEMMs, inputs keep their current values.
+/// If `plan` has no GEMMs, inputs that have been filled retain their values.
 Result<std::vector<const void *>> SharedTensors::inputsOf(const Plan &plan) {
   inputs_.resize(std::max(inputs_.size(), plan.inputs.size()));
   std::vector<const void *> addresses;
@@ -69,8 +69,8 @@ Result<std::vector<void *>> SharedTensors::outputsOf(const Plan &plan) {
   return addresses;
 }
 
-/// Only the destructor frees memory that has become too small, because prepared Plans may still use
-/// this memory. A tensor that grows at least doubles in size.
+/// Replaced allocations are freed only by the destructor, because prepared Plans may still use
+/// them. A tensor that grows at least doubles in size.
 Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   if (tensor.address && bytes <= tensor.bytes)
     return Status::ok();
@@ -80,7 +80,7 @@ Status SharedTensors::grow(Tensor &tensor, int64_t bytes) {
   return Status::ok();
 }
 
-/// Copies a random tile from the host, and then repeatedly doubles the filled part.
+/// Copies a random tile from the host, then repeatedly doubles the filled part on the device.
 Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   const int64_t elements = std::min(kTileElements, tensor.bytes / sizeOf(dtype) + 1);
   const std::vector<char> tile =
@@ -91,7 +91,7 @@ Status SharedTensors::fill(Tensor &tensor, DType dtype) {
   for (; filled < tensor.bytes; filled *= 2)
     device_.copy(0, {}, memory + filled, memory, std::min(filled, tensor.bytes - filled));
   tensor.filledWith = dtype;
-  return device_.synchronize(); // before `tile` is destroyed
+  return device_.synchronize(); // `tile` must outlive the copy
 }
 
 } // namespace braid

@@ -1,4 +1,4 @@
-//===- api/timing/shared_tensors.h - the tensors that all timed Plans share -------------------===//
+//===- api/timing/shared_tensors.h - the tensors shared by all timed Plans --------------------===//
 #pragma once
 
 #include "runtime/execute/device.h"
@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// Memory that all timed Plans on a device share: for each input and output, in order, enough for
-/// the largest tensor so far. The destructor frees the memory.
+/// Memory shared by all timed Plans on a device: one allocation for the i-th input or output of
+/// every Plan, enough for the largest so far. The destructor frees the memory.
 class SharedTensors {
 public:
   /// `device` must outlive this object.
@@ -16,8 +16,8 @@ public:
   ~SharedTensors();
   SharedTensors(const SharedTensors &) = delete;
 
-  /// Return the tensors' addresses for one run of `plan`, in order. Inputs are random numbers in
-  /// [-1, 1), in the type of the Plan's GEMMs. Block while memory is allocated or filled.
+  /// Return the addresses of a run's tensors, in the order of `plan`. Inputs are random numbers in
+  /// [-1, 1), in the type of the Plan's GEMMs. May block to allocate or fill memory.
   Result<std::vector<const void *>> inputsOf(const Plan &plan);
   Result<std::vector<void *>> outputsOf(const Plan &plan);
 
