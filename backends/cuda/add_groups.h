@@ -2,10 +2,10 @@
 //
 // Each thread issues the loads of all parts for several groups of elements before it adds any of
 // them. A group spans 16 bytes of a part, or a single element if any address is not a multiple of
-// the group size. Each element is added by one thread, so the result is bit-identical no matter how
-// the work is divided.
+// the group size. A single thread computes each element of the result, so the result is
+// bit-identical however the work is divided.
 //
-// Sums start from 0, so a missing part can be added as 0: no sum is ever -0.
+// Sums start from +0 and are never -0, so adding 0 in place of a missing part has no effect.
 //
 // Compiled by nvcc only.
 //
@@ -18,18 +18,18 @@
 
 namespace braid::cuda {
 
-constexpr int kMostParts = 8; ///< parts of a group that a thread loads at once
+constexpr int kMostParts = 8; ///< maximum number of parts that a thread loads at once
 
 // -- Element types. --
 
-/// The element types of a sum: its bias, its parts and its result.
+/// The element types of a sum's bias (T), parts (Partial) and result (Result).
 template <class T_, class Partial_, class Result_> struct SumTypes {
   using T = T_;
   using Partial = Partial_;
   using Result = Result_;
 };
 
-/// Calls `fn` with the SumTypes of `sum` and returns the result of `fn`.
+/// Returns the result of calling `fn` with the SumTypes for `sum`.
 template <class Fn> auto withSumTypes(const Sum &sum, Fn fn) {
   return withElement(sum.element, [&](auto zero) {
     using T = decltype(zero);
@@ -96,14 +96,14 @@ template <class T, int kWide> struct Group {
 
 // -- Division of the work. --
 
-/// The groups of dst that a thread adds: its first group, then every `apart`-th group.
+/// The groups of dst that one thread computes: a first group, then every `apart`-th group after it.
 struct SumWalk {
   int64_t groups;     ///< number of groups in dst
-  int64_t biasGroups; ///< at least 1
+  int64_t biasGroups; ///< number of groups in the bias; 1 if there is none
   int64_t apart;
 };
 
-/// Returns the walk over groups of `wide` elements.
+/// Returns the walk for groups of `wide` elements.
 inline SumWalk sumWalkFor(const Sum &sum, int64_t wide, int64_t apart) {
   const int64_t biasGroups = sum.bias ? sum.biasElements / wide : 1;
   return {sum.elements / wide, biasGroups, apart};
@@ -113,8 +113,8 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// The Place for a kernel with kThreads threads per block that only computes a sum: nothing writes
-/// the operands concurrently, and the parts need not be stored elsewhere.
+/// The Place (see GroupBatch) for kernels that only compute a sum, with kThreads threads per block.
+/// Nothing writes the operands concurrently, and the parts are not stored anywhere else.
 template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
@@ -126,12 +126,11 @@ template <int kThreads> struct AloneInKernel {
   template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
-/// The groups that a thread adds in one round. `Place` is a class like AloneInKernel. keep()
+/// The groups that a thread adds in one round. `Place` is a class like AloneInKernel. Its keep()
 /// receives every value read, after all loads have been issued. hasRound() returns true if this
-/// thread, or a thread that it synchronizes with, has groups at or after `begin`. loaded() is
-/// called once per round, after all parts have been read and before any result is stored, with
-/// whether this is the last round and a value that depends on everything read. stored() receives
-/// each group of the result.
+/// thread, or one that it synchronizes with, has groups at or after `begin`. loaded() is called
+/// once per round, between the last read and the first store; its arguments are whether this is the
+/// last round and a value that depends on all reads. stored() receives each group of the result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -139,8 +138,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
 
   __device__ int64_t at(int g) const { return begin + int64_t(g) * Place::apart(walk); }
 
-  /// Adds those of the parts `done`, ..., `done + kParts - 1` that exist. All loads are issued
-  /// before the first addition.
+  /// Adds parts `done` to `done + kParts - 1`, as far as they exist. Issues all loads before the
+  /// first addition.
   __device__ void addParts(int64_t done) {
     typename From::Bits read[kGroups][kParts] = {};
 #pragma unroll
@@ -174,7 +173,7 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
     place.stored(at(g), result.bits());
   }
 
-  /// Returns a value that depends on everything that has been read.
+  /// Returns a value that depends on all reads, to order later code after them.
   __device__ bool dependsOnAll() const {
     bool result = false;
 #pragma unroll
@@ -189,8 +188,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
   typename To::Acc totals[kGroups][kWide] = {};
 };
 
-/// Adds a thread's groups: kGroups starting at `first`, kGroups starting at `first + step`, and so
-/// on. The number of parts is at most kParts unless kParts is kMostParts.
+/// Adds a thread's groups in rounds: kGroups groups from `first`, kGroups from `first + step`, and
+/// so on. `sum.count` must not exceed kParts unless kParts is kMostParts.
 template <class Place, class Types, int kWide, int kParts, int kGroups>
 __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step,
                           Place place = {}) {
@@ -213,8 +212,8 @@ __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, in
   }
 }
 
-/// Adds the elements after the last full group of kWide, one per thread. `thread` is the thread's
-/// index across all blocks.
+/// Adds the elements after the last full group of kWide elements, one per thread. `thread` is the
+/// thread's index within the grid.
 template <class Place, class Types, int kWide>
 __device__ void addRest(const Sum &sum, const SumWalk &walk, int64_t thread) {
   using From = Group<typename Types::Partial, 1>;

@@ -1,28 +1,29 @@
 //===- backends/cuda/copy_and_signal.h - signals, awaits and copies in one kernel -------------===//
 //
-// Each separate command costs a launch, and the stream idles for microseconds between launches. A
-// single kernel therefore executes a small transfer as a whole:
+// If every command were launched separately, the stream would idle for microseconds between
+// launches. A single kernel therefore executes an entire small transfer:
 //
-//   ready signals   tell peers that they may write, or read, this rank's memory
+//   ready signals   tell peers that they may write to, or read, this rank's memory
 //   awaits          wait for the ready signals of peers
-//   copies          each followed by the signal that it is complete
+//   copies          each followed by a completion signal
 //   a sum           adds the data that the copies transfer
-//   a second shot   sends that sum to peers, and receives theirs
-//   arrivals        wait for the signals of peers' copies
+//   a second shot   sends the sum to peers, and receives the peers' sums
+//   arrivals        wait for the completion signals of peers' copies
 //
-// Each part may be empty. The first block sends the signals and resets the flags; the other blocks,
-// the workers, copy and add. The parts take effect as if issued one after another: no copy begins
-// before all awaits have passed, and no signal is sent before everything ahead of it is complete
-// and visible to all. The copies may overlap one another, and their signals are sent together.
+// Every phase is optional. The first block sends the signals and resets the flags; the other
+// blocks, the workers, copy and add. The phases take effect as if issued one after another: no copy
+// begins before all awaits have passed, and no signal is sent before everything ahead of it is
+// complete and visible to its receiver. The copies run concurrently, and their signals are sent
+// together.
 //
-// A worker adds the data that it has copied without waiting for other workers, so the sum costs no
-// extra step. In a second shot, each worker stores its sums to peers independently of other
-// workers, then copies the sums that peers have stored here once their signals have arrived.
-// Without a second shot, a sum small enough to load at once is computed by a single block.
+// A worker adds the data that it has copied, without waiting for other workers. In a second shot,
+// each worker stores its sums to peers independently of other workers, waits for the peers'
+// signals, then copies the sums that they have stored here. Without a second shot, a sum small
+// enough to load at once is computed by a single block.
 //
 // Blocks that wait for a peer occupy shared memory and leave no room for a GEMM on their
 // multiprocessor. They must never occupy every multiprocessor, because the peer may be waiting for
-// that GEMM. Launches must therefore respect a budget (waiting_budget.h).
+// such a GEMM. Launches must therefore respect a budget (waiting_budget.h).
 //
 // Compiled by both nvcc and the host compiler; uses no fmt or LLVM types.
 //
@@ -53,8 +54,8 @@ struct CopyAndSignalFlag {
 struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< maximum length of each list
 
-  /// The steps after a sum: awaits, stores of the sum to `placeCount` places, signals that these
-  /// stores are complete, arrivals, and copies. Empty if there are no places.
+  /// The steps after a sum: awaits, stores of the sum to the addresses in `places`, signals that
+  /// these stores are complete, arrivals, and copies. No second shot if `placeCount` is 0.
   struct SecondShot {
     uint32_t awaitCount = 0, placeCount = 0, signalCount = 0, copyCount = 0;
     CopyAndSignalFlag awaits[kMost], signals[kMost];
@@ -65,17 +66,17 @@ struct CopyAndSignal {
   uint32_t readySignalCount = 0, awaitCount = 0, copyCount = 0, signalCount = 0, arrivalCount = 0;
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
-  /// The fence before the ready signals makes writes by earlier launches to peers' memory visible
-  /// to the peers; the fence after the copies does the same for the copies. A fence takes 2 us. A
-  /// signal needs no fence if the peer then reads nothing, or reads only what earlier launches
-  /// wrote to this GPU's memory, because peers read that memory through the same cache. Both fields
-  /// are true if flags are in host memory.
+  /// The fence before the ready signals makes earlier launches' writes to peers visible; the fence
+  /// after the copies makes the copies visible. A fence takes 2 us. A signal needs none if its
+  /// receiver reads nothing afterwards, or only data that earlier launches wrote to this GPU's
+  /// memory, which peers read through this GPU's cache. Both fields are true if flags are in host
+  /// memory.
   bool fencesReadySignals = false, fencesMoves = false;
   Sum sum = {}; ///< no sum if it has no elements; otherwise see canAddAlong()
   SecondShot second;
   uint32_t *step = nullptr; ///< the stream's step word, which the host reads
   /// A word in host memory; once it is nonzero, kernels stop waiting for flags. Null if flags are
-  /// in host memory, where the host sets the flags themselves.
+  /// in host memory: the host then ends waits by writing to the flags.
   uint32_t *released = nullptr;
   /// kCounters words in GPU memory, all 0 before and after the launch. Concurrent launches must not
   /// share them.
@@ -99,11 +100,11 @@ struct CopyAndSignalBlocks {
 bool isAligned(const CopyAndSignal &batch, size_t bytes);
 
 /// Returns true if every copy of `batch` transfers exactly one part of `sum`, in aligned groups of
-/// 16 bytes. The sum then reads each part from the copy's source instead of its destination.
+/// 16 bytes. If so, the sum reads each part from the copy's source instead of its destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
-/// Returns true if the sum of `batch` can also be stored to `copy.dst`: the source of the copy must
-/// be the whole sum, and nothing else in the launch may access its destination.
+/// Returns true if storing the sum of `batch` to `copy.dst` as well can replace `copy`: its source
+/// must be the whole sum, and nothing else in the launch may access its destination.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Returns true if `copy` can follow the arrivals in the second shot of `batch`: it must not access
@@ -111,8 +112,8 @@ bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies
-/// are multiples of 16 bytes and the GPU has a bulk copy unit (compute capability 9 or later), that
-/// unit executes the copies; otherwise threads do, in shorter words if necessary.
+/// are multiples of 16 bytes and the GPU has a bulk copy unit (compute capability 9 or later), the
+/// unit executes the copies; otherwise, threads do, in narrower words if necessary.
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 

@@ -6,16 +6,16 @@
 namespace braid {
 
 /// Registers "cuda" and "nccl", whose ranks are processes with one GPU each (joinCuda()). With
-/// either, Plans may access peers' memory or send messages through NCCL 2.19 or later
-/// (nccl_library.h); the two differ only in their default. "cuda" opens NCCL on demand, when a Plan
-/// needs it; "nccl" fails with Unsupported and a one-line message if NCCL is unavailable.
+/// either backend, Plans may access peers' memory or send messages through NCCL 2.19 or later
+/// (nccl_library.h); only the default transport differs. "cuda" opens NCCL when a Plan first needs
+/// it; "nccl" fails with Unsupported and a one-line message if NCCL is unavailable.
 void registerGpuBackends(BackendRegistry &registry);
 
-/// Returns the number of GPUs that this process can use, or 0 without a driver.
+/// Returns the number of GPUs that this process can use, or 0 if there is no driver.
 int countGpus();
 
 /// Returns Unsupported with the reason why no GPU is available: no driver, an outdated driver, or
-/// CUDA's `reason`. `driver` is the CUDA version that the driver supports, or 0 without a driver;
+/// CUDA's `reason`. `driver` is the CUDA version that the driver supports, or 0 if there is none;
 /// `runtime` is the CUDA version of this build. Both use CUDA's format, 12040 for 12.4. `backend`
 /// is the name of the requested backend.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend = "cuda");
@@ -24,10 +24,10 @@ Status noGpu(const char *reason, int driver, int runtime, const char *backend = 
 /// default, copy engines execute copies; cuBLASLt computes GEMMs. Fails with Unsupported and the
 /// reason if there is no GPU for the rank, no driver, or no cuBLASLt.
 ///
-/// If BRAID_SHARE_GPUS=on is set in the environment, ranks share GPUs if there are too few; ranks
-/// that send messages then need NCCL 2.30 or later. The GPU time-slices between ranks, a few
-/// milliseconds each: results are the same but times are meaningless, so GEMMs are not tuned, even
-/// if each rank has its own GPU.
+/// If BRAID_SHARE_GPUS=on is set in the environment, ranks share GPUs if there are fewer GPUs than
+/// ranks; ranks that send messages then need NCCL 2.30 or later. A shared GPU time-slices between
+/// ranks, a few milliseconds each: results do not change, but times are meaningless, so GEMMs are
+/// not tuned, even if each rank has its own GPU.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const char *backend = "cuda");

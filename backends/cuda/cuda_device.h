@@ -1,10 +1,11 @@
 //===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
-// One process drives one GPU: multiple GPUs in one process share queues inside the driver, where a
-// wait for a peer can block that peer (backends/cuda/README.md).
+// One process drives one GPU: several GPUs in a process would share queues inside the driver, where
+// a wait for a peer can block the work of that peer (backends/cuda/README.md).
 //
 // Each capability is a separate class: arithmetic, transfers, messages, graphs, the trace and the
-// stopwatch. All of them issue to the streams of CudaStreams, whose progress CudaProgress tracks.
+// stopwatch. All of them issue commands to the streams of CudaStreams, and CudaProgress tracks the
+// progress.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -27,7 +28,7 @@ public:
   static Result<std::unique_ptr<CudaDevice>> create(ProcessGroup &group, const Options &options);
   ~CudaDevice() override;
 
-  /// Returns the GPU's UUID, which has 16 bytes.
+  /// Returns the 16 bytes of the GPU's UUID.
   Result<std::string> uuid() const;
   std::string description() const override;
   std::string identity() const override;
@@ -66,14 +67,14 @@ public:
   void closePeers();
   /// Closes NCCL, even after the job has been aborted.
   void closeMessages();
-  /// Makes the destructor release nothing, because streams still use the resources.
+  /// Makes the destructor leak all resources, because streams still use them.
   void abandon() { gpu_.isAbandoned = true; }
-  /// Releases every wait for a flag on this GPU's streams. Repeat until the streams are empty,
-  /// because an await by memory operations resets the value that released it. Only stores to
-  /// memory. Callable from any thread.
+  /// Ends all waits for peers on this GPU's streams, including those inside NCCL. Call repeatedly
+  /// until the streams are empty, because an await by memory operations resets the value that
+  /// released it. Callable from any thread.
   void releaseWaits();
-  /// Publishes the progress of the streams in job memory, and returns any asynchronous error.
-  /// Called by the watchdog; only reads and writes memory.
+  /// Publishes the streams' progress in job memory, and returns any asynchronous error. Called by
+  /// the watchdog.
   Status publish() { return progress_.publish(library_->error()); }
   /// Blocks until the streams are empty, for at most `grace`. Returns false on timeout.
   bool drain(std::chrono::milliseconds grace);
@@ -88,7 +89,7 @@ private:
   const Options options_;
   Gpu gpu_;
   std::unique_ptr<nccl::NcclMessages> library_;
-  /// true if the destructor must leak library_, because a thread is inside it
+  /// true if the destructor must leak library_, because another thread may still use it
   bool keepsMessages_ = false;
   std::unique_ptr<Gemms> gemms_;
   CudaMemory memory_;

@@ -7,9 +7,9 @@ namespace braid {
 
 /// Implements Backend::facts. Creates no context on any device.
 ///
-///   driver, runtime       CUDA version numbers, such as 13000; driver is 0 if there is none
+///   driver, runtime       CUDA version numbers, such as 13000; 0 if there is no driver
 ///   devices               number of devices that this process can use
-///   why none              CUDA's reason for the absence of devices
+///   why none              CUDA's explanation if there are no devices
 ///   N.pci                 PCI address of device N: "0000:18:00.0"
 ///   N.ipc, N.vmm, N.fd    1 or 0: can export memory by CUDA IPC; supports virtual memory
 ///                           management; can export that memory as file descriptors

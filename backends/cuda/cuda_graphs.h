@@ -1,8 +1,9 @@
 //===- backends/cuda/cuda_graphs.h - graphs recorded by Braid and by callers ------------------===//
 //
-// Commands are issued either to the streams for eager runs or to those of a capture, which only
-// records them. An eager run may therefore be issued while a caller's capture is open, and two
-// captures may be open at once. Streams of one kind never wait for events on the other.
+// Commands are issued either to eager streams, which execute them, or to the streams of a capture,
+// which only record them. An eager run may therefore be issued while a caller's capture is open,
+// and two captures may be open at once. Eager streams and capture streams never wait for each
+// other's events.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace braid {
 
-/// Records graphs, launches them, and lets callers capture runs.
+/// Records and launches Braid's graphs, and lets callers capture runs in their own graphs.
 class CudaGraphs final : public Graphs {
 public:
   CudaGraphs(const Gpu &gpu, CudaStreams &streams, CudaProgress &progress)
@@ -50,7 +51,7 @@ public:
   /// or waits must count it.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// Removes the stream's dependencies on the fork if it also depends on a node of the run.
+  /// Removes the stream's dependencies on the fork if the stream also depends on a node of the run.
   void dropForkedFrom(cudaStream_t stream);
 
 private:
@@ -58,8 +59,8 @@ private:
   struct Capture {
     unsigned long long id = 0; ///< CUDA's capture id
     std::vector<cudaStream_t> streams;
-    std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters that include its graph
-    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< nodes that the run's streams follow
+    std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters that include the graph
+    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< nodes that the fork follows
     bool isRunToBegin = false;
   };
   static Result<bool> isOpen(const Capture &capture);

@@ -1,9 +1,9 @@
-//===- backends/cuda/cuda_memory.h - memory of one GPU's rank and its peers -------------------===//
+//===- backends/cuda/cuda_memory.h - memory of a rank's GPU and of its peers -----------------===//
 //
-// There are three kinds: device memory that peers can map, from one of several providers
+// There are three kinds of memory: device memory that peers can map, from one of several providers
 // (memory/symmetric_memory.h); private device memory; and flags in host memory that is shared by
-// all ranks and registered with the GPU. Mapped or registered memory is allocated in regions, which
-// are divided into blocks for programs.
+// all ranks and registered with the GPU. Memory that peers map, or that is registered, is allocated
+// in regions, which are divided into blocks for programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +24,7 @@ namespace braid {
 /// All memory that a rank has allocated or opened.
 class CudaMemory {
 public:
-  /// The group owns the shared host memory.
+  /// `group` owns the shared host memory.
   explicit CudaMemory(ProcessGroup &group);
   ~CudaMemory();
   CudaMemory(const CudaMemory &) = delete;
@@ -33,7 +33,7 @@ public:
   Result<void *> allocate(ArenaKind kind, int64_t bytes);
   /// Implements PeerMemory::allocateFrom.
   Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);
-  /// Allocates host memory that the GPU writes and the host reads. Not changed by fillFlags().
+  /// Allocates host memory that the GPU writes and the host reads. fillFlags() does not change it.
   Result<void *> allocateReports(int64_t bytes);
   /// Implement Device::release, recycle and heldBytes. Regions stay allocated until freeUnused().
   void release(void *base);
@@ -43,7 +43,7 @@ public:
   Result<std::string> exportMemory(void *base);
   /// Implements PeerMemory::open. Opening the same handle again returns the same address.
   Result<void *> open(int64_t peer, const std::string &handle);
-  /// Implement the same functions of PeerMemory. Regions of host memory are never freed.
+  /// Implement the PeerMemory functions of the same names. Regions of host memory are never freed.
   std::string unusedMemory(bool isAll);
   void closeUnused(int64_t peer, llvm::StringRef unused);
   void freeUnused();
@@ -63,8 +63,8 @@ private:
     llvm::StringLiteral kind;                            ///< the first field of its handles
     std::unique_ptr<SymmetricMemory> provider = nullptr; ///< null until first used
     BlockPool pool{kAlignment};
-    std::set<uint32_t> wereUnused = {}; ///< regions that were unused at the last unusedMemory()
-    std::vector<uint32_t> named = {};   ///< regions that the last unusedMemory() returned
+    std::set<uint32_t> wereUnused = {}; ///< regions found unused by the last unusedMemory()
+    std::vector<uint32_t> named = {};   ///< regions listed by the last unusedMemory()
   };
   /// The header of a handle: the owner of the memory and its location.
   struct Place {

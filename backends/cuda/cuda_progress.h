@@ -1,7 +1,8 @@
 //===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
-// The GPU records in host memory which signal or await each stream has completed last. From that,
-// CudaProgress tells the watchdog which command each stream has reached and whether it is waiting.
+// The GPU records in host memory which signal or await each stream has completed last. CudaProgress
+// uses these records to tell the watchdog which command each stream has reached and whether the
+// stream is waiting.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,15 +30,15 @@ public:
 
   /// Returns the newest registration of the Plan, or null if there is none.
   RegisteredPlan *find(const Plan *plan) const;
-  /// Like find(), but never null: steps without a Plan (uploads) launch no kernels, so they can use
-  /// an empty registration.
+  /// Like find(), but returns an empty registration instead of null: steps without a Plan (uploads)
+  /// launch no kernels, so they need no resources.
   const RegisteredPlan &of(const Plan *plan) const;
   /// Returns the registration of the same Plan with the same steps on the same streams, or null.
   RegisteredPlan *findSame(const RegisteredPlan &other) const;
   llvm::ArrayRef<std::unique_ptr<RegisteredPlan>> all() const { return plans_; }
   void add(std::unique_ptr<RegisteredPlan> plan);
-  /// Drops one use of the Plan's registration, which must have no runs in flight. Returns null if
-  /// other uses remain.
+  /// Drops one use of the Plan's registration. Returns the registration if no uses remain,
+  /// otherwise null. The Plan must have no runs in flight.
   std::unique_ptr<RegisteredPlan> remove(const Plan *plan);
   /// Tells the watchdog which Plan is being issued. Returns the Plan's registration, or null.
   RegisteredPlan *note(Tag tag);
@@ -50,7 +51,7 @@ public:
   uint32_t number(uint32_t stream, Tag tag);
   /// Returns the address to which the GPU will write the step's number.
   uint32_t *stepOf(uint32_t stream, Tag tag);
-  /// Makes the stream report that this step is complete.
+  /// Makes the stream report the completion of this step.
   void reportStep(uint32_t stream, Tag tag);
   /// Reports the last wait in a replay once the whole replay is complete.
   void reportReplay(const RegisteredPlan &replayed, uint32_t run);
@@ -58,8 +59,8 @@ public:
   void noteIdle();
   /// Fails with BadInput if runs of the same Plan have overlapped.
   Status checkOverlaps() const;
-  /// Publishes the progress of the streams in job memory. Returns `background`, an asynchronous
-  /// error, or the result of checkOverlaps(). Called by the watchdog; only reads and writes memory.
+  /// Publishes the streams' progress in job memory. Returns `background`, an asynchronous error, or
+  /// the result of checkOverlaps(). Called by the watchdog; makes no CUDA calls.
   Status publish(const Status &background);
 
 private:
@@ -85,7 +86,7 @@ private:
   std::atomic<uint32_t> run_{0};    ///< the last run issued
   uint32_t seen_[kQueueSlots] = {}; ///< step numbers that the watchdog last saw
   cudaStream_t reports_ = nullptr;  ///< the stream for reports on replays
-  bool isReportedBeside_ = false;   ///< true if the first stream has not yet waited for reports_
+  bool isReportedBeside_ = false;   ///< true if the first stream must still wait for reports_
 };
 
 } // namespace braid

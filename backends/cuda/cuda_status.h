@@ -7,10 +7,10 @@
 
 namespace braid {
 
-/// Converts `code`, which was returned by the expression `call`.
+/// Converts `code`, the result of the expression `call`.
 Status cudaFailure(cudaError_t code, const char *call);
 
-/// For functions that return Status or Result.
+/// Returns the error, if any, from the enclosing function, which returns a Status or Result.
 #define BRAID_CUDA_RETURN_IF_ERROR(call)                                                           \
   do {                                                                                             \
     if (cudaError_t braidCudaCode = (call); braidCudaCode != cudaSuccess)                          \

@@ -9,13 +9,13 @@
 
 namespace braid {
 
-/// The GPU of one rank. Errors while issuing commands fail the job.
+/// The GPU of one rank. An error while issuing a command aborts the job.
 struct Gpu {
   ProcessGroup &group;
   const int64_t rank;
   const int number; ///< CUDA's device number
   const Driver *driver = nullptr;
-  bool isAbandoned = false; ///< true if nothing may be released, because streams still use it
+  bool isAbandoned = false; ///< true if resources must leak, because streams still use them
 
   /// Makes this GPU the calling thread's current device.
   void enter() const;
@@ -49,8 +49,8 @@ public:
   /// Implements Device::callerStream.
   Result<void *> callerStream(uint32_t number);
 
-  /// Creates a stream with priority over the process's other work on this GPU, because peers wait
-  /// for the stream.
+  /// Creates a stream with priority over the process's other work on this GPU, because peers may be
+  /// waiting for the stream.
   static Result<cudaStream_t> create();
   static Status grow(std::vector<cudaStream_t> &streams, size_t count);
 
@@ -62,7 +62,7 @@ public:
   /// Makes `next` the first stream, ordered after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
-  /// Records later commands on `streams`, or executes commands if `streams` is null. Marks all
+  /// Makes later commands be recorded on `streams`, or executed if `streams` is null. Marks all
   /// events as unrecorded.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
@@ -78,7 +78,7 @@ public:
   /// Returns true if all streams are empty, or if the GPU is lost and will execute nothing more.
   bool isDone();
 
-  /// Returns the event with which one stream waits for another.
+  /// Returns the event used to make one stream wait for another.
   cudaEvent_t handover() const { return handover_; }
   /// Orders later work on `next` after the work on `before`.
   void putBehind(cudaStream_t before, cudaStream_t next) const;

@@ -19,7 +19,7 @@ public:
   /// Returns true while tracing. Each command is then issued separately and has its own span;
   /// commands in graphs have none.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
-  /// Registers a name for each origin in a Plan with profilers.
+  /// Registers the name of each origin in `plan` with profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
 
 private:
@@ -42,7 +42,7 @@ private:
   std::vector<TracedCommand> traced_;
 };
 
-/// Encloses the issue of a command in a profiler range and, while tracing, between two events. The
+/// Brackets the issuing of a command with a profiler range and, while tracing, with two events. The
 /// events are created during the run, so a traced run is slower.
 class Issuing {
 public:

@@ -2,13 +2,13 @@
 //
 // Flags awaited by memory operations are in host memory that the GPUs of both ranks can access, so
 // that the host can release a wait with a plain store, whatever the state of the GPU's queues.
-// Device memory does not allow that: with forty waiting streams, a write from another stream never
-// executed. A signal through host memory is no slower (8.6 us one way, against 10.4 us). Kernels,
-// in contrast, can poll two locations: if kernels execute all signals and awaits, flags are in
-// device memory, and a word in host memory releases the waits.
+// Flags in device memory would not allow this: with forty waiting streams, a write on another
+// stream never executed. A signal through host memory is no slower (8.6 us one way, compared to
+// 10.4 us). Kernels, in contrast, can poll two locations: if kernels execute all signals and
+// awaits, flags are in device memory, and a word in host memory releases the waits.
 //
 // A flag is 0 or 1: a signal stores 1; an await waits for 1, then stores 0. Captured graphs thus do
-// not depend on the run number, and eager runs and replays share their flags. This is safe because
+// not depend on the run number, and eager runs and replays can share flags. This is safe because
 // the next run's signal never arrives before this run's await has completed, which the checker
 // proves for every program.
 //
@@ -35,7 +35,7 @@ public:
   Status planWaiting(TransferMode mode, RegisteredPlan &plan) const;
   void reserveWaiting(RegisteredPlan &plan);
   void releaseWaiting(const RegisteredPlan &plan);
-  /// Releases every wait for a flag on this GPU's streams. Only stores to memory. Callable from any
+  /// Ends every wait for a flag on this GPU's streams. Makes no CUDA calls. Callable from any
   /// thread.
   void releaseWaits();
   void copyByEngine(uint32_t stream, void *dst, const void *src, int64_t bytes) const;

@@ -18,7 +18,7 @@ constexpr Element kElements[] = {Element::BF16, Element::F16, Element::F32, Elem
 template <class T> struct Widened { using Type = float; };
 template <> struct Widened<double> { using Type = double; };
 
-/// Calls `fn` with a zero of the element type and returns the result of `fn`.
+/// Returns the result of calling `fn` with a zero of the C++ type for `element`.
 template <class Fn> auto withElement(Element element, Fn fn) {
   switch (element) {
   case Element::BF16:
@@ -33,7 +33,7 @@ template <class Fn> auto withElement(Element element, Fn fn) {
   return fn(float());
 }
 
-/// Loads kernels in sequence; stops at the first failure.
+/// Loads kernels one by one; stops at the first failure.
 class KernelLoader {
 public:
   template <class... Arguments> void load(void (*kernel)(Arguments...), int sharedBytes = 0) {

@@ -1,6 +1,6 @@
 //===- backends/cuda/kernels.h - host functions for Braid's kernels ---------------------------===//
 //
-// nvcc compiles the kernels. Other compilers include this header, so it uses no fmt or LLVM types.
+// Compiled by both nvcc and the host compiler; uses no fmt or LLVM types.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,16 +13,16 @@
 
 namespace braid::cuda {
 
-/// Element types that kernels can add.
+/// The element types that kernels support.
 enum class Element { BF16, F16, F32, F64 };
 inline int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
 }
 
 /// dst = the sum of `count` parts, `stride` bytes apart, plus `bias`, which is repeated along dst
-/// (null if none). Adds in order, in f32 (f64 for f64), and rounds once. Operands need only element
-/// alignment. Fastest if parts, stride, dst and bias are multiples of 16 bytes and biasElements is
-/// a multiple of the number of elements in 16 bytes of a part.
+/// (null if none). Adds the parts in order, in f32 (or f64 if elements are f64), and rounds once.
+/// Operands need only element alignment. Fastest if parts, stride, dst and bias are multiples of 16
+/// bytes and biasElements is a multiple of the number of elements in 16 bytes of a part.
 struct Sum {
   Element element, partial; ///< types of bias and parts: equal, or F32 parts for 16-bit elements
   int64_t elements, count, stride;
@@ -30,7 +30,7 @@ struct Sum {
   int64_t biasElements;
   void *dst;
   Element result;         ///< type of dst: `element`, or F32 for 16-bit elements
-  bool keepsParts = true; ///< whether a kernel that adds along copies also stores `parts`
+  bool keepsParts = true; ///< whether a kernel that copies and adds also stores `parts`
 };
 void launchSum(cudaStream_t stream, const Sum &sum);
 /// Returns the number of elements in a group that a thread adds at once: as many as fit in 16 bytes
@@ -38,11 +38,11 @@ void launchSum(cudaStream_t stream, const Sum &sum);
 int64_t widthFor(const Sum &sum);
 
 /// dst = a chain of functions applied to each of the `elements` elements of `first`. Computes in
-/// f32 (f64 for f64) and rounds once. Operands need only element alignment; 16-byte alignment and a
-/// multiple of 4 elements are fastest.
+/// f32 (or f64 if elements are f64) and rounds once. Operands need only element alignment; 16-byte
+/// alignment and a multiple of 4 elements are fastest.
 struct Pointwise {
   struct Operand {
-    bool isAccumulator; ///< f32 even if `element` has 16 bits
+    bool isAccumulator; ///< true if f32 even if `element` has 16 bits
     const void *data;   ///< null if none; written if the operand is dst
   };
   struct Step {

@@ -15,9 +15,9 @@ class LaunchFiller {
 public:
   using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
   struct May {
-    bool haveCopies;  ///< one launch may contain several copies
+    bool haveCopies;  ///< one launch may contain several copies, which do not overlap
     bool waitAndWork; ///< blocks that copy or add may wait for peers
-    bool give;        ///< a second shot may send the sum, because GPUs can add to peers' flags
+    bool give;        ///< a second shot may send the sum: GPUs can add to peers' flags
   };
 
   /// Fills `launch`, which must be empty. Calls `numberOf` once per added flag, in order;
@@ -25,7 +25,7 @@ public:
   LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
       : launch_(launch), may_(may), numberOf_(numberOf) {}
 
-  /// Adds a step. Returns false if this step, and therefore all later ones, need another launch.
+  /// Adds a step. Returns false if this step, and therefore all later steps, need another launch.
   bool take(const BatchedCommand &step);
 
 private:

@@ -1,4 +1,4 @@
-//===- backends/cuda/registered_plan.cpp - a GPU's resources for a Plan -----------------------===//
+//===- backends/cuda/registered_plan.cpp - a Plan's resources on a GPU -----------------------===//
 
 #include "backends/cuda/registered_plan.h"
 

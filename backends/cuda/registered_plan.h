@@ -1,4 +1,4 @@
-//===- backends/cuda/registered_plan.h - a GPU's resources for a Plan -------------------------===//
+//===- backends/cuda/registered_plan.h - a Plan's resources on a GPU -------------------------===//
 //
 // Resources for runs in graphs (GEMM workspaces, kernel counters) belong to the Plan, because a
 // caller may replay a graph concurrently with other programs.
@@ -19,8 +19,8 @@
 
 namespace braid {
 
-/// Number of graphs that have not been destroyed. Shared, because the CUDA thread that decrements
-/// it may outlive the device.
+/// Number of graphs that have not yet been destroyed. Shared, because the CUDA thread that
+/// decrements it may outlive the device.
 using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
 /// Consecutive commands of a Plan.
@@ -44,8 +44,8 @@ struct RegisteredPlan {
   /// Allocates memory for runs in graphs: the guard's counts, the counters for copy-and-signal
   /// kernels, and a GEMM workspace per stream.
   Status allocateForGraphs(CudaMemory &memory, const Gemms &gemms);
-  /// Enlarges the workspaces if tuning has increased what a GEMM needs. Recorded graphs keep using
-  /// the old memory.
+  /// Enlarges the workspaces if tuning has increased a GEMM's workspace size. Recorded graphs keep
+  /// using the old memory.
   Status growWorkspaces(CudaMemory &memory, const Gemms &gemms);
   void releaseForGraphs(CudaMemory &memory) const;
   int64_t workspaceBytes() const;
@@ -59,23 +59,24 @@ struct RegisteredPlan {
   /// Adds runs in callers' graphs to begunRuns: the runs that the guard has counted, minus those
   /// that the host has announced.
   void countCallersRuns();
-  /// Returns true if a write after the graph reports that a replay is complete, because no step
-  /// shows that the replay has begun. For messages, a write inside the graph would take 3 us.
+  /// Returns true if the completion of a replay is reported by a write after the graph, because no
+  /// step inside the graph shows that the replay has begun. For messages, a write inside the graph
+  /// would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
 
   Result<void *> allocate(CudaMemory &memory, int64_t bytes);
 
   const Plan *plan;
   GraphSteps steps;
-  /// Number of runs that this rank has begun, which peers compare with their own. Null if no rank
-  /// waits for peer memory, or if no counter slot was free.
+  /// Number of runs that this rank has begun, which peers compare with their own counts. Null if no
+  /// rank waits for peer memory, or if no counter slot was free.
   std::atomic<uint64_t> *begunRuns = nullptr;
   uint32_t users = 1;                    ///< number of registrations
   std::vector<nvtxStringHandle_t> names; ///< name of each origin, for profilers
   WaitingKernels waiting;
   LaunchLimits limits;                        ///< for runs that Braid issues
   std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs; set by the first capture
-  /// true if too many streams would need waiting kernels
+  /// true if streams wait by memory operations, because too many would need waiting kernels
   bool waitsByMemory = false;
   StepRange lastSteps;      ///< steps that end a run in a caller's graph
   std::vector<bool> isUsed; ///< true for streams with commands
@@ -83,7 +84,7 @@ struct RegisteredPlan {
   bool isInCallersGraph = false;
   /// number of guarded runs that had ended when the watchdog last checked
   uint32_t ended = 0;
-  /// true if one of Braid's graphs was launched since all work was last known to be complete
+  /// true if one of Braid's graphs has been launched since the streams were last known to be idle
   std::atomic<bool> isLaunched{false};
   /// number of runs that the host has announced to the guard
   std::atomic<uint32_t> guarded{0};
@@ -93,7 +94,8 @@ struct RegisteredPlan {
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of a Plan and those directly before it on the same stream.
+/// Returns the last signal or await of `plan`, and all signals and awaits directly before it on the
+/// same stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

@@ -2,8 +2,8 @@
 //
 // Runs of a program share its flags and buffers, so they must not overlap. Braid orders the runs
 // that it issues, but callers may launch graphs that contain runs at any time and on any stream.
-// The GPU therefore counts the start and the end of each run, and reports any run that begins
-// before an earlier one has ended.
+// The GPU therefore counts the starts and ends of runs, and reports any run that begins before an
+// earlier run has ended.
 //
 // In a caller's graph, the first and last kernels that signal or wait for peers also do the
 // counting (copy_and_signal.h), because separate kernels would add 2 to 3 us to each run. Separate

@@ -30,7 +30,7 @@ inline uint32_t look(uint32_t &word) {
   return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
 }
 
-/// Returns true if the command cannot complete until a peer has done its part.
+/// Returns true if a command of this kind cannot complete until a peer has done its part.
 bool waitsForPeers(CommandKind kind);
 /// Returns true if the command is a step.
 inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
@@ -50,7 +50,7 @@ public:
   /// Returns the number that the GPU will write when the step completes.
   uint32_t add(uint64_t step);
   /// Appends the steps that the stream may be executing: none if all are complete, otherwise the
-  /// first incomplete step, or all stored steps if that step is no longer stored.
+  /// first incomplete step, or all stored steps if the first incomplete step is no longer stored.
   void appendNext(StepWord &word, Steps &steps) const;
   /// Returns the last completed step, or kNoStep if there is none or it is no longer stored.
   uint64_t last(StepWord &word) const;
@@ -59,7 +59,7 @@ public:
 
 private:
   std::atomic<uint32_t> count_{0};
-  std::atomic<uint64_t> steps_[kKept] = {}; ///< by number, modulo kKept
+  std::atomic<uint64_t> steps_[kKept] = {}; ///< indexed by step number modulo kKept
 };
 
 /// The steps of a Plan, and the progress of its runs in graphs, which do not overlap.
@@ -67,16 +67,17 @@ class GraphSteps {
 public:
   explicit GraphSteps(const Plan &plan);
 
-  /// Returns true if both have the same steps on the same streams.
+  /// Returns true if `other` has the same steps on the same streams.
   bool isOfSame(const GraphSteps &other) const { return commands_ == other.commands_; }
   size_t streams() const { return commands_.size(); }
   /// Returns the steps of a stream in issue order, as command indices.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
   /// Returns true if the first step waits for no peer and thus shows at once that a run has begun.
-  /// If it is the only step of its stream, every run writes the same number. A stream that begins
-  /// with a wait may then hang undetected if all peers have begun the same number of runs.
+  /// If that step is the only step of its stream, however, every run writes the same number: a
+  /// stream that begins with a wait may then hang undetected if all peers have begun the same
+  /// number of runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
-  /// Returns the last step on any stream that waits for peers, or kNone.
+  /// Returns the last step, across all streams, that waits for peers, or kNone.
   uint32_t lastWait() const { return lastWait_; }
 
   /// Returns true if a stream is between its first and last steps. Every run writes the same
@@ -107,15 +108,15 @@ private:
   uint32_t lastWait_ = kNone;
 };
 
-/// Programs that have, or may have, a run in a graph in progress.
+/// Programs with a run in a graph that is, or may be, in progress.
 struct StepsUnderWay {
   llvm::SmallVector<const GraphSteps *, 4> within; ///< programs with a run in progress
   llvm::SmallVector<const GraphSteps *, 4> before; ///< programs whose run may not have begun
 };
 
 /// Returns the step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,
-/// all other issued work comes after that run. Otherwise, the order of the work is unknown, and a
-/// step that waits takes precedence, because only a waiting step can hang.
+/// all other issued work is queued behind that run. Otherwise, the order of the work is unknown,
+/// and a step that waits takes precedence, because only a waiting step can hang.
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
 

@@ -34,9 +34,9 @@ struct Tile {
   uint32_t bytes;
 };
 
-/// Iterates over the tiles of one block. A single thread iterates over all tiles of its block three
-/// times, while no data moves. Tile numbers therefore have 32 bits (enough for 64 TiB), for which
-/// division is ten times as fast as for 64 bits.
+/// Iterates over the tiles of one block. Must be fast, because a single thread of each block does
+/// so three times, while no data moves. Tile numbers therefore have 32 bits (enough for 64 TiB),
+/// for which division is ten times as fast as for 64 bits.
 class TileWalk {
 public:
   BRAID_HOST_DEVICE TileWalk(const CopyAndSignalCopy *copies, uint32_t count, uint32_t block,

@@ -4,13 +4,13 @@
 // for one of those GEMMs. Kernels that wait concurrently must therefore leave room for GEMMs, and
 // all jobs in a process share one budget per GPU.
 //
-// Programs in one lane never run concurrently, so a lane reserves what its largest program needs. A
-// job has two lanes: runs that Braid orders, and runs in callers' graphs, which the callers order.
-// The first program to be prepared gets what it needs, up to half of the GPU; later programs share
-// the rest. A program that gets less than it needs uses fewer blocks per launch. If less than one
-// block per stream is left, waiting and copying become separate kernels, so that only one warp per
-// stream waits; that much is always granted. Ranks may use different numbers of blocks, because a
-// flag is set only when all blocks of a launch are done.
+// Programs in one lane never run concurrently, so a lane reserves only what its largest program
+// needs. A job has two lanes: one for runs that Braid orders, and one for runs in callers' graphs,
+// which the callers order. The first program to be prepared gets what it needs, up to half of the
+// GPU; later programs share the rest. A program that gets less than it needs uses fewer blocks per
+// launch. If less than one block per stream is left, waiting and copying become separate kernels,
+// so that only one warp per stream waits; this minimum is always granted. Ranks may use different
+// numbers of blocks, because a flag is set only when all blocks of a launch are done.
 //
 // Does not use CUDA, except for a header that requires no device.
 //
@@ -43,7 +43,7 @@ struct LaunchLimits {
   cuda::CopyAndSignalBlocks blocks;
   bool waitsApart = false; ///< true if kernels that copy or add must not wait for peers
 };
-/// Divides `multiprocessors` among the streams.
+/// Returns limits that divide `multiprocessors` among the streams.
 LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
 
 /// Thread-safe.
@@ -54,9 +54,10 @@ public:
   explicit WaitingBudget(int multiprocessors);
 
   enum class Lane { Ordered, CallersGraphs };
-  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns their
-  /// number: at most `kernels.wanted()`, unless a larger reservation exists, and never less than
-  /// `kernels.least()`. A program that already has a reservation in the lane keeps the larger one.
+  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns the
+  /// number reserved: at most `kernels.wanted()`, unless a larger reservation exists, and never
+  /// less than `kernels.least()`. A program that already has a reservation in the lane keeps the
+  /// larger one.
   int reserve(const void *job, Lane lane, const void *program, const WaitingKernels &kernels);
   /// Releases the program's reservations in both lanes. None of its kernels may be in flight.
   void release(const void *program);

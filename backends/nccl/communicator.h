@@ -10,7 +10,7 @@
 
 namespace braid::nccl {
 
-/// The time limit for NCCL's background work, and a condition that ends it early.
+/// The time limit for NCCL's background work, and a condition that ends the wait early.
 struct Patience {
   std::chrono::milliseconds timeout{60000};
   std::function<bool()> isAborted = [] { return false; }; ///< callable from any thread
@@ -28,8 +28,8 @@ public:
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }
-  /// Returns the outcome of a call that returned `code`. Blocks while the call is in progress; once
-  /// prepare is complete, never waits for a peer. `call` is the function's name, for messages.
+  /// Waits for the completion of a call that returned `code`, and returns the call's outcome. After
+  /// prepare, the wait never depends on a peer. `call` is the function's name, for messages.
   Status finish(Code code, const char *call) const;
   /// Returns any asynchronous error of the library. Callable from any thread.
   Status error() const;

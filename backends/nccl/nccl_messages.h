@@ -12,9 +12,9 @@ namespace braid::nccl {
 
 /// One rank's messages through NCCL. Call from the rank's host thread, unless noted otherwise.
 ///
-/// NCCL communicators are not thread-safe, except for aborts. Even an error query completes a group
-/// that has ended, and ranks hung when two threads queried concurrently. A mutex therefore
-/// serializes all calls, but the watchdog does not wait for a call by the host thread.
+/// NCCL communicators are not thread-safe, except for aborts. Even an error query may complete a
+/// group, and ranks hung when two threads queried concurrently. A mutex therefore serializes all
+/// calls, but the watchdog skips its query while the host thread is in a call.
 ///
 /// There is one communicator per team of this rank; groups use the communicator of all ranks.
 class NcclMessages {
@@ -33,7 +33,7 @@ public:
 
   /// Returns an asynchronous error, or Ok. Callable from any thread.
   Status error();
-  /// Makes everything in flight end soon, and returns immediately. Callable repeatedly, from any
+  /// Starts to abort everything in flight, and returns immediately. Callable repeatedly, from any
   /// thread.
   void abort();
   /// Releases all resources. Nothing may be in flight, and no graph may contain captured

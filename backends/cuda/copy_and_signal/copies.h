@@ -11,7 +11,7 @@
 namespace braid::cuda {
 
 constexpr uint32_t kTeam = 128;                 ///< threads per tile
-constexpr int kStages = 4;                      ///< tiles in flight per block: 64 KiB
+constexpr int kStages = 4;                      ///< tiles in flight per block, 64 KiB in total
 constexpr int kWorkerThreads = kTeam * kStages; ///< threads per copying or adding block
 static_assert(kWorkerThreads == kThreadsOfAdder);
 
@@ -21,7 +21,7 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Publishes this block's copies and tells the first block how many tiles of each are done.
+/// Publishes the data that this block has copied, and adds its tiles to each copy's count.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -50,7 +50,7 @@ template <class Word> __device__ void copyWords(const Tile &tile, uint32_t threa
   }
 }
 
-/// Uses the widest words that the alignment of source, destination and size allows.
+/// Copies a tile in the widest words that the alignment of source, destination and size allows.
 __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
   const auto bits = reinterpret_cast<uintptr_t>(tile.dst) | reinterpret_cast<uintptr_t>(tile.src) |
                     uintptr_t(tile.bytes);
@@ -137,7 +137,7 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
     const uint32_t stage = stored % kStages;
     waitForLoad(&barriers[stage], stored / kStages & 1);
     store(tile, stages + stage * kTileBytes);
-    // The previous tile's stage is free once its store has read the stage.
+    // The previous tile's stage can be reused once the tile's store has read it.
     if (stored == 0 || !loads.next(tile))
       continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
@@ -153,7 +153,7 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
 
 // -- The first block, and the workers. --
 
-/// The counter that is set once all awaits have passed and copies may begin.
+/// The counter that is set to 1 once all awaits have passed, so that copies may begin.
 __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
@@ -171,7 +171,7 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
 /// it would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
-/// Copies words. Loads bypass the L1 cache, because a peer may just have written the words.
+/// Copies 4-byte words. Loads bypass the L1 cache, because a peer may have just written the data.
 __device__ inline void copyByWarp(const CopyAndSignal &batch) {
   constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -193,13 +193,13 @@ __device__ inline void copyByWarp(const CopyAndSignal &batch) {
 /// The blocks that execute the copies.
 enum class Movers { Workers, FirstBlock };
 
-/// Sends the signals that follow the copies, once the flags of the awaits have been reset. A signal
-/// between two copies is also sent only after the last one: the copies run concurrently and end at
+/// Sends the signals that follow the copies. Call only after the awaits' flags have been reset. A
+/// signal between two copies also waits for the last copy: the copies run concurrently and end at
 /// the same time.
 __device__ inline void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
-  // Needed even without signals: writes to peers must be visible by the time a later command
-  // signals them.
+  // Needed even if this launch sends no signals: its writes to peers must be visible by the time a
+  // later command signals the peers.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
     publishToPeers();
   if (batch.signalCount == 0)
@@ -225,7 +225,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    // Every copying block has a tile (tiles.h), so all of them have passed the gate.
+    // Every copying block has a tile (tiles.h), so every one has passed the gate by now.
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();
@@ -233,7 +233,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     finishMoves(batch);
 }
 
-/// Executes a worker's share of the copies once the gate is open.
+/// Executes a worker's share of the copies once all awaits have passed.
 template <bool InBulk>
 __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   passAwaits(batch);

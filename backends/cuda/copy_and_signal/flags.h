@@ -22,16 +22,16 @@ __device__ inline uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// Returns true if the flag is set or released by the host. Returns false if only some of the
-/// signalling blocks have added their shares (signalShare).
+/// Returns true if the flag has been set, or released by the host. A flag to which only some of the
+/// signalling blocks have added their shares (signalShare()) is not set.
 __device__ inline bool isSet(uint32_t *flag) {
   const uint32_t value = look(flag);
   return value == 1 || value == kReleasedFlag;
 }
 
-/// Resets a flag and returns its previous value. A flag whose value is not 1, such as a released
-/// flag, is left unchanged, so that later awaits also pass. In GPU memory, the reset is complete on
-/// return, without a fence; host memory does not support the atomic exchange.
+/// Resets a flag and returns its previous value. Leaves a flag whose value is not 1, such as a
+/// released flag, unchanged, so that later awaits also pass. In GPU memory, an atomic exchange
+/// completes the reset before returning, without a fence; host memory does not support it.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
   uint32_t was = 1;
@@ -95,14 +95,14 @@ private:
 
 // -- Waiting. --
 
-/// Returns true once the host has ended all waits. Reads host memory, so poll it rarely.
+/// Returns true once the host has ended all waits. Slow, because it reads host memory: call rarely.
 __device__ inline bool isReleased(const CopyAndSignal &batch) {
   return batch.released && look(batch.released) != 0;
 }
 
-/// Polls each flag in its own lane until all are set. If flags are in host memory, a poll takes
-/// more than a microsecond, and concurrent polls, including those of the release word, delay one
-/// another. The release word is first polled late, so that short waits never pay for it.
+/// Waits until all flags are set; each lane polls one flag. A poll of host memory takes more than a
+/// microsecond, and concurrent polls delay one another. The release word is therefore first polled
+/// late, so that short waits never pay for it.
 __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                   uint32_t count, bool tells = true, RunCount *run = nullptr) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
@@ -123,7 +123,7 @@ __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSigna
   }
 }
 
-/// Waits in a worker's first warp until `isPassed` returns true in every lane.
+/// Waits in a worker's first warp until `passes` or isPassed() is true in every lane.
 template <class IsPassed>
 __device__ void passWhen(const CopyAndSignal &batch, bool passes, IsPassed isPassed) {
   constexpr uint32_t kLooksBetween = 256; // between polls of the release word in host memory
@@ -146,8 +146,8 @@ __device__ inline uint32_t takeOwn(const CopyAndSignal &batch, const CopyAndSign
   return lane < count ? take(batch, flags[lane].flag) : 0;
 }
 
-/// Waits until the flags of all lanes have been reset. Always returns true, but the compiler cannot
-/// know that, because the return value depends on the result of every lane's exchange.
+/// Waits until the flags of all lanes have been reset. Always returns true, but the value depends
+/// on all exchanges, so the compiler cannot move code that uses the value ahead of them.
 __device__ inline bool areTaken(uint32_t was) {
   constexpr uint32_t kNever = ~0u;
   const bool isDone = !__any_sync(~0u, was == kNever);
@@ -155,9 +155,9 @@ __device__ inline bool areTaken(uint32_t was) {
   return isDone;
 }
 
-/// Resets the flags. Workers poll the flags, too, so call this only once all workers have passed. A
-/// peer may set a flag again as soon as it receives the signals that follow, so those must be sent
-/// only after this function has returned.
+/// Resets the flags. Workers poll the same flags, so call this only after all workers have passed.
+/// A peer may set a flag again as soon as it receives the signals sent next, so send them only
+/// after this function has returned.
 __device__ inline bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                uint32_t count) {
   return areTaken(takeOwn(batch, flags, count));

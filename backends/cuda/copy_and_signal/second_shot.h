@@ -10,8 +10,8 @@
 
 namespace braid::cuda {
 
-/// The last warp of a worker has the fewest tiles to copy, so it does the work that need not delay
-/// other warps.
+/// The last warp of a worker has the fewest tiles to copy, so it also does the work that other
+/// warps need not wait for.
 constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
 __device__ inline bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
 
@@ -19,15 +19,15 @@ __device__ inline bool hasSecondShot(const CopyAndSignal &batch) {
   return batch.second.placeCount != 0;
 }
 
-/// Reuses copy counters, which do not count tiles in a launch with a sum.
+/// Indices of reused copy counters: a launch with a sum does not count tiles.
 enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 
-/// A worker adds this to each of the second shot's flags. The first block adds the value that makes
-/// the total 1, so a flag becomes 1 once all blocks are done, in any order.
+/// Each worker adds this value to every flag of the second shot. The first block adds whatever
+/// makes the total 1, so a flag becomes 1 once all blocks are done, regardless of their order.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
-/// Adds a worker's share to the flags, after its block's stores. Does not wait for other blocks.
-/// The release ordering is the only fence needed.
+/// Adds a worker's share to the flags after the worker's stores, without waiting for other blocks.
+/// No fence is needed other than the release ordering of the addition.
 __device__ inline void signalShare(const CopyAndSignal &batch) {
   if (threadIdx.x < batch.second.signalCount)
     SystemFlag(*batch.second.signals[threadIdx.x].flag)
@@ -35,7 +35,7 @@ __device__ inline void signalShare(const CopyAndSignal &batch) {
 }
 
 /// Adds the first block's share to the flags. Call only after every worker has passed the awaits
-/// and this block has reset their flags.
+/// and this block has reset the awaits' flags.
 __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) {
   const CopyAndSignal::SecondShot &second = batch.second;
   if (threadIdx.x < second.signalCount)
@@ -45,8 +45,8 @@ __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) 
     report(batch, second.signals[second.signalCount - 1].value);
 }
 
-/// Called by one warp of each block after it has stopped polling the arrivals. The last block to
-/// call resets their flags.
+/// Called by one warp of each block after the block has stopped polling the arrivals' flags. The
+/// last block to call resets the flags.
 __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   DeviceCounter arrived(batch.counters[kArrived]);
   const bool isLast =
@@ -79,7 +79,7 @@ __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
 }
 
 /// Called by a worker after it has reported that it has read its parts. By then, this rank has sent
-/// every signal that a peer may await before the peer allows the stores.
+/// every signal for which a peer may wait before allowing the stores.
 __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
   passNear(batch, batch.second.awaits, batch.second.awaitCount);
   __syncthreads();
@@ -94,8 +94,8 @@ __device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
     reinterpret_cast<Bits *>(batch.second.places[i])[at] = bits;
 }
 
-/// Stores everything that a thread has added in several rounds. The thread must not store any of it
-/// until its block has reported that it has read all parts.
+/// Stores to the places all groups that a thread has added over several rounds. Call only after the
+/// thread's block has reported that it has read all its parts.
 template <class Bits>
 __device__ void giveAll(const CopyAndSignal &batch, const SumWalk &walk, int64_t thread) {
   for (int64_t at = thread; at < walk.groups; at += walk.apart)

@@ -12,7 +12,7 @@ namespace braid::cuda {
 /// Number of elements in 16 bytes of a part.
 template <class Types> constexpr int kGroupOf = 16 / sizeof(typename Types::Partial);
 
-/// Adds a thread's groups.
+/// Adds a thread's groups, with code unrolled for the number of parts.
 template <class Types, class Place>
 __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Place place) {
   constexpr int kWide = kGroupOf<Types>;
@@ -24,7 +24,7 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
 
-/// Counts this block and returns true if it is the last one. Only the stores of kept parts need
+/// Counts this block and returns true if it is the last block. Only the stores of kept parts need
 /// acquire-release order, because all data that blocks read had arrived before the awaits passed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
@@ -33,8 +33,8 @@ __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   return before == gridDim.x - 1;
 }
 
-/// Called by one warp of each block after the block's reads. The warp's first thread passes whether
-/// this block is the last one to finish reading.
+/// Called by one warp of each block after the block has read its parts. `isLastBlock`, used only in
+/// lane 0, is true if no other block is still reading.
 __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) {
   if (!__shfl_sync(~0u, isLastBlock, 0))
     return;
@@ -48,8 +48,8 @@ __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) 
   takeArrivals(batch);
 }
 
-/// Reads each part from the source of its copy, and stores it at the copy's destination if
-/// something else reads it there. Peers write the parts while the kernel is running.
+/// Reads each part from the source of the part's copy, and also stores it at the copy's destination
+/// if the sum keeps its parts. Peers write the parts while the kernel is running.
 struct FromSources {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
   /// All threads of a block execute the same number of rounds.
@@ -62,7 +62,7 @@ struct FromSources {
     __shared__ const char *of[CopyAndSignal::kMost + 1];
     return of;
   }
-  /// Called by all threads of a block. A barrier must follow before parts are read.
+  /// Sets sources(). Called by all threads of a block; a barrier must precede any read of a part.
   static __device__ void find(const CopyAndSignal &batch) {
     const auto part = static_cast<int64_t>(threadIdx.x);
     if (part >= batch.sum.count)
@@ -89,13 +89,13 @@ struct FromSources {
   }
 };
 
-/// Counts the block as soon as it has read everything, because peers wait for that, then stores its
-/// results.
+/// The Place for launches with several blocks. Counts the block as soon as it has read its parts,
+/// because peers wait for all reads, then stores the block's results.
 struct AlongCopies : FromSources {
   /// The state shared by a thread's rounds.
   struct Block {
-    bool isLast = false;   ///< all blocks have read; valid in the thread that counts blocks
-    bool hasRound = false; ///< a round has been read
+    bool isLast = false;   ///< all blocks have read their parts; valid in the counting thread
+    bool hasRound = false; ///< the thread has read a round
     bool gives = false;    ///< results are also stored to the places of the second shot
   };
   const CopyAndSignal &batch;
@@ -142,8 +142,8 @@ template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, co
   }
 }
 
-/// The Place for the only block of a launch. Its last warp waits and signals, and also adds; it
-/// resets the flags of the awaits while the parts are being loaded.
+/// The Place for the only block of a launch. The block's last warp waits and signals, and also
+/// adds; it resets the awaits' flags while the parts are being loaded.
 struct Alone : FromSources {
   const CopyAndSignal &batch;
   const uint32_t taken; ///< previous value of this lane's flag, in the last warp

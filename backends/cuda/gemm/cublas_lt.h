@@ -1,6 +1,7 @@
 //===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// A binary built with cuBLASLt starts without it, too, and reports that the library is missing.
+// A binary built with cuBLASLt also starts without the library; load() then reports that it is
+// missing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,20 +30,21 @@ namespace braid {
   NAME(check, MatmulAlgoCheck)                                                                     \
   NAME(configGet, MatmulAlgoConfigGetAttribute)
 
-/// The library functions in use.
+/// The library functions that Braid calls.
 struct CublasLt {
 #define BRAID_CUBLAS_MEMBER(Member, Name) decltype(&cublasLt##Name) Member = nullptr;
   BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
 #undef BRAID_CUBLAS_MEMBER
 
-  /// Opens the library once. Fails with Unsupported and the reason if it is unavailable.
+  /// Opens the library once per process. Fails with Unsupported and the reason if it is
+  /// unavailable.
   static Result<const CublasLt *> load();
 };
 
 /// `call` is the source text of the call that returned `code`.
 Status cublasFailure(cublasStatus_t code, const char *call);
 
-/// For functions that return Status or Result.
+/// Returns the error, if any, from the enclosing function, which returns a Status or Result.
 #define BRAID_CUBLAS_RETURN_IF_ERROR(call)                                                         \
   do {                                                                                             \
     if (cublasStatus_t braidCublasCode = (call); braidCublasCode != CUBLAS_STATUS_SUCCESS)         \

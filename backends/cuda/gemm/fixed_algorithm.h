@@ -1,10 +1,10 @@
 //===- backends/cuda/gemm/fixed_algorithm.h - one algorithm for every number of rows ----------===//
 //
 // For reproducible results, row i of a GEMM must depend neither on timing nor on how many rows are
-// multiplied together. A kernel that does not split K adds the products of an element in an order
-// determined by its tile and its instruction. All GEMMs that differ only in M therefore use one
-// kernel without split-K: the first in the library's list for kRowsOfList rows that accepts every
-// tested M. Nothing is measured, and cached measurements are ignored.
+// multiplied together. A kernel that does not split K adds up each element's products in an order
+// determined by the kernel's tile and instruction. All GEMMs that differ only in M therefore use
+// one kernel without split-K: the first in the library's list for kRowsOfList rows that accepts
+// every tested M. Nothing is measured, and cached measurements are ignored.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -13,17 +13,17 @@
 
 namespace braid {
 
-/// Returns `shape` without the properties that must not affect results: M, overlap, and the
-/// alignment of addresses beyond that of rows. A kind is aligned if every row length is a multiple
-/// of kGemmAlignment, so that any range of rows in an aligned operand is aligned, too.
+/// Returns `shape` without the properties that must not affect results: M, overlap, and any address
+/// alignment beyond that of rows. A kind is aligned if every row's size in bytes is a multiple of
+/// kGemmAlignment, so that any range of rows in an aligned operand is aligned, too.
 GemmShape kindOf(GemmShape shape);
 
-/// Returns text such as "bf16 GEMMs with N = 8192 and K = 4096", followed by other properties.
+/// Returns text such as "bf16 GEMMs with N = 8192 and K = 4096", followed by the other properties.
 std::string nameOfKind(const GemmShape &kind);
 
 /// Returns the algorithm for a kind, which depends only on the GPU model and the library version.
-/// Fails with Unsupported if no algorithm accepts every tested M. Whether the algorithm accepts
-/// another M can be tested with LtGemm::check().
+/// Fails with Unsupported if no algorithm accepts every tested M. LtGemm::check() tests whether the
+/// algorithm accepts another M.
 Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
                                          const GemmShape &kind);
 

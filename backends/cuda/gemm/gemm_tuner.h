@@ -1,8 +1,8 @@
 //===- backends/cuda/gemm/gemm_tuner.h - finds the fastest algorithm for a GEMM ---------------===//
 //
-// The first guess of the library's heuristic is often 5 to 15 % slower than another candidate in
-// its list for this GEMM, or for larger GEMMs. The tuner therefore tries all these candidates and
-// compares the best ones more thoroughly.
+// The first guess of the library's heuristic is often 5 to 15 % slower than another candidate that
+// the heuristic lists for this GEMM or for larger GEMMs. The tuner therefore tries all of these
+// candidates and compares the best ones more thoroughly.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,11 +17,11 @@ namespace braid {
 inline constexpr size_t kOverlapping = 2;
 
 /// Measures `gemm` with each candidate algorithm and returns the fastest. `gemm` must have the
-/// shape `shape`, aligned addresses and no bias. GEMMs run back to back or, if they overlap,
-/// round-robin on kOverlapping streams. The library's first guess is used unless another algorithm
-/// is faster by more than the noise. Takes about `atMost`, or longer if that is too short to
-/// compare two algorithms. Allocates and frees device memory for the operands, and blocks until the
-/// device is idle. `workspaces` has kOverlapping entries.
+/// shape `shape`, aligned addresses and no bias. GEMMs run back to back or, if `shape` overlaps,
+/// round-robin on kOverlapping streams. Prefers the library's first guess unless another algorithm
+/// is faster by more than measurement noise. Takes about `atMost`, or longer if `atMost` is too
+/// short to compare two algorithms. Allocates and frees device memory for the operands, and blocks
+/// until the device is idle. `workspaces` has kOverlapping entries.
 ///
 /// Loads every algorithm that it tries, so no peer may depend on this device during the call.
 Result<LtGemm::Algorithm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape,

@@ -1,7 +1,8 @@
 //===- backends/cuda/gemm/gemms.h - GEMMs computed by cuBLASLt --------------------------------===//
 //
 // tune() and setAlgorithm() choose the algorithm for a GEMM. The default is the library's first
-// guess, or the fixed algorithm for the GEMM's kind (fixed_algorithm.h). multiply() only launches.
+// guess, or the fixed algorithm for the GEMM's kind (fixed_algorithm.h). multiply() only launches
+// the GEMM.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,12 +24,12 @@ enum class AlgorithmBy : uint8_t {
 /// The GEMMs of one device. Not thread-safe.
 class Gemms {
 public:
-  /// Uses the calling thread's current device. `warn`, which may be null, receives warnings about
-  /// invalid cached measurements.
+  /// Creates the GEMMs of the calling thread's current device. `warn`, which may be null, receives
+  /// warnings about invalid cached measurements.
   static Result<std::unique_ptr<Gemms>> create(AlgorithmBy by, MeasurementCache::Warn warn);
   ~Gemms();
 
-  /// Returns the workspace size that a GEMM of this shape needs. The shape must be warm.
+  /// Returns the workspace size in bytes that a GEMM of this shape needs. The shape must be warm.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
   /// Allocates workspaces for streams 0 .. count-1, because concurrent GEMMs must not share one.
   Status reserveWorkspaces(uint32_t count);
@@ -46,8 +47,9 @@ public:
   std::string choices() const;
 
   /// Chooses algorithms for this shape, for 16-byte aligned and for other addresses, and runs each
-  /// once to load its kernels: loading one later could wait for a stream that waits for a peer.
-  /// Blocks. Fails with Unsupported if the fixed algorithm for the kind does not accept the shape.
+  /// once to load its kernels: loading a kernel later could block on a stream that is waiting for a
+  /// peer. Blocks. Fails with Unsupported if the fixed algorithm for the kind does not accept the
+  /// shape.
   Status warm(const PlanMatmul &shape);
   /// Launches a GEMM. Fails with Internal if the shape is not warm, and with Unsupported if the
   /// fixed algorithm for the kind does not accept the addresses.
@@ -72,11 +74,11 @@ private:
   std::string machine_; ///< names and versions of device, driver and library
   std::map<GemmShape, std::unique_ptr<LtGemm>> prepared_;
   std::map<GemmShape, LtGemm::Algorithm> algorithms_;
-  std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< by kindOf()
+  std::map<GemmShape, LtGemm::Algorithm> ofKinds_; ///< keyed by kindOf()
   std::vector<void *> workspaces_;
 
   std::unique_ptr<MeasurementCache> cache_; ///< null until first used
-  /// number of tune() calls that measured, and that found a cached result
+  /// numbers of tune() calls that measured, and of calls that found a cached result
   size_t tuned_ = 0, known_ = 0;
   std::chrono::duration<double> tuning_{0}; ///< time spent measuring
 };

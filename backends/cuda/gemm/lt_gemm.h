@@ -1,6 +1,6 @@
 //===- backends/cuda/gemm/lt_gemm.h - a single cuBLASLt GEMM ----------------------------------===//
 //
-// cuBLASLt matrices are column-major and Braid's are row-major, so the library is asked for the
+// cuBLASLt matrices are column-major and Braid's are row-major, so the library computes the
 // transposed GEMM: c^T = b^T · a^T.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -38,7 +38,7 @@ struct Workspace {
   size_t bytes = 0;
 };
 
-/// A GEMM that is complete except for its addresses. Not thread-safe.
+/// A GEMM that is ready to launch except for its addresses. Not thread-safe.
 class LtGemm {
 public:
   using Algorithm = cublasLtMatmulAlgo_t;
@@ -49,20 +49,21 @@ public:
   ~LtGemm();
   LtGemm(const LtGemm &) = delete;
 
-  /// Whether an algorithm may compute ranges of K concurrently and add the results afterwards.
+  /// Never excludes algorithms that compute ranges of K concurrently and add the results
+  /// afterwards.
   enum class SplitsK { Perhaps, Never };
-  /// Returns between one and `atMost` algorithms, with the library's best guess first. None of them
-  /// rounds sums before they are complete. Fails with Unsupported if there are no candidates.
+  /// Returns between one and `atMost` algorithms, with the library's best guess first. No algorithm
+  /// rounds a sum before it is complete. Fails with Unsupported if there are no candidates.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
   /// Returns candidates(), followed by the library's algorithms for GEMMs with two and four times
-  /// as many rows, if they also accept this GEMM. These are often the fastest if similar GEMMs
-  /// share the device, but the library does not list them for this GEMM.
+  /// as many rows, if they also accept this GEMM. The added algorithms are often the fastest when
+  /// similar GEMMs share the device.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
-  /// Checks an algorithm from another source. Fails with Unsupported unless the algorithm meets the
-  /// requirements of candidates().
+  /// Fails with Unsupported unless `algorithm`, which candidates() need not have returned, meets
+  /// the requirements of candidates().
   Status check(const Algorithm &algorithm) const;
   bool splitsK(const Algorithm &algorithm) const;
-  /// Returns true if the algorithm has a fixed tile.
+  /// Returns true if the algorithm has a fixed tile size.
   bool hasTile(const Algorithm &algorithm) const;
 
   void use(const Algorithm &algorithm);

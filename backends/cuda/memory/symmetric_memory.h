@@ -15,7 +15,7 @@
 namespace braid {
 
 /// Provides one rank's memory and maps peers' memory. Called by the rank's host thread while the
-/// rank's GPU is current. CudaMemory frees and closes all memory.
+/// rank's GPU is current. CudaMemory is responsible for freeing and closing all memory.
 class SymmetricMemory {
 public:
   virtual ~SymmetricMemory() = default;
@@ -25,20 +25,20 @@ public:
 
   /// Allocates `bytes` of uninitialized device memory, a multiple of the granularity.
   virtual Result<void *> allocate(size_t bytes) = 0;
-  /// Returns a handle for a peer's open(): printable text without line breaks. `base` must come
-  /// from allocate().
+  /// Returns a handle for a peer's open(): printable text without line breaks. `base` must have
+  /// been returned by allocate().
   virtual Result<std::string> exportMemory(void *base) = 0;
   /// Maps the allocation that `peer` exported and returns its address, valid until close(). Each
   /// allocation may be open only once at a time.
   virtual Result<void *> open(int64_t peer, llvm::StringRef handle) = 0;
 
-  /// Frees memory from allocate(). No peer may still have it mapped.
+  /// Frees memory returned by allocate(). No peer may still have it mapped.
   virtual void free(void *base) = 0;
-  /// Unmaps memory from open().
+  /// Unmaps memory returned by open().
   virtual void close(void *base) = 0;
 };
 
-/// Creates a provider on this rank. Fails with Unsupported and the reason if the machine does not
+/// Create a provider on this rank. Fail with Unsupported and the reason if the machine does not
 /// support it.
 std::unique_ptr<SymmetricMemory> makeIpcMemory();
 Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group);
@@ -47,7 +47,7 @@ Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group);
 class HandleReader {
 public:
   explicit HandleReader(llvm::StringRef text) : rest_(text) {}
-  /// Returns the next field, or an empty one after the last.
+  /// Returns the next field, or an empty string after the last field.
   llvm::StringRef next() {
     const auto [field, rest] = rest_.split(':');
     rest_ = rest;
