@@ -25,8 +25,8 @@ template <Movers kMovers = Movers::Workers> __device__ void coordinate(const Cop
 __device__ void coordinateSum(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
-  // Another block may finish last. If that block's report is the final one, this block must not
-  // report anything afterwards.
+  // Another block may finish last. If its report is the final one, this block must not report after
+  // it.
   const bool isLastToTell =
       batch.arrivalCount == 0 && batch.signalCount != 0 && !hasSecondShot(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(kWorkerThreads)
 }
 
 /// The kernel for signals and awaits without copies. Its single warp uses at most 32 registers per
-/// thread, so it can wait next to GEMM blocks that leave few registers of a multiprocessor free.
-/// Otherwise it would occupy a multiprocessor while it waits, which slows large GEMMs down by 5 %.
+/// thread, so it can wait next to GEMM blocks that leave few of a multiprocessor's registers free.
+/// A larger kernel would block a multiprocessor while waiting, which slows large GEMMs by 5 %.
 __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
   coordinate(batch);
 }

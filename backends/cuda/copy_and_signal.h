@@ -17,9 +17,9 @@
 // together.
 //
 // A worker adds the data that it has copied, without waiting for other workers. In a second shot,
-// each worker stores its sums to peers independently of other workers, waits for the peers'
-// signals, then copies the sums that they have stored here. Without a second shot, a sum small
-// enough to load at once is computed by a single block.
+// each worker stores its sums to peers, waits for the peers' signals, then copies the sums that
+// they have stored here. Without a second shot, a single block computes any sum small enough to
+// load at once.
 //
 // Blocks that wait for a peer occupy shared memory and leave no room for a GEMM on their
 // multiprocessor. They must never occupy every multiprocessor, because the peer may be waiting for

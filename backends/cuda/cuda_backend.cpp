@@ -63,7 +63,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   return checkOwnGpus(options);
 }
 
-/// Compares UUIDs, because a launcher may show each rank a different GPU as device 0.
+/// Compares UUIDs, because a launcher may present a different GPU to each rank as device 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
   std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(group_.rank(), uuid));
@@ -75,9 +75,9 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
                      first - ofRanks.begin(), kHowToShare);
 }
 
-/// Peers close memory before its owner frees it, even after an abort: a neighbour's released
-/// streams may still copy from this rank. Memory that may be in use is leaked until the process
-/// ends, as are streams that do not drain, because freeing memory would wait for those streams.
+/// Peers close memory before its owner frees it, even after an abort: a peer's released streams may
+/// still copy from this rank. Memory that may be in use is leaked until the process ends, as are
+/// streams that do not drain, because freeing memory would wait for those streams.
 CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
@@ -108,8 +108,8 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   return devices[static_cast<size_t>(localRank)];
 }
 
-/// Returns this rank's GPU: the requested one, otherwise the only visible one, otherwise the one
-/// whose number is the rank's local index.
+/// Returns the requested GPU, or else the only visible GPU, or else the GPU whose number is this
+/// rank's local index.
 Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool mayShare) {
   const int64_t given = asked >= 0 ? asked : BRAID_TRY(deviceFromEnvironment(localRank));
   int count = 0;
@@ -174,7 +174,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
   BRAID_TRY(checkOptions(options));
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   if (mayShare)
-    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // otherwise NCCL refuses
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // for NCCL to accept shared GPUs
   const int64_t localRank = client.rank() % client.memory().ranksPerHost();
   const int device = BRAID_TRY(chooseDevice(options.device, backend, localRank, mayShare));
   const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));
@@ -186,7 +186,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
                              .isReproducible = options.reproducible};
 }
 
-/// Tells the other ranks why this rank does not join before they notice that it has left.
+/// On failure, tells the other ranks the reason before they notice that this rank has left.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client, const char *backend) {
   const Result<CudaDevice::Options> chosen = chooseOptions(options, *client, backend);

@@ -50,7 +50,7 @@ CudaDevice::~CudaDevice() {
   if (gpu_.isAbandoned) {
     (void)gemms_.release();
     memory_.abandon();
-    return; // its kernels may still wait, so their budget also stays reserved
+    return; // kernels may still be waiting, so their budget stays reserved
   }
   for (const std::unique_ptr<RegisteredPlan> &each : progress_.all())
     transfers_.releaseWaiting(*each);
@@ -145,14 +145,14 @@ Status CudaDevice::growWorkspaces() {
   return Status::ok();
 }
 
-/// The caller has tuned the Plan's GEMMs, which may have changed those of other Plans, too.
+/// The caller has tuned the Plan's GEMMs, so other Plans that contain them may need more workspace.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(growWorkspaces());
   auto registered = std::make_unique<RegisteredPlan>(plan);
   BRAID_TRY(transfers_.planWaiting(mode, *registered));
   if (RegisteredPlan *known = progress_.findSame(*registered)) { // prepared again
     ++known->users;
-    if (registered->waiting.wanted() > known->waiting.wanted()) { // needs more kernels now
+    if (registered->waiting.wanted() > known->waiting.wanted()) { // needs more multiprocessors now
       known->waiting = registered->waiting;
       transfers_.reserveWaiting(*known);
       known->limitsInGraphs.reset();
@@ -207,8 +207,8 @@ void CudaDevice::record(uint32_t stream, Tag tag, uint32_t event) {
 }
 
 void CudaDevice::waitEvent(uint32_t stream, Tag tag, uint32_t event) {
-  // An unrecorded event belongs to an earlier run or capture, which has already completed, because
-  // runs do not overlap.
+  // An unrecorded event belongs to an earlier run or capture, which is complete because runs do not
+  // overlap.
   if (gpu_.group.isAborted() || !streams_.isRecorded(event))
     return;
   const Issuing issuing(tracer_, stream, tag);
@@ -224,8 +224,8 @@ void CudaDevice::releaseWaits() {
   transfers_.releaseWaits();
 }
 
-/// A sleeping thread wakes up to 70 us late. That is a fifth of a 350 us run, but negligible in a
-/// long run, which should not keep the host busy.
+/// Busy-waits at first, because a sleeping thread may wake 70 us late, which is a fifth of a 350 us
+/// run. Sleeps during long runs, in order not to keep the host busy.
 void CudaDevice::pause() {
   constexpr std::chrono::milliseconds kBusy{100};
   if (gpu_.group.isAborted())

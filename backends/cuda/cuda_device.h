@@ -4,8 +4,7 @@
 // a wait for a peer can block the work of that peer (backends/cuda/README.md).
 //
 // Each capability is a separate class: arithmetic, transfers, messages, graphs, the trace and the
-// stopwatch. All of them issue commands to the streams of CudaStreams, and CudaProgress tracks the
-// progress.
+// stopwatch. All of them issue to the streams of CudaStreams; CudaProgress tracks progress.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -69,9 +68,8 @@ public:
   void closeMessages();
   /// Makes the destructor leak all resources, because streams still use them.
   void abandon() { gpu_.isAbandoned = true; }
-  /// Ends all waits for peers on this GPU's streams, including those inside NCCL. Call repeatedly
-  /// until the streams are empty, because an await by memory operations resets the value that
-  /// released it. Callable from any thread.
+  /// Ends all waits for peers on this GPU's streams. Call repeatedly until the streams are empty:
+  /// an await by memory operations resets the value that released it. Callable from any thread.
   void releaseWaits();
   /// Publishes the streams' progress in job memory, and returns any asynchronous error. Called by
   /// the watchdog.

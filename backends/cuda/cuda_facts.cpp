@@ -27,7 +27,7 @@ void addDevice(BackendFacts &facts, int device, const Driver *driver) {
   std::array<char, 32> address = {};
   if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) == cudaSuccess)
     facts[fmt::format("{}.pci", device)] = address.data();
-  // CUDA has an IPC attribute only for events; it applies to memory as well.
+  // CUDA has an IPC attribute only for events, but it applies to memory as well.
   if (int ipc = 0; cudaDeviceGetAttribute(&ipc, cudaDevAttrIpcEventSupport, device) == cudaSuccess)
     facts[fmt::format("{}.ipc", device)] = std::to_string(ipc);
   for (const Attribute &each : kAttributes)

@@ -22,7 +22,7 @@ struct Dependencies {
   std::vector<cudaGraphEdgeData> edges; ///< the data of each edge
 };
 
-// CUDA 12 adds a version suffix to the variants with edge data; CUDA 13 has only those variants.
+// In CUDA 12, functions with edge data have a version suffix; in CUDA 13, all have edge data.
 #if CUDART_VERSION < 13000
 #define BRAID_EDGES(name, version) name##_v##version
 #else
@@ -83,7 +83,7 @@ Result<bool> CudaGraphs::isOpen(const Capture &capture) {
   return info.status != cudaStreamCaptureStatusNone;
 }
 
-/// Creates streams during prepare, for later captures.
+/// Creates streams for later captures.
 Status CudaGraphs::reserveCapture() {
   if (captures_.empty())
     captures_.push_back(std::make_unique<Capture>(Capture{0, {nullptr}}));
@@ -96,7 +96,7 @@ Status CudaGraphs::reserveCapture() {
   return Status::ok();
 }
 
-/// Returns the streams for capture `id`: those it already uses, or else streams that are free.
+/// Returns the streams for capture `id`: those that it already uses, or else free streams.
 Result<CudaGraphs::Capture *> CudaGraphs::streamsFor(unsigned long long id) {
   Capture *free = nullptr;
   for (const std::unique_ptr<Capture> &each : captures_) {
@@ -136,8 +136,8 @@ void CudaGraphs::leaveCapture() {
   streams_.recordOn(nullptr);
 }
 
-/// Work cannot be ordered after a stream that is being captured, and querying that stream
-/// invalidates the capture.
+/// Eager work cannot be ordered after a stream that is being captured, and querying the stream
+/// would invalidate the capture.
 Status CudaGraphs::expectNoCapture() {
   if (!streams_.isFirstCaptured())
     return gpu_.group.failure();
@@ -178,8 +178,8 @@ void uncountGraph(void *count) {
 
 } // namespace
 
-/// Counts the graph of the open capture unless it is already counted. CUDA reports the destruction
-/// of a graph only to its user objects.
+/// Counts the graph of the open capture unless it is already counted. Only a user object can detect
+/// the destruction of its graph.
 Status CudaGraphs::countGraph(const GraphCount &count) {
   if (llvm::is_contained(capture_->counts, count.get()))
     return Status::ok();
@@ -219,9 +219,8 @@ template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, 
       fn(capture_->streams[stream]);
 }
 
-/// Sets the dependencies of the side streams to those of the first stream. After an event wait
-/// alone, a side stream would also depend on work from earlier runs in this capture, which the fork
-/// follows anyway.
+/// Replaces the side streams' dependencies with those of the first stream. An event wait would only
+/// add to them, and leave redundant dependencies on earlier runs in this capture.
 void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   Dependencies before;
   gpu_.check(findDependencies(capture_->streams[0], before), "cudaStreamGetCaptureInfo");
@@ -235,7 +234,7 @@ void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
 }
 
 /// Every node of a run follows the nodes from which its streams were forked, so a node that follows
-/// another node of the run need not depend on the fork as well. Redundant edges make a graph
+/// another node of the run need not depend on the fork directly. Redundant edges make a graph
 /// branch, and continuing after a branch takes 1 to 2 us.
 void CudaGraphs::dropForkedFrom(cudaStream_t stream) {
   Dependencies all, kept;

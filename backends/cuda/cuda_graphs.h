@@ -1,9 +1,8 @@
 //===- backends/cuda/cuda_graphs.h - graphs recorded by Braid and by callers ------------------===//
 //
-// Commands are issued either to eager streams, which execute them, or to the streams of a capture,
-// which only record them. An eager run may therefore be issued while a caller's capture is open,
-// and two captures may be open at once. Eager streams and capture streams never wait for each
-// other's events.
+// Commands are issued either to eager streams or to the streams of a capture, which only record
+// them. An eager run may therefore be issued while a caller's capture is open, and two captures may
+// be open at once. Eager streams and capture streams never wait for each other's events.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

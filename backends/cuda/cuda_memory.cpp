@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
-// In a handle, precedes the region's size and the group's handle for the region.
+// The kind of host memory in a handle; followed by the region's size and the group's handle for it.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {
@@ -29,7 +29,7 @@ Status checkBytes(int64_t rank, int64_t bytes) {
   return Status::ok();
 }
 
-/// Maps host memory for the GPU at the address that the host uses.
+/// Maps host memory into the GPU's address space, at the same address as on the host.
 Status registerWithGpu(void *base, size_t bytes) {
   BRAID_CUDA_RETURN_IF_ERROR(
       cudaHostRegister(base, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable));
@@ -133,7 +133,7 @@ void CudaMemory::release(void *base) {
 
 /// fillFlags() may still write to released flags, which is harmless because nothing is recycled
 /// after an abort. Private device memory is freed immediately, because no peer maps it. cudaFree()
-/// waits for the GPU, which may wait for fillFlags(), so the lock must not be held meanwhile.
+/// waits for the GPU, which may wait for fillFlags(), so it must be called without the lock.
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);

@@ -62,7 +62,7 @@ void CudaProgress::add(std::unique_ptr<RegisteredPlan> plan) {
   current_.store(plans_.back().get(), std::memory_order_release);
 }
 
-/// Takes the lock while it modifies plans_, because the watchdog may be reading them.
+/// Holds the lock while modifying plans_, because the watchdog may be reading it.
 std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
   auto found = llvm::find_if(plans_, [plan](const auto &each) { return each->plan == plan; });
   if (found == plans_.end() || --(*found)->users > 0)
@@ -129,8 +129,8 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders later reports on `stream` after reports that another stream has made on its behalf,
-/// because step numbers must only increase.
+/// Orders later reports on `stream` after those that reports_ makes on its behalf, because step
+/// numbers must never decrease.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     streams_.putBehind(reports_, streams_.first());

@@ -1,8 +1,7 @@
 //===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
 // The GPU records in host memory which signal or await each stream has completed last. CudaProgress
-// uses these records to tell the watchdog which command each stream has reached and whether the
-// stream is waiting.
+// thus tells the watchdog which command each stream has reached and whether the stream is waiting.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

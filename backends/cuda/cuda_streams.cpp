@@ -8,7 +8,7 @@
 
 namespace braid {
 
-/// The caller may have selected another device on this thread in the meantime.
+/// The caller may have changed this thread's current device since the last call.
 void Gpu::enter() const {
   int current = -1;
   if (cudaGetDevice(&current) != cudaSuccess || current != number)

@@ -62,8 +62,8 @@ public:
   /// Makes `next` the first stream, ordered after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
-  /// Makes later commands be recorded on `streams`, or executed if `streams` is null. Marks all
-  /// events as unrecorded.
+  /// Later commands are recorded on `streams`, or executed if `streams` is null. Marks all events
+  /// as unrecorded.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
     isRecorded_.assign(isRecorded_.size(), false);

@@ -61,8 +61,8 @@ Issuing::~Issuing() {
   nvtxDomainRangePop(tracer_.domain_);
 }
 
-/// CUDA does not report when an event completes on the host's clock. That time lies between reading
-/// the clock before recording the event and reading it after completion. Retries if the two
+/// CUDA does not report an event's completion time on the host's clock. It lies between two
+/// readings of the clock, before the event is recorded and after it has completed. Retries if these
 /// readings are far apart, for example because of earlier work on the stream.
 void CudaTracer::startTrace() {
   constexpr int64_t kFarApartNs = 20000;

@@ -35,8 +35,8 @@ Tag tagOf(Tag tag, const BatchedCommand &step) {
   return tag;
 }
 
-/// Returns true if flags are in the memory of the GPU that awaits them, which that GPU and its
-/// peers access faster than host memory. Requires that only kernels access the flags; the host ends
+/// Returns true if flags are in the memory of the GPU that awaits them, which is faster than host
+/// memory for that GPU and its peers. Requires that only kernels access the flags; the host ends
 /// waits through a separate word that kernels poll.
 bool hasFlagsOnDevice(TransferMode mode) {
   return mode.signals == SignalBy::Kernel ||
@@ -46,7 +46,7 @@ bool hasFlagsOnDevice(TransferMode mode) {
 } // namespace
 
 /// Returns true if the GPU can perform atomics on the memory of all other GPUs, as over NVLink.
-/// Requires that this process sees one GPU for each of the host's `ranks`; it cannot query others.
+/// Requires that this process sees (and can thus query) the GPUs of all `ranks` on the host.
 static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < ranks)
@@ -112,7 +112,7 @@ void CudaTransfers::releaseWaits() {
   memory_.fillFlags(cuda::kReleasedFlag);
 }
 
-/// Callers' graphs may run concurrently with the job's other programs.
+/// Callers' graphs may run concurrently with other programs, so they have limits of their own.
 const LaunchLimits &CudaTransfers::limitsOf(Tag tag) {
   RegisteredPlan *plan = graphs_.isInCallersCapture() ? progress_.find(tag.plan) : nullptr;
   if (!plan)

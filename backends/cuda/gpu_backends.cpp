@@ -16,9 +16,9 @@
 namespace braid {
 namespace {
 
-/// Requests 32 hardware queues. With the driver's default of eight, all times were longer and
-/// varied by 20 % or more, even for a GEMM alone (backends/cuda/README.md). The driver reads the
-/// variable when the process first uses a GPU.
+/// Requests 32 hardware queues. With the driver's default of eight, everything took longer and
+/// times varied by 20 % or more, even for a single GEMM (backends/cuda/README.md). The driver reads
+/// the variable when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
 /// Returns the number of queues that the driver is expected to create, or 1 if the variable is not
@@ -36,7 +36,7 @@ Result<std::string> describeNccl() {
   return fmt::format("{} ({})", nccl::versionText(library->version), library->file);
 }
 
-/// Returns either "error", or "version" (2.28.3) and "file".
+/// Returns either "error", or both "version" (such as 2.28.3) and "file".
 BackendFacts ncclFacts() {
   const Result<const nccl::Library *> library = nccl::Library::load();
   if (!library)
@@ -57,7 +57,7 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
   return joinCuda(options, std::move(client));
 }
 
-/// Opens NCCL before joining.
+/// Opens NCCL before joining, to fail early if it is unavailable.
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
   if (options.reproducible)

@@ -15,7 +15,7 @@ __global__ void broadcastKernel(T *c, const Bias *bias, int64_t count, int64_t n
     c[i] = static_cast<T>(bias[i % n]);
 }
 
-/// Mixes the bits of a number, using the MurmurHash3 finalizer.
+/// Hashes a number with the MurmurHash3 finalizer.
 __device__ uint32_t mixed(uint32_t bits) {
   bits = (bits ^ (bits >> 16)) * 0x85ebca6b;
   bits = (bits ^ (bits >> 13)) * 0xc2b2ae35;

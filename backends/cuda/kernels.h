@@ -42,7 +42,7 @@ int64_t widthFor(const Sum &sum);
 /// alignment and a multiple of 4 elements are fastest.
 struct Pointwise {
   struct Operand {
-    bool isAccumulator; ///< true if f32 even if `element` has 16 bits
+    bool isAccumulator; ///< the operand is f32 even if `element` has 16 bits
     const void *data;   ///< null if none; written if the operand is dst
   };
   struct Step {

@@ -44,7 +44,7 @@ bool LaunchFiller::take(const BatchedCommand &step) {
   }
 }
 
-/// Returns false if the launch must not continue with `next`. A wait before or after copies
+/// Enters phase `next`, or returns false if this launch must not. A wait before or after copies
 /// occupies the multiprocessors of the copying blocks, so it requires waitAndWork.
 bool LaunchFiller::enter(Phase next) {
   const bool hasWaited = phase_ == Phase::Awaits && next > Phase::Awaits;
@@ -86,7 +86,7 @@ bool LaunchFiller::takeAwait(const BatchedCommand &step) {
          appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-/// A copy within this rank cannot be part of a second shot, whose signals define its completion.
+/// A local copy cannot be part of a second shot, because only signals to peers mark its end.
 bool LaunchFiller::takeCopy(const BatchedCommand &step) {
   const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
                                   static_cast<const char *>(step.src), step.bytes};

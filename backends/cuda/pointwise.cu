@@ -20,7 +20,7 @@ constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups per block
 template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
 
 /// The groups that a thread computes: they start at `begin`, kThreads apart. Each block computes
-/// one tile of adjacent groups, which is the fastest memory access pattern.
+/// one tile of adjacent groups, because this access pattern is the fastest.
 template <class T, int kWide> struct Batch {
   using Acc = typename Widened<T>::Type;
 

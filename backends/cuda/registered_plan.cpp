@@ -87,13 +87,13 @@ void RegisteredPlan::countBegun(uint64_t runs) const {
 
 void RegisteredPlan::countCallersRuns() {
   const uint32_t begun = look(ofGraphs.guard.report->begun);
-  // The host announces runs before it launches them.
+  // Read `begun` first: the host announces runs before it launches them.
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint32_t told = guarded.load(std::memory_order_relaxed);
   const auto callers = static_cast<int32_t>(begun - told);
   const int32_t more = callers - static_cast<int32_t>(ofCallers);
   if (more <= 0)
-    return; // some announced runs have not begun yet
+    return; // some announced runs have not begun
   ofCallers += static_cast<uint32_t>(more);
   countBegun(static_cast<uint64_t>(more));
 }

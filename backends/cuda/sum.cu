@@ -16,8 +16,8 @@ constexpr int kThreads = 128;     ///< few, so that even a small sum uses the wh
 constexpr int kBlocksThatFit = 8; ///< per multiprocessor, at 64 registers per thread
 
 /// A block adds one tile of adjacent groups, and each of its threads adds every kThreads-th group:
-/// memory access is fastest with a single tile per block. The number of parts is at most kParts
-/// unless kParts is kMostParts.
+/// memory access is fastest with a single tile per block. `sum.count` must not exceed kParts unless
+/// kParts is kMostParts.
 template <class Types, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ SumWalk walk) {
@@ -33,7 +33,7 @@ struct Kernel {
   int groups; ///< groups that a thread loads at once
 };
 
-/// More loads in flight would need more registers than kBlocksThatFit leaves.
+/// More loads in flight would need more registers than kBlocksThatFit allows.
 template <class Types, int kWide> Kernel kernelOf(int64_t count) {
   constexpr int kLoads = kWide > 1 ? 8 : sizeof(typename Types::Partial) == 8 ? 16 : 24;
   if (count <= 2)

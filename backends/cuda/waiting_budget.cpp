@@ -11,8 +11,8 @@
 
 namespace braid {
 
-/// Returns an upper bound on the blocks that any launch for this batch can use. The batch may
-/// become several launches.
+/// Returns an upper bound on the blocks that any launch for this batch can use. The batch may be
+/// split into several launches.
 static int workersOf(const Plan &plan, size_t first, size_t end) {
   const cuda::CopyAndSignalBlocks all;
   int64_t copies = 0, tiles = 0, adders = 0;
@@ -30,8 +30,8 @@ static int workersOf(const Plan &plan, size_t first, size_t end) {
                std::min<int64_t>(adders, all.ofSeveral)));
 }
 
-/// Copy engines occupy no multiprocessors; the kernel that awaits or signals after them has a
-/// single warp.
+/// Copy engines occupy no multiprocessors, and the kernels that await or signal for them have one
+/// warp.
 WaitingKernels waitingKernels(const Plan &plan, TransferMode mode) {
   std::vector<bool> works(plan.streams.size(), false), waits = works;
   WaitingKernels kernels;
@@ -66,8 +66,8 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors) {
   return limits;
 }
 
-/// Leaves an eighth of the GPU free for GEMMs. GEMMs launch clusters, whose blocks must fit in one
-/// part of the GPU at the same time, so a few free multiprocessors would not suffice.
+/// Leaves an eighth of the GPU free for GEMMs. GEMMs launch clusters, whose blocks must all fit in
+/// one part of the GPU, so a few free multiprocessors would not suffice.
 WaitingBudget::WaitingBudget(int multiprocessors)
     : most_(multiprocessors / 2), total_(multiprocessors - multiprocessors / 8) {}
 

@@ -54,10 +54,9 @@ public:
   explicit WaitingBudget(int multiprocessors);
 
   enum class Lane { Ordered, CallersGraphs };
-  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns the
-  /// number reserved: at most `kernels.wanted()`, unless a larger reservation exists, and never
-  /// less than `kernels.least()`. A program that already has a reservation in the lane keeps the
-  /// larger one.
+  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns how many:
+  /// at most `kernels.wanted()`, unless a larger reservation exists, and never less than
+  /// `kernels.least()`. A program that already has a reservation in the lane keeps the larger one.
   int reserve(const void *job, Lane lane, const void *program, const WaitingKernels &kernels);
   /// Releases the program's reservations in both lanes. None of its kernels may be in flight.
   void release(const void *program);

@@ -34,8 +34,7 @@ Result<Opened> openFile(const std::string &file) {
   return unsupported("NCCL: expected a library in {}, got '{}'", file, loaderError());
 }
 
-/// Prefers a library that the process has already loaded, because two copies in one process would
-/// not share state.
+/// Prefers a copy that the process has already loaded, because two copies would not share state.
 Result<Opened> find() {
   if (const std::string file = valueOf(kVariable); !file.empty())
     return openFile(file);

@@ -46,7 +46,7 @@ Operator operatorOf(const CollectiveArgs &args) {
   llvm_unreachable("covered above");
 }
 
-/// Announces that a rank has the library.
+/// Tells the other ranks that this rank has found the library.
 constexpr const char *kFound = "found";
 
 size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
@@ -66,7 +66,7 @@ public:
     code_ = code;
     last_ = call;
   }
-  /// Always ends the group, because the library counts open groups.
+  /// Ends the group even after an error, because the library counts open groups.
   Status end() {
     const Code ended = call_.GroupEnd();
     if (code_ != Code::Success && code_ != Code::InProgress)
@@ -85,7 +85,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // A wait for a peer ends when the job or this object is aborted.
+  // Waits for peers end when the job or this object is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -108,8 +108,8 @@ std::string NcclMessages::describe() const {
   return fmt::format("NCCL {}", versionText(library_->version));
 }
 
-/// Fails on all ranks unless every rank has the library: otherwise, the others would wait for a
-/// rank without NCCL.
+/// Fails on all ranks unless every rank has the library: otherwise, ranks with NCCL would wait for
+/// a rank without it.
 Status NcclMessages::load(ControlPlane &control) {
   const Result<const Library *> mine = load_();
   const std::vector<std::string> all =
@@ -122,8 +122,8 @@ Status NcclMessages::load(ControlPlane &control) {
   return Status::ok();
 }
 
-/// The first member creates the unique id through which the members find each other. If that fails,
-/// it sends the error to all members instead, because they wait for the id.
+/// The first member creates the unique id through which the members find each other. On failure, it
+/// sends the error to the other members, which are waiting for the id.
 Status NcclMessages::open(const Team &team, ControlPlane &control) {
   if (shared_->communicators.count(team))
     return Status::ok();
@@ -208,7 +208,8 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older versions lack, by sends and receives, even for the local block.
+/// Emulates alltoall, which old NCCL versions lack, with sends and receives, even for the local
+/// block.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());
@@ -254,7 +255,7 @@ void NcclMessages::abort() {
   };
   std::thread thread;
   if (startThread(thread, "aborting NCCL's communicators", abortAll).isOk())
-    thread.detach(); // if it never returns, the thread ends with the process
+    thread.detach(); // if an abort never returns, the thread ends with the process
   else
     abortAll();
 }

@@ -34,7 +34,7 @@ bool writesResultOrBias(const CopyAndSignalCopy &copy, const Sum &sum) {
          overlap(sum.bias, biasBytes, copy.dst, copy.bytes);
 }
 
-/// Returns true if the copy writes memory that the sum reads or writes.
+/// Returns true if `copy` writes memory that `sum` reads or writes.
 bool writesOfSum(const CopyAndSignalCopy &copy, const Sum &sum) {
   const int64_t partsBytes = (sum.count - 1) * sum.stride + sum.elements * sizeOf(sum.partial);
   return writesResultOrBias(copy, sum) || overlap(sum.parts, partsBytes, copy.dst, copy.bytes);
@@ -53,7 +53,7 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
     if (batch.copies[i].bytes != bytes || at < 0 || at % sum.stride != 0 ||
         at / sum.stride >= sum.count)
       return false;
-    // One launch does not order the sum's stores and the copy, or the copy and the bias reads.
+    // A launch does not order its copies relative to the sum's stores or the sum's bias reads.
     if (readsResult(batch.copies[i], sum) || writesResultOrBias(batch.copies[i], sum))
       return false;
   }

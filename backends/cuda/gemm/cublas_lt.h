@@ -1,7 +1,6 @@
 //===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// A binary built with cuBLASLt also starts without the library; load() then reports that it is
-// missing.
+// A binary built with cuBLASLt also starts without it; load() then reports the missing library.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -36,8 +35,7 @@ struct CublasLt {
   BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
 #undef BRAID_CUBLAS_MEMBER
 
-  /// Opens the library once per process. Fails with Unsupported and the reason if it is
-  /// unavailable.
+  /// Opens the library once. Fails with Unsupported and the reason if it is unavailable.
   static Result<const CublasLt *> load();
 };
 

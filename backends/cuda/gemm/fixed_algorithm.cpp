@@ -22,7 +22,7 @@ constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 3
 
 using TriedGemms = std::vector<std::unique_ptr<LtGemm>>;
 
-/// Returns a GEMM of this kind for each tested number of rows.
+/// Returns one GEMM with the properties of `shape` for each tested number of rows.
 Result<TriedGemms> describeTried(const CublasLt &library, cublasLtHandle_t handle,
                                  GemmShape shape) {
   TriedGemms gemms;

@@ -29,21 +29,21 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to ri
 /// mean of both, can favour one that is slow after pauses (8192 x 3584 x 4096, by 15 % and 10 %).
 /// An algorithm must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
-/// For GEMMs limited by power, relative speeds vary by about this much between GPUs and over time.
-/// The library's first guess is rarely slower by more than this.
+/// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
+/// GPUs and over time. The library's first guess is rarely slower by more.
 constexpr double kLeastGainByPower = 0.02;
 /// microseconds per long run; one run to settle, and another to measure
 constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands
-/// The assumed share of GEMMs that run alone although GEMMs may overlap: the first, the last, and
-/// those that wait for their rows. If GEMMs always overlapped, an algorithm that leaves half of the
-/// GPU to a second GEMM could win. But if each GEMM waits for its rows (two GEMMs of 1024 x 2048 x
-/// 16384), such an algorithm takes twice as long.
+/// The assumed share of potentially overlapping GEMMs that run alone: the first, the last, and
+/// those that wait for their rows. If tuning assumed that GEMMs always overlap, an algorithm that
+/// leaves half of the GPU to a second GEMM could win. But if each GEMM waits for its rows (two
+/// GEMMs of 1024 x 2048 x 16384), such an algorithm takes twice as long.
 constexpr double kAlone = 0.25;
 constexpr int kIssueMicroseconds = 8; ///< upper bound on the host time to issue one GEMM
 
-/// Measures one GEMM with different algorithms.
+/// Measures the time that one GEMM takes with different algorithms.
 class GemmTimer {
 public:
   /// Measures on one stream per entry of `workspaces`, concurrently if there are several.
@@ -62,8 +62,8 @@ public:
   Result<double> measure(const LtGemm::Algorithm &algorithm);
   /// Valid after warmUp().
   bool isLimitedByPower() const { return isLimitedByPower_; }
-  /// Returns measure() and, if power limits the GEMM, the time per GEMM in a long run, with overlap
-  /// if there are several lanes. Pauses afterwards.
+  /// Returns the result of measure() and, if power limits the GEMM, the time per GEMM in a long
+  /// run, with overlap if there are several lanes. Pauses afterwards.
   Result<std::vector<double>> measureThoroughly(const LtGemm::Algorithm &algorithm);
   /// Runs a GEMM once to load its kernels.
   Status load(const LtGemm::Algorithm &algorithm) { return measure(algorithm, 1, lanes_).status(); }
@@ -115,10 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates enough sets of operands that a set has left the cache by the time it is used again. In a
-/// real run, too, other data passes through the cache between two GEMMs. A set contains the
-/// operands of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random,
-/// because GEMMs on zeros draw less power and run faster.
+/// Creates enough sets of operands that a set has left the cache by the time it is used again. This
+/// is realistic: in a program, other data passes through the cache between two GEMMs. A set
+/// contains the operands of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are
+/// random, because GEMMs on zeros draw less power and run faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));

@@ -17,7 +17,7 @@
 namespace braid {
 namespace {
 
-/// Increment when tuning changes so much that cached measurements must not be used.
+/// Increment when a change to the tuner invalidates cached measurements.
 constexpr int kTunerVersion = 11;
 
 GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
@@ -112,8 +112,8 @@ MeasurementCache &Gemms::cache() {
   return *cache_;
 }
 
-/// Returns true if there is a choice. GEMMs with a bias always use the library's first guess,
-/// because some algorithms that add a bias round more than once.
+/// Returns true if there are algorithms to choose from. GEMMs with a bias always use the library's
+/// first guess, because some algorithms that add a bias round more than once.
 bool Gemms::isTunable(const PlanMatmul &shape) const {
   return by_ == AlgorithmBy::Time && shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 &&
          shape.k > 0;
@@ -125,7 +125,7 @@ Status Gemms::loadAlgorithm(const PlanMatmul &shape) {
   const std::optional<std::string> known = cache().find(gemmKey(shape));
   if (!known)
     return Status::ok();
-  // If a cached algorithm cannot be used here, a tuning device measures the GEMM again.
+  // If a cached algorithm is unusable, tune() measures the GEMM again.
   if (Status status = setAlgorithm(shape, *known); !status.isOk())
     return status.code() == StatusCode::Internal ? Status::ok() : status;
   return warm(shape);
@@ -233,7 +233,7 @@ Status Gemms::warm(const PlanMatmul &shape) {
 Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   BRAID_TRY(reserveWorkspaces(1));
   const int64_t element = sizeOf(shape.dtype);
-  // Gives each operand its own address, misaligned unless `isAligned`.
+  // Leaves room to shift all operands, which are misaligned unless `isAligned`.
   auto bytesOf = [&](int64_t elements, int64_t size) {
     return (elements * size + 511) / 256 * 256;
   };

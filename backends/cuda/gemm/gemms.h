@@ -1,8 +1,7 @@
 //===- backends/cuda/gemm/gemms.h - GEMMs computed by cuBLASLt --------------------------------===//
 //
 // tune() and setAlgorithm() choose the algorithm for a GEMM. The default is the library's first
-// guess, or the fixed algorithm for the GEMM's kind (fixed_algorithm.h). multiply() only launches
-// the GEMM.
+// guess, or the fixed algorithm for the GEMM's kind (fixed_algorithm.h). multiply() only launches.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -47,9 +46,8 @@ public:
   std::string choices() const;
 
   /// Chooses algorithms for this shape, for 16-byte aligned and for other addresses, and runs each
-  /// once to load its kernels: loading a kernel later could block on a stream that is waiting for a
-  /// peer. Blocks. Fails with Unsupported if the fixed algorithm for the kind does not accept the
-  /// shape.
+  /// once to load its kernels: loading kernels later could block on a stream that awaits a peer.
+  /// Blocks. Fails with Unsupported if the fixed algorithm for the kind does not accept the shape.
   Status warm(const PlanMatmul &shape);
   /// Launches a GEMM. Fails with Internal if the shape is not warm, and with Unsupported if the
   /// fixed algorithm for the kind does not accept the addresses.

@@ -61,8 +61,8 @@ Status LtGemm::describe() {
   const cublasOperation_t transposed = transposeB ? CUBLAS_OP_T : CUBLAS_OP_N;
   BRAID_CUBLAS_RETURN_IF_ERROR(
       library_.descSet(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed)));
-  // The library also rejects an unaligned bias, and a bias whose type is that of the operands if c
-  // has a wider type.
+  // The library also rejects unaligned biases and, if c's type is wider than the operands' type,
+  // biases of the operands' type.
   broadcastsBias_ = hasBias && (!isAligned || result != dtype || roundsBeforeBias(dtype, n));
   if (hasBias && !broadcastsBias_) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -137,7 +137,7 @@ bool LtGemm::hasTile(const Algorithm &algorithm) const {
          CUBLASLT_MATMUL_TILE_UNDEFINED;
 }
 
-/// Returns the attributes that distinguish two algorithms, independent of the shape.
+/// Returns the attributes that identify an algorithm, independent of the shape.
 std::vector<int32_t> LtGemm::configuration(const Algorithm &algorithm) const {
   std::vector<int32_t> values;
   for (auto attribute :

@@ -49,15 +49,14 @@ public:
   ~LtGemm();
   LtGemm(const LtGemm &) = delete;
 
-  /// Never excludes algorithms that compute ranges of K concurrently and add the results
-  /// afterwards.
+  /// Never excludes algorithms that compute ranges of K concurrently and then add the results.
   enum class SplitsK { Perhaps, Never };
   /// Returns between one and `atMost` algorithms, with the library's best guess first. No algorithm
   /// rounds a sum before it is complete. Fails with Unsupported if there are no candidates.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
   /// Returns candidates(), followed by the library's algorithms for GEMMs with two and four times
-  /// as many rows, if they also accept this GEMM. The added algorithms are often the fastest when
-  /// similar GEMMs share the device.
+  /// as many rows, if they also accept this GEMM. These are often the fastest when similar GEMMs
+  /// share the device.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
   /// Fails with Unsupported unless `algorithm`, which candidates() need not have returned, meets
   /// the requirements of candidates().

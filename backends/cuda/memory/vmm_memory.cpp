@@ -63,7 +63,7 @@ Status VmmMemory::mapAt(Mapped &memory) const {
   return Status::ok();
 }
 
-/// Takes ownership of physical memory, which is released if it cannot be mapped.
+/// Takes ownership of `memory`, and releases it if it cannot be mapped.
 Result<void *> VmmMemory::map(Mapped memory) {
   if (Status status = mapAt(memory); !status.isOk()) {
     unmap(memory);
@@ -122,7 +122,7 @@ Result<void *> VmmMemory::open(int64_t peer, llvm::StringRef text) {
   return base ? base : base.status().annotated(fmt::format("memory 'vmm' of rank {}", peer));
 }
 
-/// Returns the attribute's value, or 0 if the driver does not know the attribute.
+/// Returns the attribute's value, or 0 if the driver does not support the attribute.
 int attributeOf(const Driver &driver, CUdevice_attribute attribute, int device) {
   int value = 0;
   return driver.deviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
