@@ -9,7 +9,7 @@
 namespace braid::cuda {
 namespace {
 
-/// Executed by the first warp of block 0 in a launch without a sum.
+/// Run by the first warp of block 0 if the launch has no sum.
 template <Movers kMovers = Movers::Workers> __device__ void coordinate(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
@@ -21,7 +21,7 @@ template <Movers kMovers = Movers::Workers> __device__ void coordinate(const Cop
   run.tellEnd(batch);
 }
 
-/// Executed by the first warp of block 0 in a launch with a sum.
+/// Run by the first warp of block 0 if the launch has a sum.
 __device__ void coordinateSum(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(kWorkerThreads)
     coordinateSum(batch);
 }
 
-/// A single block computes the sum; there is no second shot. For a sum this small, communication
-/// between blocks through GPU memory would take longer than the sum itself.
+/// Computes a small sum, without a second shot, in a single block, because synchronizing several
+/// blocks through GPU memory would take longer than the sum itself.
 template <class Types>
 __global__ void __launch_bounds__(kWorkerThreads)
     addAloneKernel(const __grid_constant__ CopyAndSignal batch,

@@ -40,11 +40,11 @@
 
 namespace braid::cuda {
 
-/// The value that the host writes into flags to end all waits permanently. Larger than any value
-/// that signals produce.
+/// The value that the host writes to flags to end all waits permanently. Larger than any value that
+/// signals can produce.
 constexpr uint32_t kReleasedFlag = 0x40000000;
 
-/// A signal or an await. On completion, the kernel stores `value` into the step word.
+/// A signal or an await. When it completes, the kernel stores `value` to the step word.
 struct CopyAndSignalFlag {
   uint32_t *flag;
   uint32_t value;
@@ -72,7 +72,7 @@ struct CopyAndSignal {
   /// memory, which peers read through this GPU's cache. Both fields are true if flags are in host
   /// memory.
   bool fencesReadySignals = false, fencesMoves = false;
-  Sum sum = {}; ///< no sum if it has no elements; otherwise see canAddAlong()
+  Sum sum = {}; ///< none if `elements` is 0; otherwise canAddAlong() must hold
   SecondShot second;
   uint32_t *step = nullptr; ///< the stream's step word, which the host reads
   /// A word in host memory; once it is nonzero, kernels stop waiting for flags. Null if flags are
@@ -92,7 +92,7 @@ constexpr int kThreadsOfAdder = 512; ///< threads per worker in a launch with a 
 
 /// The maximum number of workers that may wait for peers concurrently.
 struct CopyAndSignalBlocks {
-  int ofOne = 32;     ///< in a launch with one copy, which is part of a pipeline
+  int ofOne = 32;     ///< in a launch with one copy, as in a pipeline
   int ofSeveral = 64; ///< in a launch with several copies, or with a sum
 };
 
@@ -107,8 +107,8 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 /// must be the whole sum, and nothing else in the launch may access its destination.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
-/// Returns true if `copy` can follow the arrivals in the second shot of `batch`: it must not access
-/// anything that slower blocks may still read or write. `copy` must not overlap other copies.
+/// Returns true if `copy` can follow the arrivals in the second shot of `batch`: it must not
+/// conflict with any memory access by slower blocks. `copy` must not overlap other copies.
 bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies

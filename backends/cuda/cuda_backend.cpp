@@ -97,7 +97,7 @@ CudaCluster::~CudaCluster() {
   group_.leave();
 }
 
-/// Returns the device number that BRAID_DEVICES assigns to this rank, or -1 if it assigns none.
+/// Returns the device number that BRAID_DEVICES assigns to this rank, or -1 if there is none.
 Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   const std::vector<int64_t> devices = BRAID_TRY(devicesOfRanks(processEnvironment()));
   if (devices.empty())
@@ -151,7 +151,7 @@ Status checkOptions(const ClusterOptions &options) {
 
 } // namespace
 
-/// CUDA also reports a missing driver as "insufficient".
+/// Checks for a missing driver first, because CUDA reports it as "insufficient", too.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
   std::string text = fmt::format("no GPU here ({})", reason);

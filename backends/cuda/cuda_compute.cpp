@@ -27,8 +27,8 @@ void CudaCompute::sum(uint32_t stream, Tag tag, const SumArgs &args) {
 
 namespace {
 
-/// Returns the element type of operands that are not accumulators: the 16-bit type if any operand
-/// has one.
+/// Returns the element type of operands that are not accumulators: a 16-bit type if any operand has
+/// one.
 DType narrowest(const PointwiseArgs &args) {
   DType dtype = args.dtype;
   const auto take = [&](const PointwiseArgs::Operand &operand) {

@@ -30,7 +30,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(ProcessGroup &group,
 Status CudaDevice::start() {
   gpu_.driver = BRAID_TRY(loadDriver());
   BRAID_CUDA_RETURN_IF_ERROR(cudaSetDevice(options_.device));
-  // All ranks read the same file, which rank 0 writes, so only rank 0 reports problems with it.
+  // Only rank 0 reports problems with the measurement file, because all ranks read the same file.
   const AlgorithmBy by = options_.isReproducible ? AlgorithmBy::Kind
                          : options_.isTuned      ? AlgorithmBy::Time
                                                  : AlgorithmBy::Guess;
@@ -150,7 +150,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(growWorkspaces());
   auto registered = std::make_unique<RegisteredPlan>(plan);
   BRAID_TRY(transfers_.planWaiting(mode, *registered));
-  if (RegisteredPlan *known = progress_.findSame(*registered)) { // prepared again
+  if (RegisteredPlan *known = progress_.findSame(*registered)) { // the Plan is prepared again
     ++known->users;
     if (registered->waiting.wanted() > known->waiting.wanted()) { // needs more multiprocessors now
       known->waiting = registered->waiting;
@@ -191,7 +191,7 @@ void CudaDevice::recycle() {
 
 // -- Issuing. --
 
-/// Host memory is accessed only by copy engines.
+/// Only copy engines access host memory.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (gpu_.group.isAborted())
     return;
@@ -269,11 +269,11 @@ void CudaDevice::closeMessages() {
     library_->abort();
   if (!gpu_.isAbandoned)
     graphs_.destroyAll();
-  if (graphs_.callersGraphs() > 0) // otherwise NCCL would wait for the graphs to be destroyed
+  if (graphs_.callersGraphs() > 0) // closing would wait until the graphs are destroyed
     library_->abort();
   if (Status status = library_->close(ProcessGroup::kGrace); !status.isOk()) {
     warnOnStderr(status.message());
-    keepsMessages_ = true; // the watchdog may use it until this device is destroyed
+    keepsMessages_ = true; // the watchdog may use it until the device is gone
   }
 }
 

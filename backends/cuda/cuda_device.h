@@ -64,7 +64,7 @@ public:
 
   /// Unmaps peers' memory.
   void closePeers();
-  /// Closes NCCL, even after the job has been aborted.
+  /// Closes NCCL. Also works after the job has been aborted.
   void closeMessages();
   /// Makes the destructor leak all resources, because streams still use them.
   void abandon() { gpu_.isAbandoned = true; }
@@ -74,7 +74,7 @@ public:
   /// Publishes the streams' progress in job memory, and returns any asynchronous error. Called by
   /// the watchdog.
   Status publish() { return progress_.publish(library_->error()); }
-  /// Blocks until the streams are empty, for at most `grace`. Returns false on timeout.
+  /// Waits up to `grace` for the streams to become empty. Returns false on timeout.
   bool drain(std::chrono::milliseconds grace);
 
 private:
@@ -101,7 +101,7 @@ private:
   CudaCompute compute_;
   CudaMessages messages_;
   std::chrono::steady_clock::time_point waitingSince_; ///< start of the last synchronize()
-  /// released Plans, which may have runs in flight
+  /// released Plans, which may still have runs in flight
   std::vector<const Plan *> releasedPlans_;
 };
 

@@ -16,10 +16,10 @@ struct CaptureInfo {
   unsigned long long id = 0;
 };
 
-/// The nodes on which the next node of a captured stream will depend.
+/// The dependencies of the next node to be captured on a stream.
 struct Dependencies {
   std::vector<cudaGraphNode_t> nodes;
-  std::vector<cudaGraphEdgeData> edges; ///< the data of each edge
+  std::vector<cudaGraphEdgeData> edges; ///< one for each node
 };
 
 // In CUDA 12, functions with edge data have a version suffix; in CUDA 13, all have edge data.
@@ -145,7 +145,7 @@ Status CudaGraphs::expectNoCapture() {
                   "another stream, and before waiting");
 }
 
-/// As usual, a null stream means CUDA's default stream.
+/// As in CUDA, a null stream means the default stream.
 Status CudaGraphs::setCallerStream(void *stream) {
   gpu_.enter();
   const auto next = stream ? static_cast<cudaStream_t>(stream) : cudaStreamLegacy;
@@ -211,8 +211,8 @@ bool CudaGraphs::isInCallersGraph(const Plan &plan) {
   return registered && *registered->callersGraphs > 0;
 }
 
-/// Visits the side streams that a recorded run uses, and stream 1, which isOpen() queries. Visits
-/// streams that only signal, too: the program need not order them, but the capture must join them.
+/// Calls `fn` for each side stream that a recorded run uses, even if the stream only signals,
+/// because a capture must join all streams. Includes stream 1, which isOpen() queries.
 template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, Fn fn) {
   for (uint32_t stream = 1; stream < std::max<size_t>(plan.isUsed.size(), 2); ++stream)
     if (stream == 1 || plan.isUsed[stream])

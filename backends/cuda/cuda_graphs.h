@@ -18,7 +18,7 @@ public:
       : gpu_(gpu), streams_(streams), progress_(progress) {}
   ~CudaGraphs() override;
   Status start();
-  /// Creates streams during prepare, so that a capture has as many streams as an eager run.
+  /// Ensures that captures have as many streams as eager runs. Called by prepare.
   Status reserveCapture();
 
   /// Implements Device::setCallerStream.
@@ -42,7 +42,7 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// Returns true if kernels that signal or wait for peers count this run of a caller's graph.
+  /// Returns true if this run is in a caller's graph and is counted by its signal and wait kernels.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
@@ -78,12 +78,12 @@ private:
   std::vector<std::unique_ptr<Capture>> captures_;
   Capture *capture_ = nullptr; ///< the capture that records commands; null if commands are executed
   std::vector<cudaGraphExec_t> graphs_;
-  std::vector<uint32_t> released_;         ///< graphs to destroy, possibly still running
+  std::vector<uint32_t> released_;         ///< graphs to destroy, which may still be running
   std::vector<uint32_t> free_;             ///< unused graph numbers
   cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
   bool isRecording_ = false;               ///< true while Braid records a graph of its own
   bool wasReplay_ = false;                 ///< true if the last run was a replay
-  bool hasCallersGraphs_ = false;          ///< true if any Plan has had a run in a caller's graph
+  bool hasCallersGraphs_ = false;          ///< true if a caller's graph has ever contained a run
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_memory.cpp - memory of one GPU's rank and its peers -----------------===//
+//===- backends/cuda/cuda_memory.cpp - memory of a rank and of its peers ----------------------===//
 
 #include "backends/cuda/cuda_memory.h"
 
@@ -107,7 +107,7 @@ Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
   return zeroed(base, bytes);
 }
 
-/// Registers whole regions with the GPU, each shared by the flags of many programs.
+/// Registers entire regions with the GPU; many programs share a region.
 Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const size_t size = roundUp(bytes, kAlignment);

@@ -1,4 +1,4 @@
-//===- backends/cuda/cuda_memory.h - memory of a rank's GPU and of its peers -----------------===//
+//===- backends/cuda/cuda_memory.h - memory of a rank and of its peers ------------------------===//
 //
 // There are three kinds of memory: device memory that peers can map, from one of several providers
 // (memory/symmetric_memory.h); private device memory; and flags in host memory that is shared by
@@ -49,7 +49,7 @@ public:
   void freeUnused();
   /// Unmaps peers' memory. Peers may free it once all ranks have called this function.
   void closePeers();
-  /// Disables all freeing, because streams still use the memory.
+  /// Leaks all memory from now on, because streams still use it.
   void abandon();
 
   /// Stores `value` into every flag that this rank owns. Callable from any thread, even while
@@ -66,7 +66,7 @@ private:
     std::set<uint32_t> wereUnused = {}; ///< regions found unused by the last unusedMemory()
     std::vector<uint32_t> named = {};   ///< regions listed by the last unusedMemory()
   };
-  /// The header of a handle: the owner of the memory and its location.
+  /// The header of a handle: the owner and the location of the memory.
   struct Place {
     int64_t rank = -1;
     uint32_t region = 0;

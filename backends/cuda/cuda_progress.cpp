@@ -13,7 +13,7 @@ Status CudaProgress::start(CudaMemory &memory) {
   words_ = static_cast<StepWord *>(
       BRAID_TRY(memory.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
   issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
-  // The stream's priority keeps it out of the caller's hardware queues.
+  // This stream's priority gives it hardware queues other than the caller's.
   reports_ = BRAID_TRY(CudaStreams::create());
   return Status::ok();
 }
@@ -21,7 +21,7 @@ Status CudaProgress::start(CudaMemory &memory) {
 CudaProgress::~CudaProgress() {
   if (gpu_.isAbandoned || !reports_)
     return;
-  cudaStreamSynchronize(reports_); // the stream writes to memory that is about to be freed
+  cudaStreamSynchronize(reports_); // its writes target memory that is about to be freed
   cudaStreamDestroy(reports_);
 }
 
@@ -159,8 +159,8 @@ Status CudaProgress::checkOverlaps() const {
   return Status::ok();
 }
 
-/// Returns true if a peer has begun fewer runs. A replay that has been launched but has not begun
-/// can only be waiting for such a peer.
+/// Returns true if a peer has begun fewer runs than this rank. A replay that has been launched but
+/// has not begun can only be waiting for such a peer.
 bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
   if (!registered.begunRuns)
     return false;

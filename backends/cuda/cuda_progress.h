@@ -32,7 +32,7 @@ public:
   /// Like find(), but returns an empty registration instead of null: steps without a Plan (uploads)
   /// launch no kernels, so they need no resources.
   const RegisteredPlan &of(const Plan *plan) const;
-  /// Returns the registration of the same Plan with the same steps on the same streams, or null.
+  /// Returns the registration of the same Plan with equal steps on the same streams, or null.
   RegisteredPlan *findSame(const RegisteredPlan &other) const;
   llvm::ArrayRef<std::unique_ptr<RegisteredPlan>> all() const { return plans_; }
   void add(std::unique_ptr<RegisteredPlan> plan);
@@ -52,7 +52,7 @@ public:
   uint32_t *stepOf(uint32_t stream, Tag tag);
   /// Makes the stream report the completion of this step.
   void reportStep(uint32_t stream, Tag tag);
-  /// Reports the last wait in a replay once the whole replay is complete.
+  /// Makes the GPU report the replay's last wait as complete once the entire replay is complete.
   void reportReplay(const RegisteredPlan &replayed, uint32_t run);
   /// Records that all issued work is complete.
   void noteIdle();

@@ -35,8 +35,8 @@ private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The streams for eager runs, the first of which belongs to the caller; the streams of the open
-/// capture, if any; and the events of Plans.
+/// The streams for eager runs, of which the first is the caller's; the streams of the open capture,
+/// if any; and the events of Plans.
 class CudaStreams {
 public:
   explicit CudaStreams(const Gpu &gpu) : gpu_(gpu) {}
@@ -59,7 +59,7 @@ public:
   /// Returns true if the first stream is being captured. Also true if it is CUDA's default stream,
   /// which cannot be queried while another stream is being captured.
   bool isFirstCaptured() const;
-  /// Makes `next` the first stream, ordered after the work on the old first stream.
+  /// Makes `next` the first stream, and orders it after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
   /// Later commands are recorded on `streams`, or executed if `streams` is null. Marks all events

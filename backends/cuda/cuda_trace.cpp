@@ -81,7 +81,7 @@ void CudaTracer::startTrace() {
   isTracing_ = true;
 }
 
-/// CUDA reports times between events as a float, with a resolution of 1 us after 10 s.
+/// CUDA reports elapsed times as a float, whose resolution is only 1 us after 10 s.
 std::vector<Span> CudaTracer::takeTrace() {
   gpu_.enter();
   const auto nsOf = [this](cudaEvent_t event) {

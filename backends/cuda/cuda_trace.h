@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// Records command spans, and emits profiler ranges with the program's names and lines.
+/// Records command spans, and emits profiler ranges that show the program's names and lines.
 class CudaTracer final : public Tracer {
 public:
   CudaTracer(const Gpu &gpu, CudaStreams &streams, const CudaProgress &progress)
@@ -16,8 +16,8 @@ public:
 
   void startTrace() override;
   std::vector<Span> takeTrace() override;
-  /// Returns true while tracing. Each command is then issued separately and has its own span;
-  /// commands in graphs have none.
+  /// Returns true while tracing. While tracing, each command is issued separately and has its own
+  /// span; commands in graphs have no spans.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
   /// Registers the name of each origin in `plan` with profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
@@ -73,7 +73,7 @@ private:
   cudaEvent_t marks_[2] = {}; ///< start and stop events; null until used
 };
 
-/// Numbered marks on the first stream.
+/// Numbered markers in the first stream.
 class CudaMarks {
 public:
   CudaMarks(const Gpu &gpu, const CudaStreams &streams) : gpu_(gpu), streams_(streams) {}

@@ -20,7 +20,7 @@
 
 namespace braid {
 
-/// Accesses peers' memory, and issues the command batches that copy to it.
+/// Maps peers' memory, and issues batches of copies, signals and awaits.
 class CudaTransfers final : public PeerMemory {
 public:
   CudaTransfers(const Gpu &gpu, CudaMemory &memory, const CudaStreams &streams,

@@ -14,7 +14,7 @@ namespace braid::cuda {
 
 constexpr Element kElements[] = {Element::BF16, Element::F16, Element::F32, Element::F64};
 
-/// The type in which elements are added and functions are evaluated.
+/// The type in which kernels add elements and evaluate functions.
 template <class T> struct Widened { using Type = float; };
 template <> struct Widened<double> { using Type = double; };
 

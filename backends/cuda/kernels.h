@@ -24,7 +24,7 @@ inline int64_t sizeOf(Element element) {
 /// Operands need only element alignment. Fastest if parts, stride, dst and bias are multiples of 16
 /// bytes and biasElements is a multiple of the number of elements in 16 bytes of a part.
 struct Sum {
-  Element element, partial; ///< types of bias and parts: equal, or F32 parts for 16-bit elements
+  Element element, partial; ///< types of bias and parts: equal, or 16-bit bias and F32 parts
   int64_t elements, count, stride;
   const void *parts, *bias;
   int64_t biasElements;
@@ -64,10 +64,10 @@ void launchBroadcast(cudaStream_t stream, Element element, void *c, Element bias
 
 /// Sets each of `count` elements to a value in [-1, 1) that depends only on `seed` and its index.
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
-/// Keeps the stream busy for the given time.
+/// Keeps the stream busy for about this many microseconds.
 void launchDelay(cudaStream_t stream, uint32_t microseconds);
 
-/// Loads all kernels up front, so that launches never load any.
+/// Loads all kernels up front, so that no launch loads one.
 cudaError_t loadKernels();
 /// Loads the kernels of launchSum(). Called by loadKernels().
 cudaError_t loadSums();

@@ -20,8 +20,8 @@ public:
     bool give;        ///< a second shot may send the sum: GPUs can add to peers' flags
   };
 
-  /// Fills `launch`, which must be empty. Calls `numberOf` once per added flag, in order;
-  /// `numberOf` must outlive this object.
+  /// Fills `launch`, which must be empty. Calls `numberOf`, which must outlive this object, once
+  /// per added flag, in order.
   LaunchFiller(CopyAndSignal &launch, const May &may, NumberOf numberOf)
       : launch_(launch), may_(may), numberOf_(numberOf) {}
 
@@ -32,7 +32,7 @@ private:
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
   /// The kernel's phases, in order. Each is optional.
   enum class Phase : uint8_t {
-    ReadySignals, ///< before anything else
+    ReadySignals, ///< signals before all other steps
     Awaits,
     Moves,    ///< copies and their signals, and a sum of the copied data
     Arrivals, ///< awaits of peers' copies

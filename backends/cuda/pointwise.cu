@@ -1,8 +1,8 @@
 //===- backends/cuda/pointwise.cu - element-wise functions ------------------------------------===//
 //
 // Limited by memory bandwidth, like sums. A thread loads several groups of elements before it
-// computes the first group. A group spans 16 bytes of the computing type, or a single element if
-// any address is not a multiple of the group size.
+// computes the first group. A group spans 16 bytes of the type in which functions are evaluated, or
+// a single element if any address is not a multiple of the group size.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -113,7 +113,7 @@ bool isAligned(const Pointwise &work, const Pointwise::Operand &operand) {
   return reinterpret_cast<uintptr_t>(operand.data) % uintptr_t(group) == 0;
 }
 
-/// Returns true if all operands consist of whole, aligned groups.
+/// Returns true if every operand is aligned and divides evenly into groups.
 bool canBeWide(const Pointwise &work) {
   bool isWide = work.elements % widthOf(work.element) == 0 && isAligned(work, work.first) &&
                 isAligned(work, work.dst);

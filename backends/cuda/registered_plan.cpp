@@ -1,4 +1,4 @@
-//===- backends/cuda/registered_plan.cpp - a Plan's resources on a GPU -----------------------===//
+//===- backends/cuda/registered_plan.cpp - a Plan's resources on one GPU ----------------------===//
 
 #include "backends/cuda/registered_plan.h"
 
@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// Returns the workspace size in bytes that each stream's GEMMs need with their current algorithms.
+/// Returns the workspace size in bytes that each stream needs for its GEMMs' current algorithms.
 std::vector<int64_t> workspacesFor(const Plan &plan, const Gemms &gemms) {
   std::vector<int64_t> workspaces(plan.streams.size(), 0);
   for (const Command &command : plan.commands)

@@ -1,4 +1,4 @@
-//===- backends/cuda/registered_plan.h - a Plan's resources on a GPU -------------------------===//
+//===- backends/cuda/registered_plan.h - a Plan's resources on one GPU ------------------------===//
 //
 // Resources for runs in graphs (GEMM workspaces, kernel counters) belong to the Plan, because a
 // caller may replay a graph concurrently with other programs.
@@ -25,7 +25,7 @@ using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
 /// Consecutive commands of a Plan.
 struct StepRange {
-  uint32_t begin = 0, end = 0; ///< half-open; empty if there are no commands
+  uint32_t begin = 0, end = 0; ///< half-open range of command indices
   bool contains(uint32_t command) const { return command >= begin && command < end; }
 };
 
@@ -56,8 +56,8 @@ struct RegisteredPlan {
   uint32_t endedRuns() const;
   bool hasOverlapped() const;
   void countBegun(uint64_t runs) const;
-  /// Adds runs in callers' graphs to begunRuns: the runs that the guard has counted, minus those
-  /// that the host has announced.
+  /// Adds runs in callers' graphs to begunRuns: all runs that the guard has counted but the host
+  /// has not announced.
   void countCallersRuns();
   /// Returns true if a write after the graph reports that a replay is complete, because no step
   /// inside the graph shows that the replay has begun. For messages, a write inside the graph would
@@ -68,8 +68,8 @@ struct RegisteredPlan {
 
   const Plan *plan;
   GraphSteps steps;
-  /// Number of runs that this rank has begun, which peers compare with their own counts. Null if no
-  /// rank waits for peer memory, or if no counter slot was free.
+  /// Number of runs that this rank has begun, which peers compare with their own counts. Null if
+  /// ranks do not access each other's memory, or if no counter slot was free.
   std::atomic<uint64_t> *begunRuns = nullptr;
   uint32_t users = 1;                    ///< number of registrations
   std::vector<nvtxStringHandle_t> names; ///< name of each origin, for profilers
@@ -82,7 +82,7 @@ struct RegisteredPlan {
   std::vector<bool> isUsed; ///< true for streams with commands
   /// true once a caller's graph contains a run; later runs are guarded
   bool isInCallersGraph = false;
-  /// number of guarded runs that had ended when the watchdog last checked
+  /// number of guarded runs that had ended at the watchdog's last check
   uint32_t ended = 0;
   /// true if one of Braid's graphs has been launched since the streams were last known to be idle
   std::atomic<bool> isLaunched{false};

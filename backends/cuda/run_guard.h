@@ -32,7 +32,7 @@ struct RunGuard {
   RunReport *report = nullptr;
 };
 
-/// Launch kernels that only count the start or the end of a run, in stream order.
+/// Launch a kernel that only counts the start, or the end, of a run.
 void launchRunBegin(cudaStream_t stream, RunGuard guard);
 void launchRunEnd(cudaStream_t stream, RunGuard guard);
 

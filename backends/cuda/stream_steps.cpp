@@ -23,7 +23,7 @@ uint32_t IssuedSteps::add(uint64_t step) {
   return number;
 }
 
-/// Reads the word before the count: a step is always issued before it completes, so done <= count.
+/// Reads the word before the count: steps are counted before they can complete, so done <= count.
 void IssuedSteps::appendNext(StepWord &word, Steps &steps) const {
   const uint32_t done = look(word.done);
   const uint32_t count = count_.load(std::memory_order_acquire), left = count - done;
@@ -63,7 +63,7 @@ GraphSteps::GraphSteps(const Plan &plan)
   }
 }
 
-/// A word is 0 until a run completes a step of its stream.
+/// A stream's word is 0 until a run completes the stream's first step.
 bool GraphSteps::isWithinRun() const {
   bool isAnyUnwritten = false, isAnyAtLast = false;
   for (size_t stream = 0; stream < streams(); ++stream) {

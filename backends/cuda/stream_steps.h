@@ -1,7 +1,7 @@
 //===- backends/cuda/stream_steps.h - the current step of a GPU's stream ----------------------===//
 //
 // A step is a command whose completion the GPU reports: a signal, an await, or a message. This file
-// interprets, for the watchdog, the words that the GPU writes. It does not depend on CUDA.
+// interprets the words that the GPU writes, for the watchdog. It does not depend on CUDA.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +35,7 @@ bool waitsForPeers(CommandKind kind);
 /// Returns true if the command is a step.
 inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
 
-/// A step of a particular run: run << 32 | Plan::firstCommand + command.
+/// Steps of particular runs are packed as run << 32 | Plan::firstCommand + command.
 inline constexpr uint64_t kNoStep = ~uint64_t(0);
 constexpr uint64_t packStep(uint32_t run, uint32_t command) {
   return uint64_t(run) << 32 | command;
@@ -62,7 +62,7 @@ private:
   std::atomic<uint64_t> steps_[kKept] = {}; ///< indexed by step number modulo kKept
 };
 
-/// The steps of a Plan, and the progress of its runs in graphs, which do not overlap.
+/// The steps of a Plan, and the progress of the Plan's runs in graphs. Runs do not overlap.
 class GraphSteps {
 public:
   explicit GraphSteps(const Plan &plan);
@@ -83,9 +83,9 @@ public:
   /// numbers, so if all streams are at their last steps, the latest run has either completed or not
   /// yet reached its first step.
   bool isWithinRun() const;
-  /// Returns the step that a stream executes if a run is in progress; after a run's last step, the
-  /// first step of the next run. Returns kNoStep if there is none, or if the first step waits for
-  /// no peer, because the stream is then busy with earlier work.
+  /// Returns the step that a stream is executing if a run is in progress; after the last step, this
+  /// is the first step of the next run. Returns kNoStep if there is none, or if the first step
+  /// waits for no peer, because the stream is then busy with earlier work.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
@@ -93,7 +93,7 @@ public:
   bool hasMoved(size_t stream);
 
   StepWord *words = nullptr; ///< one per stream, written by the GPU
-  /// the last run launched, or the run that a caller captured
+  /// the run that was launched last, or the run that a caller captured
   std::atomic<uint32_t> run{1};
 
 private:

@@ -4,7 +4,7 @@
 // copy that has one, and so on, so that all copies progress concurrently. Block b of n processes
 // tiles b, b + n, ...; if there are at least as many tiles as blocks, every block has a tile.
 //
-// Used by kernels, and by tests on the host.
+// Used by kernels and, on the host, by tests.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -93,7 +93,7 @@ private:
   const CopyAndSignalCopy *copies_;
   const uint32_t count_, blocks_;
   uint32_t part_ = 0, end_ = 0, width_ = 0;
-  uint32_t ahead_; ///< number of tiles from the first tile of part_ to this block's next tile
+  uint32_t ahead_; ///< distance in tiles from the first tile of part_ to this block's next tile
 };
 
 } // namespace braid::cuda

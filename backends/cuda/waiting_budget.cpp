@@ -58,7 +58,7 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors) {
   LaunchLimits limits;
   if (kernels.working == 0)
     return limits;
-  // One block of each launch coordinates.
+  // Excludes the coordinating block of each launch.
   const int share = (multiprocessors - kernels.onlyWaiting) / kernels.working - 1;
   limits.waitsApart = share < 1;
   limits.blocks.ofOne = std::clamp(share, 1, limits.blocks.ofOne);

@@ -12,7 +12,7 @@
 // so that only one warp per stream waits; this minimum is always granted. Ranks may use different
 // numbers of blocks, because a flag is set only when all blocks of a launch are done.
 //
-// Does not use CUDA, except for a header that requires no device.
+// Calls no CUDA functions, so it needs no device.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -70,7 +70,7 @@ private:
   };
   int leftFor(const Reservation &wanted) const;
 
-  const int most_;  ///< maximum for one program
+  const int most_;  ///< maximum reservation of one program
   const int total_; ///< total over all lanes
   std::mutex mutex_;
   std::vector<Reservation> reservations_; ///< guarded by mutex_

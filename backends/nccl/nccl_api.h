@@ -31,8 +31,8 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// ncclConfig_t as of 2.27. A library reads the fields that it knows within `size`, and treats the
-/// others as undefined.
+/// ncclConfig_t as of 2.27. A library reads the fields within `size`, and treats all others as
+/// undefined.
 struct Config {
   static constexpr int kUndefined = INT_MIN;
   size_t size = sizeof(Config);
@@ -75,7 +75,7 @@ struct Comm; ///< ncclComm
   NAME(Code, Broadcast, (const void *, void *, size_t, Type, int, Comm *, cudaStream_t))           \
   NAME(Code, Reduce, (const void *, void *, size_t, Type, Operator, int, Comm *, cudaStream_t))
 
-/// The library's functions, as members named without the prefix.
+/// Pointers to the library's functions, named without the prefix.
 struct Functions {
 #define BRAID_NCCL_MEMBER(Result, Name, Arguments) Result(*Name) Arguments = nullptr;
   BRAID_NCCL_FUNCTIONS(BRAID_NCCL_MEMBER)

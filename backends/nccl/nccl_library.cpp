@@ -78,7 +78,7 @@ Result<Library> read(const Opened &opened) {
 
 } // namespace
 
-/// The library reads its environment when the process creates its first communicator.
+/// NCCL reads the variable when the process creates its first communicator.
 Status keepMulticastOff() {
   constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
   if (const std::string asked = valueOf(kMulticast); !asked.empty() && asked != "0")

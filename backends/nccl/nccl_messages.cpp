@@ -55,7 +55,7 @@ int positionOf(llvm::ArrayRef<int64_t> team, int64_t rank) {
   return static_cast<int>(llvm::find(team, rank) - team.begin());
 }
 
-/// Fuses the enclosed calls into one operation, which fails with the first error.
+/// Fuses the enclosed NCCL calls into one operation, which fails with the first call's error.
 class Group {
 public:
   Group(const Functions &call, const Communicator &communicator)
@@ -239,8 +239,8 @@ Status NcclMessages::error() {
   return Status::ok();
 }
 
-/// Aborts on a separate thread: the library waits for its kernels, and does so forever if a graph
-/// contains them.
+/// Aborts on a separate thread: the library waits for its kernels, forever if a graph contains
+/// them.
 void NcclMessages::abort() {
   if (shared_->isAborted.exchange(true))
     return;
@@ -271,7 +271,7 @@ Status NcclMessages::close(std::chrono::milliseconds atMost) {
       shared_->communicators.clear();
       return status;
     }
-    // A communicator that cannot be closed is aborted.
+    // A communicator that failed to close is aborted below.
   }
   abort();
   const auto deadline = std::chrono::steady_clock::now() + atMost;

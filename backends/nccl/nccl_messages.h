@@ -19,7 +19,7 @@ namespace braid::nccl {
 /// There is one communicator per team of this rank; groups use the communicator of all ranks.
 class NcclMessages {
 public:
-  /// Loads the library when teams are first opened. The library must outlive this object.
+  /// Called when teams are first opened. The returned library must outlive this object.
   using Loader = std::function<Result<const Library *>()>;
   NcclMessages(Loader load, int64_t rank, Patience patience);
 

@@ -116,7 +116,7 @@ __device__ inline void store(const Tile &tile, const void *stage) {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-/// Called by one thread, which issues the bulk copies and waits for them.
+/// Issues the bulk copies and waits for their completion. Called by a single thread.
 __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   extern __shared__ __align__(128) char stages[];
   __shared__ uint64_t barriers[kStages];

@@ -53,15 +53,16 @@ __device__ inline void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-/// Orders later writes by this thread, as seen by peers, after everything this thread has observed.
+/// Makes everything that this thread has observed visible to peers before the thread's later
+/// writes.
 __device__ inline void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
 
 // -- Counting runs. --
 
-/// Counts a run of a caller's graph in the last lane of the waiting warp, which has no flag to
-/// poll. Reading a counter takes as long as polling a flag, so the lane issues the read up front
+/// Counts a run in a caller's graph. The last lane of the waiting warp counts, because it polls no
+/// flag. Reading a counter takes as long as polling a flag, so the lane issues the read up front
 /// and uses the result after the first poll. Counting therefore never prolongs a kernel that waits.
 class RunCount {
 public:
@@ -90,7 +91,7 @@ private:
   static __device__ bool isCounter() { return laneOfThread() == kWarp - 1; }
   bool begins_;
   const bool ends_;
-  uint32_t before_ = 0, ended_ = 0; ///< numbers of runs begun and ended before this run
+  uint32_t before_ = 0, ended_ = 0; ///< numbers of runs that began and ended before this run
 };
 
 // -- Waiting. --
@@ -172,7 +173,7 @@ __device__ inline void takeArrivals(const CopyAndSignal &batch) {
     take(batch, batch.arrivals[lane].flag);
 }
 
-/// Sends the ready signals, which allow peers to write or read. Called by one warp.
+/// Sends the ready signals, which allow peers to access this rank's memory. Called by one warp.
 __device__ inline void giveReadySignals(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
   if (lane < batch.readySignalCount) {

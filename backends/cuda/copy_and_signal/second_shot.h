@@ -58,11 +58,11 @@ __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   takeArrivals(batch);
 }
 
-/// Executed by the first block's warp, which waits and reports in step order.
+/// Run by the first block's warp. Waits and reports in step order.
 __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   const CopyAndSignal::SecondShot &second = batch.second;
   const uint32_t workers = gridDim.x - 1;
-  // Reports no progress while waiting: the last block to finish reading may not have reported yet.
+  // Reports no progress yet, because the last block to finish reading may not have reported.
   waitForAll(batch, second.awaits, second.awaitCount, /*tells=*/false);
   DeviceCounter passed(batch.counters[kPassed]);
   if (threadIdx.x == 0) {
@@ -87,7 +87,7 @@ __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
     DeviceCounter(batch.counters[kPassed]).fetch_add(1, ::cuda::memory_order_relaxed);
 }
 
-/// Stores a group of a sum to all places of the second shot.
+/// Stores a group of the sum to all places of the second shot.
 template <class Bits>
 __device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
   for (uint32_t i = 0; i < batch.second.placeCount; ++i)

@@ -92,7 +92,7 @@ struct FromSources {
 /// The Place for launches with several blocks. Counts the block as soon as it has read its parts,
 /// because peers wait for all reads, then stores the block's results.
 struct AlongCopies : FromSources {
-  /// The state shared by a thread's rounds.
+  /// State that a thread carries from round to round.
   struct Block {
     bool isLast = false;   ///< all blocks have read their parts; valid in the counting thread
     bool hasRound = false; ///< the thread has read a round
@@ -114,7 +114,7 @@ struct AlongCopies : FromSources {
     block.isLast = tells && isLast(batch, threads <= kWorkerThreads ? 1 : 2);
     if (!hasSecondShot(batch))
       return;
-    if (isWarp(kLastWarp)) // while the first warp waits
+    if (isWarp(kLastWarp)) // the first warp is waiting
       leaveReads(batch, block.isLast);
     passSecondAwaits(batch);
     block.gives = isOnlyRound;
@@ -125,7 +125,7 @@ struct AlongCopies : FromSources {
   }
 };
 
-/// Executed by a worker. The last block to finish reading executes the remaining steps.
+/// Run by each worker. The last block to finish reading also executes the remaining steps.
 template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, const SumWalk &walk) {
   FromSources::find(batch);
   passAwaits(batch);

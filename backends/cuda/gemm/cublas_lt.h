@@ -39,7 +39,7 @@ struct CublasLt {
   static Result<const CublasLt *> load();
 };
 
-/// `call` is the source text of the call that returned `code`.
+/// Converts `code`, the result of the expression `call`.
 Status cublasFailure(cublasStatus_t code, const char *call);
 
 /// Returns the error, if any, from the enclosing function, which returns a Status or Result.

@@ -13,11 +13,11 @@
 namespace braid {
 namespace {
 
-/// The number of rows of the GEMM whose candidate list is used: large enough that its algorithms
-/// occupy a whole GPU.
+/// M of the GEMM whose candidate list is used: large enough that its algorithms occupy an entire
+/// GPU.
 constexpr int64_t kRowsOfList = 4096;
 constexpr int kCandidates = 32; ///< requested from the library
-/// Odd numbers, powers of two and values in between, because a kernel may accept only whole tiles.
+/// Includes values that are not powers of two, because a kernel may accept only whole tiles.
 constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 32768};
 
 using TriedGemms = std::vector<std::unique_ptr<LtGemm>>;

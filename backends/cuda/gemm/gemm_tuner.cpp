@@ -22,17 +22,17 @@ constexpr int kTunerCandidates = 32; ///< requested from the library
 /// approximate time per measurement, in microseconds
 constexpr double kBatch = 2000;
 constexpr double kMostInBatch = 100;             ///< GEMMs per measurement
-constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to rise
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< lets clock rates rise
 /// GEMMs longer than this are limited by power, and the GPU takes time to adapt to an algorithm's
-/// power draw. A millisecond-long measurement can favour an algorithm that draws much power and is
-/// slow in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
-/// mean of both, can favour one that is slow after pauses (8192 x 3584 x 4096, by 15 % and 10 %).
-/// An algorithm must therefore be faster in both measurements.
+/// power draw. A millisecond-long measurement can favour an algorithm that draws more power and is
+/// slower in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
+/// mean of both, can favour an algorithm that is slower after a pause (8192 x 3584 x 4096, by 15 %
+/// and 10 %). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
 /// GPUs and over time. The library's first guess is rarely slower by more.
 constexpr double kLeastGainByPower = 0.02;
-/// microseconds per long run; one run to settle, and another to measure
+/// microseconds per long run; the first run lets clock rates settle, the second is measured
 constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands
@@ -54,8 +54,8 @@ public:
   ~GemmTimer();
 
   Status prepare(const PlanMatmul &shape);
-  /// Lets the clock rates rise, then determines how many GEMMs to time per measurement and whether
-  /// the GEMM is limited by power.
+  /// Runs until clock rates have risen, then determines the number of GEMMs per measurement and
+  /// whether the GEMM is limited by power.
   Status warmUp(const LtGemm::Algorithm &algorithm);
   /// Returns the microseconds per GEMM; with several lanes, assumes that a share of kAlone runs
   /// alone. Fails with Unsupported if the algorithm does not work.

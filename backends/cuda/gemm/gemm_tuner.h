@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// Number of concurrent GEMMs when tuning a GEMM that overlaps with others.
+/// Number of GEMMs to run concurrently when tuning a GEMM that overlaps with others.
 inline constexpr size_t kOverlapping = 2;
 
 /// Measures `gemm` with each candidate algorithm and returns the fastest. `gemm` must have the
@@ -23,7 +23,7 @@ inline constexpr size_t kOverlapping = 2;
 /// short to compare two algorithms. Allocates and frees device memory for the operands, and blocks
 /// until the device is idle. `workspaces` has kOverlapping entries.
 ///
-/// Loads every algorithm that it tries, so no peer may depend on this device during the call.
+/// Loads kernels, which may block, so no peer may be waiting for this device during the call.
 Result<LtGemm::Algorithm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape,
                                    llvm::ArrayRef<void *> workspaces,
                                    std::chrono::milliseconds atMost);

@@ -13,7 +13,7 @@
 
 namespace braid {
 
-/// The policy for choosing the algorithm for a GEMM.
+/// The policy for choosing GEMM algorithms.
 enum class AlgorithmBy : uint8_t {
   Time,  ///< the fastest in measurements
   Guess, ///< the library's first guess, unless setAlgorithm() sets another algorithm
@@ -30,7 +30,7 @@ public:
 
   /// Returns the workspace size in bytes that a GEMM of this shape needs. The shape must be warm.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
-  /// Allocates workspaces for streams 0 .. count-1, because concurrent GEMMs must not share one.
+  /// Allocates a workspace for each of streams 0 .. count-1: concurrent GEMMs must not share one.
   Status reserveWorkspaces(uint32_t count);
   Workspace workspace(uint32_t stream) const { return {workspaces_[stream], kWorkspaceBytes}; }
 

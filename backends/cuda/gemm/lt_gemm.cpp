@@ -25,7 +25,7 @@ cudaDataType_t dataType(DType dtype) {
 }
 
 /// If the row size of c is not a multiple of 16 bytes, the library adds the bias of a 16-bit GEMM
-/// in a separate step, to sums that are already rounded (observed with 13.1 on H200).
+/// in a separate step, after rounding the sums (observed with version 13.1 on H200).
 bool roundsBeforeBias(DType dtype, int64_t n) {
   return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kGemmAlignment != 0;
 }

@@ -32,7 +32,7 @@ inline constexpr uint32_t kGemmAlignment = 16; ///< in bytes; required by the fa
 /// the size that cuBLAS itself uses on Hopper
 inline constexpr size_t kWorkspaceBytes = size_t(32) << 20;
 
-/// Device memory for the exclusive use of one GEMM while it runs.
+/// Device memory that one GEMM uses exclusively while it runs.
 struct Workspace {
   void *data = nullptr;
   size_t bytes = 0;
@@ -88,7 +88,7 @@ private:
   cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
   Algorithm algorithm_ = {};
   size_t workspaceBytes_ = kWorkspaceBytes;
-  bool broadcastsBias_ = false; ///< true if c is set to the bias before the GEMM adds to c
+  bool broadcastsBias_ = false; ///< true if the bias is written to c first, and the GEMM adds to c
 };
 
 } // namespace braid

@@ -15,7 +15,7 @@
 namespace braid {
 namespace {
 
-/// Makes a separate allocation each time, because CUDA IPC exports only whole allocations.
+/// Every allocate() calls cudaMalloc(), because CUDA IPC can export only entire allocations.
 class IpcMemory final : public SymmetricMemory {
 public:
   size_t granularity() const override { return size_t(2) << 20; } // CUDA IPC's mapping granularity

@@ -1,7 +1,7 @@
 //===- backends/cuda/memory/symmetric_memory.h - device memory that peers can access ----------===//
 //
-// One interface for several providers. Providers are never fallbacks for one another: if the
-// requested provider is unavailable, allocation fails. No provider uses NVLink multicast.
+// An interface with several implementations (providers). There is no fallback: if the requested
+// provider is unavailable, allocation fails. No provider uses NVLink multicast.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,13 +23,13 @@ public:
   /// Returns the allocation granularity in bytes.
   virtual size_t granularity() const = 0;
 
-  /// Allocates `bytes` of uninitialized device memory, a multiple of the granularity.
+  /// Allocates uninitialized device memory; `bytes` must be a multiple of the granularity.
   virtual Result<void *> allocate(size_t bytes) = 0;
   /// Returns a handle for a peer's open(): printable text without line breaks. `base` must have
   /// been returned by allocate().
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// Maps the allocation that `peer` exported and returns its address, valid until close(). Each
-  /// allocation may be open only once at a time.
+  /// Maps the allocation that `peer` exported and returns its address, valid until close(). An
+  /// allocation that is already open must not be opened again.
   virtual Result<void *> open(int64_t peer, llvm::StringRef handle) = 0;
 
   /// Frees memory returned by allocate(). No peer may still have it mapped.

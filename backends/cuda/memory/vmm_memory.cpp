@@ -74,7 +74,7 @@ Result<void *> VmmMemory::map(Mapped memory) {
   return base;
 }
 
-/// Also cleans up after a failed mapAt().
+/// Can also clean up after a failed mapAt().
 void VmmMemory::unmap(const Mapped &memory) const {
   if (memory.address) {
     (void)driver_.memUnmap(memory.address, memory.bytes);
@@ -95,7 +95,7 @@ Result<void *> VmmMemory::allocate(size_t bytes) {
 }
 
 /// Reuses a few names for offered descriptors, so that the job host does not accumulate one
-/// descriptor per allocation. Peers receive each offer before this rank makes two more.
+/// descriptor per allocation. Peers always receive an offer before its name is reused.
 Result<std::string> VmmMemory::exportMemory(void *base) {
   constexpr uint32_t kNames = 16;
   const Mapped &memory = mapped_.at(base);
