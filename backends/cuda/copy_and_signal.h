@@ -103,8 +103,8 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes);
 /// 16 bytes. If so, the sum reads each part from the copy's source instead of its destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
-/// Returns true if storing the sum of `batch` to `copy.dst` as well can replace `copy`: its source
-/// must be the whole sum, and nothing else in the launch may access its destination.
+/// Returns true if `copy` can be replaced by storing the sum of `batch` to `copy.dst`, too: its
+/// source must be the whole sum, and nothing else in the launch may access its destination.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Returns true if `copy` can follow the arrivals in the second shot of `batch`: it must not

@@ -225,7 +225,7 @@ void CudaDevice::releaseWaits() {
 }
 
 /// Busy-waits at first, because a sleeping thread may wake 70 us late, which is a fifth of a 350 us
-/// run. Sleeps during long runs, in order not to keep the host busy.
+/// run. Sleeps during long runs, to keep the host free.
 void CudaDevice::pause() {
   constexpr std::chrono::milliseconds kBusy{100};
   if (gpu_.group.isAborted())

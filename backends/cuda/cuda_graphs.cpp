@@ -256,7 +256,8 @@ void CudaGraphs::joinStreams(const RegisteredPlan &plan) {
 
 /// Eager runs are ordered on each of their streams. A replay is ordered only on the first stream,
 /// whichever streams its graph uses, so this function and launch() order the two kinds of runs.
-/// `mayBeOne`: the last run may have been in a caller's graph, whose launches Braid cannot observe.
+/// `mayBeOne`: true if the last run may be in a caller's graph, whose launches Braid cannot
+/// observe.
 void CudaGraphs::beginBehindReplays(bool mayBeOne) {
   if (!wasReplay_ && !mayBeOne)
     return;

@@ -1,7 +1,7 @@
 //===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
-// The GPU records in host memory which signal or await each stream has completed last. CudaProgress
-// thus tells the watchdog which command each stream has reached and whether the stream is waiting.
+// The GPU records in host memory which signal or await each stream has completed last. From this,
+// CudaProgress tells the watchdog which command each stream has reached, and which streams wait.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

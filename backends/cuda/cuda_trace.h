@@ -16,8 +16,8 @@ public:
 
   void startTrace() override;
   std::vector<Span> takeTrace() override;
-  /// Returns true while tracing. While tracing, each command is issued separately and has its own
-  /// span; commands in graphs have no spans.
+  /// Returns true while tracing, when each command is issued separately and has its own span.
+  /// Commands in graphs have no spans.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
   /// Registers the name of each origin in `plan` with profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;

@@ -21,7 +21,7 @@ namespace {
 /// the variable when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
-/// Returns the number of queues that the variable requests, or 1 if it is not a number.
+/// Returns the number of queues that the variable requests, or 1 if its value is not a number.
 uint32_t queuesAskedFor() {
   uint32_t queues = 0;
   const bool isNumber =

@@ -44,7 +44,7 @@ bool LaunchFiller::take(const BatchedCommand &step) {
   }
 }
 
-/// Enters phase `next`, or returns false if this launch must not. A wait before or after copies
+/// Enters phase `next`, or returns false if a new launch is needed. A wait before or after copies
 /// occupies the multiprocessors of the copying blocks, so it requires waitAndWork.
 bool LaunchFiller::enter(Phase next) {
   const bool hasWaited = phase_ == Phase::Awaits && next > Phase::Awaits;

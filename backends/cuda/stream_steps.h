@@ -35,7 +35,7 @@ bool waitsForPeers(CommandKind kind);
 /// Returns true if the command is a step.
 inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
 
-/// Steps of particular runs are packed as run << 32 | Plan::firstCommand + command.
+/// A step of a particular run is encoded as run << 32 | Plan::firstCommand + command.
 inline constexpr uint64_t kNoStep = ~uint64_t(0);
 constexpr uint64_t packStep(uint32_t run, uint32_t command) {
   return uint64_t(run) << 32 | command;

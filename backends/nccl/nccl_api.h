@@ -1,7 +1,7 @@
 //===- backends/nccl/nccl_api.h - the subset of NCCL's interface in use -----------------------===//
 //
 // Declared here so that building requires neither NCCL nor its header: the library is opened at run
-// time. Values and layouts match NCCL 2.19, or the stated version, and are stable since.
+// time. Values and layouts match NCCL 2.19, or the stated version, and have not changed since.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -225,7 +225,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    // Every copying block has a tile (tiles.h), so every one has passed the gate by now.
+    // Every copying block has a tile (tiles.h), so all copying blocks have passed the gate.
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();

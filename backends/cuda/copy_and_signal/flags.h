@@ -53,8 +53,7 @@ __device__ inline void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-/// Makes everything that this thread has observed visible to peers before the thread's later
-/// writes.
+/// Makes all that this thread has observed visible to peers before the thread's later writes.
 __device__ inline void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }

@@ -49,7 +49,7 @@ public:
   ~LtGemm();
   LtGemm(const LtGemm &) = delete;
 
-  /// Never excludes algorithms that compute ranges of K concurrently and then add the results.
+  /// `Never` excludes algorithms that compute ranges of K concurrently and then add the results.
   enum class SplitsK { Perhaps, Never };
   /// Returns between one and `atMost` algorithms, with the library's best guess first. No algorithm
   /// rounds a sum before it is complete. Fails with Unsupported if there are no candidates.
@@ -58,8 +58,8 @@ public:
   /// as many rows, if they also accept this GEMM. These are often the fastest when similar GEMMs
   /// share the device.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
-  /// Fails with Unsupported unless `algorithm`, which candidates() need not have returned, meets
-  /// the requirements of candidates().
+  /// Fails with Unsupported unless `algorithm`, for example a cached one, meets the requirements
+  /// that candidates() imposes.
   Status check(const Algorithm &algorithm) const;
   bool splitsK(const Algorithm &algorithm) const;
   /// Returns true if the algorithm has a fixed tile size.
