@@ -59,7 +59,7 @@ private:
     unsigned long long id = 0; ///< CUDA's capture id
     std::vector<cudaStream_t> streams;
     std::vector<const std::atomic<int64_t> *> counts = {}; ///< counters that include the graph
-    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< nodes that the fork follows
+    std::vector<cudaGraphNode_t> forkedFrom = {};          ///< nodes that precede the run
     bool isRunToBegin = false;
   };
   static Result<bool> isOpen(const Capture &capture);

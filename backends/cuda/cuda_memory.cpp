@@ -14,8 +14,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
-// The kind of memory in host memory handles. The region's size and the group's handle for it
-// follow.
+// Marks handles for host memory; the region's size and the group's handle for the region follow.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {
@@ -134,8 +133,7 @@ void CudaMemory::release(void *base) {
 
 /// fillFlags() may still write to released flags, which is harmless because nothing is recycled
 /// after an abort. Private device memory is freed immediately, because no peer maps it. cudaFree()
-/// waits for the GPU, which may wait for fillFlags(), so cudaFree() must be called without the
-/// lock.
+/// waits for the GPU, which may wait for fillFlags(), so it is called without the lock.
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);

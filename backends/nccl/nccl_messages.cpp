@@ -208,8 +208,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which old NCCL versions lack, with sends and receives, even for the local
-/// block.
+/// Emulates alltoall, which old versions lack, with sends and receives, even for the local block.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());

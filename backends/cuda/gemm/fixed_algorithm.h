@@ -18,7 +18,7 @@ namespace braid {
 /// kGemmAlignment, so that any range of rows in an aligned operand is aligned, too.
 GemmShape kindOf(GemmShape shape);
 
-/// Returns text such as "bf16 GEMMs with N = 8192 and K = 4096", followed by the other properties.
+/// Returns text such as "bf16 GEMMs with N = 8192 and K = 4096", followed by any other properties.
 std::string nameOfKind(const GemmShape &kind);
 
 /// Returns the algorithm for a kind, which depends only on the GPU model and the library version.

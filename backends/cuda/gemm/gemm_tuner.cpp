@@ -115,10 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates enough sets of operands that a set has left the cache by the time it is used again. This
-/// is realistic: in a program, other data passes through the cache between two GEMMs. A set
-/// contains the operands of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are
-/// random, because GEMMs on zeros draw less power and run faster.
+/// Creates enough sets of operands that a set has left the cache by the time it is used again. In a
+/// program, too, other data passes through the cache between two GEMMs. A set contains the operands
+/// of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random, because GEMMs
+/// on zeros draw less power and run faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
