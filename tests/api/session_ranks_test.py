@@ -10,8 +10,8 @@ RANKS = 3
 
 
 def run(program, *arguments, stuck=()):
-    """Returns the exit codes and the output of all ranks, in order. Kills the `stuck` ranks when the
-    others have ended, as launchers do."""
+    """Returns the exit codes and the output of all ranks, in order. Kills the `stuck` ranks once
+    the others have ended, as launchers do."""
     ranks = []
     for rank in range(RANKS):
         environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(RANKS),

@@ -623,8 +623,8 @@ def part_mistakes(rank, ranks):
             ("expected tensors, got ndarray", lambda: bt.all_gather_matmul(A, [B.numpy()])),
             ("a list of them, got NoneType", lambda: bt.all_gather_matmul(A, None)),
             ("expected tensors, got NoneType", lambda: bt.matmul_all_reduce(A, None)),
-            ("got one of torch.sparse_coo", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
-            ("expected a dimension number, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
+            ("got a torch.sparse_coo tensor", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
+            ("dimension number, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
             ("got 'x'", lambda: bt.matmul_reduce_scatter(A, B, scatter_dim="x")),
             ("bytes, 0 or more, got 1.5", lambda: bt.set_memory_bound(1.5)),
             ("got 'avg'", lambda: bt.matmul_reduce_scatter(
