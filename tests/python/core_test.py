@@ -162,7 +162,7 @@ class Compiler(unittest.TestCase):
                 (gather(3), {"Q": 3}, "@gather has no parameter 'Q'"),
                 (gather(3), {"ranks": 4, "D": 2}, "expected D=4, because it .* ranks=4, got 2"),
                 (fixed, {"ranks": 4}, "expected ranks=3, because the mesh has this size, got 4"),
-                (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "one of them as the ent"),
+                (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "choose one as the ent"),
                 (program, {"ranks": 4}, "expected ranks=3, as the program's"),
                 (program, {"M": 4}, "parameter M applies to a fusion"),
                 (program, {"schedule": "ring"}, "schedule applies to a fusion"),
@@ -272,7 +272,7 @@ class Runs(unittest.TestCase):
             self.assertIs(op(A, B, out=out), out)
             self.assertTrue((out == 8).all())
             self.assertTrue((op(Strange(A), Strange(B), out=Strange(out)).array == 8).all())
-        with self.assertRaisesRegex(braid.InputError, "this operation is gone"):
+        with self.assertRaisesRegex(braid.InputError, "this operation is closed"):
             op(A, B)
 
     def test_several_outputs(self):
@@ -505,7 +505,7 @@ class Runs(unittest.TestCase):
                 ((A, np.ones((4, 8), np.float32).T), None, "input %B: expected a contiguous"),
                 ((A, Strange(np.ones((4, 8), np.float32).T)), None, "%B: expected a contiguous"),
                 ((A, Strange(B.astype(np.int32))), None, r"got type 0 of 32 bits\[8, 4\]"),
-                ((A, [1, 2]), None, "input %B: expected an array of NumPy.*got list"),
+                ((A, [1, 2]), None, "input %B: expected an array from NumPy.*got list"),
                 ((A, B), A, "%C"),
                 ((A, Strange(B, (2, 0))), None, "%B: .* host memory, .* type 2 of DLPack"),
                 ((A, Strange(B, "x")), None, "%B: expected an array that DLPack shares, got Val"),
@@ -545,9 +545,9 @@ class Runs(unittest.TestCase):
         op.close()
         job.close()
         job.close()
-        with self.assertRaisesRegex(braid.InputError, "this job is gone"):
+        with self.assertRaisesRegex(braid.InputError, "this job is closed"):
             job.synchronize()
-        with self.assertRaisesRegex(braid.InputError, "this operation is gone"):
+        with self.assertRaisesRegex(braid.InputError, "this operation is closed"):
             op([], [])
 
     def test_refuses_jobs(self):
