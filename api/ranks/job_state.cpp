@@ -102,7 +102,17 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
 }
 
 Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, ChooseOptions how) {
-  note(JobCall::Choose);
+  // Messages about a rank that chooses name the text, as they name the program of a run.
+  std::vector<Plan> named(static_cast<size_t>(cluster->ranks()));
+  for (size_t number = 0; number < named.size(); ++number) {
+    named[number].program = text.fileName();
+    named[number].rank = static_cast<int64_t>(number);
+    named[number].commands.resize(1);
+  }
+  (void)numberCommands(named, nextCommand);
+  showPlans(named);
+  chosenFor.swap(named); // messages may name the previous choice until here
+  note(JobCall::Choose, nextCommand);
   std::string warnings;
   if (!how.warn)
     how.warn = [&](const std::string &line) { warnings += "braid: warning: " + line + "\n"; };

@@ -59,6 +59,7 @@ struct JobState {
   ClusterOptions options;
   int64_t mostBytes = 0;          ///< see JobOptions
   std::vector<TimedPlans> trials; ///< Plans of a failed choose(), perhaps still in flight
+  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
   Sessions sessions;
   Sessions ended;              ///< ended sessions, whose runs may still be in flight
   int64_t mostHeld = 0;        ///< see JobUsage

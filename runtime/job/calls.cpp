@@ -49,6 +49,8 @@ std::string describe(const Noted &noted, const Plan *plan) {
       "",       "run of ",        "preparing ", "choosing a schedule", "giving memory back",
       "commit", "closing the job"};
   const std::string name = noted.call <= JobCall::Close ? kNames[size_t(noted.call)] : "";
+  if (noted.call == JobCall::Choose && plan)
+    return name + " for @" + plan->program;
   if (noted.call != JobCall::Run && noted.call != JobCall::Prepare)
     return name;
   return name + (plan ? "@" + plan->program : "another program");
@@ -87,7 +89,7 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
       if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) &&
-          other.call != JobCall::Prepare) // only `peer` knows the name of its program
+          other.call != JobCall::Prepare && other.call != JobCall::Choose) // only `peer` knows more
         return describeAll(memory, plans, place, mine.number);
     }
   }
