@@ -112,8 +112,7 @@ CpuCluster::~CpuCluster() {
   RankGroup &group = *parts_->group;
   if (!llvm::all_of(parts_->ranks, [](const auto &rank) { return rank->device.isDrained(); }))
     group.abort(peerFailed("rank {} left before its work was done", firstHosted()));
-  constexpr std::chrono::milliseconds kNoLimit = std::chrono::hours(24 * 365 * 100);
-  const auto patience = !parts_->process ? kNoLimit
+  const auto patience = !parts_->process ? std::chrono::milliseconds(HardwareQueue::kNoLimit)
                         : isStuck()      ? std::chrono::milliseconds(0)
                                          : ProcessGroup::kGrace;
   bool haveEnded = true;

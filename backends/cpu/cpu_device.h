@@ -110,7 +110,6 @@ public:
 private:
   using Kind = QueuedCommand::Kind;
   Status addQueue();
-  void publishQueues();
   HardwareQueue &queueOf(uint32_t stream) {
     const uint32_t queue = options_.queues == 0 ? stream : stream % options_.queues;
     assert(queue < queues_.size() && "streams are reserved before they are used");

@@ -45,11 +45,6 @@ Status HardwareQueue::start() {
   return startThread(worker_, "a stream", [this] { work(); });
 }
 
-void HardwareQueue::stop() {
-  constexpr std::chrono::hours kNoLimit(24 * 365 * 100);
-  stopWithin(kNoLimit);
-}
-
 bool HardwareQueue::stopWithin(std::chrono::milliseconds patience) {
   if (!worker_.joinable())
     return true;

@@ -37,8 +37,9 @@ public:
 
   /// Starts the worker.
   Status start();
+  static constexpr std::chrono::hours kNoLimit{24 * 365 * 100};
   /// Ends the worker, if any, after its current command. Requires an aborted group.
-  void stop();
+  void stop() { stopWithin(kNoLimit); }
   /// Like stop(), but returns false if the current command does not end within `patience`. The
   /// worker then continues to use this object, which must never be destroyed.
   bool stopWithin(std::chrono::milliseconds patience);
