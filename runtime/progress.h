@@ -20,8 +20,8 @@ struct WorkProgress {
 /// Called frequently on the thread that does the work; the callee decides what to report.
 using ProgressFn = std::function<void(const WorkProgress &)>;
 
-/// Calls the listener, if any, at the start of a step and then at least a thousand times during the
-/// step, or once per unit if the step has fewer units. The listener must outlive this object.
+/// Calls the listener, if any, at the start of a step and then after every few units: a single unit
+/// may take tens of milliseconds. The listener must outlive this object.
 class ProgressStep {
 public:
   ProgressStep(const ProgressFn &listener, std::string step, std::string unit, size_t total)
@@ -36,7 +36,7 @@ public:
 
 private:
   void tell() {
-    constexpr size_t kMost = 1024; ///< the maximum number of units between two calls
+    constexpr size_t kMost = 16; ///< the maximum number of units between two calls
     next_ = listener_ ? now_.done + std::clamp<size_t>(now_.total / 1000, 1, kMost)
                       : std::numeric_limits<size_t>::max();
     if (listener_)

@@ -229,8 +229,10 @@ Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
   if (test.rank() == 0)
     std::printf("  %zu commands: %.2f us each to issue; a replay: %.2f us\n",
                 test.plan(*program).commands.size(), each, replayed[100]);
-  if (each > 3)
-    return wrong(fmt::format("{:.2f} us a command, expected at most 3", each));
+  // Issuing takes 2 to 3 us. A call that waits for the GPU or for a peer takes much longer.
+  constexpr double kMost = 10;
+  if (each > kMost)
+    return wrong(fmt::format("{:.2f} us a command, expected at most {}", each, kMost));
   return Status::ok();
 }
 

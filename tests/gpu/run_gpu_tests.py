@@ -442,11 +442,13 @@ def torch_device_time(suite, python):
 
 # Rows and blocks that are aligned to 2 bytes, and to 16.
 UNALIGNED, ALIGNED = "8190x4097x4099", "8192x4096x4096"
-MOST_BY_KERNELS = 2  # limit, relative to copy engines
+# Limit, relative to copy engines. The ratio is about 2, and much larger if a kernel copies such blocks
+# element by element.
+MOST_BY_KERNELS = 3
 
 
 def unaligned_copies(suite):
-    """Kernels copy unaligned blocks nearly as fast as the copy engines do."""
+    """Kernels copy unaligned blocks about half as fast as the copy engines do."""
     rows = timed_rows(suite, 2, ["--shapes", f"{UNALIGNED},{ALIGNED}", "--impl", ",".join(
         f"{what};protocol={protocol};{means}" for what in ("transfers", "sequential")
         for protocol in ("put", "get") for means in ("copies=kernel", "signals=memory")),

@@ -386,6 +386,7 @@ class Rank:
         for _ in range(3):
             call()
         bt.synchronize(group)
+        torch.distributed.barrier(group)  # or rank 0 may fail the job while rank 1 synchronizes
         if self.rank == 0:
             self.expect_failure(lambda: job_of(group.group_name, A).job.fail("this is enough", 5))
         while True:
