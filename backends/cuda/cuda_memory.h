@@ -2,8 +2,8 @@
 //
 // There are three kinds of memory: device memory that peers can map, from one of several providers
 // (memory/symmetric_memory.h); private device memory; and flags in host memory that is shared by
-// all ranks and registered with the GPU. Memory that peers map, or that is registered, is allocated
-// in regions, which are divided into blocks for programs.
+// all ranks and registered with the GPU. Memory that is mapped by peers or registered with the GPU
+// is allocated in regions, which are divided into blocks for programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -35,8 +35,8 @@ private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The streams for eager runs, of which the first is the caller's; the streams of the open capture,
-/// if any; and the events of Plans.
+/// The streams for eager runs (the first is the caller's stream), the streams of the open capture,
+/// if any, and the events of Plans.
 class CudaStreams {
 public:
   explicit CudaStreams(const Gpu &gpu) : gpu_(gpu) {}
@@ -75,7 +75,7 @@ public:
   /// Marks the stream as possibly having work in flight.
   void markBusy(size_t stream) { isBusy_[stream] = true; }
   bool isBusy(size_t stream) const { return isBusy_[stream]; }
-  /// Returns true if all streams are empty, or if the GPU is lost and will execute nothing more.
+  /// Returns true if all streams are empty, or if the GPU is lost and will execute no more work.
   bool isDone();
 
   /// Returns the event used to make one stream wait for another.

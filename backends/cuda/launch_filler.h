@@ -17,7 +17,7 @@ public:
   struct May {
     bool haveCopies;  ///< one launch may contain several copies, which do not overlap
     bool waitAndWork; ///< blocks that copy or add may wait for peers
-    bool give;        ///< a second shot may send the sum: GPUs can add to peers' flags
+    bool give;        ///< a second shot may send the sum, as GPUs can add to peers' flags
   };
 
   /// Fills `launch`, which must be empty. Calls `numberOf`, which must outlive this object, once

@@ -19,8 +19,8 @@
 
 namespace braid {
 
-/// Number of graphs not yet destroyed. Shared, because the CUDA thread that decrements it may
-/// outlive the device.
+/// Number of graphs not yet destroyed. Ownership is shared, because the CUDA thread that decrements
+/// the number may outlive the device.
 using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
 /// Consecutive commands of a Plan.
