@@ -24,7 +24,7 @@ public:
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members,
                                                       const Patience &patience);
-  /// Releases nothing: call close() or abort() first.
+  /// Releases no resources; call close() or abort() first.
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }

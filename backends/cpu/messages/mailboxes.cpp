@@ -21,7 +21,7 @@ struct alignas(64) Bell {
 
 } // namespace
 
-/// Followed in memory by one bell per rank and one mailbox per pair of ranks.
+/// The header, which is followed in memory by one bell per rank and one mailbox per pair of ranks.
 struct alignas(64) Mailboxes::Header {
   uint64_t number; ///< random number that rank 0 drew to identify these mailboxes
   Bell *bells() { return reinterpret_cast<Bell *>(this + 1); }
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::map(FileDescriptor descriptor, int
   return std::unique_ptr<Mailboxes>(new Mailboxes(std::move(descriptor), address, ranks));
 }
 
-/// Ranks open rank 0's memory through /proc; on another machine, the path may name another file.
+/// Ranks open rank 0's memory through /proc; on other machines, the path may name a different file.
 Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
   std::unique_ptr<Mailboxes> own;
   std::string place;
