@@ -29,9 +29,9 @@ public:
   /// `timer` must outlive this object.
   RowTimer(PlanTimer &timer, RowChooser chooser) : timer_(timer), chooser_(std::move(chooser)) {}
 
-  /// Times all rows in rounds. Every other round is in reverse order, so that a machine that slows
-  /// down favors no row. If a row cannot be lowered, its BenchRow records the failure, and the
-  /// other rows are still timed. Any other failure ends the job. Collective; blocks.
+  /// Times all rows in rounds. Every other round is in reverse order, so that a gradual slowdown of
+  /// the machine favors no row. If a row cannot be lowered, its BenchRow records the failure, and
+  /// the other rows are still timed. Any other failure ends the job. Collective; blocks.
   Result<std::vector<BenchRow>> time(llvm::ArrayRef<TimedRow> rows, const BenchTiming &timing);
 
 private:

@@ -47,8 +47,8 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
 /// Returns a subset of `shapes` from which a model can interpolate the others: a few row counts for
 /// each combination of columns and depth.
 std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
-/// Measures the `shapes` that `model` lacks, and adds them. Returns true if any were missing.
-/// Collective; the arguments must be the same on all ranks.
+/// Measures the `shapes` that `model` lacks, and adds their costs to `model`. Returns true if any
+/// were missing. Collective; the arguments must be the same on all ranks.
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
 
