@@ -171,7 +171,7 @@ private:
   /// The stream numbers returned by callerStream(). All of these streams share one queue, so each
   /// continues only after earlier commands on stream 0.
   std::set<uint32_t> callersStreams_;
-  /// All lists ever published, because watchers may still be reading an old list. A lock would add
+  /// Keeps all published lists, because watchers may still be reading an old list. A lock would add
   /// ordering between threads; publishing a pointer does not.
   std::vector<std::unique_ptr<QueueList>> lists_;
   std::atomic<const QueueList *> published_;

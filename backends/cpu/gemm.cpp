@@ -187,7 +187,7 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
 
 #endif
 
-/// The size of the blocks in which c is computed; bounds the scratch memory.
+/// The size of the blocks in which c is computed, which limits the scratch memory.
 struct Panel {
   int64_t rows, columns;
 };

@@ -191,7 +191,7 @@ void CudaDevice::recycle() {
 
 // -- Issuing. --
 
-/// Only copy engines access host memory.
+/// Host memory is accessed only by copy engines.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (gpu_.group.isAborted())
     return;

@@ -219,8 +219,8 @@ template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, 
       fn(capture_->streams[stream]);
 }
 
-/// Replaces the side streams' dependencies with those of the first stream. An event wait would only
-/// add dependencies and leave redundant dependencies on earlier runs in this capture.
+/// Replaces the side streams' dependencies with those of the first stream. An event wait would
+/// instead add dependencies, and leave redundant dependencies on earlier runs in this capture.
 void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   Dependencies before;
   gpu_.check(findDependencies(capture_->streams[0], before), "cudaStreamGetCaptureInfo");

@@ -133,7 +133,7 @@ void CudaMemory::release(void *base) {
 
 /// fillFlags() may still write to released flags, which is harmless because nothing is recycled
 /// after an abort. Private device memory is freed immediately, because no peer maps it. The lock is
-/// not held during cudaFree(), which waits for the GPU: the GPU may wait for fillFlags().
+/// not held during cudaFree(), because it waits for the GPU, which may wait for fillFlags().
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);

@@ -47,7 +47,7 @@ public:
   std::string unusedMemory(bool isAll);
   void closeUnused(int64_t peer, llvm::StringRef unused);
   void freeUnused();
-  /// Unmaps peers' memory. Peers may free it once all ranks have called this function.
+  /// Unmaps peers' memory. Peers may free their memory once all ranks have called this function.
   void closePeers();
   /// Leaks all memory from now on, because streams still use it.
   void abandon();

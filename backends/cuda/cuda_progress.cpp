@@ -13,7 +13,7 @@ Status CudaProgress::start(CudaMemory &memory) {
   words_ = static_cast<StepWord *>(
       BRAID_TRY(memory.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
   issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
-  // The priority of this stream ensures that it does not share hardware queues with the caller.
+  // The priority of this stream ensures that it shares no hardware queue with the caller's streams.
   reports_ = BRAID_TRY(CudaStreams::create());
   return Status::ok();
 }
@@ -129,8 +129,8 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders later reports on `stream` after the reports that reports_ has made on its behalf, because
-/// step numbers must never decrease.
+/// Orders later reports on `stream` after the reports that reports_ made on behalf of `stream`,
+/// because step numbers must never decrease.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     streams_.putBehind(reports_, streams_.first());
@@ -160,7 +160,7 @@ Status CudaProgress::checkOverlaps() const {
 }
 
 /// Returns true if a peer has begun fewer runs than this rank. A replay that has been launched but
-/// has not begun can only be waiting for a peer that lags.
+/// has not begun can only be waiting for a peer that lags behind.
 bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
   if (!registered.begunRuns)
     return false;

@@ -4,8 +4,8 @@
 // this directory). A signal by a stream memory operation takes 8.6 us, plus 0.7 us of host time. A
 // signal by a kernel takes 4.7 us in a graph, but a separate launch takes 2.8 us of host time, and
 // the kernel needs a multiprocessor that a GEMM may occupy. Copy engines move large blocks
-// concurrently with arithmetic, but start slowly. A kernel starts at once, and the same launch can
-// also execute neighbouring commands on the stream, such as a small sum of arriving data.
+// concurrently with arithmetic, but start slowly. A kernel starts immediately, and the same launch
+// can also execute neighbouring commands on the stream, such as a small sum of arriving data.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -30,7 +30,7 @@ public:
 
 private:
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
-  /// The kernel's phases, in order. Each is optional.
+  /// The kernel's phases, in order. Each phase is optional.
   enum class Phase : uint8_t {
     ReadySignals, ///< signals before all other steps
     Awaits,

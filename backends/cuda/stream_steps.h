@@ -84,12 +84,12 @@ public:
   /// yet reached its first step.
   bool isWithinRun() const;
   /// Returns the step that a stream is executing if a run is in progress; after the last step, this
-  /// is the first step of the next run. Returns kNoStep if there is none, or if the first step
-  /// waits for no peer, because the stream is then busy with earlier work.
+  /// is the first step of the next run. Returns kNoStep if there is no such step, or if the first
+  /// step waits for no peer, because the stream is then busy with earlier work.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
-  /// Returns true if a step of the stream has completed since the last call. Only for the watchdog.
+  /// Returns true if a step of the stream has completed since the last call. For the watchdog.
   bool hasMoved(size_t stream);
 
   StepWord *words = nullptr; ///< one per stream, written by the GPU

@@ -55,7 +55,7 @@ int positionOf(llvm::ArrayRef<int64_t> team, int64_t rank) {
   return static_cast<int>(llvm::find(team, rank) - team.begin());
 }
 
-/// Fuses the enclosed NCCL calls into one operation, which fails with the first call's error.
+/// Fuses the enclosed NCCL calls into one operation, which fails with the first error of any call.
 class Group {
 public:
   Group(const Functions &call, const Communicator &communicator)
@@ -85,7 +85,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // Waits for peers end when the job or this object is aborted.
+  // Any wait for a peer ends when the job or this object is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -208,7 +208,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older NCCL versions lack, by sends and receives, even of its own block.
+/// Emulates alltoall, which older NCCL versions lack, by sends and receives, even to itself.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());

@@ -63,7 +63,7 @@ public:
 
   // -- Compute. --
 
-  /// Either value is correct, because no results are computed.
+  /// Both values are correct, because no results are computed.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }

@@ -5,9 +5,9 @@
 // part, or reports that the entire message has arrived. No rank reads another rank's memory, so an
 // abort needs no special handling.
 //
-// Only the mailbox's state orders sender and receiver, so that ThreadSanitizer sees exactly the
-// ordering that a message guarantees. All other fields, including the data, are relaxed atomics,
-// because a rank's workers take turns using a mailbox without being ordered with each other.
+// Only the mailbox's state orders the two ranks, so that ThreadSanitizer sees exactly the ordering
+// that a message guarantees. All other fields, including the data, are relaxed atomics, because a
+// rank's workers take turns using a mailbox without being ordered with each other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

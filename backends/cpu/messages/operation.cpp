@@ -184,8 +184,8 @@ template <class Visit> void Operation::forEachNext(Visit visit) {
     if (transfer.isOver() || busy.test(way))
       continue;
     busy.set(way);
-    // Only the peer's actions for this message may order this rank. The mailbox was freed by an
-    // earlier message, so the load that precedes the first part is relaxed.
+    // This rank may be ordered only by the peer's actions on this message. The mailbox was freed by
+    // an earlier message, so the load that precedes the first part is relaxed.
     const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
     const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
     if (isTurnOf(transfer, boxOf(transfer).state.load(order)))

@@ -72,7 +72,7 @@ public:
   /// Implements Messages::openTeams.
   Status open(ControlPlane &control);
   bool isOpen() const { return mailboxes_ != nullptr; }
-  /// Creates an operation, and numbers it and its messages. Host thread only.
+  /// Creates an operation, and assigns numbers to it and its messages. Host thread only.
   std::unique_ptr<Operation> issue(Tag tag, Work work);
 
 private:
@@ -97,7 +97,7 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// Sleeps until advance() may make progress, for at most `slice`. Call if advance() made none.
+  /// Sleeps until advance() may make progress, for at most `slice`. Call after it returned Waits.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;

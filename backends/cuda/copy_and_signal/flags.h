@@ -53,7 +53,7 @@ __device__ inline void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-/// Makes all writes that this thread has observed visible to peers before its later writes.
+/// Makes all writes that this thread has made or observed visible to peers before its later writes.
 __device__ inline void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
@@ -95,7 +95,7 @@ private:
 
 // -- Waiting. --
 
-/// Returns true once the host has ended all waits. This read of host memory is slow: call rarely.
+/// Returns true once the host has ended all waits. Call rarely, because it reads host memory.
 __device__ inline bool isReleased(const CopyAndSignal &batch) {
   return batch.released && look(batch.released) != 0;
 }

@@ -94,7 +94,7 @@ __device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
     reinterpret_cast<Bits *>(batch.second.places[i])[at] = bits;
 }
 
-/// Stores all groups of a thread that has added them in several rounds. Call only after the
+/// Stores all groups of a thread that has computed its sums in several rounds. Call only after the
 /// thread's block has reported that it has read all its parts.
 template <class Bits>
 __device__ void giveAll(const CopyAndSignal &batch, const SumWalk &walk, int64_t thread) {

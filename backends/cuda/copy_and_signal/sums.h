@@ -24,8 +24,8 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
 
-/// Counts this block and returns true if it is the last block. Only the stores of kept parts need
-/// acquire-release order, because all data that blocks read had arrived before the awaits passed.
+/// Counts this block and returns true if it is the last block. Acquire-release order is needed only
+/// for stores of kept parts, as all data that blocks read had arrived before the awaits passed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< lets clock rates rise
 /// and 10 %). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
-/// GPUs and over time. The library's first guess is rarely slower than the best by more.
+/// GPUs and over time. The library's first guess is rarely slower than the best one by more.
 constexpr double kLeastGainByPower = 0.02;
 /// microseconds per long run; the first run lets clock rates settle, the second is measured
 constexpr double kLongRun = 12e3;
@@ -115,9 +115,9 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates enough sets of operands that a set has left the cache by the time it is used again.
-/// Other data also passes through the cache between two GEMMs of a program. A set contains the
-/// operands of concurrent GEMMs, which share b like the chunks of one GEMM. Values are random,
+/// Creates enough sets of operands that a set has been evicted from the cache before it is used
+/// again. Other data also passes through the cache between two GEMMs of a program. A set contains
+/// the operands of concurrent GEMMs, which share b like the chunks of one GEMM. Values are random,
 /// because GEMMs on zeros draw less power and run faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
