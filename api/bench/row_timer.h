@@ -1,7 +1,7 @@
 //===- api/bench/row_timer.h - times rows of a bench on one rank of a job ---------------------===//
 //
-// See plan_timer.h for how runs are timed. Rows share tensors and remain prepared, so that they can
-// be timed repeatedly. All ranks must make the same calls.
+// The file plan_timer.h describes how runs are timed. Rows share tensors and remain prepared, so
+// that they can be timed repeatedly. All ranks must make the same calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

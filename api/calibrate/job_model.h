@@ -7,7 +7,7 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The directory that stores the model, and the model's key, without the device.
+  /// The directory that stores the model, and the model's key except for the device.
   std::string cacheFolder, cacheKey;
 };
 

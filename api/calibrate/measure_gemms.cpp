@@ -28,7 +28,7 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   return kept;
 }
 
-/// Returns a chain length that makes a run's fixed cost negligible; large GEMMs need less.
+/// Returns a chain length that makes a run's fixed cost negligible; it is shorter for large GEMMs.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;

@@ -62,7 +62,7 @@ struct BurstEffort {
 /// sustain for long. Returns 0 if `operations` is small.
 double warmUpTimeUs(double operations);
 
-/// Makes untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
+/// Performs untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
 /// estimate of the microseconds per run, a maximum over all ranks, or 0 if there was no run.
 /// Collective; blocks. The first run may be slow because it loads code and data, so the number of
 /// runs is estimated from the second run, if any. Whenever the number of runs has doubled, it is
@@ -115,7 +115,7 @@ public:
                               TransferMode transferMode);
   /// Sets the launch mode for subsequent runs, and records a graph if necessary.
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
-  /// Makes the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
+  /// Performs the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
   /// Warms up, then times runs from the barrier. Returns each run's maximum over ranks. Blocks.
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
