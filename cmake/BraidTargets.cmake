@@ -14,7 +14,7 @@ endif()
 target_compile_options(braid_flags INTERFACE
                        "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=1048576>")
 
-# AddressSanitizer and ThreadSanitizer cannot be combined, hence two kinds of instrumented builds.
+# ASan and TSan cannot be combined, so there are two kinds of instrumented builds.
 set(braid_address_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
 set(braid_thread_flags -fsanitize=thread)
 if(BRAID_SANITIZE AND NOT BRAID_SANITIZE MATCHES "^(address|thread)$")
