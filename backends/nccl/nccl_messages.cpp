@@ -208,7 +208,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older NCCL versions lack, by sends and receives, even to itself.
+/// Emulates alltoall, which older NCCL versions lack, by sends and receives, even within this rank.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());
