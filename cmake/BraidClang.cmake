@@ -1,8 +1,8 @@
-# A clang++, whatever compiles the rest: only it has libFuzzer, and it compiles what is
-# instrumented in less time than g++.
+# Finds clang++, which is used alongside the main compiler: only clang++ supports libFuzzer, and it
+# compiles instrumented code faster than g++.
 
-# Sets BRAID_CLANG to a clang++ that has libFuzzer and the sanitizers, or BRAID_CLANG_MISSING to why
-# there is none.
+# Sets BRAID_CLANG to a clang++ that supports libFuzzer and the sanitizers. If none is found, sets
+# BRAID_CLANG_MISSING to the reason.
 function(braid_find_clang)
   if(BRAID_CLANG)
     return()

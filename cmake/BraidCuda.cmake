@@ -1,4 +1,4 @@
-# The CUDA toolkit, if there is one. A GPU is needed to run what is built with it, not to build it.
+# Enables CUDA if the toolkit is installed. A GPU is needed only to run the binaries.
 option(BRAID_CUDA "Build the cuda backend, if there is a CUDA toolkit" ON)
 
 if(BRAID_CUDA AND NOT BRAID_SANITIZE)
@@ -6,7 +6,7 @@ if(BRAID_CUDA AND NOT BRAID_SANITIZE)
   check_language(CUDA)
   find_package(CUDAToolkit 12.5 QUIET) # cudaGetDriverEntryPointByVersion
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
-    set(CMAKE_CUDA_STANDARD 17) # what CMake 3.22 can ask of nvcc
+    set(CMAKE_CUDA_STANDARD 17) # the newest standard that CMake 3.22 supports for nvcc
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     enable_language(CUDA)
     message(STATUS "Braid: cuda backend, by CUDA ${CUDAToolkit_VERSION}")

@@ -1,11 +1,11 @@
-# Finds what the libraries need, and wraps it in the imported targets braid::llvm, braid::fmt and
-# braid::openblas. Everything is linked statically where the distribution packages it so, because
-# the `braid` binary has to start on machines without any of it. The installed package includes this
-# file too, so that both find the same things.
+# Finds the libraries' dependencies, and defines the imported targets braid::llvm, braid::fmt and
+# braid::openblas. Dependencies are linked statically if the distribution provides static libraries,
+# because the `braid` binary must start on machines that lack them. The installed package also
+# includes this file, so that it uses the same dependencies.
 
 find_package(Threads REQUIRED)
 
-# The static library `name` if there is one, else the shared one; `hints` are searched first.
+# Finds the static library `name` or, failing that, the shared library. Searches the hints first.
 function(braid_find_static_library variable name)
   find_library(${variable} NAMES lib${name}.a ${name} HINTS ${ARGN})
   if(NOT ${variable})
@@ -14,15 +14,15 @@ function(braid_find_static_library variable name)
   mark_as_advanced(${variable})
 endfunction()
 
-# LLVM: ADT and Support only. The newest of the versions that Braid is written for, unless LLVM_DIR
-# names one.
+# LLVM: only ADT and Support are used. The newest supported version is selected, unless LLVM_DIR
+# specifies another one.
 set(braid_llvm_versions 19 18 17 16 15 14)
 
 function(braid_find_llvm)
   if(NOT LLVM_DIR)
     foreach(version ${braid_llvm_versions})
       set(folder /usr/lib/llvm-${version}/lib/cmake/llvm)
-      # The headers can be there without the libraries, when only clang is installed.
+      # If only clang is installed, the headers may exist without the libraries.
       if(EXISTS ${folder}/LLVMConfig.cmake AND EXISTS /usr/lib/llvm-${version}/lib/libLLVMSupport.a)
         set(LLVM_DIR ${folder} CACHE PATH "Folder of LLVMConfig.cmake")
         break()
@@ -52,13 +52,13 @@ function(braid_find_llvm)
   target_link_libraries(braid::llvm INTERFACE ${LLVM_LIBRARY_DIRS}/libLLVMSupport.a
                                               ${LLVM_LIBRARY_DIRS}/libLLVMDemangle.a
                                               ${support_needs})
-  # For the tools that come with it (lit, FileCheck).
+  # The folder of LLVM's tools (lit, FileCheck).
   set(BRAID_LLVM_TOOLS ${LLVM_TOOLS_BINARY_DIR} CACHE INTERNAL "Folder of FileCheck")
   set(BRAID_LLVM_MAJOR ${LLVM_VERSION_MAJOR} CACHE INTERNAL "LLVM's version")
   message(STATUS "Braid: LLVM ${LLVM_PACKAGE_VERSION} in ${LLVM_DIR}")
 endfunction()
 
-# fmt: the headers. cmake/fmt.cpp compiles the rest, for the versions that it knows.
+# fmt: only the headers are used. cmake/fmt.cpp compiles the sources of the supported versions.
 function(braid_find_fmt)
   find_package(fmt REQUIRED)
   get_target_property(includes fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)

@@ -1,8 +1,8 @@
-# Fuzzers need clang++ and its libFuzzer, whatever compiler builds the rest, so they are built by
-# commands of their own.
+# Fuzzers require clang++ and its libFuzzer, regardless of the main compiler, so they are built by
+# custom commands.
 
-# Compiles `sources` for fuzzing, several at once, which takes a third of the time, and appends the
-# object files to the list named `list`. `name` is that of the first fuzzer they are for.
+# Compiles `sources` for fuzzing and appends the object files to the list named `list`. Compiling
+# several sources per unit takes a third of the time. `name` is the name of the first fuzzer.
 function(braid_fuzz_objects list name sources)
   set(at_once 8)
   list(LENGTH sources count)
@@ -20,8 +20,8 @@ function(braid_fuzz_objects list name sources)
   set(${list} ${${list}} PARENT_SCOPE)
 endfunction()
 
-# Compiles `source`, sets `variable` to the object file. Without optimisation that takes less than
-# half the time, and no mistake is optimised away.
+# Compiles `source` and sets `variable` to the object file. Without optimisation, compilation takes
+# less than half the time, and no bug is optimised away.
 function(braid_fuzz_object variable source)
   cmake_path(GET source STEM name)
   set(object ${CMAKE_BINARY_DIR}/fuzz/${name}.o)
@@ -40,8 +40,8 @@ function(braid_fuzz_object variable source)
 endfunction()
 
 # braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir [ONLY parser.cpp ...])
-# Builds each source with the sources of that library, or only those of them that it needs, into a
-# fuzzer, and registers a test that runs it for FUZZ_SECONDS from the seeds in tests/fuzz/corpus.
+# Builds a fuzzer from each source and the sources of the library (or only the ONLY sources), and
+# registers a test that runs the fuzzer for FUZZ_SECONDS from the seeds in tests/fuzz/corpus.
 function(braid_fuzzers)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "ONLY")
   set(objects "")

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Braid)
 get_property(libraries GLOBAL PROPERTY BRAID_LIBRARIES)
 
-# The one name that users link: all libraries, in the order that static linking needs.
+# The only target that users link: all libraries, in the order required for static linking.
 add_library(braid_all INTERFACE)
 set_target_properties(braid_all PROPERTIES EXPORT_NAME braid)
 target_link_libraries(braid_all INTERFACE ${libraries})
@@ -12,8 +12,8 @@ target_link_libraries(braid_all INTERFACE ${libraries})
 install(TARGETS braid RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS braid_all ${libraries} EXPORT BraidTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# The headers for users, which include nothing else of ours: "api/session.h", so include/braid is
-# what goes on the path.
+# The public headers include no other headers of Braid. Users include "api/session.h" and add
+# include/braid to the include path.
 file(GLOB public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/api/*.h)
 install(FILES ${public_headers} DESTINATION include/braid/api)
 install(EXPORT BraidTargets NAMESPACE Braid:: DESTINATION ${package_folder})

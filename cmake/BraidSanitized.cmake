@@ -1,10 +1,10 @@
-# Tests under sanitizers, inside the ordinary build: one configure, one ninja and one ctest run
-# cover them. A test and the libraries it links are compiled a second time, as targets of their own,
-# with the flags of one sanitizer and with assertions on, by clang if there is one: it takes less
-# time than g++, above all without optimisation.
+# Adds tests under sanitizers to the ordinary build, so that a single configure, ninja and ctest run
+# covers them. A test and its libraries are compiled again, as separate targets, with the flags of
+# one sanitizer and with assertions enabled. They are compiled by clang if available, because clang
+# is faster than g++, especially without optimisation.
 
-# libtsan of g++ 12 refuses to start on kernels that randomise more address bits than it knows
-# ("unexpected memory mapping"), so instrumented programs get fixed addresses where that is allowed.
+# libtsan of g++ 12 fails to start on kernels that randomise more address bits than it supports
+# ("unexpected memory mapping"), so instrumented programs use fixed addresses where permitted.
 set(braid_fixed_addresses "")
 execute_process(COMMAND setarch -R true RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
 if(refused EQUAL 0)
@@ -14,12 +14,12 @@ endif()
 set(braid_asan_flags ${braid_address_flags})
 set(braid_tsan_flags ${braid_thread_flags})
 
-# Where instrumented tests spend their time. All else is not worth the optimiser's, which is more
-# than half of what compiling takes.
+# The targets in which instrumented tests spend most of their time. Other targets are not optimised,
+# because optimisation takes more than half of the compile time.
 set(braid_busy_targets braid_ir braid_lowering braid_runtime braid_backend_cpu braid_test_support
                        backends_test handmade_test property_test session_test)
 
-# Has clang compile and link `target`, if there is one that has the sanitizers.
+# Compiles and links `target` with clang, if a clang++ with sanitizers is available.
 function(braid_compile_by_clang target)
   if(BRAID_CLANG)
     set(instead ${PROJECT_SOURCE_DIR}/cmake/clang_instead.sh)
@@ -31,9 +31,9 @@ function(braid_compile_by_clang target)
   endif()
 endfunction()
 
-# Copies to `twin` what `original` is made of, with instrumentation; makes the instrumented
-# libraries. Left out is what no instrumented test runs: the backends that need a GPU, and
-# the sources that match `original`'s property BRAID_PLAIN_SOURCES, a regular expression.
+# Makes `twin` an instrumented copy of `original`, and creates the instrumented libraries that it
+# links. Excludes code that no instrumented test runs: the GPU backends, and the sources that match
+# the BRAID_PLAIN_SOURCES property of `original`, a regular expression.
 function(braid_instrument twin original sanitizer)
   get_target_property(folder ${original} SOURCE_DIR)
   get_target_property(sources ${original} SOURCES)
@@ -56,7 +56,7 @@ function(braid_instrument twin original sanitizer)
   if(definitions)
     target_compile_definitions(${twin} PRIVATE ${definitions})
   endif()
-  # Several sources at once, a third faster. Names of their own that clash are told apart in them.
+  # A unity build is a third faster. Sources in one unit must not define the same local names.
   set_target_properties(${twin} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
   target_include_directories(${twin} PUBLIC ${PROJECT_SOURCE_DIR})
   braid_compile_by_clang(${twin})
@@ -65,15 +65,15 @@ function(braid_instrument twin original sanitizer)
     set(optimisation -O1)
   endif()
   if(BRAID_CLANG AND sanitizer STREQUAL "tsan")
-    target_compile_definitions(${twin} PRIVATE __SANITIZE_THREAD__=1) # as g++ says it
+    target_compile_definitions(${twin} PRIVATE __SANITIZE_THREAD__=1) # defined by g++
   endif()
-  # The same sources are compiled with all warnings elsewhere; here g++ adds false ones.
+  # No warnings: g++ reports false ones here, and the ordinary build enables all warnings.
   target_compile_options(${twin} PRIVATE ${optimisation} -g1 -UNDEBUG -fno-omit-frame-pointer -w
                                          ${braid_${sanitizer}_flags})
   target_link_options(${twin} PUBLIC ${braid_${sanitizer}_flags})
 endfunction()
 
-# Replaces the library named in `variable` by its instrumented twin, if it is one of ours.
+# Replaces the library named in `variable` with its instrumented twin, if it belongs to Braid.
 function(braid_instrumented_link variable sanitizer)
   set(link ${${variable}})
   if(link MATCHES "braid_flags")
@@ -96,7 +96,7 @@ function(braid_instrumented_link variable sanitizer)
 endfunction()
 
 # braid_sanitized_test(TEST asan|tsan [arguments ...])
-# The test program TEST again, as TEST_asan or TEST_tsan.
+# Adds an instrumented copy of the test program TEST, named TEST_asan or TEST_tsan.
 function(braid_sanitized_test test sanitizer)
   set(twin ${test}_${sanitizer})
   add_executable(${twin})
@@ -107,7 +107,7 @@ function(braid_sanitized_test test sanitizer)
 endfunction()
 
 # braid_sanitized_program(NAME asan|tsan SOURCES racy.cpp LINK braid_runtime ...)
-# A program of its own that exists only instrumented; the caller registers how it is tested.
+# Adds a program that is only built with instrumentation. The caller registers its tests.
 function(braid_sanitized_program name sanitizer)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})

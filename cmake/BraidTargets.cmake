@@ -1,20 +1,20 @@
-# The functions that make targets, so that every folder's CMakeLists.txt is a list of names.
+# Functions that create targets, so that the CMakeLists.txt of each folder only lists names.
 
-# What all code of this repository is compiled with. Never installed.
+# The compile options for all code in this repository. Never installed.
 add_library(braid_flags INTERFACE)
 target_compile_options(braid_flags INTERFACE
                        $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wshadow;-Wswitch;-Werror>)
 if(CMAKE_UNITY_BUILD)
-  # It takes every source but the first of a batch for a header.
+  # In a unity build, g++ treats all sources except the first of a batch as headers.
   target_compile_options(braid_flags INTERFACE
                          $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 
-# g++ collects garbage more often than a machine with a few GiB needs: a tenth of its time.
+# By default, g++ spends a tenth of its time on garbage collection, even with several GiB of memory.
 target_compile_options(braid_flags INTERFACE
                        "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=1048576>")
 
-# Two sanitizers at most work together, so there are two kinds of instrumented build.
+# ASan and TSan cannot be combined, so there are two kinds of instrumented builds.
 set(braid_address_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
 set(braid_thread_flags -fsanitize=thread)
 if(BRAID_SANITIZE AND NOT BRAID_SANITIZE MATCHES "^(address|thread)$")
@@ -29,12 +29,12 @@ if(BRAID_SANITIZE)
 endif()
 
 # braid_library(NAME SOURCES a.cpp ... [LINK braid_ir braid::fmt ...])
-# A static library of one layer. LINK is public and names the layers below; LLVM and fmt come along.
-# It is part of the installed package, unless it belongs to the tests.
+# Adds a static library for one layer. LINK is public and lists the layers below; LLVM and fmt are
+# linked automatically. The library is installed with the package, unless it belongs to the tests.
 function(braid_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_library(${name} STATIC ${arg_SOURCES})
-  # It may become a part of the shared library, which shows nothing but its C interface.
+  # The library may become part of the shared library, which exports only its C interface.
   set_target_properties(${name} PROPERTIES
     POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
@@ -51,8 +51,8 @@ function(braid_library name)
 endfunction()
 
 # braid_link_portably(TARGET)
-# Needs the C library alone. What is for other machines starts where that is 2.34 or later: the
-# static unwinder of g++ 12 asks for 2.35, so such targets take the one that every system has.
+# Links TARGET so that it depends only on the C library. Targets for other machines must start with
+# glibc 2.34. The static unwinder of g++ 12 requires 2.35, so these targets use the shared unwinder.
 function(braid_link_portably target)
   get_target_property(type ${target} TYPE)
   set(unwinder -static-libgcc)
@@ -65,7 +65,7 @@ function(braid_link_portably target)
 endfunction()
 
 # braid_executable(NAME SOURCES main.cpp ... [LINK braid_api ...])
-# A program that starts on a machine that has nothing but the C library.
+# Adds a program that starts on any machine with the C library.
 function(braid_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
@@ -75,20 +75,20 @@ function(braid_executable name)
   braid_link_portably(${name})
 endfunction()
 
-# Those of half a minute and more, whether they compute or wait.
+# Tests that take half a minute or more, whether they compute or wait.
 set(braid_long_tests property_test_tsan property_test_asan backends_test_tsan mutation_test
                      generated_test lit_tools launch_test p2p_command_test
                      gpu_suite hosts_faults network_test)
 
-# For the reports of what clang has instrumented.
+# The symbolizer for sanitizer reports of code that clang has instrumented.
 set(braid_symbolizer "")
 if(EXISTS ${BRAID_LLVM_TOOLS}/llvm-symbolizer)
   set(braid_symbolizer " external_symbolizer_path=${BRAID_LLVM_TOOLS}/llvm-symbolizer")
 endif()
 
 # braid_add_test(NAME COMMAND program arguments ... [LABELS ...] [SECONDS n])
-# Registers a test that runs from the repository's root, so that it finds examples/. Exit status 77
-# means skipped; the reason is in its output.
+# Registers a test that runs in the root folder of the repository, so that it finds examples/. Exit
+# status 77 means that the test was skipped; the test prints the reason.
 function(braid_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SECONDS" "COMMAND;LABELS")
   if(NOT arg_SECONDS)
@@ -97,7 +97,7 @@ function(braid_add_test name)
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_SECONDS} SKIP_RETURN_CODE 77
                                           LABELS "${arg_LABELS}")
-  # ctest starts with what takes longest: one long test at the end would run alone.
+  # ctest starts the longest tests first, because a long test at the end would run alone.
   if(name IN_LIST braid_long_tests)
     set_tests_properties(${name} PROPERTIES COST 200)
   elseif("sanitized" IN_LIST arg_LABELS)
@@ -112,8 +112,8 @@ function(braid_add_test name)
   endif()
 endfunction()
 
-# Headers that most tests include, compiled once for all of them: tests then take half the time to
-# compile. Not for optimised code, where g++ 12 would report false overflows in its own library.
+# Precompiles the headers that most tests include, which halves the compile time of tests. Optimised
+# tests do not use them, because g++ 12 would report false overflows in its own library.
 if(BRAID_BUILD_TESTS)
   file(CONFIGURE OUTPUT braid_test_headers.cpp CONTENT "// Headers are precompiled for this.\n")
   add_library(braid_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/braid_test_headers.cpp)
@@ -127,7 +127,7 @@ if(BRAID_BUILD_TESTS)
     <gtest/gtest.h> <llvm/ADT/STLExtras.h> <llvm/ADT/SmallVector.h> <llvm/ADT/ilist.h>)
 endif()
 
-# GNU gold links a test in half the time. What others get is linked by the usual linker.
+# GNU gold links tests in half the time. Installed binaries are linked by the default linker.
 set(braid_test_linker "")
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -fuse-ld=gold -Wl,--version RESULT_VARIABLE refused
                 OUTPUT_QUIET ERROR_QUIET)
@@ -136,9 +136,9 @@ if(refused EQUAL 0)
 endif()
 
 # braid_test(NAME SOURCES a_test.cpp ... [LINK braid_ir ...] [OPTIMISED])
-# A GoogleTest program, run by ctest as one test of the same name. GTest's main and GMock come
-# along. OPTIMISED is for what runs long: where a test and a library have the same inline function
-# of a header, the linker takes the test's, for both.
+# Adds a GoogleTest program that ctest runs as one test of the same name. GTest's main and GMock are
+# linked. Use OPTIMISED for long tests: if a test and a library contain the same inline function of
+# a header, the linker uses the test's copy for both.
 function(braid_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
@@ -149,14 +149,14 @@ function(braid_test name)
   if(arg_OPTIMISED)
     target_compile_options(${name} PRIVATE -O1)
   else()
-    target_compile_options(${name} PRIVATE -O0) # what is tested is optimised; compiling counts here
+    target_compile_options(${name} PRIVATE -O0) # compiles fast; the tested libraries are optimised
     target_precompile_headers(${name} REUSE_FROM braid_test_headers)
   endif()
   braid_add_test(${name} COMMAND ${name} --gtest_brief=1)
 endfunction()
 
 # braid_benchmark(NAME SOURCES a_bench.cpp ... [LINK braid_ir ...])
-# A Google Benchmark program. ctest runs every benchmark for a moment, to see that it still works.
+# Adds a Google Benchmark program. ctest runs each benchmark briefly, to check that it still works.
 function(braid_benchmark name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   find_package(benchmark REQUIRED)

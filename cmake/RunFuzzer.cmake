@@ -1,6 +1,6 @@
 # cmake -DFUZZER=program -DSECONDS=n -DSEEDS=folder -P RunFuzzer.cmake
-# Runs a libFuzzer program on the seeds and the examples. It writes only into the first folder it is
-# given, a fresh one beside the program. An input that crashes it stays there.
+# Runs a libFuzzer program on the seeds and the examples. New inputs are written to a fresh folder
+# next to the program. An input that crashes the fuzzer is also saved next to the program.
 set(scratch ${FUZZER}.corpus)
 file(REMOVE_RECURSE ${scratch})
 file(MAKE_DIRECTORY ${scratch})

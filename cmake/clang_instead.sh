@@ -1,7 +1,7 @@
 #!/bin/sh
 # clang_instead.sh LAUNCHER... CLANG -- COMPILER ARGUMENTS...
-# CMake knows one C++ compiler. This stands before it where a target is for another one: it runs
-# CLANG, behind launchers such as ccache, with the arguments that were for COMPILER.
+# CMake supports only one C++ compiler per project. This script is the launcher of targets that need
+# another compiler: it runs CLANG, after launchers such as ccache, with COMPILER's arguments.
 command=
 while [ "$1" != -- ]; do
   command="$command $1"

@@ -37,7 +37,7 @@ import torch.distributed as dist
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64}
 OPERATIONS = ("gather-matmul", "matmul-reduce-scatter", "matmul-all-reduce", "mlp")
-GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # what a row times
+GEMMS, TRANSFERS, ALL = "gemms", "transfers", "all"  # the work that a row times
 BURST_US, STEADY_US = 10e3, 100e3
 MOST_OF_BURST = {False: 100, True: 1000}  # eager runs must fit in a blocked GPU's queue
 CYCLES_OF_US = 2000  # GPU clock cycles per microsecond, an upper bound
@@ -48,7 +48,7 @@ DEFAULTS = {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NCCL_NVLS_ENABLE": "0"}
 
 
 class Refused(Exception):
-    """A row is not available on this machine. The message is the reason."""
+    """Raised if a row is not available on this machine. The message contains the reason."""
 
 
 class Ranks:
@@ -77,7 +77,7 @@ class Ranks:
 
     def together(self, step):
         """Calls `step` and returns its result. If `step` raises on any rank, raises Refused on
-        every rank, so that no rank waits for a failed one."""
+        every rank, so that no rank waits for a rank that has failed."""
         value, failure = None, ""
         try:
             value = step()
@@ -201,7 +201,7 @@ class Problem:
         parts = self.a.chunk(size)
         pairs = [(parts[peer], peers.get_buffer(peer, tuple(block.shape), self.dtype))
                  for peer in ((rank + step) % size for step in range(1, size))]
-        def run(_held=block):  # keeps `block` alive, since peers read it
+        def run(_held=block):  # keeps `block` alive, because peers read it
             for target, source in pairs:
                 target.copy_(source)
         return run
@@ -272,7 +272,7 @@ class Problem:
         return torch.no_grad()(lambda: layer(x))
 
     def rows(self):
-        """Returns, for each row, its name, its kind of work, and a method that returns the function
+        """Returns the name and kind of work of each row, and a method that returns the function
         to time."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
@@ -308,7 +308,7 @@ def in_order(*steps):
 # -- Timing. --
 
 class Row:
-    """A function that is timed in bursts. The constructor is collective. It raises Refused on all
+    """A function that is timed in bursts. The constructor is collective, and raises Refused on all
     ranks or on none."""
 
     def __init__(self, ranks, run, graphed_runs):
@@ -334,8 +334,8 @@ class Row:
         return graph.replay
 
     def alone(self):
-        """Returns two median times of one call of self.run(), in microseconds: to issue it, and
-        until its work is done."""
+        """Returns two medians in microseconds for self.run(): the time to issue the call, and the
+        time until its work is complete."""
         issued, done = [], []
         for _ in range(5):
             dist.barrier(self.ranks.host)
@@ -365,7 +365,7 @@ class Row:
         return 1e3 * begin.elapsed_time(end) / self.count / self.runs
 
     def time(self, bursts, limit_us):
-        """Times one round of up to `bursts` bursts, fewer (but at least 3) to meet `limit_us`."""
+        """Times a round of `bursts` bursts, or fewer (but at least 3) if `limit_us` requires it."""
         steady_us = STEADY_US if self.ranks.is_gpu else 0
         for _ in range(1 + math.ceil(steady_us / self.burst_us)):
             self.burst()
@@ -374,7 +374,7 @@ class Row:
 
 
 def time_shape(ranks, args, shape):
-    """Times the rows of a shape. Returns them in the JSON format of braid bench."""
+    """Times the rows of a shape. Returns the rows in the JSON format of braid bench."""
     problem, made, results = Problem(ranks, args, shape), [], []
     wanted = args.rows.split(",") if args.rows else None
     graphs = [graph for graph in (False, True) if args.graph in ("both", "yes" if graph else "no")]
@@ -438,7 +438,7 @@ def run_rank(args):
 # -- The command. --
 
 def start_ranks(args):
-    """Replaces this process with torchrun, which starts the ranks, and ends all if one fails."""
+    """Replaces this process with torchrun, which starts the ranks and ends them if one fails."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                 str(args.ranks)]
     os.execve(sys.executable, [*launcher, *sys.argv], {**DEFAULTS, "OMP_NUM_THREADS": "1",

@@ -52,8 +52,8 @@ struct BenchLimits {
   double timeOf(const BenchRow &row) const {
     return areOfBursts ? row.burstTime().value_or(0) : row.time();
   }
-  /// Returns the efficiency of a row with GEMMs and transfers: the larger limit divided by the
-  /// row's time. It can exceed 1, because limits are measured. Nullopt if a time is missing.
+  /// Returns E, the efficiency of a row with GEMMs and transfers: the larger limit divided by the
+  /// row's time. E can exceed 1, because limits are measured. Nullopt if a time is missing.
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 

@@ -49,8 +49,8 @@ struct TimedRow {
 /// Returns true if `row` specifies schedules for stages, such as `H=pairwise;chunks=2,Y=ring`.
 bool namesStages(llvm::StringRef row);
 
-/// Makes the row `name[;knob=value]...`, or a row with a schedule for each stage. Returns BadInput
-/// if the name is unknown.
+/// Creates the row `name[;knob=value]...`, or a row with a schedule for each stage. Returns
+/// BadInput if the name is unknown.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
 
 /// Returns the part of `plan` that a row of kind `kind` runs.

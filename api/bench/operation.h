@@ -19,7 +19,7 @@ struct BenchShape {
 /// A fusion that can be instantiated for all shapes.
 struct Operation {
   std::string name;                   ///< the subcommand
-  std::string summary, help;          ///< a one-line summary; what the shapes mean
+  std::string summary, help;          ///< a one-line summary; the meaning of the shapes
   std::array<std::string, 3> extents; ///< help texts for m, n and k
   const char *text;                   ///< with placeholders {D}, {m}, {n}, {k}, {rows} and {T}
   std::vector<std::string> standard;  ///< the rows timed by default

@@ -61,8 +61,8 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   return Lowered{std::move(row), std::move(choice), flops, std::move(plans)};
 }
 
-/// Lowers the row if it was not lowered before. Ranks communicate only to choose the schedule for
-/// `auto`. If one rank rejects a row, all ranks do.
+/// Lowers the row unless it has been lowered before. Ranks communicate only to choose the schedule
+/// for `auto`. If one rank rejects a row, all ranks reject it.
 BenchRow RowTimer::begin(const TimedRow &row) {
   BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};
   auto found = lowered_.find(row.name);
@@ -89,7 +89,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     results.push_back(begin(row));
     flops = std::max(flops, results.back().flops);
   }
-  // All rows warm up equally: a power-limited GPU is faster after a row that drew less power.
+  // All rows warm up equally, as a power-limited GPU is faster after a row that drew less power.
   warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {

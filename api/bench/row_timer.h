@@ -1,7 +1,7 @@
 //===- api/bench/row_timer.h - times rows of a bench on one rank of a job ---------------------===//
 //
-// See plan_timer.h for how runs are timed. Rows share tensors and remain prepared, so that they can
-// be timed repeatedly. All ranks must make the same calls.
+// The file plan_timer.h describes how runs are timed. Rows share tensors and remain prepared, so
+// that they can be timed repeatedly. All ranks must make the same calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,9 +29,9 @@ public:
   /// `timer` must outlive this object.
   RowTimer(PlanTimer &timer, RowChooser chooser) : timer_(timer), chooser_(std::move(chooser)) {}
 
-  /// Times all rows in rounds. Every other round is in reverse order, so that a machine that slows
-  /// down favors no row. If a row cannot be lowered, its BenchRow records the failure, and the
-  /// other rows are still timed. Any other failure ends the job. Collective; blocks.
+  /// Times all rows in rounds. Every other round is in reverse order, so that a gradual slowdown of
+  /// the machine favors no row. If a row cannot be lowered, its BenchRow records the failure, and
+  /// the other rows are still timed. Any other failure ends the job. Collective; blocks.
   Result<std::vector<BenchRow>> time(llvm::ArrayRef<TimedRow> rows, const BenchTiming &timing);
 
 private:

@@ -196,7 +196,7 @@ static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   return Status::ok();
 }
 
-/// Every rank measures, but all ranks use rank 0's model, which consists of maxima over the ranks.
+/// All ranks measure, but they all use rank 0's model, which consists of maxima over the ranks.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms) {
   options.transferModes = {TransferMode()};

@@ -47,14 +47,14 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
 /// Returns a subset of `shapes` from which a model can interpolate the others: a few row counts for
 /// each combination of columns and depth.
 std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes);
-/// Measures the `shapes` that `model` lacks, and adds them. Returns true if any were missing.
-/// Collective; the arguments must be the same on all ranks.
+/// Measures the `shapes` that `model` lacks, and adds their costs to `model`. Returns true if any
+/// costs were missing. Collective; the arguments must be the same on all ranks.
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options);
 
-/// Measures `gemms`, and all other costs in every transfer mode of the device. Warns and skips
-/// messages if a rank cannot send them. Collective; blocks for minutes. Returns the same model on
-/// all ranks.
+/// Measures `gemms`, and all other costs in every transfer mode of the device. Issues a warning and
+/// skips messages if a rank cannot send messages. Collective; blocks for minutes. Returns the same
+/// model on all ranks.
 Result<CostModel> measureMachine(PlanTimer &timer, CalibrationOptions options,
                                  llvm::ArrayRef<PlanMatmul> gemms);
 

@@ -7,7 +7,7 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The directory that stores the model, and the parts of the model's key besides the device.
+  /// The directory that stores the model, and the model's key except for the device.
   std::string cacheFolder, cacheKey;
 };
 
@@ -29,7 +29,7 @@ public:
 
   /// Loads the stored model, or measures all costs except those of GEMMs.
   Status find();
-  /// Measures GEMMs that the model lacks in order to predict `shapes`. Returns true if it did so.
+  /// Measures the GEMMs that the model lacks to predict `shapes`. Returns true if there were any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
   /// Returns a description for users, such as "from FILE, measured in 0.20 s".

@@ -146,7 +146,7 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
   return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
-/// Returns the number of runs of `us` microseconds that fit the budget, from `least` to `most`.
+/// Returns how many runs of `us` microseconds fit the budget, clamped to [`least`, `most`].
 static int64_t fitting(double budgetUs, double us, int64_t least, int64_t most) {
   return std::clamp(static_cast<int64_t>(std::min(budgetUs / std::max(us, 1.0), 1e6)), least, most);
 }

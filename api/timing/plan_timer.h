@@ -19,10 +19,10 @@
 namespace braid {
 
 /// The Plans timed on a cluster, one per rank for each program. Devices and the watchdog read the
-/// Plans. They may be destroyed once every TimedPlan and PlanTimer that used them is destroyed, all
-/// ranks have synchronized, met and called Device::recycle(), and Cluster::setPlans() has
-/// registered other Plans. Otherwise, for example after a failure, the Plans must outlive the
-/// cluster.
+/// Plans. The Plans may be destroyed once every TimedPlan and PlanTimer that used them has been
+/// destroyed, all ranks have synchronized, passed a barrier and called Device::recycle(), and
+/// Cluster::setPlans() has registered other Plans. Otherwise, for example after a failure, the
+/// Plans must outlive the cluster.
 using TimedPlans = std::deque<std::vector<Plan>>;
 
 /// Times in microseconds.
@@ -31,18 +31,18 @@ struct RunTime {
   double issueUs = 0; ///< time until the host has issued all commands
 };
 
-/// Returns true once all ranks have called the barrier, on all ranks as simultaneously as possible.
-/// Returns false if the job has failed.
+/// Returns true on all ranks, as simultaneously as possible, once every rank has called the
+/// barrier. Returns false if the job has failed.
 using Barrier = std::function<bool()>;
 
-/// Idle time before each run, in microseconds. The same for all runs, because a power-limited
-/// device runs faster after idling (docs/performance.md), and barriers cause idling.
+/// Idle time before each run, in microseconds. All runs have the same idle time, because a
+/// power-limited device runs faster after idling (docs/performance.md), and barriers cause idling.
 inline constexpr double kIdleGapUs = 30;
 
 /// Limits on the effort to time single runs of a Plan. Must be the same on all ranks.
 struct TimingEffort {
   int64_t warmUp = 2;
-  int64_t least = 3, most = 11; ///< limits on timed runs; within them, as many as fit the budget
+  int64_t least = 3, most = 11; ///< limits on timed runs; the budget determines the number
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the warm-up runs
 };
@@ -51,22 +51,22 @@ struct TimingEffort {
 /// layers of a model. Must be the same on all ranks.
 struct BurstEffort {
   int64_t runs = 5;              ///< maximum runs per burst; the budget may allow fewer, at least 2
-  int64_t least = 1, bursts = 3; ///< limits on the bursts; within them, as many as fit the budget
+  int64_t least = 1, bursts = 3; ///< limits on the bursts; the budget determines the number
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the untimed warm-up bursts
   double burstUs = 0;  ///< approximate duration of a burst; if 0, at most the budget
 };
 
 /// Returns how long, in microseconds, a run with `operations` floating-point operations must be
-/// repeated before clock rates are steady: large GEMMs draw more power than a GPU can sustain for
-/// long. Returns 0 if `operations` is small.
+/// repeated before clock rates are steady, because large GEMMs draw more power than a GPU can
+/// sustain for long. Returns 0 if `operations` is small.
 double warmUpTimeUs(double operations);
 
-/// Makes untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
+/// Performs untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
 /// estimate of the microseconds per run, a maximum over all ranks, or 0 if there was no run.
 /// Collective; blocks. The first run may be slow because it loads code and data, so the number of
 /// runs is estimated from the second run, if any. Whenever the number of runs has doubled, it is
-/// re-estimated from the later half, so that one disturbed run does not distort it.
+/// re-estimated from the later half, so that one disturbed run does not distort the estimate.
 Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
                       const std::function<Result<double>()> &run);
 
@@ -115,7 +115,7 @@ public:
                               TransferMode transferMode);
   /// Sets the launch mode for subsequent runs, and records a graph if necessary.
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
-  /// Makes the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
+  /// Performs the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
   /// Warms up, then times runs from the barrier. Returns each run's maximum over ranks. Blocks.
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);

@@ -8,7 +8,7 @@
 namespace braid {
 
 /// Memory shared by all timed Plans on a device: one allocation for the i-th input or output of
-/// every Plan, enough for the largest so far. The destructor frees the memory.
+/// every Plan, large enough for the largest so far. The destructor frees the memory.
 class SharedTensors {
 public:
   /// `device` must outlive this object.

@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// Registers the backend "cpu". If one process holds all ranks, the caller uses one host thread per
-/// rank; a process that joins a job holds a single rank, driven by one thread. Each hardware queue
+/// Registers the backend "cpu". If one process runs all ranks, the caller uses one host thread per
+/// rank; a process that joins a job runs a single rank, driven by one thread. Each hardware queue
 /// of a rank is a thread that runs the commands of the queue's streams in order. With a schedule
 /// seed, the commands of all ranks instead run one at a time, in an order derived from the seed,
 /// once every rank's host thread has entered synchronize(). synchronize() is then collective: every
@@ -18,14 +18,14 @@ namespace braid {
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
 /// the job if other ranks may be waiting for them.
 ///
-/// After an abort, a command of a rank that is a process may never complete. Its cluster then
+/// After an abort, a command may never complete if its rank is a process. The rank's cluster then
 /// reports isStuck() and, even after its destruction, keeps all memory that the command may use.
 ///
 /// `observe`, if set, is called once per rank to create the rank's observer.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});
 
 /// Creates a cluster that runs commands one at a time, as with a schedule seed, but in the order
-/// that `picker` chooses. Ignores options.scheduleSeed. For exploring interleavings.
+/// that `picker` chooses. Ignores options.scheduleSeed. Used to explore interleavings.
 Result<std::unique_ptr<Cluster>> createCpuCluster(const ClusterOptions &options, Picker picker);
 
 } // namespace braid

@@ -39,7 +39,7 @@ private:
     JobRecorder recorder;
     CpuDevice device;
   };
-  /// Everything that a worker may access.
+  /// All state that a worker may access.
   struct Parts {
     std::optional<JobMemory> memory; ///< set if the ranks are threads
     std::unique_ptr<RankGroup> group;

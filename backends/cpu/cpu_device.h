@@ -73,7 +73,7 @@ public:
   void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps, bool areDisjoint,
                   TransferMode mode) override;
 
-  /// Teams need no setup: a collective is a set of messages between its members.
+  /// Teams need no setup, because a collective is a set of messages between team members.
   Status openTeams(llvm::ArrayRef<Team>, ControlPlane &control) override {
     return link_.open(control);
   }
@@ -81,7 +81,7 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures save no time here; they let callers test the calls that they make on GPUs.
+  // Captures save no time on CPUs; they let callers test the calls that they make on GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -168,10 +168,10 @@ private:
 
   /// Indexed by stream, modulo Options::queues unless that is 0.
   std::vector<std::unique_ptr<HardwareQueue>> queues_;
-  /// The stream numbers returned by callerStream(). All of these streams share one queue: each
+  /// The stream numbers returned by callerStream(). All of these streams share one queue, so each
   /// continues only after earlier commands on stream 0.
   std::set<uint32_t> callersStreams_;
-  /// All lists ever published, because watchers may still be reading an old one. A lock would add
+  /// Keeps all published lists, because watchers may still be reading an old list. A lock would add
   /// ordering between threads; publishing a pointer does not.
   std::vector<std::unique_ptr<QueueList>> lists_;
   std::atomic<const QueueList *> published_;

@@ -79,7 +79,7 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   }
 }
 
-/// Number of GEMMs in progress, including those that are between two panels and thus not inside
+/// Number of GEMMs in progress, including GEMMs that are between two panels and thus not inside
 /// OpenBLAS. The counter is relaxed so that it does not order streams that ThreadSanitizer checks.
 std::atomic<int> underWay{0};
 
@@ -95,8 +95,8 @@ template <class Element>
 constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Element>>;
 
 /// OpenBLAS starts one thread per core before main(), even in processes that never multiply, and
-/// waits for these threads at every fork and at exit. If a thread could not start for lack of
-/// memory, the wait never ends. This constructor runs before OpenBLAS reads the variable.
+/// waits for these threads at every fork and at exit. If a thread fails to start for lack of
+/// memory, this wait never ends. This constructor runs before OpenBLAS reads the variable.
 [[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 
 /// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS terminates the process if it
@@ -106,7 +106,7 @@ constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Eleme
 /// because the class is not compiled for ThreadSanitizer.
 class Gate {
 public:
-  /// Throws std::bad_alloc if there is no memory for even one buffer.
+  /// Throws std::bad_alloc if there is not enough memory for one buffer.
   void enter() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -128,7 +128,7 @@ public:
   }
 
 private:
-  /// Requires room for two buffers, because an earlier thread may not have allocated its own yet.
+  /// Requires room for two buffers, as an earlier thread may not have allocated its buffer yet.
   static bool hasRoomForBuffer() {
     void *room = mmap(nullptr, 2 * kGemmBufferBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room != MAP_FAILED && munmap(room, 2 * kGemmBufferBytes) == 0;
@@ -156,8 +156,8 @@ void endBeforeOpenBlas(int status, void *) {
   _exit(status);
 }
 
-/// Keeps this library loaded: unlike an atexit() handler, an on_exit() handler is called at exit
-/// even if its library has been unloaded.
+/// Keeps this library loaded, because an on_exit() handler, unlike an atexit() handler, is called
+/// at exit even if its library has been unloaded.
 void stayLoaded() {
   Dl_info here;
   if (dladdr(reinterpret_cast<void *>(&endBeforeOpenBlas), &here))
@@ -187,14 +187,13 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
 
 #endif
 
-/// The size of the blocks in which c is computed; bounds the scratch memory.
+/// The size of the blocks in which c is computed, which limits the scratch memory.
 struct Panel {
   int64_t rows, columns;
 };
 
 constexpr int64_t kPanelElements = int64_t(1) << 20;
-constexpr int64_t kMinPanel =
-    64; ///< below this, the repeated conversion of operands costs more than it saves
+constexpr int64_t kMinPanel = 64; ///< smaller panels would convert operands too often
 
 Panel panelOf(int64_t m, int64_t n, int64_t k) {
   int64_t limit = std::max(kMinPanel, kPanelElements / std::max<int64_t>(k, 1));
@@ -326,7 +325,7 @@ template <class Element, class Partial, class Result> void sumPartsOf(const SumA
   }
 }
 
-/// Calls `fn` with a value of type `dtype`, which must be Element's or its accumulator's.
+/// Calls `fn` with a value of type `dtype`, the type of either Element or its accumulator.
 template <class Element, class Fn> void withWidth(DType dtype, Fn fn) {
   if (sizeOf(dtype) == sizeof(Element))
     fn(Element());

@@ -2,8 +2,8 @@
 //
 // Each thread issues the loads of all parts for several groups of elements before it adds any of
 // them. A group spans 16 bytes of a part, or a single element if any address is not a multiple of
-// the group size. A single thread computes each element of the result, so the result is
-// bit-identical however the work is divided.
+// the group size. Each element of the result is computed by a single thread, so the result is
+// bit-identical regardless of how the work is divided.
 //
 // Sums start from +0 and are never -0, so adding 0 in place of a missing part has no effect.
 //
@@ -96,10 +96,10 @@ template <class T, int kWide> struct Group {
 
 // -- Division of the work. --
 
-/// The groups of dst that one thread computes: a first group, then every `apart`-th group after it.
+/// The groups of dst that one thread computes: a first group and every `apart`-th group after it.
 struct SumWalk {
   int64_t groups;     ///< number of groups in dst
-  int64_t biasGroups; ///< number of groups in the bias; 1 if there is none
+  int64_t biasGroups; ///< number of groups in the bias; 1 if there is no bias
   int64_t apart;
 };
 
@@ -114,7 +114,7 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
 }
 
 /// The Place (see GroupBatch) for kernels that only compute a sum, with kThreads threads per block.
-/// Nothing writes the operands concurrently, and the parts are not stored anywhere else.
+/// The operands are not written concurrently, and the kernel does not store the parts elsewhere.
 template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
   template <class Bits> static __device__ Bits read(const Sum &sum, int64_t part, int64_t at) {
@@ -126,11 +126,11 @@ template <int kThreads> struct AloneInKernel {
   template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
-/// The groups that a thread adds in one round. `Place` is a class like AloneInKernel. Its keep()
-/// receives every value read, after all loads have been issued. hasRound() returns true if this
-/// thread, or one that it synchronizes with, has groups at or after `begin`. loaded() is called
-/// once per round, between the last read and the first store; its arguments are whether this is the
-/// last round and a value that depends on all reads. stored() receives each group of the result.
+/// The groups that a thread adds in one round. `Place` is a class such as AloneInKernel. Its keep()
+/// receives every loaded value after all loads have been issued. hasRound() returns true if this
+/// thread, or a thread that it synchronizes with, has groups at or after `begin`. loaded() is
+/// called once per round, between the last read and the first store, with a flag for the last round
+/// and a value that depends on all reads. stored() receives each group of the result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -138,8 +138,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
 
   __device__ int64_t at(int g) const { return begin + int64_t(g) * Place::apart(walk); }
 
-  /// Adds parts `done` to `done + kParts - 1`, as far as they exist. Issues all loads before the
-  /// first addition.
+  /// Adds parts `done` through `done + kParts - 1`, skipping parts that do not exist. Issues all
+  /// loads before the first addition.
   __device__ void addParts(int64_t done) {
     typename From::Bits read[kGroups][kParts] = {};
 #pragma unroll
@@ -173,7 +173,7 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
     place.stored(at(g), result.bits());
   }
 
-  /// Returns a value that depends on all reads, to order later code after them.
+  /// Returns a value that depends on all reads, which orders later code after the reads.
   __device__ bool dependsOnAll() const {
     bool result = false;
 #pragma unroll
@@ -188,8 +188,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
   typename To::Acc totals[kGroups][kWide] = {};
 };
 
-/// Adds a thread's groups in rounds: kGroups groups from `first`, kGroups from `first + step`, and
-/// so on. `sum.count` must not exceed kParts unless kParts is kMostParts.
+/// Adds a thread's groups in rounds: kGroups groups from `first`, then kGroups groups from `first +
+/// step`, and so on. `sum.count` must not exceed kParts unless kParts is kMostParts.
 template <class Place, class Types, int kWide, int kParts, int kGroups>
 __device__ void addGroups(const Sum &sum, const SumWalk &walk, int64_t first, int64_t step,
                           Place place = {}) {

@@ -9,7 +9,7 @@
 namespace braid::cuda {
 namespace {
 
-/// Run by the first warp of block 0 if the launch has no sum.
+/// Executed by the first warp of block 0 in launches without a sum.
 template <Movers kMovers = Movers::Workers> __device__ void coordinate(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
@@ -21,12 +21,12 @@ template <Movers kMovers = Movers::Workers> __device__ void coordinate(const Cop
   run.tellEnd(batch);
 }
 
-/// Run by the first warp of block 0 if the launch has a sum.
+/// Executed by the first warp of block 0 in launches with a sum.
 __device__ void coordinateSum(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
-  // Another block may finish last. If its report is the final one, this block must not report after
-  // it.
+  // Another block may finish last. If that block sends the final report, this block must not send a
+  // later one.
   const bool isLastToTell =
       batch.arrivalCount == 0 && batch.signalCount != 0 && !hasSecondShot(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);
@@ -37,7 +37,7 @@ __device__ void coordinateSum(const CopyAndSignal &batch) {
   run.tellEnd(batch);
 }
 
-/// The bulk copy unit needs only one thread per block, and block 0 needs one warp.
+/// A single thread per block can drive the bulk copy unit, and block 0 needs only one warp.
 template <bool InBulk> constexpr int kThreads = InBulk ? int(kTeam) : kWorkerThreads;
 
 template <bool InBulk>
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kWorkerThreads)
     coordinateSum(batch);
 }
 
-/// Computes a small sum, without a second shot, in a single block, because synchronizing several
+/// Computes a small sum without a second shot in a single block, because synchronizing several
 /// blocks through GPU memory would take longer than the sum itself.
 template <class Types>
 __global__ void __launch_bounds__(kWorkerThreads)
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(kWorkerThreads)
 }
 
 /// The kernel for signals and awaits without copies. Its single warp uses at most 32 registers per
-/// thread, so it can wait next to GEMM blocks that leave few of a multiprocessor's registers free.
-/// A larger kernel would block a multiprocessor while waiting, which slows large GEMMs by 5 %.
+/// thread, so it can wait next to GEMM blocks that use most of a multiprocessor's registers. A
+/// larger kernel would keep GEMM blocks off its multiprocessor, which slows large GEMMs by 5 %.
 __global__ void __launch_bounds__(32) signalKernel(const __grid_constant__ CopyAndSignal batch) {
   coordinate(batch);
 }

@@ -12,18 +12,18 @@
 //
 // Every phase is optional. The first block sends the signals and resets the flags; the other
 // blocks, the workers, copy and add. The phases take effect as if issued one after another: no copy
-// begins before all awaits have passed, and no signal is sent before everything ahead of it is
-// complete and visible to its receiver. The copies run concurrently, and their signals are sent
-// together.
+// begins before all awaits have passed, and no signal is sent before all preceding operations are
+// complete and visible to its receiver. The copies run concurrently, and their signals are sent at
+// the same time.
 //
 // A worker adds the data that it has copied, without waiting for other workers. In a second shot,
-// each worker stores its sums to peers, waits for the peers' signals, then copies the sums that
-// they have stored here. Without a second shot, a single block computes any sum small enough to
-// load at once.
+// each worker stores its sums in the peers' memory, waits for the peers' signals, then copies the
+// sums that peers have stored in this rank's memory. Without a second shot, a single block computes
+// any sum that is small enough to be loaded at once.
 //
 // Blocks that wait for a peer occupy shared memory and leave no room for a GEMM on their
-// multiprocessor. They must never occupy every multiprocessor, because the peer may be waiting for
-// such a GEMM. Launches must therefore respect a budget (waiting_budget.h).
+// multiprocessor. These blocks must never occupy every multiprocessor, because the peer may be
+// waiting for a GEMM on this GPU. Launches must therefore respect a budget (waiting_budget.h).
 //
 // Compiled by both nvcc and the host compiler; uses no fmt or LLVM types.
 //
@@ -40,11 +40,11 @@
 
 namespace braid::cuda {
 
-/// The value that the host writes to flags to end all waits permanently. Larger than any value that
-/// signals can produce.
+/// The value that the host writes to flags to end all waits permanently. It is larger than any
+/// value that signals can produce.
 constexpr uint32_t kReleasedFlag = 0x40000000;
 
-/// A signal or an await. When it completes, the kernel stores `value` to the step word.
+/// A signal or an await. The kernel stores `value` to the step word when the command completes.
 struct CopyAndSignalFlag {
   uint32_t *flag;
   uint32_t value;
@@ -55,7 +55,7 @@ struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< maximum length of each list
 
   /// The steps after a sum: awaits, stores of the sum to the addresses in `places`, signals that
-  /// these stores are complete, arrivals, and copies. No second shot if `placeCount` is 0.
+  /// these stores are complete, arrivals, and copies. There is no second shot if `placeCount` is 0.
   struct SecondShot {
     uint32_t awaitCount = 0, placeCount = 0, signalCount = 0, copyCount = 0;
     CopyAndSignalFlag awaits[kMost], signals[kMost];
@@ -67,22 +67,22 @@ struct CopyAndSignal {
   CopyAndSignalFlag readySignals[kMost], awaits[kMost], signals[kMost], arrivals[kMost];
   CopyAndSignalCopy copies[kMost];
   /// The fence before the ready signals makes earlier launches' writes to peers visible; the fence
-  /// after the copies makes the copies visible. A fence takes 2 us. A signal needs none if its
-  /// receiver reads nothing afterwards, or only data that earlier launches wrote to this GPU's
-  /// memory, which peers read through this GPU's cache. Both fields are true if flags are in host
-  /// memory.
+  /// after the copies makes the copies visible. A fence takes 2 us. A signal needs no fence if its
+  /// receiver then reads no data, or only data that earlier launches wrote to this GPU's memory,
+  /// because peers read this memory through this GPU's cache. Both fields are true if flags are in
+  /// host memory.
   bool fencesReadySignals = false, fencesMoves = false;
-  Sum sum = {}; ///< none if `elements` is 0; otherwise canAddAlong() must hold
+  Sum sum = {}; ///< no sum if `elements` is 0; otherwise canAddAlong() must be true
   SecondShot second;
   uint32_t *step = nullptr; ///< the stream's step word, which the host reads
-  /// A word in host memory; once it is nonzero, kernels stop waiting for flags. Null if flags are
-  /// in host memory: the host then ends waits by writing to the flags.
+  /// A word in host memory; kernels stop waiting for flags once this word is nonzero. Null if flags
+  /// are in host memory, because the host then ends waits by writing to the flags.
   uint32_t *released = nullptr;
   /// kCounters words in GPU memory, all 0 before and after the launch. Concurrent launches must not
-  /// share them.
+  /// share these words.
   uint32_t *counters = nullptr;
-  /// For a run in a caller's graph: whether the kernel counts the start of the run, its end, or
-  /// both (run_guard.h).
+  /// In a caller's graph, the kernel may count the start of the run, the end of the run, or both
+  /// (run_guard.h).
   RunGuard guard = {};
   bool beginsRun = false, endsRun = false;
   static constexpr uint32_t kCounters = kMost + 1; ///< one per copy, and one per launch
@@ -103,17 +103,17 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes);
 /// 16 bytes. If so, the sum reads each part from the copy's source instead of its destination.
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
-/// Returns true if `copy` can be replaced by storing the sum of `batch` to `copy.dst`, too: its
-/// source must be the whole sum, and nothing else in the launch may access its destination.
+/// Returns true if the kernel can replace `copy` by also storing the sum of `batch` to `copy.dst`.
+/// Its source must be the entire sum, and no other command of the launch may access `copy.dst`.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
-/// Returns true if `copy` can follow the arrivals in the second shot of `batch`: it must not
-/// conflict with any memory access by slower blocks. `copy` must not overlap other copies.
+/// Returns true if `copy` can follow the arrivals in the second shot of `batch`, that is, if it
+/// does not conflict with memory accesses by slower blocks. `copy` must not overlap other copies.
 bool canCopyLast(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Launches the kernel. Copies and sums need no alignment. If the addresses and sizes of all copies
 /// are multiples of 16 bytes and the GPU has a bulk copy unit (compute capability 9 or later), the
-/// unit executes the copies; otherwise, threads do, in narrower words if necessary.
+/// unit executes the copies. Otherwise, threads copy the data, in narrower words if necessary.
 void launchCopyAndSignal(cudaStream_t stream, const CopyAndSignal &batch,
                          const CopyAndSignalBlocks &most, bool hasBulkCopies);
 

@@ -75,9 +75,9 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
                      first - ofRanks.begin(), kHowToShare);
 }
 
-/// Peers close memory before its owner frees it, even after an abort: a peer's released streams may
-/// still copy from this rank. Memory that may be in use is leaked until the process ends, as are
-/// streams that do not drain, because freeing memory would wait for those streams.
+/// Peers close this rank's memory before the rank frees it, even after an abort, because a peer's
+/// released streams may still copy from it. Memory that may be in use and streams that do not drain
+/// are leaked until the process ends, because freeing the memory would wait for those streams.
 CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
@@ -97,7 +97,7 @@ CudaCluster::~CudaCluster() {
   group_.leave();
 }
 
-/// Returns the device number that BRAID_DEVICES assigns to this rank, or -1 if there is none.
+/// Returns the device number that BRAID_DEVICES assigns to this rank, or -1 if it is not set.
 Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   const std::vector<int64_t> devices = BRAID_TRY(devicesOfRanks(processEnvironment()));
   if (devices.empty())
@@ -108,8 +108,8 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   return devices[static_cast<size_t>(localRank)];
 }
 
-/// Returns the requested GPU, or else the only visible GPU, or else the GPU whose number is this
-/// rank's local index.
+/// Returns the requested GPU. By default, returns the only visible GPU or, if there are several,
+/// the GPU whose number is this rank's local index.
 Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool mayShare) {
   const int64_t given = asked >= 0 ? asked : BRAID_TRY(deviceFromEnvironment(localRank));
   int count = 0;
@@ -151,7 +151,7 @@ Status checkOptions(const ClusterOptions &options) {
 
 } // namespace
 
-/// Checks for a missing driver first, because CUDA reports it as "insufficient", too.
+/// Checks for a missing driver first, because CUDA also reports a missing driver as "insufficient".
 Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
   std::string text = fmt::format("no GPU here ({})", reason);
@@ -186,7 +186,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
                              .isReproducible = options.reproducible};
 }
 
-/// On failure, tells the other ranks the reason before they notice that this rank has left.
+/// On failure, reports the reason to the other ranks before they notice that this rank has left.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client, const char *backend) {
   const Result<CudaDevice::Options> chosen = chooseOptions(options, *client, backend);

@@ -145,7 +145,7 @@ Status CudaDevice::growWorkspaces() {
   return Status::ok();
 }
 
-/// The caller has tuned the Plan's GEMMs, so other Plans that contain them may need more workspace.
+/// The caller has tuned the Plan's GEMMs, so other Plans with these GEMMs may need more workspace.
 Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   BRAID_TRY(growWorkspaces());
   auto registered = std::make_unique<RegisteredPlan>(plan);
@@ -166,7 +166,7 @@ Status CudaDevice::registerPlan(const Plan &plan, TransferMode mode) {
   return Status::ok();
 }
 
-/// Counts only the GEMM workspaces for graphs; the remaining resources are a few cache lines.
+/// Counts only the GEMM workspaces for graphs; other resources take up only a few cache lines.
 int64_t CudaDevice::planBytes(const Plan &plan) {
   const RegisteredPlan *registered = progress_.find(&plan);
   return registered ? registered->workspaceBytes() : 0;
@@ -191,7 +191,7 @@ void CudaDevice::recycle() {
 
 // -- Issuing. --
 
-/// Only copy engines access host memory.
+/// Host memory is accessed only by copy engines.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (gpu_.group.isAborted())
     return;
@@ -225,7 +225,7 @@ void CudaDevice::releaseWaits() {
 }
 
 /// Busy-waits at first, because a sleeping thread may wake 70 us late, which is a fifth of a 350 us
-/// run. Sleeps during long runs, to keep the host free.
+/// run. Sleeps during long runs, to leave the CPU to other threads.
 void CudaDevice::pause() {
   constexpr std::chrono::milliseconds kBusy{100};
   if (gpu_.group.isAborted())
@@ -273,7 +273,7 @@ void CudaDevice::closeMessages() {
     library_->abort();
   if (Status status = library_->close(ProcessGroup::kGrace); !status.isOk()) {
     warnOnStderr(status.message());
-    keepsMessages_ = true; // the watchdog may use it until the device is gone
+    keepsMessages_ = true; // the watchdog may use it until the device is destroyed
   }
 }
 

@@ -1,10 +1,10 @@
 //===- backends/cuda/cuda_device.h - one GPU --------------------------------------------------===//
 //
-// One process drives one GPU: several GPUs in a process would share queues inside the driver, where
-// a wait for a peer can block the work of that peer (backends/cuda/README.md).
+// Each process drives a single GPU, because several GPUs in one process would share queues inside
+// the driver, where a wait for a peer can block that peer's own work (backends/cuda/README.md).
 //
-// Each capability is a separate class: arithmetic, transfers, messages, graphs, the trace and the
-// stopwatch. All of them issue to the streams of CudaStreams; CudaProgress tracks progress.
+// Each capability is a separate class: arithmetic, transfers, messages, graphs, tracing and timing.
+// All of them issue commands to the streams of CudaStreams; CudaProgress tracks progress.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -64,12 +64,12 @@ public:
 
   /// Unmaps peers' memory.
   void closePeers();
-  /// Closes NCCL. Also works after the job has been aborted.
+  /// Closes NCCL, even after the job has been aborted.
   void closeMessages();
   /// Makes the destructor leak all resources, because streams still use them.
   void abandon() { gpu_.isAbandoned = true; }
-  /// Ends all waits for peers on this GPU's streams. Call repeatedly until the streams are empty:
-  /// an await by memory operations resets the value that released it. Callable from any thread.
+  /// Ends all waits for peers on this GPU. Call repeatedly until the streams are empty, because an
+  /// await by memory operations resets the value that released it. Callable from any thread.
   void releaseWaits();
   /// Publishes the streams' progress in job memory, and returns any asynchronous error. Called by
   /// the watchdog.

@@ -13,7 +13,7 @@ namespace braid {
 ///   N.pci                 PCI address of device N: "0000:18:00.0"
 ///   N.ipc, N.vmm, N.fd    1 or 0: can export memory by CUDA IPC; supports virtual memory
 ///                           management; can export that memory as file descriptors
-///   N.mode                the compute mode, as CUDA numbers it
+///   N.mode                the compute mode, as numbered by CUDA
 ///   A.access.B            1 or 0: device A can access the memory of device B
 ///   cublaslt file, cublaslt version, cublaslt error
 BackendFacts cudaFacts();

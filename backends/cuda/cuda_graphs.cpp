@@ -22,7 +22,7 @@ struct Dependencies {
   std::vector<cudaGraphEdgeData> edges; ///< one for each node
 };
 
-// In CUDA 12, functions with edge data have a version suffix; in CUDA 13, all have edge data.
+// In CUDA 12, functions with edge data have a version suffix; in CUDA 13, all take edge data.
 #if CUDART_VERSION < 13000
 #define BRAID_EDGES(name, version) name##_v##version
 #else
@@ -96,7 +96,7 @@ Status CudaGraphs::reserveCapture() {
   return Status::ok();
 }
 
-/// Returns the streams for capture `id`: those that it already uses, or else free streams.
+/// Returns the streams for capture `id`: the streams that it already uses, or else unused streams.
 Result<CudaGraphs::Capture *> CudaGraphs::streamsFor(unsigned long long id) {
   Capture *free = nullptr;
   for (const std::unique_ptr<Capture> &each : captures_) {
@@ -178,8 +178,8 @@ void uncountGraph(void *count) {
 
 } // namespace
 
-/// Counts the graph of the open capture unless it is already counted. Only a user object can detect
-/// the destruction of its graph.
+/// Counts the graph of the open capture unless it is already counted. Uses a user object, because
+/// there is no other way to detect the destruction of a graph.
 Status CudaGraphs::countGraph(const GraphCount &count) {
   if (llvm::is_contained(capture_->counts, count.get()))
     return Status::ok();
@@ -219,8 +219,8 @@ template <class Fn> void CudaGraphs::forSideStreams(const RegisteredPlan &plan, 
       fn(capture_->streams[stream]);
 }
 
-/// Replaces the side streams' dependencies with those of the first stream. An event wait would only
-/// add to them, and leave redundant dependencies on earlier runs in this capture.
+/// Replaces the side streams' dependencies with those of the first stream. An event wait would
+/// instead add dependencies, and leave redundant dependencies on earlier runs in this capture.
 void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
   Dependencies before;
   gpu_.check(findDependencies(capture_->streams[0], before), "cudaStreamGetCaptureInfo");
@@ -234,8 +234,8 @@ void CudaGraphs::forkStreams(const RegisteredPlan &plan) {
 }
 
 /// Every node of a run follows the nodes from which its streams were forked, so a node that follows
-/// another node of the run need not depend on the fork directly. Redundant edges make a graph
-/// branch, and continuing after a branch takes 1 to 2 us.
+/// another node of the run need not depend on the fork directly. Redundant edges create branches in
+/// the graph, and resuming after a branch takes 1 to 2 us.
 void CudaGraphs::dropForkedFrom(cudaStream_t stream) {
   Dependencies all, kept;
   gpu_.check(findDependencies(stream, all), "cudaStreamGetCaptureInfo");
@@ -254,10 +254,10 @@ void CudaGraphs::joinStreams(const RegisteredPlan &plan) {
   dropForkedFrom(origin);
 }
 
-/// Eager runs are ordered on each of their streams. A replay is ordered only on the first stream,
-/// whichever streams its graph uses, so this function and launch() order the two kinds of runs.
-/// `mayBeOne`: true if the last run may be in a caller's graph, whose launches Braid cannot
-/// observe.
+/// Eager runs are ordered on each stream that they use. A replay is ordered only on the first
+/// stream, regardless of which streams its graph uses, so this function and launch() order eager
+/// runs and replays relative to each other. `mayBeOne` is true if the last run may be in a caller's
+/// graph, whose launches Braid cannot observe.
 void CudaGraphs::beginBehindReplays(bool mayBeOne) {
   if (!wasReplay_ && !mayBeOne)
     return;
@@ -277,7 +277,7 @@ void CudaGraphs::beginRun(Tag tag) {
     beginBehindReplays(plan.isInCallersGraph);
   if (isInCallersCapture()) {
     plan.isInCallersGraph = hasCallersGraphs_ = true;
-    plan.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 means none
+    plan.steps.run.store(std::max(tag.run, 1u), std::memory_order_relaxed); // 0 means no run
     for (const GraphCount &count : {callersGraphs_, plan.callersGraphs})
       if (Status status = countGraph(count); !status.isOk())
         gpu_.group.abort(status);

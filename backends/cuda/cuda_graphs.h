@@ -1,8 +1,8 @@
 //===- backends/cuda/cuda_graphs.h - graphs recorded by Braid and by callers ------------------===//
 //
-// Commands are issued either to eager streams or to the streams of a capture, which only record
-// them. An eager run may therefore be issued while a caller's capture is open, and two captures may
-// be open at once. Eager streams and capture streams never wait for each other's events.
+// Commands are issued either to eager streams or to the streams of a capture, which only record the
+// commands. An eager run may therefore be issued while a caller's capture is open, and two captures
+// may be open at once. Eager streams and capture streams never wait for each other's events.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -46,8 +46,8 @@ public:
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
-  /// Returns true if the start of the captured run is not counted yet: the next kernel that signals
-  /// or waits must count it.
+  /// Returns true if the start of the captured run has not been counted yet, so that the next
+  /// kernel that signals or waits must count it.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
   /// Removes the stream's dependencies on the fork if the stream also depends on a node of the run.
@@ -81,7 +81,7 @@ private:
   std::vector<uint32_t> released_;         ///< graphs to destroy, which may still be running
   std::vector<uint32_t> free_;             ///< unused graph numbers
   cudaStream_t recordingStream_ = nullptr; ///< records Braid's own graphs
-  bool isRecording_ = false;               ///< true while Braid records a graph of its own
+  bool isRecording_ = false;               ///< true while Braid records its own graph
   bool wasReplay_ = false;                 ///< true if the last run was a replay
   bool hasCallersGraphs_ = false;          ///< true if a caller's graph has ever contained a run
   const GraphCount callersGraphs_ = std::make_shared<std::atomic<int64_t>>(0);

@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
-// Marks handles for host memory; the region's size and the group's handle for the region follow.
+// The prefix of handles for host memory, before the region's size and the group's handle for it.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {
@@ -92,7 +92,7 @@ Result<void *> CudaMemory::allocateFrom(MemoryFrom from, int64_t bytes) {
   return zeroed(base, size);
 }
 
-/// Peers map this memory, so it must not expose another program's data.
+/// Zeroes the memory, because peers map it and must not see another program's data.
 Result<void *> CudaMemory::zeroed(void *base, size_t bytes) const {
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, bytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());
@@ -132,8 +132,8 @@ void CudaMemory::release(void *base) {
 }
 
 /// fillFlags() may still write to released flags, which is harmless because nothing is recycled
-/// after an abort. Private device memory is freed immediately, because no peer maps it. cudaFree()
-/// waits for the GPU, which may wait for fillFlags(), so it is called without the lock.
+/// after an abort. Private device memory is freed immediately, because no peer maps it. The lock is
+/// not held during cudaFree(), because it waits for the GPU, which may wait for fillFlags().
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);

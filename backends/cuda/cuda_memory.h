@@ -2,8 +2,8 @@
 //
 // There are three kinds of memory: device memory that peers can map, from one of several providers
 // (memory/symmetric_memory.h); private device memory; and flags in host memory that is shared by
-// all ranks and registered with the GPU. Memory that peers map, or that is registered, is allocated
-// in regions, which are divided into blocks for programs.
+// all ranks and registered with the GPU. Memory that is mapped by peers or registered with the GPU
+// is allocated in regions, which are divided into blocks for programs.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -47,7 +47,7 @@ public:
   std::string unusedMemory(bool isAll);
   void closeUnused(int64_t peer, llvm::StringRef unused);
   void freeUnused();
-  /// Unmaps peers' memory. Peers may free it once all ranks have called this function.
+  /// Unmaps peers' memory. Peers may free their memory once all ranks have called this function.
   void closePeers();
   /// Leaks all memory from now on, because streams still use it.
   void abandon();

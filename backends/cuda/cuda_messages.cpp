@@ -23,9 +23,9 @@ void CudaMessages::collective(uint32_t stream, Tag tag, const CollectiveArgs &ar
   finish(stream, tag, library_->collective(streams_.of(stream), args));
 }
 
-/// After a group or a collective, the GPU reports the stream's progress. In a graph, where a report
-/// takes longer than a message, only a stream's last message is reported, or only the replay as a
-/// whole (CudaProgress::reportReplay()).
+/// After a group or a collective, the GPU reports the stream's progress. In a graph, a report would
+/// take longer than a message, so only each stream's last message is reported, or only the replay
+/// as a whole (CudaProgress::reportReplay()).
 void CudaMessages::finish(uint32_t stream, Tag tag, const Status &status) {
   if (!status.isOk())
     return gpu_.check(status);

@@ -13,7 +13,7 @@ Status CudaProgress::start(CudaMemory &memory) {
   words_ = static_cast<StepWord *>(
       BRAID_TRY(memory.allocateReports(kMaxPlanStreams * sizeof(StepWord))));
   issued_ = std::make_unique<IssuedSteps[]>(kMaxPlanStreams);
-  // This stream's priority gives it hardware queues other than the caller's.
+  // The priority of this stream ensures that it shares no hardware queue with the caller's streams.
   reports_ = BRAID_TRY(CudaStreams::create());
   return Status::ok();
 }
@@ -70,7 +70,7 @@ std::unique_ptr<RegisteredPlan> CudaProgress::remove(const Plan *plan) {
   std::unique_ptr<RegisteredPlan> gone;
   {
     std::lock_guard lock(mutex_);
-    (*found)->countCallersRuns(); // the last chance to count them
+    (*found)->countCallersRuns(); // the last chance to count these runs
     if (current_.load(std::memory_order_relaxed) == found->get())
       current_.store(nullptr, std::memory_order_release);
     std::vector<RegisteredPlan *> &ofPlan = byPlan_[plan];
@@ -129,8 +129,8 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders later reports on `stream` after those that reports_ makes on its behalf, because step
-/// numbers must never decrease.
+/// Orders later reports on `stream` after the reports that reports_ made on behalf of `stream`,
+/// because step numbers must never decrease.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))
     streams_.putBehind(reports_, streams_.first());
@@ -160,7 +160,7 @@ Status CudaProgress::checkOverlaps() const {
 }
 
 /// Returns true if a peer has begun fewer runs than this rank. A replay that has been launched but
-/// has not begun can only be waiting for such a peer.
+/// has not begun can only be waiting for a peer that lags behind.
 bool CudaProgress::hasPeersThatLag(const RegisteredPlan &registered) const {
   if (!registered.begunRuns)
     return false;

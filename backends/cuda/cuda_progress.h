@@ -1,7 +1,7 @@
 //===- backends/cuda/cuda_progress.h - the progress of a GPU's streams ------------------------===//
 //
-// The GPU records in host memory which signal or await each stream has completed last. From this,
-// CudaProgress tells the watchdog which command each stream has reached, and which streams wait.
+// The GPU records each stream's last completed signal or await in host memory. CudaProgress uses
+// these records to tell the watchdog which command each stream has reached and which streams wait.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,8 +16,8 @@
 
 namespace braid {
 
-/// The Plans registered with a device, and the current steps of its streams. Called by the rank's
-/// host thread, except for publish().
+/// The Plans registered with a device, and the current steps of the device's streams. All functions
+/// except publish() are called by the rank's host thread.
 class CudaProgress {
 public:
   CudaProgress(const Gpu &gpu, CudaStreams &streams) : gpu_(gpu), streams_(streams) {}
@@ -29,8 +29,8 @@ public:
 
   /// Returns the newest registration of the Plan, or null if there is none.
   RegisteredPlan *find(const Plan *plan) const;
-  /// Like find(), but returns an empty registration instead of null: steps without a Plan (uploads)
-  /// launch no kernels, so they need no resources.
+  /// Like find(), but returns an empty registration instead of null, because steps without a Plan
+  /// (uploads) launch no kernels and need no resources.
   const RegisteredPlan &of(const Plan *plan) const;
   /// Returns the registration of the same Plan with equal steps on the same streams, or null.
   RegisteredPlan *findSame(const RegisteredPlan &other) const;
@@ -39,7 +39,7 @@ public:
   /// Drops one use of the Plan's registration. Returns the registration if no uses remain,
   /// otherwise null. The Plan must have no runs in flight.
   std::unique_ptr<RegisteredPlan> remove(const Plan *plan);
-  /// Tells the watchdog which Plan is being issued. Returns the Plan's registration, or null.
+  /// Records for the watchdog which Plan is being issued. Returns the Plan's registration, or null.
   RegisteredPlan *note(Tag tag);
   /// Returns the registration of the Plan that was issued last.
   const RegisteredPlan *current() const { return current_.load(std::memory_order_relaxed); }

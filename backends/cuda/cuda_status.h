@@ -10,7 +10,7 @@ namespace braid {
 /// Converts `code`, the result of the expression `call`.
 Status cudaFailure(cudaError_t code, const char *call);
 
-/// Returns the error, if any, from the enclosing function, which returns a Status or Result.
+/// If the call fails, returns the error from the enclosing function (of type Status or Result).
 #define BRAID_CUDA_RETURN_IF_ERROR(call)                                                           \
   do {                                                                                             \
     if (cudaError_t braidCudaCode = (call); braidCudaCode != cudaSuccess)                          \

@@ -132,7 +132,7 @@ void CudaStreams::putAllBehindFirst() const {
     gpu_.check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
 }
 
-/// Needed because the first stream may not have waited for earlier runs' work on other streams.
+/// Required because the first stream may not have waited for work of earlier runs on other streams.
 void CudaStreams::putFirstBehindAll() const {
   for (size_t stream = 1; stream < streams_.size(); ++stream)
     if (isBusy_[stream])

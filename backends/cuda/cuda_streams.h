@@ -35,8 +35,8 @@ private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// The streams for eager runs, of which the first is the caller's; the streams of the open capture,
-/// if any; and the events of Plans.
+/// The streams for eager runs (the first is the caller's stream), the streams of the open capture,
+/// if any, and the events of Plans.
 class CudaStreams {
 public:
   explicit CudaStreams(const Gpu &gpu) : gpu_(gpu) {}
@@ -62,7 +62,7 @@ public:
   /// Makes `next` the first stream, and orders it after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
-  /// Later commands are recorded on `streams`, or executed if `streams` is null. Marks all events
+  /// Records later commands on `streams`, or executes them if `streams` is null. Marks all events
   /// as unrecorded.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
@@ -72,10 +72,10 @@ public:
   /// Returns the CUDA stream that currently represents stream `stream` of a Plan.
   cudaStream_t of(uint32_t stream) const { return (recorded_ ? *recorded_ : streams_)[stream]; }
 
-  /// Marks the stream as possibly having work in flight.
+  /// Records that the stream may have work in flight.
   void markBusy(size_t stream) { isBusy_[stream] = true; }
   bool isBusy(size_t stream) const { return isBusy_[stream]; }
-  /// Returns true if all streams are empty, or if the GPU is lost and will execute nothing more.
+  /// Returns true if all streams are empty, or if the GPU is lost and will execute no more work.
   bool isDone();
 
   /// Returns the event used to make one stream wait for another.

@@ -61,9 +61,9 @@ Issuing::~Issuing() {
   nvtxDomainRangePop(tracer_.domain_);
 }
 
-/// CUDA does not report an event's completion time on the host's clock. It lies between two
-/// readings of the clock, before the event is recorded and after it has completed. Retries if these
-/// readings are far apart, for example because of earlier work on the stream.
+/// CUDA does not report an event's completion time on the host's clock. The time is therefore
+/// bracketed by two readings of that clock, before recording the event and after its completion.
+/// Retries if the readings are far apart, for example because of earlier work on the stream.
 void CudaTracer::startTrace() {
   constexpr int64_t kFarApartNs = 20000;
   gpu_.enter();

@@ -1,11 +1,11 @@
 //===- backends/cuda/cuda_transfers.cpp - copies, signals and awaits on one GPU ---------------===//
 //
 // Signals, awaits and copies are issued in one of two ways, chosen by measurement (see README.md in
-// this directory). A signal by a stream memory operation takes 8.6 us and 0.7 us of host time. A
+// this directory). A signal by a stream memory operation takes 8.6 us, plus 0.7 us of host time. A
 // signal by a kernel takes 4.7 us in a graph, but a separate launch takes 2.8 us of host time, and
 // the kernel needs a multiprocessor that a GEMM may occupy. Copy engines move large blocks
-// concurrently with arithmetic, but start slowly. A kernel starts at once, and the same launch can
-// also execute neighbouring commands on the stream, such as a small sum of arriving data.
+// concurrently with arithmetic, but start slowly. A kernel starts immediately, and the same launch
+// can also execute neighbouring commands on the stream, such as a small sum of arriving data.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -46,7 +46,7 @@ bool hasFlagsOnDevice(TransferMode mode) {
 } // namespace
 
 /// Returns true if the GPU can perform atomics on the memory of all other GPUs, as over NVLink.
-/// Requires that this process sees (and can thus query) the GPUs of all `ranks` on the host.
+/// Requires that this process can query the GPUs of all `ranks` on the host.
 static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count < ranks)
@@ -112,7 +112,7 @@ void CudaTransfers::releaseWaits() {
   memory_.fillFlags(cuda::kReleasedFlag);
 }
 
-/// Callers' graphs may run concurrently with other programs, so they have limits of their own.
+/// Callers' graphs may run concurrently with other programs, so they have separate limits.
 const LaunchLimits &CudaTransfers::limitsOf(Tag tag) {
   RegisteredPlan *plan = graphs_.isInCallersCapture() ? progress_.find(tag.plan) : nullptr;
   if (!plan)

@@ -10,7 +10,7 @@ namespace braid {
 
 Status cudaFailure(cudaError_t code, const char *call) {
   (void)cudaGetLastError(); // clears the error, so that no later launch reports it
-  // Running out of memory or lacking a GPU is a limit of the machine. Any other error in a correct
+  // A lack of memory and a missing GPU are limits of the machine. Any other error in a correct
   // program means that a device or a peer is lost.
   bool isLimit = code == cudaErrorMemoryAllocation || code == cudaErrorNoDevice ||
                  code == cudaErrorInsufficientDriver || code == cudaErrorNotSupported;
@@ -31,7 +31,7 @@ Status driverFailure(const Driver &driver, CUresult code, const char *call) {
 namespace {
 
 template <class Function> Status find(const char *name, Function &function) {
-  constexpr unsigned kSince = 12000; // CUDA 12.0, the first to capture batched memory operations
+  constexpr unsigned kSince = 12000; // CUDA 12.0 was the first to capture batched operations
   void *address = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   cudaError_t code =

@@ -1,7 +1,7 @@
 //===- backends/cuda/driver.h - driver functions that the runtime does not offer --------------===//
 //
-// libcuda belongs to the driver and is absent on machines without a GPU, so nothing links against
-// it. Its functions are looked up through the CUDA runtime.
+// libcuda belongs to the driver and is absent on machines without a GPU, so no binary links against
+// it. The functions of libcuda are looked up through the CUDA runtime.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -53,7 +53,7 @@ inline CUstreamBatchMemOpParams writeOf(const void *word, uint32_t value) {
   return op;
 }
 
-/// Returns the error, if any, from the enclosing function, which returns a Status or Result.
+/// If the call fails, returns the error from the enclosing function (of type Status or Result).
 #define BRAID_CU_RETURN_IF_ERROR(driver, call)                                                     \
   do {                                                                                             \
     if (CUresult braidCuCode = (driver).call; braidCuCode != CUDA_SUCCESS)                         \

@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-/// Requests 32 hardware queues. With the driver's default of eight, everything took longer and
+/// Requests 32 hardware queues. With the driver's default of eight queues, runs took longer and run
 /// times varied by 20 % or more, even for a single GEMM (backends/cuda/README.md). The driver reads
 /// the variable when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
@@ -35,7 +35,7 @@ Result<std::string> describeNccl() {
   return fmt::format("{} ({})", nccl::versionText(library->version), library->file);
 }
 
-/// Returns either "error", or both "version" (such as 2.28.3) and "file".
+/// Returns either the fact "error", or the facts "version" (such as 2.28.3) and "file".
 BackendFacts ncclFacts() {
   const Result<const nccl::Library *> library = nccl::Library::load();
   if (!library)

@@ -20,7 +20,7 @@ inline int64_t sizeOf(Element element) {
 }
 
 /// dst = the sum of `count` parts, `stride` bytes apart, plus `bias`, which is repeated along dst
-/// (null if none). Adds the parts in order, in f32 (or f64 if elements are f64), and rounds once.
+/// (null if none). Adds the parts in order, in f32 (f64 for f64 elements), and rounds once.
 /// Operands need only element alignment. Fastest if parts, stride, dst and bias are multiples of 16
 /// bytes and biasElements is a multiple of the number of elements in 16 bytes of a part.
 struct Sum {

@@ -45,7 +45,7 @@ bool LaunchFiller::take(const BatchedCommand &step) {
 }
 
 /// Enters phase `next`, or returns false if a new launch is needed. A wait before or after copies
-/// occupies the multiprocessors of the copying blocks, so it requires waitAndWork.
+/// occupies the multiprocessors of the copying blocks, and therefore requires waitAndWork.
 bool LaunchFiller::enter(Phase next) {
   const bool hasWaited = phase_ == Phase::Awaits && next > Phase::Awaits;
   const bool waitsAfterwards = phase_ == Phase::Moves && next > Phase::Moves;
@@ -86,7 +86,7 @@ bool LaunchFiller::takeAwait(const BatchedCommand &step) {
          appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-/// A local copy cannot be part of a second shot, because only signals to peers mark its end.
+/// A local copy cannot be part of a second shot, whose end is marked only by signals to peers.
 bool LaunchFiller::takeCopy(const BatchedCommand &step) {
   const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
                                   static_cast<const char *>(step.src), step.bytes};

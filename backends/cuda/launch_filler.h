@@ -17,7 +17,7 @@ public:
   struct May {
     bool haveCopies;  ///< one launch may contain several copies, which do not overlap
     bool waitAndWork; ///< blocks that copy or add may wait for peers
-    bool give;        ///< a second shot may send the sum: GPUs can add to peers' flags
+    bool give;        ///< a second shot may send the sum, as GPUs can add to peers' flags
   };
 
   /// Fills `launch`, which must be empty. Calls `numberOf`, which must outlive this object, once
@@ -30,7 +30,7 @@ public:
 
 private:
   static constexpr uint32_t kMost = CopyAndSignal::kMost;
-  /// The kernel's phases, in order. Each is optional.
+  /// The kernel's phases, in order. Each phase is optional.
   enum class Phase : uint8_t {
     ReadySignals, ///< signals before all other steps
     Awaits,

@@ -1,8 +1,8 @@
 //===- backends/cuda/pointwise.cu - element-wise functions ------------------------------------===//
 //
-// Limited by memory bandwidth, like sums. A thread loads several groups of elements before it
-// computes the first group. A group spans 16 bytes of the type in which functions are evaluated, or
-// a single element if any address is not a multiple of the group size.
+// Like sums, these functions are limited by memory bandwidth. A thread loads several groups of
+// elements before it computes the first group. A group spans 16 bytes of the type in which
+// functions are evaluated, or a single element if any address is not a multiple of the group size.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups per block
 /// The type of one load or store.
 template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
 
-/// The groups that a thread computes: they start at `begin`, kThreads apart. Each block computes
+/// The groups that a thread computes: every kThreads-th group from `begin` on. Each block computes
 /// one tile of adjacent groups, because this access pattern is the fastest.
 template <class T, int kWide> struct Batch {
   using Acc = typename Widened<T>::Type;

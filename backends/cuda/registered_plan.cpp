@@ -87,7 +87,7 @@ void RegisteredPlan::countBegun(uint64_t runs) const {
 
 void RegisteredPlan::countCallersRuns() {
   const uint32_t begun = look(ofGraphs.guard.report->begun);
-  // Read `begun` first: the host announces runs before it launches them.
+  // `begun` must be read first, because the host announces runs before it launches them.
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint32_t told = guarded.load(std::memory_order_relaxed);
   const auto callers = static_cast<int32_t>(begun - told);

@@ -19,8 +19,8 @@
 
 namespace braid {
 
-/// Number of graphs not yet destroyed. Shared, because the CUDA thread that decrements it may
-/// outlive the device.
+/// Number of graphs not yet destroyed. Ownership is shared, because the CUDA thread that decrements
+/// the number may outlive the device.
 using GraphCount = std::shared_ptr<std::atomic<int64_t>>;
 
 /// Consecutive commands of a Plan.
@@ -59,9 +59,9 @@ struct RegisteredPlan {
   /// Adds runs in callers' graphs to begunRuns: all runs that the guard has counted but the host
   /// has not announced.
   void countCallersRuns();
-  /// Returns true if a write after the graph reports that a replay is complete, because no step
-  /// inside the graph shows that the replay has begun. For messages, a write inside the graph would
-  /// take 3 us.
+  /// Returns true if the completion of a replay is reported by a write after the graph, because no
+  /// step inside the graph shows that the replay has begun. For messages, a write inside the graph
+  /// would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
 
   Result<void *> allocate(CudaMemory &memory, int64_t bytes);
@@ -94,7 +94,7 @@ struct RegisteredPlan {
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of `plan` and those directly preceding it on the same stream.
+/// Returns the last signal or await of `plan`, and those that directly precede it on its stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

@@ -23,7 +23,7 @@ uint32_t IssuedSteps::add(uint64_t step) {
   return number;
 }
 
-/// Reads the word before the count: steps are counted before they can complete, so done <= count.
+/// Reads the word before the count. Steps are counted before they can complete, so done <= count.
 void IssuedSteps::appendNext(StepWord &word, Steps &steps) const {
   const uint32_t done = look(word.done);
   const uint32_t count = count_.load(std::memory_order_acquire), left = count - done;

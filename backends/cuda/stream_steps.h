@@ -30,7 +30,7 @@ inline uint32_t look(uint32_t &word) {
   return std::atomic_ref<uint32_t>(word).load(std::memory_order_relaxed);
 }
 
-/// Returns true if a command of this kind cannot complete until a peer has done its part.
+/// Returns true if commands of this kind complete only after a peer executes a matching command.
 bool waitsForPeers(CommandKind kind);
 /// Returns true if the command is a step.
 inline bool isStep(CommandKind kind) { return kind == CommandKind::Signal || waitsForPeers(kind); }
@@ -73,7 +73,7 @@ public:
   /// Returns the steps of a stream in issue order, as command indices.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
   /// Returns true if the first step waits for no peer and thus shows at once that a run has begun.
-  /// If this step is the only one of its stream, every run writes the same number: a stream that
+  /// If this step is the only step of its stream, every run writes the same number. A stream that
   /// begins with a wait may then hang undetected if all peers have begun the same number of runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
   /// Returns the last step, across all streams, that waits for peers, or kNone.
@@ -84,12 +84,12 @@ public:
   /// yet reached its first step.
   bool isWithinRun() const;
   /// Returns the step that a stream is executing if a run is in progress; after the last step, this
-  /// is the first step of the next run. Returns kNoStep if there is none, or if the first step
-  /// waits for no peer, because the stream is then busy with earlier work.
+  /// is the first step of the next run. Returns kNoStep if there is no such step, or if the first
+  /// step waits for no peer, because the stream is then busy with earlier work.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
-  /// Returns true if a step of the stream has completed since the last call. Only for the watchdog.
+  /// Returns true if a step of the stream has completed since the last call. For the watchdog.
   bool hasMoved(size_t stream);
 
   StepWord *words = nullptr; ///< one per stream, written by the GPU
@@ -107,15 +107,15 @@ private:
   uint32_t lastWait_ = kNone;
 };
 
-/// Programs with a run in a graph that is, or may be, in progress.
+/// Programs whose runs in graphs are, or may be, in progress.
 struct StepsUnderWay {
   llvm::SmallVector<const GraphSteps *, 4> within; ///< programs with a run in progress
   llvm::SmallVector<const GraphSteps *, 4> before; ///< programs whose run may not have begun
 };
 
 /// Returns the step that a stream is executing, or kNoStep. If the GPU is in the middle of a run,
-/// all other issued work is queued behind that run. Otherwise, the order of the work is unknown,
-/// and a step that waits takes precedence, because only a waiting step can hang.
+/// all other issued work is queued after that run. Otherwise, the order of the work is unknown, and
+/// a step that waits takes precedence, because only a waiting step can hang.
 uint64_t nextStep(size_t stream, const StepsUnderWay &underWay, const IssuedSteps &issued,
                   StepWord &word, llvm::function_ref<bool(uint64_t step)> waits);
 

@@ -1,7 +1,7 @@
 //===- backends/cuda/sum.cu - sums of partial results -----------------------------------------===//
 //
-// Limited by memory bandwidth: every byte is transferred once, and each element takes only a few
-// instructions.
+// Sums are limited by memory bandwidth, because every byte is transferred once and each element
+// takes only a few instructions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -15,9 +15,9 @@ namespace {
 constexpr int kThreads = 128;     ///< few, so that even a small sum uses the whole GPU
 constexpr int kBlocksThatFit = 8; ///< per multiprocessor, at 64 registers per thread
 
-/// A block adds one tile of adjacent groups, and each of its threads adds every kThreads-th group:
-/// memory access is fastest with a single tile per block. `sum.count` must not exceed kParts unless
-/// kParts is kMostParts.
+/// A block adds one tile of adjacent groups, and each of its threads adds every kThreads-th group,
+/// because memory access is fastest with a single tile per block. `sum.count` must not exceed
+/// kParts unless kParts is kMostParts.
 template <class Types, int kWide, int kParts, int kGroups>
 __global__ void __launch_bounds__(kThreads, kBlocksThatFit)
     sumKernel(const __grid_constant__ Sum sum, const __grid_constant__ SumWalk walk) {

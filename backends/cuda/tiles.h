@@ -34,9 +34,9 @@ struct Tile {
   uint32_t bytes;
 };
 
-/// Iterates over the tiles of one block. Must be fast, because a single thread of each block does
-/// so three times, while no data moves. Tile numbers therefore have 32 bits (enough for 64 TiB),
-/// for which division is ten times as fast as for 64 bits.
+/// Iterates over the tiles of one block. The iteration must be fast, because a single thread of
+/// each block performs it three times while no data moves. Tile numbers therefore have 32 bits
+/// (enough for 64 TiB): 32-bit division is ten times as fast as 64-bit division.
 class TileWalk {
 public:
   BRAID_HOST_DEVICE TileWalk(const CopyAndSignalCopy *copies, uint32_t count, uint32_t block,
@@ -77,7 +77,7 @@ private:
     }
   }
 
-  /// Returns tile part_ of the `number`-th copy that has such a tile.
+  /// Returns tile part_ of the `number`-th copy that has this tile.
   BRAID_HOST_DEVICE Tile tileAt(uint32_t number) const {
     uint32_t copy = number;
     if (width_ != count_)

@@ -30,8 +30,8 @@ static int workersOf(const Plan &plan, size_t first, size_t end) {
                std::min<int64_t>(adders, all.ofSeveral)));
 }
 
-/// Copy engines occupy no multiprocessors, and the kernels that await or signal for them have one
-/// warp.
+/// Copy engines occupy no multiprocessors, and kernels that wait or signal for copy engines have
+/// one warp.
 WaitingKernels waitingKernels(const Plan &plan, TransferMode mode) {
   std::vector<bool> works(plan.streams.size(), false), waits = works;
   WaitingKernels kernels;

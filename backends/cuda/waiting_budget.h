@@ -6,13 +6,13 @@
 //
 // Programs in one lane never run concurrently, so a lane reserves only what its largest program
 // needs. A job has two lanes: one for runs that Braid orders, and one for runs in callers' graphs,
-// which the callers order. The first program to be prepared gets what it needs, up to half of the
-// GPU; later programs share the rest. A program that gets less than it needs uses fewer blocks per
-// launch. If less than one block per stream is left, waiting and copying become separate kernels,
-// so that only one warp per stream waits; this minimum is always granted. Ranks may use different
-// numbers of blocks, because a flag is set only when all blocks of a launch are done.
+// which the callers order. The first prepared program gets all multiprocessors that it needs, up to
+// half of the GPU; later programs share the rest. A program that gets fewer multiprocessors uses
+// fewer blocks. If less than one block per stream remains, waiting and copying become separate
+// kernels, so that only one warp per stream waits; this minimum is always granted. Ranks may use
+// different numbers of blocks, because a flag is set only when all blocks of a launch are done.
 //
-// Calls no CUDA functions, so it needs no device.
+// The budget calls no CUDA functions, so it also works without a device.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -54,8 +54,8 @@ public:
   explicit WaitingBudget(int multiprocessors);
 
   enum class Lane { Ordered, CallersGraphs };
-  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns how many:
-  /// at most `kernels.wanted()`, unless a larger reservation exists, and never less than
+  /// Reserves multiprocessors for the waiting kernels of `program`, a unique key. Returns the
+  /// number reserved: at most `kernels.wanted()`, unless a larger reservation exists, and at least
   /// `kernels.least()`. A program that already has a reservation in the lane keeps the larger one.
   int reserve(const void *job, Lane lane, const void *program, const WaitingKernels &kernels);
   /// Releases the program's reservations in both lanes. None of its kernels may be in flight.

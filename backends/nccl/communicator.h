@@ -24,12 +24,12 @@ public:
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members,
                                                       const Patience &patience);
-  /// Releases nothing: call close() or abort() first.
+  /// Releases no resources; call close() or abort() first.
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }
   /// Waits for the completion of a call that returned `code`, and returns the call's outcome. After
-  /// prepare, the wait never depends on a peer. `call` is the function's name, for messages.
+  /// prepare, the wait never depends on a peer. `call` is the function's name, for error messages.
   Status finish(Code code, const char *call) const;
   /// Returns any asynchronous error of the library. Callable from any thread.
   Status error() const;

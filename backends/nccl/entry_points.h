@@ -10,7 +10,7 @@ class EntryPoints {
 public:
   explicit EntryPoints(void *library) : library_(library) {}
 
-  /// Sets `function` to the library's function named `symbol`, or to null if there is none.
+  /// Sets `function` to the library's function named `symbol`, or to null if it is missing.
   template <class Function> void find(const char *symbol, Function &function) {
     function = reinterpret_cast<Function>(dlsym(library_, symbol));
     if (!function && !missing_)

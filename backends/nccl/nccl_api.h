@@ -1,7 +1,7 @@
 //===- backends/nccl/nccl_api.h - the subset of NCCL's interface in use -----------------------===//
 //
-// Declared here so that building requires neither NCCL nor its header: the library is opened at run
-// time. Values and layouts match NCCL 2.19, or the stated version, and have not changed since.
+// These declarations allow building without NCCL and its header; the library is opened at run time.
+// Values and layouts match NCCL 2.19, or the stated version, and have not changed since.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,8 +31,8 @@ struct UniqueId {
   char bytes[128];
 };
 
-/// ncclConfig_t as of 2.27. A library reads the fields within `size`, and treats all others as
-/// undefined.
+/// ncclConfig_t as of NCCL 2.27. The library reads the fields within `size`, and treats all others
+/// as undefined.
 struct Config {
   static constexpr int kUndefined = INT_MIN;
   size_t size = sizeof(Config);

@@ -8,7 +8,7 @@
 
 namespace braid::nccl {
 
-/// NCCL, which stays loaded until the process ends.
+/// The NCCL library, which stays loaded until the process ends.
 struct Library {
   Functions call;
   int version = 0;  ///< in ncclGetVersion's format: 21903 for 2.19.3
@@ -28,7 +28,7 @@ struct Library {
 /// if the user has enabled it.
 Status keepMulticastOff();
 
-/// Returns "2.19.3" for 21903.
+/// Formats a version number, such as "2.19.3" for 21903.
 std::string versionText(int version);
 
 } // namespace braid::nccl

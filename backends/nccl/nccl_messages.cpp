@@ -55,7 +55,7 @@ int positionOf(llvm::ArrayRef<int64_t> team, int64_t rank) {
   return static_cast<int>(llvm::find(team, rank) - team.begin());
 }
 
-/// Fuses the enclosed NCCL calls into one operation, which fails with the first call's error.
+/// Fuses the enclosed NCCL calls into one operation, which fails with the first error of any call.
 class Group {
 public:
   Group(const Functions &call, const Communicator &communicator)
@@ -85,7 +85,7 @@ private:
 
 NcclMessages::NcclMessages(Loader load, int64_t rank, Patience patience)
     : load_(std::move(load)), rank_(rank), patience_(std::move(patience)) {
-  // Waits for peers end when the job or this object is aborted.
+  // Any wait for a peer ends when the job or this object is aborted.
   patience_.isAborted = [shared = std::weak_ptr(shared_), outer = std::move(patience_.isAborted)] {
     const std::shared_ptr<Shared> held = shared.lock();
     return !held || held->isAborted || outer();
@@ -108,8 +108,8 @@ std::string NcclMessages::describe() const {
   return fmt::format("NCCL {}", versionText(library_->version));
 }
 
-/// Fails on all ranks unless every rank has the library: otherwise, ranks with NCCL would wait for
-/// a rank without it.
+/// Fails on all ranks unless every rank has the library, because ranks with NCCL would otherwise
+/// wait for a rank without it.
 Status NcclMessages::load(ControlPlane &control) {
   const Result<const Library *> mine = load_();
   const std::vector<std::string> all =
@@ -122,8 +122,8 @@ Status NcclMessages::load(ControlPlane &control) {
   return Status::ok();
 }
 
-/// The first member creates the unique id through which the members find each other. On failure, it
-/// sends the error to the other members, which are waiting for the id.
+/// The first member creates the unique id through which the members find each other. On failure,
+/// the first member sends the error to the other members, which are waiting for the id.
 Status NcclMessages::open(const Team &team, ControlPlane &control) {
   if (shared_->communicators.count(team))
     return Status::ok();
@@ -208,7 +208,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which old versions lack, with sends and receives, even for the local block.
+/// Emulates alltoall, which older NCCL versions lack, by sends and receives, even within this rank.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());
@@ -227,7 +227,7 @@ Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t str
   return group.end();
 }
 
-/// A call in progress reports its own errors, so this function need not wait for it.
+/// A call in progress reports its own errors, so this function does not wait for the call.
 Status NcclMessages::error() {
   std::unique_lock lock(shared_->calls, std::try_to_lock);
   if (!lock || shared_->isAborted)
@@ -238,8 +238,8 @@ Status NcclMessages::error() {
   return Status::ok();
 }
 
-/// Aborts on a separate thread: the library waits for its kernels, forever if a graph contains
-/// them.
+/// Aborts on a separate thread, because the library waits for its kernels, and waits forever if a
+/// graph contains them.
 void NcclMessages::abort() {
   if (shared_->isAborted.exchange(true))
     return;

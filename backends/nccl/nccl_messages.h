@@ -26,17 +26,17 @@ public:
   /// Implement Messages::openTeams and describe.
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control);
   std::string describe() const;
-  /// Implement Messages::group and collective on `stream`, which may be in capture. On failure, the
+  /// Implement Messages::group and collective on `stream`, which may be capturing. On failure, the
   /// caller aborts the job.
   Status group(cudaStream_t stream, llvm::ArrayRef<MessageArgs> messages);
   Status collective(cudaStream_t stream, const CollectiveArgs &args);
 
   /// Returns an asynchronous error, or Ok. Callable from any thread.
   Status error();
-  /// Starts to abort everything in flight, and returns immediately. Callable repeatedly, from any
-  /// thread.
+  /// Starts to abort all operations in flight, and returns immediately. Callable repeatedly, from
+  /// any thread.
   void abort();
-  /// Releases all resources. Nothing may be in flight, and no graph may contain captured
+  /// Releases all resources. No operations may be in flight, and no graph may contain captured
   /// operations. Collective, unless aborted. Fails with TimedOut after `atMost`; the remaining
   /// resources are then freed when the process ends.
   Status close(std::chrono::milliseconds atMost);

@@ -1,8 +1,8 @@
 //===- backends/null/null_backend.h - a backend that executes nothing -------------------------===//
 //
-// A device whose commands do nothing. It serves to measure how fast a Plan is issued, to let tests
-// inspect the issued commands, and as a minimal example of a backend. The README.md in this folder
-// explains how to write a backend.
+// A device whose commands do nothing. The null backend is used to measure how fast a Plan is
+// issued, lets tests inspect the issued commands, and is a minimal example of a backend. The
+// README.md in this folder explains how to write a backend.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -63,7 +63,7 @@ public:
 
   // -- Compute. --
 
-  /// Either value is correct, because nothing is computed.
+  /// Both values are correct, because no results are computed.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }
@@ -80,7 +80,7 @@ public:
                   TransferMode) override;
 
   void startTrace() override {}
-  /// Returns no spans, because nothing runs.
+  /// Returns no spans, because no command runs.
   std::vector<Span> takeTrace() override { return {}; }
 
 private:

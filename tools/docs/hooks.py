@@ -1,4 +1,4 @@
-"""MkDocs hooks for Braid's site: generate pages, and replace links to files outside the site.
+"""MkDocs hooks for Braid's site. They generate pages and replace links to files outside the site.
 
 The home page is the README. The commands page contains the --help output of each command, which the
 executable $BRAID prints. The C and C++ pages contain the public headers.

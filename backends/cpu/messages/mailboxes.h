@@ -2,12 +2,12 @@
 //
 // Each rank has a mailbox for each peer, in shared memory. The sender writes the next part of a
 // message into the mailbox and posts it; the receiver copies the part out and requests the next
-// one, or reports that the whole message has arrived. No rank reads another rank's memory, so an
+// part, or reports that the entire message has arrived. No rank reads another rank's memory, so an
 // abort needs no special handling.
 //
-// Only the mailbox's state orders sender and receiver, so that ThreadSanitizer sees exactly the
-// ordering that a message guarantees. All other fields, including the data, are relaxed atomics,
-// because a rank's workers take turns using a mailbox without being ordered with each other.
+// Only the mailbox's state orders the two ranks, so that ThreadSanitizer sees exactly the ordering
+// that a message guarantees. All other fields, including the data, are relaxed atomics, because a
+// rank's workers take turns using a mailbox without being ordered with each other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -43,7 +43,7 @@ public:
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Returns the futex that changes when a peer posts a part to `rank` or takes one from `rank`.
+  /// Returns the futex that changes when a peer posts a part to `rank` or takes a part from it.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:

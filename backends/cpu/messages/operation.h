@@ -1,8 +1,8 @@
 //===- backends/cpu/messages/operation.h - a group or a collective in progress ----------------===//
 //
 // A rank's operations execute in the order in which they were issued, regardless of their streams:
-// each has a number and begins when its turn comes. The turn is passed on with relaxed stores, so
-// that ThreadSanitizer considers two streams unordered unless an event orders them.
+// each operation has a number and begins when its turn comes. The turn is passed on with relaxed
+// stores, so that ThreadSanitizer considers two streams unordered unless an event orders them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// One side of a message. A rank's n-th send to a peer matches the peer's n-th receive from it.
+/// One side of a message. A rank's n-th send to a peer matches that peer's n-th receive from it.
 struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< waits for the other side
@@ -72,7 +72,7 @@ public:
   /// Implements Messages::openTeams.
   Status open(ControlPlane &control);
   bool isOpen() const { return mailboxes_ != nullptr; }
-  /// Creates an operation, and numbers it and its messages. Host thread only.
+  /// Creates an operation, and assigns numbers to it and its messages. Host thread only.
   std::unique_ptr<Operation> issue(Tag tag, Work work);
 
 private:
@@ -97,7 +97,7 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// Call when advance() made no progress. Sleeps until it may make progress, at most for `slice`.
+  /// Sleeps until advance() may make progress, for at most `slice`. Call after it returned Waits.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;

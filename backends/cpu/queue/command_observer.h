@@ -11,7 +11,7 @@ struct QueuedCommand;
 
 /// Observes every command of one rank, both when it is issued and while a worker runs it. The
 /// rank's workers call the observer concurrently, each for its own queue, so the observer must not
-/// synchronize them. Commands dropped after an abort are not reported.
+/// synchronize the workers. Commands dropped after an abort are not reported.
 class CommandObserver {
 public:
   virtual ~CommandObserver() = default;

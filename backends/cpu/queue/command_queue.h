@@ -1,9 +1,9 @@
 //===- backends/cpu/queue/command_queue.h - commands issued to a worker -----------------------===//
 //
 // An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command makes
-// the host's earlier writes visible to the worker, and orders nothing else. If workers were ordered
-// with each other, or the host after a worker, ThreadSanitizer would consider two streams ordered
-// without a signal between them. So the consumer frees chunks instead of returning them.
+// the host's earlier writes visible to the worker, and imposes no other order. If workers were
+// ordered with each other, or the host after a worker, ThreadSanitizer would consider two streams
+// ordered without a signal between them. The consumer thus frees chunks instead of returning them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -76,7 +76,7 @@ public:
     tail_->slots[tailUsed_++] = command;
     ++pushed_;
     // Sequentially consistent, so that either this thread sees the sleeper, or the sleeper sees the
-    // command: the kernel rechecks published_ before it puts the sleeper to sleep.
+    // command, because the kernel rechecks published_ before it puts the sleeper to sleep.
     published_.store(pushed_, std::memory_order_seq_cst);
     if (isSleeping_.load(std::memory_order_seq_cst))
       futexWake(&published_);
@@ -134,7 +134,7 @@ private:
   // Used by the producer.
   Chunk *tail_;
   uint32_t tailUsed_ = 0;
-  uint32_t pushed_ = 0; ///< wraps around, as published_ does
+  uint32_t pushed_ = 0; ///< wraps around, like published_
   // Used by the consumer.
   alignas(64) Chunk *head_;
   uint32_t headUsed_ = 0;

@@ -1,8 +1,8 @@
 //===- backends/cpu/queue/flags.h - flags that one stream writes and another waits for --------===//
 //
 // Signals and events are both 32-bit counters in memory, written with release stores and read with
-// acquire loads. Nothing else orders two streams, so ThreadSanitizer sees exactly the program's
-// order.
+// acquire loads. Two streams are not ordered in any other way, so ThreadSanitizer sees exactly the
+// ordering that the program specifies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

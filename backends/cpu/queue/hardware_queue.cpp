@@ -145,7 +145,7 @@ void HardwareQueue::step(int64_t &clock) {
 void HardwareQueue::finishFront() {
   release(*commands_.front());
   commands_.pop();
-  // Sequentially consistent for the same reason as CommandQueue::push().
+  // Sequentially consistent for the same reason as in CommandQueue::push().
   completed_.store(++done_, std::memory_order_seq_cst);
 }
 
@@ -170,7 +170,7 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
 
 void HardwareQueue::runObserved(const QueuedCommand &command) {
   const bool isWanted = options_.observer.begin(options_.number, command);
-  // begin() may have taken a long time; once aborted, a run must not signal peers.
+  // begin() may have taken a long time, and a run must not signal peers after an abort.
   if (group_.isAborted() || (isWanted && !run(command)))
     return;
   options_.observer.end(options_.number, command);
@@ -241,8 +241,8 @@ bool HardwareQueue::advance(const QueuedCommand &command) {
   return true;
 }
 
-/// From its first wait on, an exchange is reported as blocked, even while parts move: the observer
-/// counts moved parts separately.
+/// After its first wait, an exchange is reported as blocked even while parts move, because the
+/// observer counts moved parts separately.
 bool HardwareQueue::exchange(const QueuedCommand &command) {
   Operation &operation = *command.args.operation;
   while (!group_.isAborted() && advance(command)) {

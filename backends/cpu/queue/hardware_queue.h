@@ -1,7 +1,7 @@
 //===- backends/cpu/queue/hardware_queue.h - runs the commands of one queue in order ----------===//
 //
-// Three parties use a queue: the rank's host thread issues commands to it, a worker (or the
-// scheduler) executes them, and the host threads of all ranks watch its progress. They share:
+// Three parties use a queue: the rank's host thread issues commands, a worker (or the scheduler)
+// executes the commands, and the host threads of all ranks watch the progress. The parties share:
 //
 //   published count   host -> worker, release/acquire: a command runs after it was issued
 //   completed count   worker -> host, release; acquired only by the owner's synchronize()
@@ -58,7 +58,7 @@ public:
 
   // -- Called by any thread. --
 
-  /// Wakes a blocked worker, so that it rechecks its condition and whether the run is aborted.
+  /// Wakes a blocked worker, so that it rechecks its condition and checks for an abort.
   void wake() const;
 
   // -- Called by the scheduler, if there is no worker. --

@@ -1,7 +1,7 @@
 //===- backends/cpu/queue/picker.h - chooses the next command to run --------------------------===//
 //
 // A scheduler runs the commands of all ranks one at a time. Whenever several commands can run, a
-// Picker chooses one. A Picker is a function object, so a new strategy requires no other change.
+// Picker chooses one. A Picker is a function object, so a new strategy needs no other changes.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

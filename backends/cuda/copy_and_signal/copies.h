@@ -21,7 +21,7 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Publishes the data that this block has copied, and adds its tiles to each copy's count.
+/// Publishes the data that this block has copied, and adds its tiles to each copy's tile counter.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -32,8 +32,8 @@ __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, u
       DeviceCounter(batch.counters[i]).fetch_add(done[i], ::cuda::memory_order_release);
 }
 
-/// Copies a tile as thread `thread` of a team. Each round issues all its loads before its first
-/// store. With 16-byte words, a tile takes one round.
+/// Copies one thread's share of a tile; `thread` is the thread's index in its team. Each round
+/// issues all loads before the first store. A tile of 16-byte words takes one round.
 template <class Word> __device__ void copyWords(const Tile &tile, uint32_t thread) {
   constexpr uint32_t kEach = kTileBytes / int64_t(sizeof(uint4)) / kTeam; // words per round
   const uint32_t words = tile.bytes / sizeof(Word);
@@ -65,7 +65,7 @@ __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
 }
 
 /// The teams of the block take turns copying tiles, which keeps as much data in flight as bulk
-/// copies do.
+/// copies would.
 __device__ inline void copyByThreads(TileWalk walk) {
   uint32_t turn = threadIdx.x / kTeam;
   for (Tile tile; walk.next(tile); turn = (turn + kStages - 1) % kStages)
@@ -137,7 +137,7 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
     const uint32_t stage = stored % kStages;
     waitForLoad(&barriers[stage], stored / kStages & 1);
     store(tile, stages + stage * kTileBytes);
-    // The previous tile's stage can be reused once the tile's store has read it.
+    // The stage of the previous tile can be reused once that tile's store has read the stage.
     if (stored == 0 || !loads.next(tile))
       continue;
     asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
@@ -153,7 +153,7 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
 
 // -- The first block, and the workers. --
 
-/// The counter that is set to 1 once all awaits have passed, so that copies may begin.
+/// Returns the counter that is set to 1 once all awaits have passed and copies may begin.
 __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
@@ -168,7 +168,7 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
 }
 
 /// The first block copies up to this many bytes itself, because signalling a worker and waiting for
-/// it would take longer.
+/// its copy would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
 /// Copies 4-byte words. Loads bypass the L1 cache, because a peer may have just written the data.
@@ -194,12 +194,12 @@ __device__ inline void copyByWarp(const CopyAndSignal &batch) {
 enum class Movers { Workers, FirstBlock };
 
 /// Sends the signals that follow the copies. Call only after the awaits' flags have been reset. A
-/// signal between two copies also waits for the last copy: the copies run concurrently and end at
-/// the same time.
+/// signal between two copies also waits for the last copy, because the copies run concurrently and
+/// end at the same time.
 __device__ inline void finishMoves(const CopyAndSignal &batch) {
   const uint32_t lane = laneOfThread();
-  // Needed even if this launch sends no signals: its writes to peers must be visible by the time a
-  // later command signals the peers.
+  // The fence is needed even if this launch sends no signals, because its writes to peers must be
+  // visible by the time a later command signals the peers.
   if (batch.fencesMoves && lane < max(batch.signalCount, 1))
     publishToPeers();
   if (batch.signalCount == 0)
@@ -211,7 +211,7 @@ __device__ inline void finishMoves(const CopyAndSignal &batch) {
     report(batch, batch.signals[batch.signalCount - 1].value);
 }
 
-/// Lets the workers copy, waits for them to finish, then sends the signals.
+/// Starts the workers' copies, waits until the copies are complete, then sends the signals.
 template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   if constexpr (kMovers == Movers::FirstBlock) {
     copyByWarp(batch);
@@ -233,7 +233,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     finishMoves(batch);
 }
 
-/// Executes a worker's share of the copies once all awaits have passed.
+/// Waits until all awaits have passed, then executes a worker's share of the copies.
 template <bool InBulk>
 __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   passAwaits(batch);

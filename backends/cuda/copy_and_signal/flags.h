@@ -22,16 +22,16 @@ __device__ inline uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// Returns true if the flag has been set, or released by the host. A flag to which only some of the
-/// signalling blocks have added their shares (signalShare()) is not set.
+/// Returns true if the flag has been set, or released by the host. A flag is not set until all
+/// signalling blocks have added their shares (signalShare()).
 __device__ inline bool isSet(uint32_t *flag) {
   const uint32_t value = look(flag);
   return value == 1 || value == kReleasedFlag;
 }
 
-/// Resets a flag and returns its previous value. Leaves a flag whose value is not 1, such as a
-/// released flag, unchanged, so that later awaits also pass. In GPU memory, an atomic exchange
-/// completes the reset before returning, without a fence; host memory does not support it.
+/// Resets a flag and returns its previous value. If the value is not 1, as in a released flag, the
+/// flag stays unchanged, so that later awaits also pass. In GPU memory, an atomic exchange
+/// completes the reset before returning, without a fence; host memory does not support exchanges.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
   uint32_t was = 1;
@@ -53,7 +53,7 @@ __device__ inline void report(const CopyAndSignal &batch, uint32_t value) {
   SystemFlag(*batch.step).store(value, ::cuda::memory_order_relaxed);
 }
 
-/// Makes all that this thread has observed visible to peers before the thread's later writes.
+/// Makes all writes that this thread has made or observed visible to peers before its later writes.
 __device__ inline void publishToPeers() {
   ::cuda::atomic_thread_fence(::cuda::memory_order_acq_rel, ::cuda::thread_scope_system);
 }
@@ -62,7 +62,7 @@ __device__ inline void publishToPeers() {
 
 /// Counts a run in a caller's graph. The last lane of the waiting warp counts, because it polls no
 /// flag. Reading a counter takes as long as polling a flag, so the lane issues the read up front
-/// and uses the result after the first poll. Counting therefore never prolongs a kernel that waits.
+/// and uses the result after the first poll. Counting thus never delays a kernel that waits.
 class RunCount {
 public:
   __device__ RunCount(const CopyAndSignal &batch, bool isOfWarp)
@@ -95,14 +95,14 @@ private:
 
 // -- Waiting. --
 
-/// Returns true once the host has ended all waits. Slow, because it reads host memory: call rarely.
+/// Returns true once the host has ended all waits. Call rarely, because it reads host memory.
 __device__ inline bool isReleased(const CopyAndSignal &batch) {
   return batch.released && look(batch.released) != 0;
 }
 
 /// Waits until all flags are set; each lane polls one flag. A poll of host memory takes more than a
-/// microsecond, and concurrent polls delay one another. The release word is therefore first polled
-/// late, so that short waits never pay for it.
+/// microsecond, and concurrent polls delay one another. The first poll of the release word is
+/// therefore delayed, so that short waits do not incur its cost.
 __device__ inline void waitForAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                   uint32_t count, bool tells = true, RunCount *run = nullptr) {
   constexpr uint32_t kFirstLooks = 64, kLooksBetween = 256;
@@ -146,8 +146,8 @@ __device__ inline uint32_t takeOwn(const CopyAndSignal &batch, const CopyAndSign
   return lane < count ? take(batch, flags[lane].flag) : 0;
 }
 
-/// Waits until the flags of all lanes have been reset. Always returns true, but the value depends
-/// on all exchanges, so the compiler cannot move code that uses the value ahead of them.
+/// Waits until the flags of all lanes have been reset. The result, always true, depends on all
+/// atomic exchanges, so the compiler cannot move code that uses the result ahead of the exchanges.
 __device__ inline bool areTaken(uint32_t was) {
   constexpr uint32_t kNever = ~0u;
   const bool isDone = !__any_sync(~0u, was == kNever);
@@ -155,9 +155,9 @@ __device__ inline bool areTaken(uint32_t was) {
   return isDone;
 }
 
-/// Resets the flags. Workers poll the same flags, so call this only after all workers have passed.
-/// A peer may set a flag again as soon as it receives the signals sent next, so send them only
-/// after this function has returned.
+/// Resets the flags. Workers poll the same flags, so call this function only after all workers have
+/// passed. A peer may set a flag again as soon as it receives the next signals, so send those
+/// signals only after this function has returned.
 __device__ inline bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                uint32_t count) {
   return areTaken(takeOwn(batch, flags, count));

@@ -53,7 +53,7 @@ bool canAddAlong(const CopyAndSignal &batch, const Sum &sum) {
     if (batch.copies[i].bytes != bytes || at < 0 || at % sum.stride != 0 ||
         at / sum.stride >= sum.count)
       return false;
-    // A launch does not order its copies relative to the sum's stores or the sum's bias reads.
+    // A launch does not order its copies relative to the sum's stores or its reads of the bias.
     if (readsResult(batch.copies[i], sum) || writesResultOrBias(batch.copies[i], sum))
       return false;
   }

@@ -1,6 +1,6 @@
 //===- backends/cuda/copy_and_signal/second_shot.h - sends a sum to peers ---------------------===//
 //
-// Device code of the copy-and-signal kernels: the steps after a sum of the copied data.
+// Device code of the copy-and-signal kernels: the steps that follow the sum of the copied data.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace braid::cuda {
 
-/// The last warp of a worker has the fewest tiles to copy, so it also does the work that other
-/// warps need not wait for.
+/// The last warp of a worker has the fewest tiles to copy, so it also performs the work for which
+/// other warps need not wait.
 constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
 __device__ inline bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
 
@@ -19,11 +19,11 @@ __device__ inline bool hasSecondShot(const CopyAndSignal &batch) {
   return batch.second.placeCount != 0;
 }
 
-/// Indices of reused copy counters: a launch with a sum does not count tiles.
+/// Indices of the copy counters that are reused, because a launch with a sum does not count tiles.
 enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 
-/// Each worker adds this value to every flag of the second shot. The first block adds whatever
-/// makes the total 1, so a flag becomes 1 once all blocks are done, regardless of their order.
+/// Each worker adds this value to every flag of the second shot. The first block adds the value
+/// that makes the total 1, so a flag becomes 1 once all blocks are done, in any order.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
 /// Adds a worker's share to the flags after the worker's stores, without waiting for other blocks.
@@ -46,7 +46,7 @@ __device__ inline void signalRest(const CopyAndSignal &batch, uint32_t workers) 
 }
 
 /// Called by one warp of each block after the block has stopped polling the arrivals' flags. The
-/// last block to call resets the flags.
+/// last block to call this function resets the flags.
 __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   DeviceCounter arrived(batch.counters[kArrived]);
   const bool isLast =
@@ -58,11 +58,11 @@ __device__ inline void leaveArrivals(const CopyAndSignal &batch) {
   takeArrivals(batch);
 }
 
-/// Run by the first block's warp. Waits and reports in step order.
+/// Executed by the first block's warp. Waits and reports progress in step order.
 __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   const CopyAndSignal::SecondShot &second = batch.second;
   const uint32_t workers = gridDim.x - 1;
-  // Reports no progress yet, because the last block to finish reading may not have reported.
+  // Reports no progress, because the last block to finish reading may not have reported yet.
   waitForAll(batch, second.awaits, second.awaitCount, /*tells=*/false);
   DeviceCounter passed(batch.counters[kPassed]);
   if (threadIdx.x == 0) {
@@ -79,7 +79,7 @@ __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
 }
 
 /// Called by a worker after it has reported that it has read its parts. By then, this rank has sent
-/// every signal for which a peer may wait before allowing the stores.
+/// every signal that a peer may await before the peer allows the stores.
 __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
   passNear(batch, batch.second.awaits, batch.second.awaitCount);
   __syncthreads();
@@ -94,7 +94,7 @@ __device__ void give(const CopyAndSignal &batch, int64_t at, const Bits &bits) {
     reinterpret_cast<Bits *>(batch.second.places[i])[at] = bits;
 }
 
-/// Stores all groups of a thread that has added them in several rounds. Call only after the
+/// Stores all groups of a thread that has computed its sums in several rounds. Call only after the
 /// thread's block has reported that it has read all its parts.
 template <class Bits>
 __device__ void giveAll(const CopyAndSignal &batch, const SumWalk &walk, int64_t thread) {

@@ -12,7 +12,7 @@ namespace braid::cuda {
 /// Number of elements in 16 bytes of a part.
 template <class Types> constexpr int kGroupOf = 16 / sizeof(typename Types::Partial);
 
-/// Adds a thread's groups, with code unrolled for the number of parts.
+/// Adds a thread's groups with code that is unrolled for the number of parts.
 template <class Types, class Place>
 __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Place place) {
   constexpr int kWide = kGroupOf<Types>;
@@ -24,8 +24,8 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
     addGroups<Place, Types, kWide, kMostParts, 1>(sum, walk, thread, walk.apart, place);
 }
 
-/// Counts this block and returns true if it is the last block. Only the stores of kept parts need
-/// acquire-release order, because all data that blocks read had arrived before the awaits passed.
+/// Counts this block and returns true if it is the last block. Acquire-release order is needed only
+/// for stores of kept parts, as all data that blocks read had arrived before the awaits passed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
@@ -48,8 +48,8 @@ __device__ inline void leaveReads(const CopyAndSignal &batch, bool isLastBlock) 
   takeArrivals(batch);
 }
 
-/// Reads each part from the source of the part's copy, and also stores it at the copy's destination
-/// if the sum keeps its parts. Peers write the parts while the kernel is running.
+/// Reads each part from the source of the part's copy. If the sum keeps its parts, also stores each
+/// part at the copy's destination. Peers write the parts while the kernel is running.
 struct FromSources {
   static __device__ int64_t apart(const SumWalk &walk) { return walk.apart; }
   /// All threads of a block execute the same number of rounds.
@@ -89,8 +89,8 @@ struct FromSources {
   }
 };
 
-/// The Place for launches with several blocks. Counts the block as soon as it has read its parts,
-/// because peers wait for all reads, then stores the block's results.
+/// The Place for launches with several blocks. Counts the block as soon as all its parts have been
+/// read, because peers wait for these reads, then stores the block's results.
 struct AlongCopies : FromSources {
   /// State that a thread carries from round to round.
   struct Block {
@@ -125,7 +125,7 @@ struct AlongCopies : FromSources {
   }
 };
 
-/// Run by each worker. The last block to finish reading also executes the remaining steps.
+/// Executed by each worker. The last block to finish reading also executes the remaining steps.
 template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, const SumWalk &walk) {
   FromSources::find(batch);
   passAwaits(batch);
@@ -142,8 +142,8 @@ template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, co
   }
 }
 
-/// The Place for the only block of a launch. The block's last warp waits and signals, and also
-/// adds; it resets the awaits' flags while the parts are being loaded.
+/// The Place for launches with a single block. The block's last warp waits and signals in addition
+/// to adding, and resets the awaits' flags while the parts are being loaded.
 struct Alone : FromSources {
   const CopyAndSignal &batch;
   const uint32_t taken; ///< previous value of this lane's flag, in the last warp

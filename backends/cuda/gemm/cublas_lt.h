@@ -1,6 +1,6 @@
 //===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// A binary built with cuBLASLt also starts without it; load() then reports the missing library.
+// Binaries built with cuBLASLt also start without it; load() then reports the missing library.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -42,7 +42,7 @@ struct CublasLt {
 /// Converts `code`, the result of the expression `call`.
 Status cublasFailure(cublasStatus_t code, const char *call);
 
-/// Returns the error, if any, from the enclosing function, which returns a Status or Result.
+/// If the call fails, returns the error from the enclosing function (of type Status or Result).
 #define BRAID_CUBLAS_RETURN_IF_ERROR(call)                                                         \
   do {                                                                                             \
     if (cublasStatus_t braidCublasCode = (call); braidCublasCode != CUBLAS_STATUS_SUCCESS)         \

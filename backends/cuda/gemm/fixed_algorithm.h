@@ -1,10 +1,10 @@
 //===- backends/cuda/gemm/fixed_algorithm.h - one algorithm for every number of rows ----------===//
 //
-// For reproducible results, row i of a GEMM must depend neither on timing nor on how many rows are
-// multiplied together. A kernel that does not split K adds up each element's products in an order
-// determined by the kernel's tile and instruction. All GEMMs that differ only in M therefore use
-// one kernel without split-K: the first in the library's list for kRowsOfList rows that accepts
-// every tested M. Nothing is measured, and cached measurements are ignored.
+// For reproducible results, row i of a GEMM must not depend on timing or on the number of rows that
+// are multiplied together. A kernel that does not split K adds up each element's products in an
+// order determined by the kernel's tile and instruction. All GEMMs that differ only in M therefore
+// use one kernel without split-K: the first in the library's list for kRowsOfList rows that accepts
+// every tested M. No algorithm is measured, and cached measurements are ignored.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@ namespace braid {
 
 /// Returns `shape` without the properties that must not affect results: M, overlap, and any address
 /// alignment beyond that of rows. A kind is aligned if every row's size in bytes is a multiple of
-/// kGemmAlignment, so that any range of rows in an aligned operand is aligned, too.
+/// kGemmAlignment, so that any range of rows in an aligned operand is also aligned.
 GemmShape kindOf(GemmShape shape);
 
 /// Returns text such as "bf16 GEMMs with N = 8192 and K = 4096", followed by any other properties.

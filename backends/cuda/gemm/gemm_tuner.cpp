@@ -30,16 +30,16 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< lets clock rates rise
 /// and 10 %). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
-/// GPUs and over time. The library's first guess is rarely slower by more.
+/// GPUs and over time. The library's first guess is rarely slower than the best one by more.
 constexpr double kLeastGainByPower = 0.02;
 /// microseconds per long run; the first run lets clock rates settle, the second is measured
 constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands
-/// The assumed share of potentially overlapping GEMMs that run alone: the first, the last, and
-/// those that wait for their rows. If tuning assumed that GEMMs always overlap, an algorithm that
-/// leaves half of the GPU to a second GEMM could win. But if each GEMM waits for its rows (two
-/// GEMMs of 1024 x 2048 x 16384), such an algorithm takes twice as long.
+/// The assumed share of potentially overlapping GEMMs that run alone: the first GEMM, the last
+/// GEMM, and GEMMs that wait for their rows. If tuning assumed that GEMMs always overlap, an
+/// algorithm that leaves half of the GPU to a second GEMM could win. If each GEMM waits for its
+/// rows (as with two GEMMs of 1024 x 2048 x 16384), that algorithm takes twice as long.
 constexpr double kAlone = 0.25;
 constexpr int kIssueMicroseconds = 8; ///< upper bound on the host time to issue one GEMM
 
@@ -57,8 +57,8 @@ public:
   /// Runs until clock rates have risen, then determines the number of GEMMs per measurement and
   /// whether the GEMM is limited by power.
   Status warmUp(const LtGemm::Algorithm &algorithm);
-  /// Returns the microseconds per GEMM; with several lanes, assumes that a share of kAlone runs
-  /// alone. Fails with Unsupported if the algorithm does not work.
+  /// Returns the microseconds per GEMM; with several lanes, assumes that a fraction kAlone of the
+  /// GEMMs runs alone. Fails with Unsupported if the algorithm does not work.
   Result<double> measure(const LtGemm::Algorithm &algorithm);
   /// Valid after warmUp().
   bool isLimitedByPower() const { return isLimitedByPower_; }
@@ -115,10 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates enough sets of operands that a set has left the cache by the time it is used again. In a
-/// program, too, other data passes through the cache between two GEMMs. A set contains the operands
-/// of concurrent GEMMs, which share b, as chunks of one GEMM do. Values are random, because GEMMs
-/// on zeros draw less power and run faster.
+/// Creates enough sets of operands that a set has been evicted from the cache before it is used
+/// again. Other data also passes through the cache between two GEMMs of a program. A set contains
+/// the operands of concurrent GEMMs, which share b like the chunks of one GEMM. Values are random,
+/// because GEMMs on zeros draw less power and run faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));

@@ -233,7 +233,7 @@ Status Gemms::warm(const PlanMatmul &shape) {
 Status Gemms::runOnce(const PlanMatmul &shape, bool isAligned) {
   BRAID_TRY(reserveWorkspaces(1));
   const int64_t element = sizeOf(shape.dtype);
-  // Leaves room to shift all operands, which are misaligned unless `isAligned`.
+  // Leaves room to shift all operands, which are deliberately misaligned unless `isAligned`.
   auto bytesOf = [&](int64_t elements, int64_t size) {
     return (elements * size + 511) / 256 * 256;
   };

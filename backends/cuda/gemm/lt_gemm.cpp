@@ -30,7 +30,7 @@ bool roundsBeforeBias(DType dtype, int64_t n) {
   return sizeOf(dtype) == 2 && n * sizeOf(dtype) % kGemmAlignment != 0;
 }
 
-/// Split-K must add partial sums in the compute type: other schemes would round more than once.
+/// Split-K must add partial sums in the compute type, because other schemes round more than once.
 constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 } // namespace

@@ -38,7 +38,7 @@ struct Workspace {
   size_t bytes = 0;
 };
 
-/// A GEMM that is ready to launch except for its addresses. Not thread-safe.
+/// A GEMM that is ready to launch once its addresses are given. Not thread-safe.
 class LtGemm {
 public:
   using Algorithm = cublasLtMatmulAlgo_t;
@@ -51,15 +51,15 @@ public:
 
   /// `Never` excludes algorithms that compute ranges of K concurrently and then add the results.
   enum class SplitsK { Perhaps, Never };
-  /// Returns between one and `atMost` algorithms, with the library's best guess first. No algorithm
-  /// rounds a sum before it is complete. Fails with Unsupported if there are no candidates.
+  /// Returns between one and `atMost` algorithms, with the library's best guess first. None of them
+  /// rounds a sum before the sum is complete. Fails with Unsupported if there are no candidates.
   Result<std::vector<Algorithm>> candidates(int atMost, SplitsK splits = SplitsK::Perhaps) const;
   /// Returns candidates(), followed by the library's algorithms for GEMMs with two and four times
-  /// as many rows, if they also accept this GEMM. These are often the fastest when similar GEMMs
-  /// share the device.
+  /// as many rows, if they also accept this GEMM. These algorithms are often the fastest when
+  /// similar GEMMs share the device.
   Result<std::vector<Algorithm>> manyCandidates(int atMostOfEach) const;
-  /// Fails with Unsupported unless `algorithm`, for example a cached one, meets the requirements
-  /// that candidates() imposes.
+  /// Fails with Unsupported unless `algorithm`, which may be read from a cache, meets the
+  /// requirements that candidates() imposes.
   Status check(const Algorithm &algorithm) const;
   bool splitsK(const Algorithm &algorithm) const;
   /// Returns true if the algorithm has a fixed tile size.

@@ -47,8 +47,8 @@ Result<std::string> IpcMemory::exportMemory(void *base) {
                      llvm::toHex(llvm::StringRef(handle.reserved, sizeof(handle.reserved))));
 }
 
-/// A process cannot open its own handles, so ranks in the same process, which only tests have, use
-/// the address itself.
+/// A process cannot open its own handles, so ranks in the same process (used only in tests) use the
+/// address itself.
 Result<void *> IpcMemory::open(int64_t peer, llvm::StringRef text) {
   HandleReader reader(text);
   pid_t process = 0;

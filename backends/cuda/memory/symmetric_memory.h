@@ -32,7 +32,7 @@ public:
   /// allocation that is already open must not be opened again.
   virtual Result<void *> open(int64_t peer, llvm::StringRef handle) = 0;
 
-  /// Frees memory returned by allocate(). No peer may still have it mapped.
+  /// Frees memory returned by allocate(). No peer may still have the memory mapped.
   virtual void free(void *base) = 0;
   /// Unmaps memory returned by open().
   virtual void close(void *base) = 0;

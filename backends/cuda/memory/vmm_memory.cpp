@@ -1,8 +1,8 @@
 //===- backends/cuda/memory/vmm_memory.cpp - cuMemCreate, opened by file descriptors ----------===//
 //
-// Works where CUDA IPC does not: the job host passes descriptors between processes, so ranks may
-// run in separate PID and IPC namespaces. Each allocation is physical memory on the rank's GPU,
-// mapped by the rank itself and by the peers that open it.
+// Unlike CUDA IPC, this provider supports ranks in separate PID and IPC namespaces, because the job
+// host passes file descriptors between processes. Each allocation is physical memory on the rank's
+// GPU, mapped by the rank itself and by the peers that open it.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -74,7 +74,7 @@ Result<void *> VmmMemory::map(Mapped memory) {
   return base;
 }
 
-/// Can also clean up after a failed mapAt().
+/// Also cleans up after a failed mapAt().
 void VmmMemory::unmap(const Mapped &memory) const {
   if (memory.address) {
     (void)driver_.memUnmap(memory.address, memory.bytes);
