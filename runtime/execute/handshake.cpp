@@ -41,7 +41,7 @@ std::vector<std::string> decodeFields(llvm::StringRef line) {
   return decoded;
 }
 
-/// Encodes an endpoint compactly on one line: a rank may have thousands, which all ranks read.
+/// Encodes an endpoint compactly on one line, because a rank may publish thousands of endpoints.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(e.direction),
                                  e.peer, e.channel, e.sequence, static_cast<int>(e.dtype), e.bytes,

@@ -33,7 +33,7 @@ struct TransferMode {
   SignalBy signals = SignalBy::Default;
   MemoryFrom memory = MemoryFrom::Default;
   bool operator==(const TransferMode &) const = default;
-  /// True if `other` uses the same units for copies and signals.
+  /// Returns true if `other` uses the same units for copies and signals.
   bool movesAs(const TransferMode &other) const {
     return copies == other.copies && signals == other.signals;
   }
