@@ -52,8 +52,8 @@ CommandKind arrowCommand(const Endpoint &endpoint) {
   return endpoint.direction == Direction::Send ? CommandKind::Signal : CommandKind::Await;
 }
 
-/// Returns the time of the arrow's end point. An await starts before the data arrives, so its arrow
-/// ends at the last nanosecond of the await; the end of the span is already outside the slice.
+/// Returns the time at which an arrow starts or ends. An await starts before the data arrives, so
+/// its arrow ends at the await's last nanosecond: the end of the span is outside the slice.
 int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
   if (arrowCommand(endpoint) != CommandKind::Await)
     return span.beginNs;
