@@ -11,9 +11,9 @@ namespace braid {
 /// a request), reports the error with the rank and the trip to `diags` and returns no Plan. Fails
 /// with Unsupported, naming the source location, for nodes that this version cannot execute.
 ///
-/// `transport` applies to ranks on one host; ranks on different hosts always exchange messages.
-/// With peer memory, a collective is expanded into copies, signals and awaits among the members,
-/// and sums in team order, unless its team spans hosts. Consecutive p2p nodes form one group of
+/// `transport` applies to ranks on one host; ranks on different hosts always exchange messages. A
+/// collective over peer memory is expanded into copies, signals and awaits among the members, and
+/// sums in team order, unless its team spans hosts. Consecutive p2p nodes form one group of
 /// messages; plan.h describes the commands around the group. Fails with Unsupported if a GEMM would
 /// store its result at a peer that can be reached only by messages.
 ///

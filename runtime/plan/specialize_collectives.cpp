@@ -1,10 +1,10 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or expanded ---------------===//
 //
-// With peer memory, and thus within one host, a collective is an exchange of parts. Each member
-// signals that its buffers are ready or that its parts may be read, copies parts, and awaits the
-// other members' copies. All of this happens on one stream, so the collective is complete when the
-// stream continues. Sums add separate parts in team order. In an allreduce, each member sums one
-// block before all blocks are distributed, so the result is bitwise identical on all members.
+// A collective over peer memory, and therefore within one host, is an exchange of parts. Each
+// member signals that its buffers are ready or that its parts may be read, copies parts, and awaits
+// the other members' copies. All of this happens on one stream, so the collective is complete when
+// the stream continues. Sums add separate parts in team order. In an allreduce, each member sums
+// one block before all blocks are distributed, so the result is bitwise identical on all members.
 //
 //===----------------------------------------------------------------------------------------===//
 

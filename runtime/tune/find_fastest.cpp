@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kFinalists = 2; ///< in addition to candidate 0
-/// With two rounds, the median would be the worse of two values, and the spread meaningless.
+/// Two rounds are too few: the median would be the worse value, and the spread meaningless.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
 constexpr double kFirstPass = 0.4; ///< the first pass's share of the time budget

@@ -293,7 +293,7 @@ def test_killed():
 
 
 def test_resumed():
-    """With --resume, a passed case is counted and not run again; all other cases run."""
+    """A passed case is counted and not run again with --resume; all other cases run."""
     with Machine(4, NOTES) as machine:
         first = machine.run("--only", "exact 4", "--commit", "1a2b3c4")
         passed, before = len(first.cases("passed")), len(machine.noted())

@@ -12,8 +12,8 @@
 //  put-kernel latency 4 3.9                  us: a kernel copies, sets a flag in the other GPU's
 //                                            memory, and awaits its own flag, in a graph
 //
-// With --share, both processes use GPU 0. Exits with 77 if there are too few GPUs, and with 1 if
-// data is wrong.
+// Both processes use GPU 0 if --share is given. Exits with 77 if there are too few GPUs, and with 1
+// if data is wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 

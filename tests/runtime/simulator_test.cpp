@@ -240,7 +240,7 @@ TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel, SignalBy::Memory})), 140 + byEngine, 1e-3);
 }
 
-/// With kernel copies, the host issues one kernel instead of two copies.
+/// Kernel copies let the host issue one kernel instead of two copies.
 TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   const auto slower = [](CopyBy copies) {
     CostModel model = easyModel({copies});

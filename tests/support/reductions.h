@@ -1,7 +1,7 @@
 //===- tests/support/reductions.h - hand-written reductions -----------------------------------===//
 //
 // Texts of fusions whose contracted axis is split over devices, and of programs that compute these
-// fusions. Lines are unique, so that a test can edit one of them.
+// fusions. Names are descriptive, so that a test can edit a single line.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
