@@ -67,11 +67,11 @@ public:
   Status synchronize();
   /// Calls ControlPlane::commit() on every rank of this process.
   Status commit();
-  /// Fails all ranks with `cause` unless a rank has failed before. Returns the root cause.
+  /// Fails all ranks with `cause` unless a rank has already failed. Returns the root cause.
   Status fail(const Status &cause);
 };
 
-/// Fails with BadInput, naming both layouts, if program and job have different ranks per host.
+/// Fails with BadInput, naming both layouts, if the program and the job differ in ranks per host.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
 /// Properties of the machine and of the libraries that a backend opens. The backend chooses the

@@ -61,7 +61,7 @@ public:
   /// True if stream 0 is the caller's stream and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
   virtual bool isInCallersCapture() const { return false; }
-  /// Leaves the caller's capture without issuing a run, after rejecting the call that entered it.
+  /// Leaves the caller's capture without issuing a run, if the call that entered it is rejected.
   virtual void leaveCallersCapture() {}
   /// Returns the number of the caller's graphs that contain runs and still exist. Blocks for a few
   /// milliseconds if there are any, because graphs are destroyed asynchronously.
@@ -145,7 +145,7 @@ public:
     return Status::ok();
   }
 
-  // -- Releasing. Resources that are not released live as long as the device. --
+  // -- Release. Unreleased resources remain valid for the device's lifetime. --
 
   /// Releases memory from allocate(). Commands issued later, on this rank or by peers, must not use
   /// the memory; earlier commands still may. Never blocks.
@@ -170,7 +170,7 @@ public:
     (void)tag;
     return Status::ok();
   }
-  /// Copies `bytes` between host memory and device memory, or within either.
+  /// Copies `bytes` bytes between host and device memory, or within one of them.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
   /// Captures all work issued to `stream` so far in `event`. An event may be recorded on only one
   /// stream until its number is reused. Equivalent to: cudaEventRecord

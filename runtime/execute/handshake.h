@@ -45,7 +45,7 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
 /// Lists the ranks' texts, with equal texts grouped: "\n ranks 0 and 2: ...\n rank 1: ...". Omits
 /// ranks with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists each rank's first differing line in the same format. Empty if all texts are equal.
+/// Lists each rank's first differing line, like listByRank(). Empty if all texts are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
 /// A choice that must be the same on all ranks: {"--iterations", "5"} for a command-line flag, or

@@ -15,7 +15,7 @@ struct MessageArgs {
   Direction direction;
   int64_t peer;
   DType dtype;
-  void *data; ///< only read when sending
+  void *data; ///< not written by a send
   int64_t bytes;
 };
 

@@ -24,8 +24,8 @@
 
 namespace braid {
 
-/// Everything that determines the order and duration of a rank's commands, with peers numbered
-/// relative to the rank. Excludes the channel and sequence numbers that match endpoints.
+/// The data that determines the order and duration of a rank's commands, with peers numbered
+/// relative to the rank. Excludes channel and sequence numbers, which only match endpoints.
 using Outline = std::vector<int64_t>;
 Outline outlineOf(const Plan &plan, Shift shift);
 

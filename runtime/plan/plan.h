@@ -15,9 +15,9 @@
 //
 // If a GEMM computes the data to be sent, the GEMM replaces the copy.
 //
-// A signal writes the run's epoch (1, 2, ...), or a binary flag if flags do not count runs
-// (PeerMemory::countsRuns). An await completes once the flag has reached the current run's epoch.
-// Each flag has a single writer, which writes the flag once per run, so signals cannot be lost or
+// A signal writes the run's epoch (1, 2, ...), or sets a binary flag if flags do not count runs
+// (PeerMemory::countsRuns). An await completes once the flag has reached the epoch of its run. Each
+// flag has a single writer, which writes the flag once per run, so signals cannot be lost or
 // consumed twice, and flags need no reset between runs.
 //
 // Ranks on different hosts cannot access each other's memory. Transfers between them are messages,
@@ -30,8 +30,8 @@
 //
 //   signals of the passive sides | the group | awaits of the active sides, copies, their signals
 //
-// A program that is deadlock-free with messages alone remains deadlock-free in this mixed mode. Its
-// groups are those of message-only mode without the transfers within a host. No await or copy
+// A program that is deadlock-free with messages alone remains deadlock-free in this mixed mode. The
+// groups are those of message-only mode, minus the transfers within a host. No await or copy
 // precedes a message posted with it, and signals never wait. An await depends on a signal that the
 // peer issues before its group; a message would depend on that group's start. The await at `wait`
 // depends on a copy that directly follows the group; a message would depend on the group's end.
@@ -312,7 +312,7 @@ struct Plan {
   bool sendsMessagesTo(int64_t peer) const {
     return transport == Transport::Messages || !isSameHost(peer);
   }
-  /// True if some rank may have groups or collectives.
+  /// True if any rank may have groups or collectives.
   bool mayHaveMessages() const { return transport == Transport::Messages || hosts() > 1; }
   /// True if this rank has groups or collectives.
   bool hasMessages() const { return !groups.empty() || !collectives.empty(); }

@@ -102,7 +102,7 @@ class Doctor:
 
 
 def broken(name, finds, setting, fails=False, backend="cuda"):
-    """Returns a case: the doctor reports `finds`, and a run fails because of it if `fails`."""
+    """Returns a case in which the doctor must report `finds`, and runs must fail if `fails`."""
     def test(doctor):
         setting.expect_possible()
         doctor.expect_line(setting, finds)
@@ -115,7 +115,7 @@ def broken(name, finds, setting, fails=False, backend="cuda"):
 
 
 def broken_cublaslt(folder):
-    """Puts empty files with the names that the loader looks for before the real libraries."""
+    """Creates empty library files that the loader finds before the real libraries."""
     for major in range(11, 16):
         with open(os.path.join(folder, f"libcublasLt.so.{major}"), "wb"):
             pass

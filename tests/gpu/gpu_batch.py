@@ -65,7 +65,7 @@ def wait_for(command):
 
 
 def run_job(arguments, environment, count):
-    """See run_together()."""
+    """Implements run_together()."""
     with Command(arguments, environment) as command:
         try:
             wait_for(command)
@@ -93,7 +93,7 @@ Outcome = collections.namedtuple("Outcome", "passed wrong", defaults=("",))
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job. Returns an empty Outcome after a stop or without the program."""
+    """Runs the cases as one job. Returns an empty Outcome if stopped or without gpu_runs."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

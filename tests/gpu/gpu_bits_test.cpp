@@ -146,7 +146,7 @@ private:
   int64_t runs_ = 0, programs_ = 0;
 };
 
-/// Returns nothing if lowering rejects this schedule for the problem.
+/// Returns nullopt if lowering rejects this schedule for the problem.
 std::optional<ProblemTest::Program> ProblemTest::lower(int64_t m, const Way &way) const {
   Program program{parseSource("bits.braid", textOf(problem_, m, cluster_.ranks())), {}};
   Result<Compiled> compiled = compile(*program.source, way.options);

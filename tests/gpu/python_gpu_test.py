@@ -77,8 +77,7 @@ class Rank:
             self.expect(C, expected)
 
     def captured(self):
-        """Tests a call between two kernels of the caller in a graph, alternating with eager
-        calls."""
+        """Tests a call between the caller's kernels in a graph, alternating with eager calls."""
         torch = self.torch
         A, B = torch.zeros(1, 32, 128, dtype=torch.bfloat16, device=self.device), self.draw()[1]
         C = torch.empty(self.job.ranks, 32, 96, dtype=torch.bfloat16, device=self.device)

@@ -354,8 +354,8 @@ class Rank:
         assert not slower, slower
 
     def turns(self, runs):
-        """Returns the microseconds of each on the slower rank, the median of nine turns. The GPU
-        sleeps until the host has issued all work."""
+        """Returns the time of each run on the slower rank in microseconds, the median of nine
+        turns. The GPU sleeps until the host has issued all work."""
         torch, dist = self.torch, self.torch.distributed
         took = {key: [] for key in runs}
         for turn in range(12):

@@ -181,7 +181,7 @@ TEST(CheckerTransfers, OrderDecidesWhoMeets) {
 
 //===- Deadlock -------------------------------------------------------------------------------===//
 
-/// Returns the report for two ranks that each await a signal that the peer issues after its await.
+/// Returns the report for two ranks that each await a signal issued after the peer's own await.
 std::string circle(const std::string &await, const std::string &signal) {
   std::string text;
   for (int rank : {0, 1}) {

@@ -37,7 +37,7 @@ struct RandomKinds {
 /// every case can be lowered.
 RandomCase randomCase(uint64_t seed, const RandomKinds &kinds = {});
 
-/// Compiles and runs a case on the cpu backend, comparing every element. Errors quote its text.
+/// Compiles and runs a case on the cpu backend, comparing every element. Errors include its text.
 Status runCase(const RandomCase &drawn);
 
 /// Returns Ok if the checker proves a case, including its result, with one queue.

@@ -55,7 +55,7 @@ bool conflict(const BlockRef &a, bool aWrites, const BlockRef &b, bool bWrites) 
 }
 
 /// Writes nodes and the synchronization that they require: synchronize if another stream accessed a
-/// block, wait if a transfer accesses it. Omits this with a probability of `carelessness_` percent.
+/// block, wait if a transfer accesses it. Omits them with a probability of `carelessness_` percent.
 class ProgramWriter {
 public:
   explicit ProgramWriter(Dice &dice) : dice_(dice) {
