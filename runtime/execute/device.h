@@ -11,7 +11,7 @@
 //
 // Streams are numbered; stream 0 is the caller's. Commands on one stream execute in issue order;
 // only events and flags order commands on different streams. Only one host thread at a time may
-// call a Device's issue functions. Different ranks' Devices are used by different threads.
+// call a Device's issue functions. Each rank's Device may be used by a different thread.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -128,7 +128,7 @@ std::string rankList(const std::vector<size_t> &ranks) {
   return fmt::format("{} {} and {}", noun, fmt::join(runs, ", "), last);
 }
 
-/// Groups ranks with equal texts. Groups are ordered by their first ranks.
+/// Groups ranks with equal texts, and sorts the groups by first rank.
 std::vector<std::pair<std::string, std::vector<size_t>>>
 groupRanks(const std::vector<std::string> &sayings) {
   std::vector<std::pair<std::string, std::vector<size_t>>> groups;

@@ -96,7 +96,7 @@ TEST_P(PointwiseTest, ComputesEveryFunctionInEveryType) {
         check(function, types, elements, behind);
 }
 
-/// More elements than a GPU has resident threads.
+/// Uses more elements than a GPU has resident threads.
 TEST_P(PointwiseTest, ComputesManyElements) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -133,7 +133,7 @@ int rankMain(const Flags &flags) {
 }
 
 /// Rank 0 prints the runs that passed, because launch() treats a job as successful after its first
-/// commit. A run that hangs fails with the mesh's timeout.
+/// commit. A run that hangs fails after the mesh's timeout.
 int launchRanks(const Flags &flags, const std::string &program) {
   LaunchOptions options;
   options.ranks = flags.ranks;

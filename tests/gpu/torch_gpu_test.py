@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "freed", "captured", "gradients", "compiled",
          "taken_over", "whole_step", "refused", "failed")
-# Run in separate processes, because they depend on previous work of the process or measure times.
+# These parts run in separate processes: they depend on the process's earlier work or measure times.
 ALONE = ("attention_braid", "attention_braid_nccl", "attention_nccl_braid", "graph_time",
          "device_time")
 

@@ -525,7 +525,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[2, 3, 4], %B: f32[4, 5])
   EXPECT_FALSE(isSafe(edited(text, {{"%A[rank]", "%A[1 - rank]"}})));
 }
 
-/// B is equal on all ranks, so any rank's copy may be used. A differs between ranks.
+/// B is identical on all ranks, so any rank's copy may be used. A differs between ranks.
 std::string usesThePeersCopy(const std::string &source) {
   std::string text = R"(fusion @f(D = 2) {
   mesh [0 .. D)

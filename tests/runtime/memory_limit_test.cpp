@@ -73,7 +73,7 @@ TEST(MemoryLimit, SaysWhichLimit) {
   EXPECT_THAT(status.message(), HasSubstr("); take less"));
 }
 
-/// Limits the address space, for its lifetime, to `bytes` more than an empty process uses.
+/// Limits the address space to `bytes` more than an empty process uses, until destroyed.
 class AddressLimit {
 public:
   explicit AddressLimit(rlim_t bytes) {

@@ -6,7 +6,7 @@
 namespace braid::test {
 
 /// Returns the report of check(). Returns Internal with both reports if following one of several
-/// equivalent ranks (runtime/check/history.h) gives another report than following each rank.
+/// equivalent ranks (runtime/check/history.h) gives a different report from following each rank.
 Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                   CheckOptions options);
 

@@ -25,7 +25,7 @@ struct RandomKinds {
   bool sums = false;
   /// Pointwise nodes after GEMMs, and reshards of gathered inputs.
   bool functions = false;
-  /// Numbers of rows that are not divisible by the number of blocks.
+  /// A number of rows that is not divisible by the number of blocks.
   bool uneven = true;
   /// Results without a Stream axis, and replicated operands.
   bool whole = false;
