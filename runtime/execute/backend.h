@@ -22,7 +22,7 @@ struct ClusterOptions {
   /// If nonzero, stream k uses hardware queue k mod `queues`; each queue issues in order.
   uint32_t queues = 0;
   /// Makes GEMM results depend only on operand values, N, K and types: row i is bitwise identical
-  /// for every M and every operand address.
+  /// for every M and all operand addresses.
   bool reproducible = false;
   /// CUDA device number for a rank that joins a job. -1 selects the rank's index on its host, or
   /// the only GPU.
@@ -36,21 +36,21 @@ public:
   virtual ~Cluster() = default;
   virtual int64_t ranks() const = 0;
   /// The first of the hosted() consecutive ranks in this process. Only these ranks have a Device
-  /// and a ControlPlane here.
+  /// and a ControlPlane in this process.
   virtual int64_t firstHosted() const { return 0; }
   virtual int64_t hosted() const { return ranks(); }
   /// The number of consecutive ranks on each host of the job. Empty if ranks are threads of one
   /// process; each program then defines which ranks share a host.
   virtual std::optional<int64_t> ranksPerHost() const { return std::nullopt; }
-  /// Registers the Plans of all ranks of a program, so that diagnostics can name other ranks'
-  /// commands. Replaces any program with the same Plan::firstCommand. An empty list unregisters all
-  /// programs. The Plans must remain valid until they are unregistered or until the last call to
-  /// the cluster.
+  /// Registers the Plans of all ranks of a program, so that diagnostics can name the commands of
+  /// other ranks. Replaces any program with the same Plan::firstCommand. An empty list unregisters
+  /// all programs. The Plans must remain valid until they are unregistered or until the last call
+  /// to the cluster.
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
   /// Unregisters the Plans of one program, unless setPlans() has replaced them.
   virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
   /// True if a command that may never end is still running after an abort made synchronize()
-  /// return. The caller must then not free memory that it passed to the device, and must end the
+  /// return. The caller must not free memory passed to the device in this state, and must end the
   /// process with std::_Exit(), which runs no destructors.
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
@@ -60,21 +60,21 @@ public:
     return rank >= firstHosted() && rank < firstHosted() + hosted();
   }
   /// Calls `fn(rank)` on one host thread per rank of this process and waits for all calls. If a
-  /// rank fails, all ranks' blocked calls return, and the result is the first failure.
+  /// rank fails, unblocks all other ranks and returns the first failure.
   Status onEveryRank(const std::function<Status(int64_t rank)> &fn);
   /// Blocks until all work of this process's ranks is complete. After a failure, all ranks return
   /// the same root cause.
   Status synchronize();
   /// Calls ControlPlane::commit() on every rank of this process.
   Status commit();
-  /// Fails all ranks with `cause` unless a rank has failed before. Returns the root cause.
+  /// Fails all ranks with `cause` unless a rank has already failed. Returns the root cause.
   Status fail(const Status &cause);
 };
 
 /// Fails with BadInput, naming both layouts, if the program and the job differ in ranks per host.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
-/// Facts about the machine and about the libraries that a backend opens. The backend chooses the
+/// Properties of the machine and of the libraries that a backend opens. The backend chooses the
 /// names; values are plain text.
 using BackendFacts = std::map<std::string, std::string>;
 
@@ -88,20 +88,20 @@ struct Backend {
   /// True if arenas are in host memory. If the backend also computes, each stream has a host
   /// thread.
   bool isOnHost = false;
-  /// Number of hardware queues per rank; 0 if every stream has its own queue. If there are more
+  /// Number of hardware queues per rank; 0 if every stream has a separate queue. If there are more
   /// streams than queues, the mapping of streams to queues is unspecified.
   uint32_t ownQueues = 0;
   /// The default transport for Plans.
   Transport transport = Transport::PeerMemory;
   /// Opens the messaging library and returns its name, version and path, or an error if the library
-  /// cannot be opened. Null if the backend has no messages.
+  /// cannot be opened. Null if the backend does not support messages.
   std::function<Result<std::string>()> messages = {};
-  /// Returns facts for `braid doctor`. Opens the libraries that the backend would open, but uses no
-  /// device. May block as long as the driver does. Null if there are no facts.
+  /// Returns properties for `braid doctor`. Opens the backend's libraries without using a device.
+  /// May block for as long as a driver call does. Null if there are no properties to report.
   std::function<BackendFacts()> facts = {};
   /// Creates all ranks in this process. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &)> create = {};
-  /// Creates one rank in this process; the others are in other processes. Null if not supported.
+  /// Creates one rank; other processes create the remaining ranks. Null if not supported.
   std::function<Result<std::unique_ptr<Cluster>>(const ClusterOptions &, std::unique_ptr<Client>)>
       join = {};
 };

@@ -45,7 +45,7 @@ uint32_t BlockPool::add(void *base, size_t bytes) {
   return number;
 }
 
-/// Marks an extent as free and merges it with its free neighbours.
+/// Marks an extent as free and merges it with adjacent free extents.
 void BlockPool::setFree(uint32_t number, size_t offset, size_t bytes) {
   std::map<size_t, Extent> &extents = regions_.at(number).extents;
   auto join = [&](auto neighbour) {

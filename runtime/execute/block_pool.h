@@ -1,9 +1,9 @@
 //===- runtime/execute/block_pool.h - blocks within regions of memory -------------------------===//
 //
 // A few regions serve many programs, so that peers map each region only once. A block is cut from
-// the smallest free extent that fits, and is merged with its free neighbours when it is freed.
-// Layouts do not depend on addresses: ranks that make the same sequence of calls have equal
-// layouts.
+// the smallest free extent that is large enough. When a block is freed, it is merged with adjacent
+// free extents. Layouts do not depend on addresses, so ranks that make the same sequence of calls
+// have equal layouts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace braid {
 
-/// Manages memory owned by the caller, without accessing it. Each call takes at most logarithmic
-/// time in the number of blocks.
+/// Manages memory owned by the caller, without accessing it. The time per call is at most
+/// logarithmic in the number of blocks.
 class BlockPool {
 public:
   /// The location of a block. Sizes are in bytes.
@@ -37,17 +37,17 @@ public:
   /// Sizes of blocks, and their offsets within a region, are multiples of `alignment` bytes.
   explicit BlockPool(size_t alignment) : alignment_(alignment) {}
 
-  /// Returns an uninitialized block of at least `bytes` bytes, which must not be 0. Returns null if
-  /// no free extent is large enough; add a region first.
+  /// Returns an uninitialized block of at least `bytes` bytes (not 0), or null if no free extent is
+  /// large enough. In the latter case, add a region first.
   void *allocate(size_t bytes);
-  /// Like allocate(), but from the start of a region that is entirely free.
+  /// Like allocate(), but allocates at the start of a region that is entirely free.
   void *allocateIn(uint32_t region, size_t bytes);
   /// Adds a region and returns its number.
   uint32_t add(void *base, size_t bytes);
   /// Returns the block at `address` if it is allocated, or released but not yet recycled.
   std::optional<Block> find(const void *address) const;
-  /// Releases the block at `address`, which no program uses any more but a peer may still access.
-  /// Returns false if no allocated block starts there.
+  /// Releases the block at `address`. No program may use the block any more, but a peer may still
+  /// access it. Returns false if no allocated block starts at `address`.
   bool release(const void *address);
   /// Frees all released blocks and returns them in order of release.
   std::vector<Memory> recycle();

@@ -49,18 +49,18 @@ struct PointwiseArgs {
   PointwiseStep<Operand> steps[kMostPointwiseSteps];
 };
 
-/// Chooses GEMM algorithms. All calls may block, and must precede Compute::warm().
+/// Chooses GEMM algorithms. All functions may block, and must be called before Compute::warm().
 class GemmTuning {
 public:
   virtual ~GemmTuning() = default;
-  /// Returns a key for the device's choices: devices with equal keys may share them.
+  /// Returns a key for the device: devices with equal keys can use the same algorithm choices.
   virtual std::string tuningKey() const = 0;
-  /// Like warm(), loads the algorithm that an earlier job chose for the shape, if known; ranks may
-  /// do so concurrently. This choice is only a guess: setAlgorithm() makes the final choice.
+  /// Like warm(), loads the algorithm that an earlier job chose for the shape, if known. Ranks may
+  /// call this concurrently. The algorithm is preliminary: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
   /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if
-  /// it is zero, the algorithm for an unmeasured shape is a guess.
+  /// it is zero, a heuristic chooses the algorithm for unmeasured shapes.
   virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) = 0;
   /// Makes GEMMs of this shape use `choice`, which tune() returned on a device with the same key.
   virtual Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) = 0;
@@ -73,18 +73,18 @@ public:
 
   /// True if the device was created with ClusterOptions::reproducible.
   virtual bool isReproducible() const { return false; }
-  /// Returns null if there is nothing to choose; either all ranks return null or none.
+  /// Returns null if no algorithms can be chosen. The result is null on all ranks or on none.
   virtual GemmTuning *tuning() { return nullptr; }
   /// Returns a sentence about the chosen GEMM algorithms and the tuning time. May be empty.
   virtual std::string choices() const { return ""; }
-  /// Loads everything that a GEMM of this shape needs, so that issuing the GEMM loads nothing.
+  /// Loads all resources for GEMMs of this shape, so that nothing is loaded when a GEMM is issued.
   /// Called during preparation.
   virtual Status warm(const PlanMatmul &shape) = 0;
 
   virtual void matmul(uint32_t stream, Tag tag, const MatmulArgs &args) = 0;
   /// dst = the sum of the parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
   virtual void sum(uint32_t stream, Tag tag, const SumArgs &args) = 0;
-  /// dst = functions applied in turn to each element, in f32 (f64 for f64 operands), rounded once.
+  /// dst = functions applied in order to each element, in f32 (f64 for f64 operands), rounded once.
   virtual void pointwise(uint32_t stream, Tag tag, const PointwiseArgs &args) = 0;
 };
 

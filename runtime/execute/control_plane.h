@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// The collective calls of a job, which all ranks make in the same order.
+/// The collective calls of a job. All ranks make them in the same order.
 enum class JobCall : uint8_t {
   None,
   Run, ///< runs a program; the only call in which ranks do not synchronize
@@ -20,9 +20,9 @@ enum class JobCall : uint8_t {
   Close,
 };
 
-/// One rank's connection to its job: exchanges text with the other ranks, commits steps, and
-/// reports failures. Ranks may be threads or processes; only the implementation differs. Does not
-/// carry program data.
+/// One rank's connection to its job. It exchanges text with the other ranks, commits steps, and
+/// reports failures, but does not transfer program data. Ranks may be threads or processes; only
+/// the implementation differs.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
@@ -34,8 +34,8 @@ public:
   /// rank does not make the call.
   virtual Result<std::vector<std::string>> allGather(std::string mine) = 0;
   /// Commits a step of the job on all ranks or on none. Returns Ok on every rank if every rank made
-  /// the call before any rank failed, whatever happens later; otherwise returns the root cause on
-  /// every rank. Collective; blocks. A run's results are valid only once commit() has returned Ok.
+  /// the call before any rank failed, even if a rank fails later; otherwise returns the root cause
+  /// on every rank. Collective; blocks. A run's results are valid only after commit() returns Ok.
   virtual Status commit() = 0;
   /// Reports that this rank's host thread is making progress, so that the rank is not considered
   /// stuck. Cheap.
@@ -44,12 +44,12 @@ public:
   /// program, if any. The job fails early if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
   /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
-  /// contain them. From then on, the job does not compare calls.
+  /// contain them. The job then stops comparing calls.
   virtual void noteUnseenRuns() {}
-  /// Returns the cause if the job has failed, else Ok. Never blocks. Callable from any thread.
+  /// Returns the cause if the job has failed, otherwise Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;
-  /// Fails the job with `cause` unless it has failed before: every blocked call of every rank
-  /// returns. Callable from any thread.
+  /// Fails the job with `cause` unless it has failed already, and unblocks all ranks' blocked
+  /// calls. Callable from any thread.
   virtual void abort(const Status &cause) = 0;
 };
 

@@ -1,6 +1,6 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
-// A Device provides memory and streams. Everything else is a capability: arithmetic (compute.h),
+// A Device provides memory and streams. Its optional capabilities are arithmetic (compute.h),
 // memory that peers can access (peer_memory.h), messages (messages.h), graphs, tracing, and a
 // stopwatch. ControlPlane connects the rank to other ranks.
 //
@@ -9,9 +9,9 @@
 // ControlPlane::failure() reports an error immediately, and the next synchronize() returns it.
 // Issue functions block only while a stream is full of work that waits for peers (kRunsAhead).
 //
-// Streams are numbered; stream 0 is the caller's. Work on one stream executes in issue order; only
-// events and flags order work on different streams. Only one host thread at a time may call a
-// Device's issue functions; the Devices of different ranks are used by different threads.
+// Streams are numbered; stream 0 is the caller's. Commands on one stream execute in issue order;
+// only events and flags order commands on different streams. Only one host thread at a time may
+// call a Device's issue functions. Each rank's Device may be used by a different thread.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,8 +26,8 @@
 namespace braid {
 
 /// Number of runs, eager or replayed, that a rank can issue before its peers have issued any.
-/// Issuing more may block until the peers catch up, so a peer that still has runs to issue must not
-/// wait for this rank on the host. backends/cuda/README.md lists the limits for GPUs.
+/// Issuing more may block until the peers catch up, so a peer with runs left to issue must not
+/// block its host thread on this rank. backends/cuda/README.md lists the limits for GPUs.
 inline constexpr int64_t kRunsAhead = 8;
 
 /// The time interval in which a command ran, on a clock shared by all ranks on a host.
@@ -37,13 +37,13 @@ struct Span {
   int64_t beginNs, endNs;
 };
 
-/// Graphs: runs that are recorded once and launched in one operation.
+/// Graphs: runs that are recorded once and then launched with a single operation.
 class Graphs {
 public:
   virtual ~Graphs() = default;
-  /// Until endCapture(), issued commands are recorded instead of executed.
+  /// Records issued commands, instead of executing them, until endCapture() is called.
   virtual Status beginCapture() = 0;
-  /// Returns the number of the recorded graph, which is ready to launch.
+  /// Ends the recording and returns the number of the graph, which is ready to launch.
   virtual Result<uint32_t> endCapture() = 0;
   /// Issues a recorded graph to stream 0. `tag.command` is kNone.
   virtual void launch(uint32_t graph, Tag tag) = 0;
@@ -52,25 +52,25 @@ public:
   /// Returns the number of the allocation that contains `address`, or 0 if unknown. Numbers are
   /// unique within the process, even if a new allocation reuses the address of a freed one. A
   /// recorded graph may be launched only while its tensors remain in the same allocations, because
-  /// its copies refer to allocations and not only to addresses.
+  /// its copies refer to allocations as well as addresses.
   virtual uint64_t allocationOf(const void *address) {
     (void)address;
     return 0;
   }
 
-  /// True if stream 0 is the caller's and is being captured: commands issued up to the next
+  /// True if stream 0 is the caller's stream and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
   virtual bool isInCallersCapture() const { return false; }
-  /// Leaves the caller's capture without issuing a run, after rejecting the call that entered it.
+  /// Leaves the caller's capture without issuing a run, if the call that entered it is rejected.
   virtual void leaveCallersCapture() {}
-  /// Returns how many of the caller's graphs that contain runs still exist. If there are any,
-  /// blocks for a few milliseconds, because graphs are destroyed asynchronously.
+  /// Returns the number of the caller's graphs that contain runs and still exist. Blocks for a few
+  /// milliseconds if there are any, because graphs are destroyed asynchronously.
   virtual int64_t callersGraphs() { return 0; }
   /// Returns true if a caller's graph contains runs of this Plan. Does not block.
   virtual bool isInCallersGraph(const Plan &) { return false; }
-  /// Delimit one run of tag.plan, which must be registered: everything issued or launched in
-  /// between belongs to the run. Runs of a Plan that is in a caller's graph must not overlap; if
-  /// they do, synchronize() returns BadInput.
+  /// Delimit one run of tag.plan, which must be registered: all commands issued or launched between
+  /// the two calls belong to the run. Runs of a Plan in a caller's graph must not overlap; if they
+  /// do, synchronize() returns BadInput.
   virtual void beginRun(Tag) {}
   virtual void endRun(Tag) {}
 };
@@ -85,8 +85,8 @@ public:
   virtual std::vector<Span> takeTrace() = 0;
 };
 
-/// Measures time on stream 0: the clock starts and stops when the stream reaches the calls. Must
-/// not be used during a capture.
+/// Measures time on stream 0: the clock starts and stops when the stream reaches the respective
+/// commands. Must not be used during a capture.
 class Stopwatch {
 public:
   virtual ~Stopwatch() = default;
@@ -102,11 +102,11 @@ public:
 
   /// Returns a human-readable description: product name and driver. Empty for the host.
   virtual std::string description() const { return ""; }
-  /// Returns a unique name, as the vendor's tools print it: "GPU-8f2a...". Empty for the host.
+  /// Returns a unique name in the format of the vendor's tools: "GPU-8f2a...". Empty for the host.
   virtual std::string identity() const { return ""; }
-  /// Returns the number of bytes that allocate() can still provide; empty if unknown.
+  /// Returns the number of bytes that allocate() can still provide, or an empty value if unknown.
   virtual std::optional<int64_t> freeBytes() { return std::nullopt; }
-  /// False if commands other than copies can only access memory from allocate().
+  /// False if all commands except copies can access only memory from allocate().
   virtual bool sharesHostMemory() const { return true; }
 
   // -- Capabilities, valid for the device's lifetime. Null if not supported. --
@@ -121,20 +121,20 @@ public:
   // -- Preparation. May block, allocate and load. --
 
   /// Allocates `bytes` of zeroed memory, aligned to 256 bytes. The device owns the memory until it
-  /// is released, or until the device is destroyed. Zero bytes yield a valid address.
+  /// is released, or until the device is destroyed. For zero bytes, returns a valid address.
   virtual Result<void *> allocate(ArenaKind kind, int64_t bytes) = 0;
   /// Ensures that streams 0 .. count-1 exist.
   virtual Status reserveStreams(uint32_t count) = 0;
   /// Creates `count` events with consecutive numbers and returns the first number.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
-  /// Registers a Plan and its transfer mode before its first run, so that diagnostics can name its
-  /// commands. The Plan must outlive the device, or the recycle() that follows its releasePlan().
+  /// Registers a Plan and its transfer mode before the Plan's first run, so that diagnostics can
+  /// name its commands. The Plan must outlive the device, or the recycle() after releasePlan().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
   /// Returns the number of bytes that the device has allocated for a registered Plan, excluding
   /// memory from allocate().
   virtual int64_t planBytes(const Plan &) { return 0; }
-  /// Returns a stream that callers without a stream can pass to setCallerStream(). Equal numbers
-  /// yield the same stream; number 0 is the initial stream 0. The device owns the stream.
+  /// Returns a stream to pass to setCallerStream() if the caller has no stream. Equal numbers yield
+  /// the same stream; number 0 is the initial stream 0. The device owns the stream.
   virtual Result<void *> callerStream(uint32_t number) {
     (void)number;
     return nullptr;
@@ -145,49 +145,49 @@ public:
     return Status::ok();
   }
 
-  // -- Releasing. Resources that are not released live as long as the device. --
+  // -- Release. Unreleased resources remain valid for the device's lifetime. --
 
-  /// Releases memory from allocate(). Commands issued later, here or by peers, must not use the
-  /// memory; earlier commands still may. Never blocks.
+  /// Releases memory from allocate(). Commands issued later, on this rank or by peers, must not use
+  /// the memory; earlier commands still may. Never blocks.
   virtual void release(void *base) { (void)base; }
   /// Releases, under the same rules, all events from the createEvents() call that returned `first`.
   virtual void releaseEvents(uint32_t first) { (void)first; }
-  /// Releases a Plan under the same rules; must be called once per registerPlan().
+  /// Releases a Plan under the same rules. Must be called once for each registerPlan() call.
   virtual void releasePlan(const Plan &) {}
-  /// Declares that no rank uses released memory any more, so that allocate() may reuse it or the
-  /// device may free it. Requires that everything issued on this device is complete.
+  /// Declares that no rank uses released memory any more, so that allocate() may reuse the memory
+  /// or the device may free it. Requires that all commands issued on this device are complete.
   virtual void recycle() {}
   /// Returns the number of bytes that the device has allocated, used or not. Does not block.
   virtual int64_t heldBytes() { return 0; }
 
   // -- Issuing. --
 
-  /// Makes `stream`, a native handle (cudaStream_t), stream 0. Work issued to it later is ordered
-  /// after everything already issued to stream 0: eagerly, or within the same capture if `stream`
-  /// is being captured. `tag` names no command.
+  /// Makes `stream`, a native handle (cudaStream_t), stream 0. Commands issued to it later are
+  /// ordered after all earlier commands of stream 0: eagerly, or within the same capture if
+  /// `stream` is being captured. `tag` names no command.
   virtual Status setCallerStream(void *stream, Tag tag) {
     (void)stream;
     (void)tag;
     return Status::ok();
   }
-  /// Copies `bytes` between host memory and device memory, or within either.
+  /// Copies `bytes` bytes between host and device memory, or within one of them.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
-  /// Captures in `event` everything issued to `stream` so far. An event may be recorded on only one
+  /// Captures all work issued to `stream` so far in `event`. An event may be recorded on only one
   /// stream until its number is reused. Equivalent to: cudaEventRecord
   virtual void record(uint32_t stream, Tag tag, uint32_t event) = 0;
-  /// Makes `stream` wait for the latest record of `event` at the time of this call; ignores an
-  /// event that was never recorded. Equivalent to: cudaStreamWaitEvent
+  /// Makes `stream` wait for the most recently issued record of `event`. Ignores an event that was
+  /// never recorded. Equivalent to: cudaStreamWaitEvent
   virtual void waitEvent(uint32_t stream, Tag tag, uint32_t event) = 0;
 
   // -- Progress and completion. --
 
-  /// Queues a mark behind the work issued to stream 0; `number` must exceed those of earlier marks.
-  /// Returns false if stream 0 is being captured, or if marks are not supported. Does not block.
+  /// Appends a mark to stream 0; `number` must exceed the numbers of earlier marks. Returns false
+  /// if stream 0 is being captured, or if marks are not supported. Does not block.
   virtual bool mark(int64_t number) {
     (void)number;
     return false;
   }
-  /// Returns the largest mark number that stream 0 has passed, or 0. Does not block.
+  /// Returns the largest mark number that stream 0 has reached, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
   /// Blocks until all issued work is complete. Fails with TimedOut if no rank makes progress for
   /// the backend's timeout, or as soon as none can; the message names the waiting commands. After a

@@ -12,7 +12,7 @@ namespace braid {
 /// Tracks which event numbers are in use. Ranges are never split, so they do not fragment.
 class EventRanges {
 public:
-  /// Returns the first number of a released range of at least `count` numbers, if any.
+  /// Returns the first number of a released range of at least `count` numbers, if one exists.
   std::optional<uint32_t> reuse(uint32_t count) {
     const auto best = free_.lower_bound({count, 0});
     if (best == free_.end())

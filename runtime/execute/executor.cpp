@@ -21,7 +21,7 @@ Result<void *> PeerMemory::allocateFrom(MemoryFrom from, int64_t) {
   return unsupported("this backend has no memory '{}'", name(from));
 }
 
-/// The channel number under which messages are published.
+/// The channel number used to publish messages.
 constexpr uint32_t kChannelOfMessages = kNone;
 
 /// Returns true for a group or a collective.
@@ -71,7 +71,7 @@ Status Binder::bind() {
     BRAID_TRY(tuneGemms(plan_, *tuning, control_, unknown_));
   for (const PlanMatmul *gemm : distinctGemms(plan_))
     BRAID_TRY(device_.compute().warm(*gemm));
-  // All channels of a rank are in one arena, so a single exchange suffices.
+  // All channels of a rank are in one arena, so a single exchange is enough.
   BRAID_TRY(share());
   if (plan_.mayHaveMessages())
     BRAID_TRY(openTeams());
@@ -126,12 +126,12 @@ Status Binder::share() {
   ranks[static_cast<size_t>(plan_.rank)] = std::move(mine);
   if (haveSameProgram(ranks))
     return meetPeers(ranks);
-  // All ranks detect the difference, so all ranks join the exchange of texts that locates it.
+  // All ranks detect the difference, so all ranks exchange their texts to locate it.
   const std::vector<std::string> texts = BRAID_TRY(control_.allGather(plan_.text));
   return programDifference(ranks, texts);
 }
 
-/// Publishes messages with sequence numbers, like transfers, to detect mismatches up front.
+/// Publishes messages with sequence numbers, like transfers, to detect mismatches before any run.
 Hello Binder::hello() const {
   Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {
@@ -194,7 +194,7 @@ static std::optional<std::pair<uint32_t, int64_t>> firstBetweenHosts(const Plan 
   return std::nullopt;
 }
 
-/// Does not require a messaging library if no rank sends messages.
+/// Requires a messaging library only if some rank sends messages.
 Status Binder::openTeams() {
   if (plan_.teams.empty() && !sendsMessages()) {
     const std::vector<std::string> all =
@@ -217,8 +217,8 @@ Status Binder::openTeams() {
 
 /// A messaging library connects ranks when they first exchange data of a given kind and size.
 /// Issues each group and collective once, in order, while nothing else runs, so that later runs
-/// establish no connections and any run can be captured. The caller's tensors do not exist yet: a
-/// placeholder is read and overwritten instead. The arenas hold no data yet.
+/// establish no connections and can be captured. A placeholder is read and overwritten instead of
+/// the caller's tensors, which do not exist yet. The arenas contain no data yet.
 Status Binder::connect() {
   if (!prepared_->messages_->connectsLater())
     return Status::ok();
@@ -292,8 +292,8 @@ void Binder::findBatches() {
   prepared_->group_.reserve(longest);
 }
 
-/// Within a run, different buffers are disjoint, except that a buffer may reuse another buffer's
-/// space in the private arena.
+/// Within a run, different buffers are disjoint, unless a buffer reuses another buffer's space in
+/// the private arena.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Side {
     int64_t space, begin, bytes;
@@ -327,7 +327,7 @@ bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   return true;
 }
 
-/// Frees unused memory in two steps, so that a rank frees only memory that no peer maps. `unused`
+/// Frees unused memory in two steps, so that no rank frees memory that a peer still maps. `unused`
 /// lists each rank's unused memory.
 static Status freeUnused(PeerMemory &peers, ControlPlane &control,
                          llvm::ArrayRef<std::string> unused) {
@@ -340,16 +340,16 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// `choices` is from encodeChoices(). Fails if choices differ between ranks, because the ranks
-/// would then make different collective calls.
+/// `choices` is the result of encodeChoices(). Fails if choices differ between ranks, because the
+/// ranks would otherwise make different collective calls.
 ///
 /// Once all ranks have arrived with no work in flight, no copy or signal of an earlier program is
-/// pending, not even one that no rank awaits. No peer accesses the next program's memory before it
-/// learns the address, which happens after the device has zeroed the memory.
+/// pending, including those that no rank awaits. A peer cannot access the next program's memory
+/// before it receives the address, and the device has zeroed the memory by then.
 static Status recycle(Device &device, ControlPlane &control, const std::string &choices,
                       bool isAll) {
-  // A device that cannot prepare because its stream is being captured must report the error before
-  // synchronize(), which would invalidate the capture and report a different reason.
+  // If a capture of the device's stream prevents preparation, this call must report the error
+  // before synchronize() invalidates the capture and reports a different reason.
   BRAID_TRY(device.reserveStreams(0));
   BRAID_TRY(device.synchronize());
   PeerMemory *peers = device.peerMemory();

@@ -1,7 +1,7 @@
 //===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
-// prepare() does all allocation, exchange, loading and blocking up front; run() only issues the
-// Plan's commands in order, at a few nanoseconds each.
+// prepare() performs all allocation, exchange, loading and blocking up front. run() only issues the
+// Plan's commands in order, in a few nanoseconds each.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,35 +16,35 @@ namespace braid {
 class Prepared {
 public:
   /// Releases memory, events and graphs to the device, which may reuse them after a later prepare()
-  /// on all ranks. Runs may be in flight; all ranks must have issued the same number of runs.
+  /// on all ranks. Runs may still be in flight. All ranks must have issued the same number of runs.
   ~Prepared();
   Prepared(const Prepared &) = delete;
-  /// Issues one run to stream 0 and the Plan's streams without waiting. Runs are serialized by
-  /// stream 0; any number may be in flight. If stream 0 is the caller's and is being captured, the
-  /// run becomes part of the caller's graph and is not counted. `inputs` and `outputs` are device
-  /// addresses, one for each parameter and result of the program in order; they may differ from run
-  /// to run and must stay valid until the run is complete.
+  /// Issues one run to stream 0 and the Plan's streams without waiting. Stream 0 serializes runs,
+  /// and any number of runs may be in flight. If stream 0 is the caller's stream and is being
+  /// captured, the run becomes part of the caller's graph and is not counted. `inputs` and
+  /// `outputs` are device addresses, one for each parameter and result of the program in order.
+  /// They may differ between runs and must stay valid until the run is complete.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// Records one run at these addresses as a new graph, without executing it, and returns the
-  /// graph's number. Blocks. Fails with Unsupported if the backend has no graphs.
+  /// Records one run with these addresses as a new graph, without executing it, and returns the
+  /// graph's number. Blocks. Fails with Unsupported if the backend does not support graphs.
   Result<uint32_t> record(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
-  /// True if the backend has graphs and the caller is not capturing stream 0.
+  /// True if the backend supports graphs and the caller is not capturing stream 0.
   bool canRecord() const { return graphs_ && !graphs_->isInCallersCapture(); }
-  /// Issues a recorded run with one launch, at the addresses with which it was recorded.
+  /// Issues a recorded run with a single launch, using the recorded addresses.
   void replay(uint32_t recording);
   /// Returns a hash of the allocations that contain these tensors; see Graphs::allocationOf().
-  /// Empty if an allocation is unknown, or if a tensor spans several allocations: graphs that use
-  /// these tensors must then not be launched again. Requires canRecord().
+  /// Empty if an allocation is unknown, or if a tensor spans several allocations; graphs that use
+  /// these tensors must not be launched again in this case. Requires canRecord().
   std::optional<size_t> allocationsOf(llvm::ArrayRef<const void *> inputs,
                                       llvm::ArrayRef<void *> outputs) const;
-  /// Releases a recording, whose replays may still be in flight.
+  /// Releases a recording. Replays of it may still be in flight.
   void forget(uint32_t recording);
-  /// Records a run, replacing the recording of the last capture().
+  /// Records a run, which replaces the recording of the previous capture().
   Status capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Issues the run recorded by the last capture().
   void replay();
   const Plan &plan() const { return *plan_; }
-  /// Returns the address of a buffer not owned by the caller, valid as long as this object exists.
+  /// Returns the address of a buffer not owned by the caller, valid for this object's lifetime.
   void *address(uint32_t buffer) const { return bases_[buffer]; }
   /// Returns the number of issued runs, including replays.
   uint32_t epoch() const { return epoch_; }
@@ -75,7 +75,7 @@ private:
   void issueGroup(Tag tag, const Command &command);
 
   /// Commands that are issued together: consecutive signals, awaits and copies on one stream, and
-  /// the sum that directly follows.
+  /// the sum that directly follows them.
   struct Batch {
     uint32_t count = 1;
     bool areDisjoint = false; ///< see PeerMemory::issueBatch
@@ -104,18 +104,18 @@ private:
   std::vector<MessageArgs> group_;    ///< the group being issued; reserved up front
 };
 
-/// Prepares `plan` on `device`. Collective: every rank of the mesh must call it with its own Plan
-/// of the same program. Compares fingerprints, then matches every send with its receive; fails with
+/// Prepares `plan` on `device`. Collective: every rank of the mesh must call it with its Plan of
+/// the same program. Compares fingerprints, then matches every send with its receive; fails with
 /// BadInput, naming the ranks and the source location, on a mismatch. `plan` and `device` must
-/// outlive the result. Fails with Unsupported if the device does not offer `transferMode`, or
+/// outlive the result. Fails with Unsupported if the device does not support `transferMode`, or
 /// cannot send to other hosts as the Plan requires. Opens only the memory of ranks on this host.
 /// Waits for all work previously issued to the device. `unknown` must be the same on all ranks.
 Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, ControlPlane &control,
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
-/// Frees the memory of destroyed programs and returns as much of it as possible to the system,
-/// whereas prepare() caches some for the next program. Collective; blocks as prepare() does.
+/// Frees the memory of destroyed programs and returns as much of it as possible to the system. In
+/// contrast, prepare() caches some memory for the next program. Collective; blocks like prepare().
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

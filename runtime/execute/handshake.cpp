@@ -41,7 +41,7 @@ std::vector<std::string> decodeFields(llvm::StringRef line) {
   return decoded;
 }
 
-/// Encodes an endpoint compactly on one line: a rank may have thousands, which all ranks read.
+/// Encodes an endpoint compactly on one line, because a rank may publish thousands of endpoints.
 std::string encodeEndpoint(const PublishedEndpoint &e) {
   std::string line = fmt::format("{} {} {} {} {} {} {} {} {}", static_cast<int>(e.direction),
                                  e.peer, e.channel, e.sequence, static_cast<int>(e.dtype), e.bytes,
@@ -128,7 +128,7 @@ std::string rankList(const std::vector<size_t> &ranks) {
   return fmt::format("{} {} and {}", noun, fmt::join(runs, ", "), last);
 }
 
-/// Groups ranks with equal texts. Groups are ordered by their first ranks.
+/// Groups ranks with equal texts, and sorts the groups by first rank.
 std::vector<std::pair<std::string, std::vector<size_t>>>
 groupRanks(const std::vector<std::string> &sayings) {
   std::vector<std::pair<std::string, std::vector<size_t>>> groups;

@@ -42,24 +42,24 @@ bool haveSameProgram(const std::vector<Hello> &ranks);
 /// differ. `texts` contains one text per rank.
 Status programDifference(const std::vector<Hello> &ranks, const std::vector<std::string> &texts);
 
-/// Lists the ranks' texts, grouping equal ones: "\n ranks 0 and 2: ...\n rank 1: ...". Omits ranks
-/// with an empty text.
+/// Lists the ranks' texts, with equal texts grouped: "\n ranks 0 and 2: ...\n rank 1: ...". Omits
+/// ranks with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists each rank's first differing line in the same format. Empty if all texts are equal.
+/// Lists each rank's first differing line, like listByRank(). Empty if all texts are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
-/// A choice that must be equal on all ranks: {"--iterations", "5"} for a command-line flag, or
-/// {"reproducible", "yes"} for an option that the C, C++ and Python APIs also have.
+/// A choice that must be the same on all ranks: {"--iterations", "5"} for a command-line flag, or
+/// {"reproducible", "yes"} for an option that is also in the C, C++ and Python APIs.
 struct Choice {
   std::string name, value;
 };
 std::string encodeChoices(const std::vector<Choice> &choices);
 /// Compares all ranks' encodeChoices(), which must name the same choices in the same order. Fails
-/// with BadInput on the first choice that differs, naming the ranks for each value.
+/// with BadInput on the first choice that differs, listing the ranks for each value.
 Status compareChoices(const std::vector<std::string> &texts);
 
 /// Returns the peer's endpoint that matches endpoint `mine` of rank `rank`. Fails with BadInput if
-/// there is none, or if sizes or element types differ.
+/// no endpoint matches, or if sizes or element types differ.
 Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ranks, int64_t rank,
                                                    const PublishedEndpoint &mine);
 

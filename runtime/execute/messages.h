@@ -15,7 +15,7 @@ struct MessageArgs {
   Direction direction;
   int64_t peer;
   DType dtype;
-  void *data; ///< only read when sending
+  void *data; ///< not written by a send
   int64_t bytes;
 };
 
@@ -24,16 +24,16 @@ struct CollectiveArgs {
   CollectiveKind kind;
   std::optional<ReductionOperator> reduction;
   DType dtype;
-  llvm::ArrayRef<int64_t> team; ///< as passed to openTeams(); this rank is a member
+  llvm::ArrayRef<int64_t> team; ///< as passed to openTeams(); contains this rank
   int64_t root;                 ///< a rank, or -1 if the kind has no root
   void *dst;                    ///< a reduce writes it only on the root
   const void *src;              ///< a broadcast reads it only on the root
   int64_t dstBytes, srcBytes;
 };
 
-/// Groups of sends and receives, and collectives. All ranks issue them in the same order across all
-/// communicators, and streams and events serialize them. Issue functions behave as described in
-/// device.h; an error ends the job.
+/// Groups of sends and receives, and collectives. All ranks issue these operations in the same
+/// order across all communicators, and streams and events serialize them. Issue functions behave as
+/// described in device.h. Errors terminate the job.
 class Messages {
 public:
   virtual ~Messages() = default;
@@ -41,11 +41,11 @@ public:
   // -- Preparation. --
 
   /// Creates any missing resources for these teams and for groups among all ranks. Collective: all
-  /// ranks, members or not, make the call with the same teams in the same order. Blocks.
+  /// ranks, even non-members, pass the same teams in the same order. Blocks.
   virtual Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) = 0;
 
-  /// True if openTeams() defers work to the first operation of each kind and size; the caller must
-  /// then issue one of each before any run.
+  /// True if openTeams() defers connection setup to the first operation of each kind and size. The
+  /// caller must then issue one operation of each kind and size before any run.
   virtual bool connectsLater() const { return true; }
 
   /// Names the library and its version: "NCCL 2.28.9". May be empty.

@@ -9,8 +9,8 @@
 
 namespace braid {
 
-/// Distance between signal flags in bytes: one cache line each. The flag itself is the first four
-/// bytes, a counter that starts at 0.
+/// Distance between signal flags in bytes: one cache line per flag. The first four bytes are the
+/// flag itself, a counter that starts at 0.
 inline constexpr int64_t kFlagStride = 64;
 
 enum class ArenaKind : uint8_t {
@@ -28,27 +28,27 @@ struct BatchedCommand {
   const void *src;
   int64_t bytes;
   const SumArgs *sum = nullptr; ///< Sum
-  /// For a signal, the writes it publishes; for a copy to a peer, Peers. Peers is always safe.
+  /// The writes that a signal publishes. Must be Peers for a copy to a peer. Peers is always safe.
   Published published = Published::Peers;
 };
 
-/// Returns true if the command copies the whole result of the sum to a peer.
+/// Returns true if the command copies the complete result of the sum to a peer.
 bool gives(const Command &command, const PlanSum &sum);
 /// Returns true if `command` is in the same batch as the preceding command. A batch consists of
 /// consecutive signals, awaits and copies on a stream, the sum that directly follows, awaits after
 /// the sum, and, if copies then send the sum to peers, the commands after those copies.
 bool continuesBatch(const Plan &plan, size_t command);
-/// Returns the index of the first command after the batch that begins with `first`.
+/// Returns the index of the first command after the batch that starts at `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
 
-/// Access to peer memory, and the commands that use it. Issue functions: see device.h.
+/// Access to peer memory, and the commands that use it. device.h describes issue functions.
 class PeerMemory {
 public:
   virtual ~PeerMemory() = default;
 
-  /// True if a flag stores the epoch of its last signal. False if it only stores a mark, which the
-  /// await resets: each signal must then be awaited before the next one, as in every program that
-  /// the checker accepts.
+  /// True if a flag stores the epoch of its last signal. False for a binary flag, which an await
+  /// resets. Each signal of a binary flag must be awaited before the next signal, which is the case
+  /// in every program that the checker accepts.
   virtual bool countsRuns() const { return true; }
   /// Returns true if `mode` is supported.
   virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }
@@ -58,9 +58,9 @@ public:
   // -- Preparation. --
 
   /// Returns a handle for a peer's open(). `base` must have been allocated as Symmetric or Flags.
-  /// The handle remains the same until the memory is recycled.
+  /// The handle does not change until the memory is recycled.
   virtual Result<std::string> exportMemory(void *base) = 0;
-  /// Like Device::allocate(Symmetric), but from a given provider. Fails with Unsupported if the
+  /// Like Device::allocate(Symmetric), but uses the given provider. Fails with Unsupported if the
   /// provider is not available.
   virtual Result<void *> allocateFrom(MemoryFrom from, int64_t bytes);
   /// Returns the address at which this rank's device accesses the memory that `peer` exported.
@@ -69,14 +69,14 @@ public:
 
   // -- Freeing memory that peers have mapped. Call in this order; see executor.cpp. --
 
-  /// Names the memory to free: memory that no program on this rank uses any more. Unless `isAll`,
-  /// omits memory that was still in use at the previous call, because the next program may be about
-  /// to need as much. Empty if there is nothing to free.
+  /// Lists the memory to free, which no program on this rank uses any more. Unless `isAll` is set,
+  /// omits memory that was in use at the previous call, because the next program may need a similar
+  /// amount. Empty if there is nothing to free.
   virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
-  /// Unmaps the memory that unusedMemory() named on `peer`, if this rank has mapped it.
+  /// Unmaps the memory that unusedMemory() listed on `peer`, if this rank has mapped it.
   virtual void closeUnused([[maybe_unused]] int64_t peer,
                            [[maybe_unused]] const std::string &unused) {}
-  /// Frees the memory named by unusedMemory(). Requires that no peer has it mapped, and that
+  /// Frees the memory listed by unusedMemory(). Requires that no peer maps the memory, and that
   /// Device::recycle() was called after unusedMemory().
   virtual void freeUnused() {}
 
@@ -84,13 +84,13 @@ public:
 
   /// Issues consecutive commands of a stream:
   /// * a copy behaves like Device::copy(); either side may be an address from open();
-  /// * a signal writes `tag.run` into a flag of a peer or of this rank once everything before it on
-  ///   the stream is complete and visible to a reader of the new value;
+  /// * a signal writes `tag.run` to a flag of a peer or of this rank once all preceding work on the
+  ///   stream is complete and visible to any reader of the new value;
   /// * an await blocks the stream until a flag of this rank has reached `tag.run`, in cyclic order:
-  ///   int32(flag - run) >= 0. Everything before the matching signal is then visible;
+  ///   int32(flag - run) >= 0. All work before the matching signal is then visible;
   /// * a sum behaves like Compute::sum().
-  /// A device may merge steps in one launch. If `areDisjoint`, no copy accesses bytes that another
-  /// copy writes. `tag.command` identifies the first step.
+  /// A device may merge commands into one launch. If `areDisjoint`, no copy accesses bytes that
+  /// another copy writes. `tag.command` identifies the first command.
   virtual void issueBatch(uint32_t stream, Tag tag, llvm::ArrayRef<BatchedCommand> steps,
                           bool areDisjoint, TransferMode mode) = 0;
 };

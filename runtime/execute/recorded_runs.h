@@ -1,7 +1,7 @@
 //===- runtime/execute/recorded_runs.h - runs at recurring addresses --------------------------===//
 //
-// Callers with a caching allocator reuse the same addresses. The first run at a set of addresses is
-// issued command by command, the second one is recorded as a graph, and each later one takes a
+// Callers with a caching allocator reuse the same addresses. The first run with a set of addresses
+// is issued command by command, the second is recorded as a graph, and each later run needs only a
 // single launch. If the allocator frees memory and later obtains the same addresses again, the old
 // graph is not launched, because the driver crashes on copies between freed allocations.
 //
@@ -16,14 +16,14 @@ namespace braid {
 
 class RecordedRuns {
 public:
-  /// Maximum number of address sets to remember: enough for all layers of one shape in a model. The
+  /// Maximum number of cached address sets, enough for all layers of one shape in a model. The
   /// least recently used set is evicted first.
   static constexpr size_t kMost = 256;
 
   /// `prepared` must outlive this object.
   explicit RecordedRuns(Prepared &prepared) : prepared_(&prepared) {}
 
-  /// Issues one run like Prepared::run(); blocks if it records. Calls `check` first if the
+  /// Issues one run like Prepared::run(), but blocks while recording. Calls `check` first if the
   /// addresses are new. If `check` or the recording fails, returns the error and issues nothing.
   Status run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs,
              llvm::function_ref<Status()> check);

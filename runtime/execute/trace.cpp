@@ -43,7 +43,7 @@ TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
 }
 
 /// Returns the kind of command that provides or receives the data on a rank. With get, the sender
-/// signals and the receiver copies; with put, the sender copies or computes, the receiver awaits.
+/// signals and the receiver copies. With put, the sender copies or computes; the receiver awaits.
 CommandKind arrowCommand(const Endpoint &endpoint) {
   const bool copies =
       (endpoint.protocol == Protocol::Get) == (endpoint.direction == Direction::Receive);
@@ -52,8 +52,8 @@ CommandKind arrowCommand(const Endpoint &endpoint) {
   return endpoint.direction == Direction::Send ? CommandKind::Signal : CommandKind::Await;
 }
 
-/// An await starts before the data arrives, so its arrow ends at the last nanosecond of the await:
-/// the end of the span is already outside the slice.
+/// Returns the time at which an arrow starts or ends. An await starts before the data arrives, so
+/// its arrow ends at the await's last nanosecond: the end of the span is outside the slice.
 int64_t arrowTime(const Span &span, const Endpoint &endpoint) {
   if (arrowCommand(endpoint) != CommandKind::Await)
     return span.beginNs;
@@ -197,7 +197,7 @@ private:
     end = ArrowEnd{plan.rank, span.stream, arrowTime(span, endpoint)};
   }
 
-  /// Writes complete arrows only: a rank may be missing or have stopped midway.
+  /// Writes only complete arrows, because a rank may be missing or may have stopped early.
   void writeArrows() {
     int64_t id = 0;
     for (const auto &[key, arrow] : arrows_) {

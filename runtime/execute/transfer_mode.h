@@ -10,13 +10,13 @@ namespace braid {
 /// The hardware unit that copies, and the unit that signals and awaits. Default: device-specific.
 enum class CopyBy : uint8_t {
   Default,
-  Engine, ///< a copy engine, concurrently with arithmetic
-  Kernel, ///< a kernel: starts faster, but takes multiprocessors from arithmetic
+  Engine, ///< a copy engine, which runs concurrently with arithmetic
+  Kernel, ///< a kernel, which starts faster but occupies multiprocessors
 };
 enum class SignalBy : uint8_t {
   Default,
-  Memory, ///< stream memory operations: need no multiprocessor
-  Kernel, ///< a kernel: faster, if a multiprocessor is free
+  Memory, ///< stream memory operations, which need no multiprocessor
+  Kernel, ///< a kernel, which is faster if a multiprocessor is free
 };
 /// The provider of memory that peers can access.
 enum class MemoryFrom : uint8_t {
@@ -33,7 +33,7 @@ struct TransferMode {
   SignalBy signals = SignalBy::Default;
   MemoryFrom memory = MemoryFrom::Default;
   bool operator==(const TransferMode &) const = default;
-  /// True if `other` uses the same units for copies and signals.
+  /// Returns true if `other` uses the same units for copies and signals.
   bool movesAs(const TransferMode &other) const {
     return copies == other.copies && signals == other.signals;
   }

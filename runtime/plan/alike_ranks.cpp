@@ -56,7 +56,7 @@ private:
     add(gemm.dtype, gemm.resultType(), gemm.m, gemm.n, gemm.k, gemm.transposeB);
   }
 
-  /// Adds the team both as it is and relative to the rank: both must match.
+  /// Adds the team's absolute ranks and its ranks relative to this rank, since both must match.
   void addCollective(const PlanCollective &collective) {
     add(collective.kind, collective.reduction.has_value(), collective.dtype,
         collective.root < 0 ? -1 : moved(collective.root), collective.team.size());

@@ -1,14 +1,14 @@
 //===- runtime/plan/alike_ranks.h - ranks that differ only in their peers ---------------------===//
 //
-// In most programs, all ranks run the same commands with shifted peers: where rank 0 waits for rank
-// 3, rank 5 waits for rank 8 or, with an xor shift, for rank 6, which is 5 xor 3 (shift.h). Plans
-// that differ only by a shift have equal outlines. If each rank's outline equals that of the
-// corresponding rank in the first period, the Plans of the first period determine what all ranks do
-// and in which order: a transfer from rank 0 to rank 3, for example, implies one from rank -3 to
-// rank 0.
+// In most programs, all ranks run the same commands with shifted peers. If rank 0 waits for rank 3,
+// for example, rank 5 waits for rank 8 or, with an xor shift, for rank 6 (5 xor 3; see shift.h).
+// Plans that differ only by a shift have equal outlines. If each rank's outline equals that of the
+// corresponding rank in the first period, the Plans of the first period determine the commands of
+// all ranks and their order. For example, a transfer from rank 0 to rank 3 implies a transfer from
+// rank -3 to rank 0.
 //
-// If the ranks span hosts, a period may consist of the ranks of one host. The ranges that alike
-// ranks access have equal sizes but different offsets, because each rank owns a different block.
+// If the ranks span hosts, a period may consist of the ranks of one host. Alike ranks access ranges
+// of equal size at different offsets, because each rank owns a different block.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -24,8 +24,8 @@
 
 namespace braid {
 
-/// Everything that determines the order and duration of a rank's commands, with peers numbered
-/// relative to the rank. Excludes the channel and sequence numbers that match endpoints.
+/// The data that determines the order and duration of a rank's commands, with peers numbered
+/// relative to the rank. Excludes channel and sequence numbers, which only match endpoints.
 using Outline = std::vector<int64_t>;
 Outline outlineOf(const Plan &plan, Shift shift);
 
@@ -35,9 +35,9 @@ struct Alike {
   Shift shift = Shift::Add;
 };
 
-/// Finds the smallest period that represents all ranks under one of `shifts`: one rank, the ranks
-/// of one host, or else all ranks. `ranksPerHost` may be 0. If `most` is nonzero, compares only
-/// about `most` ranks, including the last one.
+/// Finds the smallest period that represents all ranks under one of `shifts`. Tries one rank, then
+/// the ranks of one host, and otherwise returns all ranks. `ranksPerHost` may be 0. If `most` is
+/// nonzero, compares only about `most` ranks, including the last one.
 Result<Alike>
 findAlike(int64_t ranks, int64_t ranksPerHost, llvm::ArrayRef<Shift> shifts,
           llvm::function_ref<Result<Outline>(int64_t rank, Shift shift)> outlineOfRank,

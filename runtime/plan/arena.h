@@ -6,9 +6,8 @@
 
 namespace braid {
 
-/// Assigns offsets within an arena. Freed memory is reused only by buffers allocated on the stream
-/// that freed it, so that everything ordered before the free on that stream precedes the new
-/// buffer's first use.
+/// Assigns offsets within an arena. Reuses freed memory only for buffers allocated on the stream
+/// that freed it, so that stream order protects the memory from accesses issued before the free.
 class ArenaLayout {
 public:
   static constexpr int64_t kAlignment = 256; ///< bytes

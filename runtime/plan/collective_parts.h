@@ -14,17 +14,17 @@ struct CollectivePart {
 /// Returns the position of `rank` in the team.
 int64_t memberOf(const PlanCollective &collective, int64_t rank);
 
-/// Returns the parts that `rank` exchanges: first its own, which it copies locally, then those of
-/// the other members in cyclic order, starting after `rank` so that members do not all access the
-/// same peer at once. `sent` and `received` return the range sent to or received from a member. The
-/// callbacks are called only for actual transfers: only a broadcast's root sends, only a reduce's
-/// root receives.
+/// Returns the parts that `rank` exchanges. The rank's own part, which it copies locally, comes
+/// first. The parts of the other members follow in cyclic order, starting after `rank`, so that
+/// members do not all access the same peer at once. `sent` and `received` return the range sent to
+/// or received from a member. They are called only for actual transfers: in a broadcast, only the
+/// root sends; in a reduce, only the root receives.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank,
                                     llvm::function_ref<Range(int64_t member)> sent,
                                     llvm::function_ref<Range(int64_t member)> received);
 /// Returns the parts for a collective that moves data without reducing it.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank);
-/// Returns the parts for a reducing collective: each rank that receives the result, or a block of
+/// Returns the parts for a reducing collective. Each rank that receives the result, or a block of
 /// it, receives all members' parts into `buffer`, in team order.
 std::vector<CollectivePart> partsToSum(const PlanCollective &collective, int64_t rank,
                                        uint32_t buffer);

@@ -30,7 +30,7 @@ public:
   explicit Order(const Plan &plan)
       : plan_(plan), now_(plan.streams.size(), Clock(plan.streams.size())), atEvent_(plan.events) {}
 
-  /// Clocks are monotonic within a stream, so each stream's GEMMs are sorted by clock.
+  /// Clocks are monotonic within a stream, so the GEMMs of each stream are already sorted by clock.
   void run() {
     gemms_.resize(plan_.streams.size());
     for (const Command &command : plan_.commands) {

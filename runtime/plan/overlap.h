@@ -9,19 +9,19 @@ namespace braid {
 /// one message of a group, or a collective.
 struct PlanTransfer {
   uint32_t origin; ///< index into Plan::origins
-  /// True if a GEMM of this rank may run concurrently: streams, events and signals do not order the
-  /// GEMM and the transfer, or the transfer is itself a GEMM.
+  /// True if a GEMM of this rank may run concurrently with the transfer: streams, events and
+  /// signals do not order the two, or the transfer is itself a GEMM.
   bool isBesideGemm;
   bool isBetweenGemms; ///< true if its stream has GEMMs both before and after it
 };
 
-/// Returns all transfers of one run, in issue order. Depends only on the ordering that the Plan
-/// enforces, not on lowering options.
+/// Returns all transfers of one run, in issue order. The result depends only on the ordering that
+/// the Plan enforces, not on lowering options.
 ///
-/// Assumes that ranks keep pace: the k-th await for a channel and direction completes no earlier
-/// than this rank's k-th signal for that channel in the opposite direction. Without this
-/// assumption, a copy that only waits for a peer's GEMM would appear to overlap with this rank's
-/// own GEMM, which ends at the same time.
+/// Assumes that ranks advance at the same pace: the k-th await for a channel and direction
+/// completes no earlier than this rank's k-th signal for that channel in the opposite direction.
+/// Otherwise, a copy that waits only for a peer's GEMM would appear to overlap with this rank's own
+/// GEMM, although both GEMMs end at the same time.
 std::vector<PlanTransfer> transfersOf(const Plan &plan);
 
 } // namespace braid

@@ -2,11 +2,11 @@
 //
 // A Plan is a Program specialised for one rank: loops are unrolled, conditions and indices are
 // evaluated, streams, events, signal flags and arena offsets are assigned, and every operand is a
-// byte range of a buffer. The checker, the simulator and the executor all consume Plans; backends
-// add no protocol of their own.
+// byte range of a buffer. The checker, the simulator and the executor all consume Plans. Backends
+// add no further synchronization protocol.
 //
 // A transfer has two endpoints, one on each rank, and two flags. Each endpoint owns a flag in its
-// rank's memory, which that rank awaits, and signals the flag of the matching endpoint on the peer:
+// rank's memory. The rank awaits this flag and signals the flag of the peer's endpoint:
 //
 //   get   sender    signal                       ...  await at `wait %s`    (source may be reused)
 //         receiver  await, copy from peer, signal  ...  (nothing) at `wait %r`
@@ -15,26 +15,26 @@
 //
 // If a GEMM computes the data to be sent, the GEMM replaces the copy.
 //
-// A signal writes the run's epoch (1, 2, ...), or only a mark if flags do not count runs
-// (PeerMemory::countsRuns). An await completes once the flag has reached the epoch of the await's
-// run. Each flag has a single writer, which writes it once per run, so no signal is lost or
+// A signal writes the run's epoch (1, 2, ...), or sets a binary flag if flags do not count runs
+// (PeerMemory::countsRuns). An await completes once the flag has reached the epoch of its run. Each
+// flag has a single writer, which writes the flag once per run, so signals cannot be lost or
 // consumed twice, and flags need no reset between runs.
 //
-// Ranks on different hosts cannot access each other's memory: a transfer between them is a message,
-// and a collective whose team spans hosts stays whole. With Transport::Messages, all transfers are
-// messages, all collectives stay whole, and there are no endpoints. Sends and receives that start
-// together form a group. Streams and events serialize groups and collectives in issue order.
+// Ranks on different hosts cannot access each other's memory. Transfers between them are messages,
+// and collectives whose team spans hosts are not expanded. With Transport::Messages, all transfers
+// are messages, no collective is expanded, and there are no endpoints. Sends and receives that
+// start together form a group. Streams and events serialize groups and collectives in issue order.
 //
-// If the ranks span hosts, consecutive p2p nodes (the rank issues nothing else between them) are
-// posted together, whether or not their peers are on the same host, and issued in this order:
+// If the ranks span hosts, consecutive p2p nodes (with no other command of the rank in between) are
+// posted together, even if some peers are on the same host, and are issued in this order:
 //
 //   signals of the passive sides | the group | awaits of the active sides, copies, their signals
 //
-// A program that is deadlock-free with messages alone stays so in this mixed mode. Its groups are
-// those of message-only mode minus the transfers within a host. No await or copy precedes a message
-// posted with it, and a signal waits for nothing. An await depends on a signal that the peer issues
-// before its group, where messages would depend on that group's start. The await at `wait` depends
-// on a copy that directly follows the group, where messages would depend on the group's end.
+// A program that is deadlock-free with messages alone remains deadlock-free in this mixed mode. The
+// groups are those of message-only mode, minus the transfers within a host. No await or copy
+// precedes a message posted with it, and signals never wait. An await depends on a signal that the
+// peer issues before its group; a message would depend on that group's start. The await at `wait`
+// depends on a copy that directly follows the group; a message would depend on the group's end.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -65,8 +65,8 @@ struct PlanBuffer {
   std::string name; ///< as in the program, used in diagnostics
 };
 
-/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory: denotes the
-/// range of the peer's matching endpoint, whose address is known once handles have been exchanged.
+/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory. It denotes the
+/// range of the peer's matching endpoint, whose address is known after the handle exchange.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 
 /// Bytes [offset, offset + bytes) of a buffer.
@@ -96,7 +96,7 @@ enum class Published : uint8_t {
 };
 
 /// One rank's side of a transfer. `channel` is the number of the share_mem_handles node in source
-/// order; (source, destination, channel, sequence) identifies a transfer among all ranks.
+/// order. The tuple (source, destination, channel, sequence) identifies a transfer among all ranks.
 struct Endpoint {
   Direction direction;
   Protocol protocol;
@@ -107,10 +107,10 @@ struct Endpoint {
   DType dtype;
   uint32_t flag = 0; ///< the flag that this rank awaits for this transfer
   uint32_t origin;   ///< index into Plan::origins
-  /// True if the endpoint represents a message (spell_out.h): its signals have no flag, and it may
-  /// access any memory.
+  /// True if the endpoint belongs to an expanded message (spell_out.h): its signals have no flag,
+  /// and it may access any memory.
   bool isOfMessages = false;
-  /// True if the endpoint only reports that a rank has arrived. Implies `isOfMessages`.
+  /// True if the endpoint belongs to a barrier and transfers no data. Implies `isOfMessages`.
   bool isOfMeeting = false;
 
   /// Returns the writes that this rank's signal publishes.
@@ -176,14 +176,14 @@ struct PlanMatmul {
   Range a, b, c;
   Range bias = {};       ///< empty if none
   bool overlaps = false; ///< true if several streams have GEMMs, which may overlap
-  /// c's element type if it differs from `dtype`: partial results may have a wider type.
+  /// Element type of c if it differs from `dtype`. Partial results may have a wider type.
   std::optional<DType> partial = {};
   Range addend = {}; ///< has c's element type; empty if none
 
   DType resultType() const { return partial.value_or(dtype); }
 };
 /// dst = the sum of `count` parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
-/// Part i has as many elements as dst and starts i * stride bytes into `parts`.
+/// Each part has as many elements as dst, and part i starts i * stride bytes into `parts`.
 struct PlanSum {
   DType dtype;   ///< type of the bias
   DType partial; ///< type of the parts
@@ -193,7 +193,7 @@ struct PlanSum {
   Range parts;  ///< from the first byte of the first part to the last byte of the last part
   Range bias;   ///< repeated along dst; empty if none
   DType result; ///< type of dst
-  /// True if the copied parts must be stored because something other than this sum reads them.
+  /// True if the copied parts must be stored because a reader other than this sum needs them.
   bool keepsParts = true;
 
   int64_t elements() const { return dst.bytes / sizeOf(result); }
@@ -230,11 +230,11 @@ struct PlanMessage {
   uint32_t origin;
 };
 /// Sends and receives that start together. Groups that exchange messages, directly or via other
-/// groups, form a whole: none completes before all have started.
+/// groups, form a whole: no group of a whole completes before all of them have started.
 using PlanGroup = std::vector<PlanMessage>;
 
-/// This rank's part of a collective. Element counts follow NCCL: the dst of an allgather has
-/// members() times as many elements as its src, and vice versa for a reduce_scatter.
+/// This rank's part of a collective. Element counts follow NCCL: in an allgather, dst has members()
+/// times as many elements as src; in a reduce_scatter, src has members() times as many as dst.
 struct PlanCollective {
   CollectiveKind kind;
   std::optional<ReductionOperator> reduction;
@@ -247,11 +247,11 @@ struct PlanCollective {
 };
 
 /// Returns the key for choosing a GEMM algorithm: type, shape m x n x k, c's type if it differs,
-/// layout, added operands, and whether GEMMs overlap, for example "GEMM bf16 128x1024x512 to f32 bT
+/// layout, added operands, and whether GEMMs overlap. Example: "GEMM bf16 128x1024x512 to f32 bT
 /// bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// The end of a buffer's lifetime: a deallocate node. Issues no command; used by the checker.
+/// The end of a buffer's lifetime (a deallocate node). It issues no command; the checker uses it.
 struct PlanRelease {
   uint32_t buffer;
   uint32_t beforeCommand; ///< the release precedes this command in issue order
@@ -262,7 +262,7 @@ struct PlanRelease {
 /// Maximum number of streams in a Plan: those of the Program plus the caller's.
 inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) + 1;
 
-/// See the top of this file. Does not point into the Program.
+/// The Plan described at the top of this file. Contains no pointers into the Program.
 struct Plan {
   std::string program;      ///< name of the program
   std::string sourceName;   ///< source file name, for diagnostics
@@ -276,8 +276,8 @@ struct Plan {
   Transport transport = Transport::PeerMemory;
   /// The shift that maps the first ranks to the others (alike_ranks.h).
   Shift shift = Shift::Add;
-  /// The number of commands[0] in progress reports; later commands are numbered consecutively.
-  /// Within a job, each program has its own range of numbers, the same on all ranks.
+  /// The number of commands[0] in progress reports; later commands are numbered consecutively. Each
+  /// program in a job has a separate range of numbers, which is the same on all ranks.
   uint32_t firstCommand = 0;
 
   std::vector<PlanBuffer> buffers;
@@ -296,7 +296,7 @@ struct Plan {
   std::vector<PlanPointwise> pointwise;
   std::vector<PlanGroup> groups;
   std::vector<PlanCollective> collectives;
-  /// Teams of all collectives that stay whole, with or without this rank. Equal on all ranks.
+  /// Teams of all unexpanded collectives, including teams without this rank. Equal on all ranks.
   std::vector<std::vector<int64_t>> teams;
   std::vector<Command> commands;
   std::vector<PlanRelease> releases; ///< in issue order
@@ -312,7 +312,7 @@ struct Plan {
   bool sendsMessagesTo(int64_t peer) const {
     return transport == Transport::Messages || !isSameHost(peer);
   }
-  /// True if some rank may have groups or collectives.
+  /// True if any rank may have groups or collectives.
   bool mayHaveMessages() const { return transport == Transport::Messages || hosts() > 1; }
   /// True if this rank has groups or collectives.
   bool hasMessages() const { return !groups.empty() || !collectives.empty(); }
@@ -328,12 +328,12 @@ enum class OperandRole : uint8_t {
   Result,
 };
 /// Calls `fn` for every nonempty range that a command reads, then for every nonempty range that it
-/// writes. A range of kPeerBuffer is the peer's side of the command's endpoint.
+/// writes. A range of kPeerBuffer denotes the peer's side of the command's endpoint.
 void forEachOperand(
     const Plan &plan, const Command &command,
     llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn);
 
-/// Returns the first GEMM for each gemmKey(), to be loaded and tuned before the first run.
+/// Returns the first GEMM for each distinct gemmKey(), to load and tune before the first run.
 std::vector<const PlanMatmul *> distinctGemms(const Plan &plan);
 
 /// Frees unused vector capacity, because many Plans may stay in memory for a long time.
@@ -346,7 +346,7 @@ std::string place(const Plan &plan, uint32_t origin);
 /// Describes a node for diagnostics, with its loop iteration and source location: "%r = p2p recv
 /// ... (trip 3) at ag.braid:12:5".
 std::string describeOrigin(const Plan &plan, uint32_t origin);
-/// Returns the node's source line, or 0 if a builder created the node.
+/// Returns the node's source line, or 0 if the node was created by a builder.
 uint32_t lineOf(const Plan &plan, uint32_t origin);
 /// Returns a deterministic, human-readable dump with one command per line.
 std::string str(const Plan &plan);

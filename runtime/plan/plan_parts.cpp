@@ -22,8 +22,8 @@ void keepCommands(Plan &plan, llvm::function_ref<bool(CommandKind)> isWanted) {
   });
 }
 
-/// Redirects each GEMM that stores its result in peer memory to a local buffer, from which a copy
-/// then sends the result.
+/// Redirects each GEMM that stores its result in peer memory to a local buffer, and adds a copy
+/// that sends the result from there.
 void storeHere(Plan &plan) {
   ArenaLayout arena;
   arena.allocate(plan.deviceBytes, 0);

@@ -1,9 +1,9 @@
 //===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers -------------------===//
 //
-// The time of each part is a lower bound on the time of the Plan: the time if the other part were
-// free. A part keeps the Plan's streams and the events that order them; its results are
-// meaningless. A GEMM that stores into peer memory appears in both parts: as a GEMM with a local
-// result in one part, and as a copy of that result to the peer in the other.
+// The time of each part is a lower bound on the time of the Plan, since it assumes that the other
+// part takes no time. Each part keeps the Plan's streams and the events that order them, but
+// computes meaningless results. A GEMM that stores into peer memory appears in both parts: as a
+// GEMM with a local result in one part, and as a copy of that result to the peer in the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,13 +15,13 @@
 namespace braid {
 
 using AddCommand = llvm::function_ref<void(const Command &, std::vector<Command> &)>;
-/// Replaces each command with the commands that `add` appends. Buffers released before a command
-/// are then released directly before the command's replacement.
+/// Replaces each command with the commands that `add` appends. A buffer released before a command
+/// is then released directly before the replacement of that command.
 void rewriteCommands(Plan &plan, AddCommand add);
 
-/// Returns the GEMMs of a Plan, which need no peer. Arena buffers are appended to `outputs` if a
-/// command writes them, otherwise to `inputs`, so that the caller controls the data that the GEMMs
-/// read: multiplying zeros, for example, is faster.
+/// Returns the GEMMs of a Plan, which do not access peers. Appends each arena buffer to `outputs`
+/// if a command writes the buffer, and otherwise to `inputs`, so that the caller controls the input
+/// values. GEMMs run faster on zeros, for example.
 Plan gemmsOf(Plan plan);
 
 /// Returns the transfers of a Plan: copies (including local ones), sums of transferred parts,

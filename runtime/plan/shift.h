@@ -5,8 +5,9 @@
 
 namespace braid {
 
-/// Ranks are alike if the peers of each rank r are those of rank 0 shifted by r: r is added modulo
-/// the number of ranks, or xored if that number is a power of two. Blocks shift in the same way.
+/// Ranks are alike if the peers of each rank r are those of rank 0 shifted by r. A shift adds r
+/// modulo the number of ranks, or xors r if that number is a power of two. Blocks shift in the same
+/// way.
 enum class Shift : uint8_t { Add, Xor };
 
 /// Returns true if `shift` is applicable to `count` ranks or blocks.
@@ -19,7 +20,7 @@ constexpr int64_t shifted(Shift shift, int64_t from, int64_t by, int64_t count) 
     return from ^ by;
   return from + by < count ? from + by : from + by - count;
 }
-/// Returns the `by` for which shifted() maps `from` to `to`.
+/// Returns the value of `by` for which shifted() maps `from` to `to`.
 constexpr int64_t shiftBetween(Shift shift, int64_t from, int64_t to, int64_t count) {
   if (shift == Shift::Xor)
     return from ^ to;

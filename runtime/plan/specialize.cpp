@@ -70,7 +70,7 @@ Result<Plan> Specializer::run() {
   return std::move(plan_);
 }
 
-/// Counts trips as well as nodes, because a billion empty trips would also look like a hang.
+/// Counts trips as well as nodes, because a billion empty trips would also appear to hang.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
                                             << " steps on a rank";
@@ -142,8 +142,8 @@ bool Specializer::visitDeallocate(const DeallocateOp &op) {
   const PlanBuffer &buffer = plan_.buffers[view(op.buffer).buffer];
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
-  lastEvent_[current_] = kNone; // an event recorded earlier does not cover the release
-  // Peers may still access symmetric memory, so its space is not reused.
+  lastEvent_[current_] = kNone; // a previously recorded event does not cover the release
+  // Peers may still access the symmetric memory, so it is never reused.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
   return true;
@@ -379,8 +379,8 @@ bool Specializer::stream(const Op &op, const StreamRef &ref, uint32_t &number) {
   return true;
 }
 
-/// Returns an event that covers everything issued to `stream` so far. Reuses the stream's last
-/// event if nothing has been issued since.
+/// Returns an event that covers all commands issued to `stream` so far. Reuses the stream's last
+/// event if no command has been issued since.
 uint32_t Specializer::eventBehind(uint32_t stream) {
   endGroup();
   if (lastEvent_[stream] != kNone)
@@ -402,7 +402,7 @@ bool Specializer::emit(Command command) {
   return true;
 }
 
-/// Appends a command ahead of the posted messages.
+/// Appends a command before the posted messages, whose group remains open.
 void Specializer::append(Command command) {
   command.stream = current_;
   lastEvent_[current_] = kNone;
@@ -472,7 +472,7 @@ bool Specializer::checkDistinct(const Op &op, const View &dst,
   return true;
 }
 
-/// Removes events that no command waits for, and renumbers the rest.
+/// Removes events that no command waits for, and renumbers the remaining events.
 void Specializer::finishEvents() {
   std::vector<uint32_t> number(plan_.events, kNone);
   for (const Command &command : plan_.commands)

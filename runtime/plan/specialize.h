@@ -6,20 +6,20 @@
 
 namespace braid {
 
-/// Unrolls `program`, which must be verified, for `rank`. Reports errors that only unrolling can
-/// detect (an out-of-bounds index, a peer outside the mesh, shapes that differ in some trip, a
-/// request waited for twice) to `diags`, with the rank and the trip, and returns no Plan. Fails
+/// Unrolls `program`, which must be verified, for `rank`. If unrolling detects an error (an
+/// out-of-bounds index, a peer outside the mesh, shapes that differ in some trip, a second wait for
+/// a request), reports the error with the rank and the trip to `diags` and returns no Plan. Fails
 /// with Unsupported, naming the source location, for nodes that this version cannot execute.
 ///
-/// `transport` applies to ranks on one host; ranks on different hosts always exchange messages.
-/// Over peer memory, a collective becomes copies, signals and awaits among the members, and sums in
-/// team order, but stays whole if its team spans hosts. Consecutive p2p nodes form one group of
+/// `transport` applies to ranks on one host; ranks on different hosts always exchange messages. A
+/// collective over peer memory is expanded into copies, signals and awaits among the members, and
+/// sums in team order, unless its team spans hosts. Consecutive p2p nodes form one group of
 /// messages; plan.h describes the commands around the group. Fails with Unsupported if a GEMM would
-/// store its result at a peer that only messages can reach.
+/// store its result at a peer that can be reached only by messages.
 ///
-/// Buffers are placed in their arenas in allocation order, aligned to 256 bytes. The memory of a
+/// Places buffers in their arenas in allocation order, aligned to 256 bytes. The memory of a
 /// deallocated device buffer is reused only by a buffer allocated later on the same stream, so
-/// stream order alone makes the reuse safe; symmetric memory is never reused.
+/// stream order alone makes the reuse safe. Symmetric memory is never reused.
 Result<Plan> specialize(const Program &program, int64_t rank, Diagnostics &diags,
                         Transport transport = Transport::PeerMemory);
 

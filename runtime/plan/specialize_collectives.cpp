@@ -1,10 +1,10 @@
 //===- runtime/plan/specialize_collectives.cpp - collectives, whole or expanded ---------------===//
 //
-// Over peer memory, and thus within one host, a collective is an exchange of parts. Each member
-// signals that its buffers are ready or that its parts may be read, copies parts, and awaits the
-// other members' copies, all on one stream, so the collective is complete when the stream
-// continues. Sums add separate parts in team order. In an allreduce, each member sums one block
-// before all blocks are distributed, so the result is bitwise identical on all members.
+// A collective over peer memory, and therefore within one host, is an exchange of parts. Each
+// member signals that its buffers are ready or that its parts may be read, copies parts, and awaits
+// the other members' copies. All of this happens on one stream, so the collective is complete when
+// the stream continues. Sums add separate parts in team order. In an allreduce, each member sums
+// one block before all blocks are distributed, so the result is bitwise identical on all members.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ bool Specializer::visitCollective(const CollectiveOp &op) {
     return false;
   Request &request = requests_[&op.result] = {.stream = current_};
   const bool isWhole = staysWhole(collective);
-  // Every rank reaches this point, member or not.
+  // All ranks execute this code, including ranks outside the team.
   if (!isWhole)
     channels_.try_emplace(nullptr, static_cast<uint32_t>(channels_.size()));
   else if (!llvm::is_contained(plan_.teams, collective.team))
@@ -96,7 +96,7 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
 //===- Over peer memory -----------------------------------------------------------------------===//
 
 /// Sets `range` to scratch memory that peers can access. Each stream has separate scratch memory,
-/// so one collective is done with it before the next one starts.
+/// so collectives that share scratch memory run one after another.
 bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes,
                           Range &range) {
   auto [entry, isNew] = scratch_.try_emplace({name.str(), current_}, 0);
@@ -168,7 +168,7 @@ bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collect
   return emitSum({dtype, dtype, members, bytes, sum, all, Range{}, dtype}, originOf(op));
 }
 
-/// Implements an allreduce: member m sums the m-th block. All but the last blocks have equal sizes.
+/// Implements an allreduce: member m sums block m. All blocks except the last have equal sizes.
 bool Specializer::sumAndGather(const CollectiveOp &op, const PlanCollective &collective) {
   const int64_t size = sizeOf(collective.dtype), members = collective.members();
   const int64_t all = collective.dst.bytes;
@@ -203,8 +203,8 @@ void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
           .src = src});
 }
 
-/// Copies the local part, which comes first. Then the passive sides signal readiness, the active
-/// sides copy, and all sides wait for completion.
+/// Copies the local part, which comes first in `parts`. Then the passive sides signal readiness,
+/// the active sides copy, and all sides wait for completion.
 void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<CollectivePart> parts,
                                 Protocol protocol) {
   endGroup();

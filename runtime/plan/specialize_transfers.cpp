@@ -34,7 +34,7 @@ uint32_t Specializer::addEndpoint(Endpoint endpoint) {
 }
 
 /// Adds the endpoint and the request for a transfer being posted. An empty transfer has no endpoint
-/// on either side, so sequence numbers still match.
+/// on either rank, so the sequence numbers of both ranks still match.
 bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
@@ -62,8 +62,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   return true;
 }
 
-/// The passive side signals readiness immediately. A message joins the current group, and an active
-/// side is issued after that group.
+/// On the passive side, signals readiness immediately. A message is added to the current group, and
+/// the active side of a copy is issued after that group.
 bool Specializer::post(const P2POp &op) {
   int64_t peer = 0;
   if (!peerOf(op, peer))
@@ -82,14 +82,14 @@ bool Specializer::post(const P2POp &op) {
   return true;
 }
 
-/// Issues ready signals first, so that nothing waits for a signal queued behind it; then all
-/// messages as one group; then all awaits of ready signals, so that the copies are back to back.
-/// plan.h explains this order.
+/// Issues ready signals first, so that no command waits for a signal queued later on the same rank.
+/// Then issues all messages as one group, then all awaits of ready signals, so that the copies run
+/// back to back. plan.h explains this order.
 bool Specializer::visitGroup(const GroupOp &op) {
   endGroup();
   for (const Op &inner : op.body) {
     const auto *p2p = llvm::dyn_cast<P2POp>(&inner);
-    if (!p2p) // the verifier checks this, but may not have run
+    if (!p2p) // checked by the verifier, which may not have run
       return error(inner) << "expected only 'p2p' in 'group'";
     if (!post(*p2p))
       return false;
@@ -139,7 +139,7 @@ void Specializer::endGroup(bool awaitsAllFirst) {
   current_ = current;
 }
 
-/// Issues the group on the stream of the last post, after all work on the other posts' streams.
+/// Issues the group on the last post's stream, after all work on the streams of the other posts.
 void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   const uint32_t current = std::exchange(current_, posted.back().stream);
   const uint32_t origin = posted.back().message.origin;
@@ -159,7 +159,7 @@ void Specializer::issueGroup(llvm::ArrayRef<Posted> posted) {
   current_ = current;
 }
 
-/// Issues a group or collective after the previous one: all ranks must use the same order.
+/// Issues a group or collective after the previous one, because all ranks must use the same order.
 void Specializer::emitInOrder(Command command) {
   if (lastMessages_ != kNone && messageStream_ != current_)
     emit({.kind = CommandKind::WaitEvent, .origin = command.origin, .event = lastMessages_});
@@ -188,8 +188,8 @@ void Specializer::awaitSignal(uint32_t endpoint) {
 void Specializer::moveAndSignal(const Delayed &delayed) {
   Request request = delayed.request;
   const Command signal = commandOf(CommandKind::Signal, request.endpoint);
-  // The signal publishes what the GEMM has written to peer memory. A command that waits for the
-  // send may then signal other ranks, so it must also wait for this signal.
+  // The signal publishes the data that the GEMM has written to peer memory. A command that waits
+  // for the send may signal other ranks, so it must also wait for this signal.
   if (request.gemm) {
     emitGemm(*request.gemm, signal.origin, request.endpoint);
     emit(signal);

@@ -1,7 +1,7 @@
 //===- runtime/plan/specializer.h - the program walk that builds a Plan -----------------------===//
 //
-// specialize.cpp implements the walk, memory, local work and streams; specialize_transfers.cpp and
-// specialize_collectives.cpp implement the transfers between ranks.
+// specialize.cpp implements the walk, memory, local work and streams. specialize_transfers.cpp and
+// specialize_collectives.cpp implement transfers between ranks.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace braid {
 
-/// Walks the program as the rank would execute it, and emits commands. Stops at the first error,
-/// because later trips would repeat it.
+/// Walks the program in the rank's execution order and emits commands. Stops at the first error,
+/// because later trips would repeat the error.
 class Specializer : public OpVisitor<Specializer, bool> {
 public:
   Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport);
@@ -37,7 +37,7 @@ private:
     DType dtype = DType::F32;
     Shape shape;
 
-    // Cannot overflow: the verifier checks whole buffers, and views are parts of buffers.
+    // Cannot overflow, because the verifier checks whole buffers, and views are parts of buffers.
     int64_t bytes() const { return *byteCount(dtype, shape); }
     bool isEmpty() const { return bytes() == 0; }
     Range range() const { return {buffer, offset, bytes()}; }
@@ -50,7 +50,7 @@ private:
     uint32_t endpoint = kNone; ///< this rank's endpoint, if the transfer has one
     uint32_t stream = 0;       ///< the stream of the post, or of the group
     /// Event after this rank's commands for the transfer, used by waits on other streams. kNone if
-    /// this rank issues no such commands: a wait then awaits the endpoint, if any.
+    /// this rank issues no commands for the transfer; a wait then awaits the endpoint, if any.
     uint32_t event = kNone;
     std::optional<PlanMatmul> gemm = {}; ///< computes the sent data
   };
@@ -61,7 +61,7 @@ private:
     const Value *request;
     uint32_t stream;
   };
-  /// The posted active side of a transfer, issued after the messages posted with it.
+  /// The posted active side of a transfer. It is issued after the messages of the same group.
   struct Delayed {
     Request request;
     const Value *name; ///< null if no `wait` refers to it

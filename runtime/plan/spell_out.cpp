@@ -18,13 +18,13 @@ namespace {
 
 using Team = std::vector<int64_t>;
 
-/// Channels of the expanded transfers: two for groups and two for each team, with the same numbers
-/// on all ranks.
+/// Channels of the expanded transfers: two for groups and two for each team. Their numbers are the
+/// same on all ranks.
 struct Channels {
   uint32_t data, come;
 };
 
-/// Numbering that all ranks share.
+/// Numbering shared by all ranks.
 struct Numbering {
   std::vector<Team> teams;
   uint32_t firstChannel = 0; ///< follows the channels of existing transfers
@@ -83,9 +83,9 @@ private:
     exchange(partsOf(collective, plan_.rank), collective.dtype);
   }
 
-  /// A barrier among `ranks`: in each round, this rank signals the rank `distance` positions ahead
-  /// and awaits the rank `distance` positions behind. All participants pass the same `ranks`.
-  /// `number` distinguishes the barriers on a channel.
+  /// Adds a barrier among `ranks`. In each round, this rank signals the rank `distance` positions
+  /// ahead and awaits the rank `distance` positions before it. All participants pass the same
+  /// `ranks`. `number` distinguishes the barriers on a channel.
   void meet(llvm::ArrayRef<int64_t> ranks, uint32_t number) {
     if (spelling_ == Spelling::Data)
       return;
@@ -110,7 +110,7 @@ private:
                         .isOfMeeting = true});
   }
 
-  /// Expands messages: the receivers copy the data.
+  /// Expands messages into copies by the receivers.
   void exchange(llvm::ArrayRef<PlanMessage> messages) {
     std::vector<uint32_t> sent, received;
     for (const PlanMessage &message : messages)
@@ -129,7 +129,7 @@ private:
       add(CommandKind::Await, endpoint);
   }
 
-  /// Copies the local part, which comes first, and exchanges the others.
+  /// Copies the local part, which comes first in `parts`, and exchanges the other parts.
   void exchange(llvm::ArrayRef<CollectivePart> parts, DType dtype) {
     if (const CollectivePart &own = parts.front(); own.send.bytes > 0) {
       Command &copy = add(CommandKind::Copy, kNone);

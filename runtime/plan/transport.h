@@ -1,4 +1,4 @@
-//===- runtime/plan/transport.h - how data travels between ranks on one host ------------------===//
+//===- runtime/plan/transport.h - data transport between ranks on one host --------------------===//
 #pragma once
 
 #include <cstdint>

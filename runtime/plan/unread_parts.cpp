@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Returns the ranges that this rank or a peer reads other than as parts of a sum.
+/// Returns the ranges that this rank or a peer reads, except as parts of a sum.
 llvm::SmallVector<Range> rangesRead(const Plan &plan) {
   llvm::SmallVector<Range> read;
   for (const Command &command : plan.commands)

@@ -1,7 +1,7 @@
 //===- runtime/plan/unread_parts.h - partial results that only their sum reads ----------------===//
 //
-// A kernel that adds parts while copying them need not store the parts. Storing them would take as
-// much memory traffic as the sum itself.
+// A kernel that adds parts while copying them need not store the parts. Storing the parts would
+// cause as much memory traffic as the sum itself.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace braid {
 
-/// Sets PlanSum::keepsParts of each sum: true if anything else reads the copied parts, namely
-/// another command of this rank (including another sum), a peer that pulls, or the caller.
+/// Sets PlanSum::keepsParts of each sum: true if the copied parts have another reader, such as a
+/// command of this rank (including another sum), a peer that pulls, or the caller.
 void markUnreadParts(Plan &plan);
 
 } // namespace braid

@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kFinalists = 2; ///< in addition to candidate 0
-/// Two rounds are too few: the median would be the worse of the two, and the spread meaningless.
+/// Two rounds are too few: the median would be the worse value, and the spread meaningless.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
 constexpr double kFirstPass = 0.4; ///< the first pass's share of the time budget
@@ -39,8 +39,8 @@ double worstShare(const std::vector<double> &times, const std::vector<double> &o
   return worst;
 }
 
-/// Returns true if the gain clearly exceeds its variation: among many equal candidates, one is
-/// always the fastest by chance.
+/// Returns true if the gain clearly exceeds its variation. Among many equal candidates, one is
+/// always fastest by chance.
 bool isClearlyFaster(const Candidate &candidate, double leastGain) {
   return 1 - median(candidate.rounds) > std::max(kNoise * spread(candidate.rounds), leastGain);
 }
@@ -80,7 +80,7 @@ Status Search::measureAll(size_t count) {
   return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
 }
 
-/// Keeps candidate 0, if it could be measured, followed by the fastest other candidates.
+/// Keeps candidate 0, if it could be measured, followed by the fastest of the other candidates.
 void Search::keepFinalists() {
   auto comesFirst = [](const Candidate &a, const Candidate &b) {
     return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;
@@ -90,7 +90,7 @@ void Search::keepFinalists() {
     candidates_.erase(candidates_.begin() + kFinalists + 1, candidates_.end());
 }
 
-/// Measures the finalists in turn, so that drift over time favours no candidate.
+/// Measures the finalists in turn, so that drift over time does not favour any candidate.
 Status Search::compareFinalists() {
   for (int round = 0; round < kLeastRounds || (round < kMostRounds && !isOver(1)); ++round) {
     std::vector<double> ofFirst;

@@ -145,7 +145,7 @@ Status MeasurementCache::write() {
   FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
   refresh();
   std::string text = MeasurementFile{machine_, entries_}.encode();
-  if (text.size() > kMaxBytes) { // too large to read back: start over with the new entries
+  if (text.size() > kMaxBytes) { // too large to read later: start over with the new entries
     std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });
     text = MeasurementFile{machine_, entries_}.encode();
   }

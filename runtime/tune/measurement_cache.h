@@ -7,10 +7,10 @@
 //     cache.save();
 //   }
 //
-// There is one file per machine, named by a hash of the machine's key, which the file contains in
-// full. A file that is damaged, or that is for another version or machine, is ignored and replaced.
-// Files are replaced by renaming, so readers never see a partial file. Concurrent jobs save one at
-// a time, and each preserves the entries of the others.
+// Each machine has one file, named by a hash of the machine's key. The file also contains the full
+// key. A damaged file, or a file for another version or machine, is ignored and replaced. Files are
+// replaced by renaming, so readers never see a partial file. Concurrent jobs save one at a time,
+// and each job preserves the entries of the others.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -31,18 +31,18 @@ namespace braid {
 /// ~/.cache/braid. Empty if BRAID_CACHE_DIR=none, or if none of the variables is set.
 std::string measurementFolder(const Environment &environment);
 
-/// A map from strings to strings. Several caches for one machine may exist at the same time, in
-/// this process and in others. A cache is not thread-safe.
+/// A map from strings to strings. Several caches for one machine may exist at the same time, in one
+/// or several processes. A cache is not thread-safe.
 ///
-/// No function fails: if the file is unreadable or the folder is not writable, measurements stay in
-/// memory, and `warn` is called once with one line.
+/// No function fails. If the file is unreadable or the folder is not writable, measurements stay in
+/// memory, and `warn` is called once with a one-line message.
 class MeasurementCache {
 public:
   using Warn = std::function<void(const std::string &line)>;
 
-  /// Reads the file, if any. `machine` names everything that values depend on: the device, its
-  /// driver, and library versions. If `folder` is empty, the cache exists only in memory. `warn`
-  /// may be null.
+  /// Reads the file, if it exists. `machine` identifies all factors that affect the values: the
+  /// device, its driver, and library versions. If `folder` is empty, the cache exists only in
+  /// memory. `warn` may be null.
   MeasurementCache(std::string folder, std::string machine, Warn warn);
 
   std::optional<std::string> find(const std::string &key) const;
@@ -52,8 +52,8 @@ public:
   void refresh();
   /// Sets an entry in memory; save() writes it to the file.
   void set(const std::string &key, std::string value);
-  /// Writes the entries that were set, if any, merged with the file's current contents, which
-  /// find() then returns as well. Waits at most kPatience for other jobs to save.
+  /// Writes new entries, if any, merged with the file's current contents; find() then returns the
+  /// merged entries. Waits at most kPatience for other jobs to save.
   void save();
 
   /// Returns the path of the file, or an empty string if there is no folder.

@@ -9,7 +9,7 @@
 //    }
 //   }
 //
-// The number is the format version; the values are valid only for the given machine and library
+// The number is the format version. The values are valid only for the given machine and library
 // versions.
 //
 //===----------------------------------------------------------------------------------------===//

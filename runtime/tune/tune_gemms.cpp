@@ -13,14 +13,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Time budgets for all shapes of a program and for each shape: a job should start within two
-/// seconds, and less than kLeast is too short for a comparison.
+/// Time budgets for all shapes of a program and for each shape. A job should start within two
+/// seconds, and any time below kLeast is too short for a comparison.
 constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< results of GemmTuning::tune, by gemmKey
 
-/// Tunes the shapes that are not yet in `choices`. These shapes share the time budget; shapes that
-/// an earlier job has tuned leave their share to the others.
+/// Tunes the shapes that are not yet in `choices`. The shapes divide the time budget among them;
+/// the share of shapes that an earlier job has tuned goes to the other shapes.
 Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                    UnknownGemms unknown, Choices &choices) {
   using Clock = std::chrono::steady_clock;
@@ -40,7 +40,7 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
   return Status::ok();
 }
 
-/// Returns rank 0's choices if they are valid for a device with `key`, else no choices.
+/// Returns rank 0's choices if they are valid for a device with `key`, otherwise no choices.
 Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                                UnknownGemms unknown, const std::string &key) {
   MeasurementFile mine{key, {}};

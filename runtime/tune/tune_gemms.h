@@ -15,10 +15,10 @@ enum class UnknownGemms : uint8_t {
 /// Tunes every GEMM that `plan` warms, and sets the chosen algorithms. Must be called before
 /// warm(). Rank 0 measures for all ranks whose devices have the same key, so that these ranks use
 /// the same algorithms and do not disturb each other's measurements. Every other rank measures only
-/// the GEMMs that rank 0 does not execute, or all of its GEMMs if its device has another key.
+/// the GEMMs that rank 0 does not execute, or all of its GEMMs if its device has a different key.
 ///
-/// Collective, with a single exchange: must be called on all ranks or on none, depending on whether
-/// devices have something to tune. Blocks. A rank that fails does not join the exchange.
+/// Collective, with a single exchange. Must be called on all ranks or on none, depending on whether
+/// the devices have a GemmTuning. Blocks. A rank that fails does not join the exchange.
 Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                  UnknownGemms unknown = UnknownGemms::Measure);
 

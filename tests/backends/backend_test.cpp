@@ -17,7 +17,7 @@ namespace braid::test {
 std::ostream &operator<<(std::ostream &os, const Variant &variant) { return os << variant.label; }
 
 #ifdef BRAID_HAS_CUDA
-/// The cuda backend, with ranks that share GPUs where there are too few.
+/// Returns the cuda backend; ranks share GPUs if there are fewer GPUs than ranks.
 static Backend cudaBackend() {
   setenv("BRAID_SHARE_GPUS", "on", /*overwrite=*/0);
   BackendRegistry registry;
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions o
 
 namespace {
 
-/// Adds the variant unless the backend rejects its options. Even an available backend may do so.
+/// Adds the variant unless the backend rejects its options, which is possible on any machine.
 void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
   if (create(variant))
     variants.push_back(std::move(variant));

@@ -1,8 +1,8 @@
 //===- tests/backends/backend_test.h - base of the conformance suite --------------------------===//
 //
-// Every test runs on every variant of every registered backend. Tests move data with the device's
-// copy(), between ordinary host memory and the device, and so also work on devices whose memory the
-// host cannot access.
+// Every test runs on every variant of every registered backend. Tests use the device's copy() to
+// move data between ordinary host memory and the device, so they also work on devices whose memory
+// the host cannot access.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -23,30 +23,30 @@ struct Variant {
   std::string backend;
   uint32_t queues = 0;
   std::optional<uint64_t> seed = {};
-  bool isJoined = false; ///< each rank joins a job, as a process does
+  bool isJoined = false; ///< each rank joins a job, like a separate process
 };
 std::ostream &operator<<(std::ostream &os, const Variant &variant);
 
 BackendRegistry &allBackends();
-/// Lists the variants of every registered backend that it accepts: with default options, with one
-/// queue, with a schedule seed, and as ranks that join a job. A backend that is unavailable on this
-/// machine is listed too, and its tests are skipped.
+/// Lists all variants that each registered backend accepts: with default options, with one queue,
+/// with a schedule seed, and as ranks that join a job. Also lists backends that are unavailable on
+/// this machine; their tests are skipped.
 std::vector<Variant> allVariants();
-/// Creates a cluster that has all ranks.
+/// Creates a cluster with all ranks.
 Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions options = {});
 std::string labelOf(const ::testing::TestParamInfo<Variant> &info);
 
-/// Returns a rank's Plan with one command of each kind, used for tags. Command i is of kind
-/// CommandKind(i), on stream 1, from line 10 + i of test.braid; its peer is the next rank.
+/// Returns a rank's Plan with one command of each kind, used for tags. Command i has kind
+/// CommandKind(i), stream 1, line 10 + i of test.braid, and the next rank as its peer.
 Plan makePlan(int64_t rank, int64_t ranks);
 Tag tagOf(const Plan &plan, CommandKind kind, uint32_t run = 1);
 
 class BackendTest : public ::testing::TestWithParam<Variant> {
 protected:
-  /// Skips the test, with the backend's reason, if the backend cannot create the variant.
+  /// Skips the test if the backend cannot create the variant, and prints the backend's reason.
   void SetUp() override;
 
-  /// Creates the cluster and opens every device with `streams` streams and as many events.
+  /// Creates the cluster, with `streams` streams and as many events on every device.
   void start(int64_t ranks, uint32_t streams = 4,
              std::chrono::milliseconds timeout = std::chrono::milliseconds(20000),
              bool isReproducible = false);
@@ -62,7 +62,7 @@ protected:
     plans_.clear();
   }
 
-  /// Calls `body` for all ranks at once, each on its own thread.
+  /// Calls `body` concurrently for all ranks, each on a separate thread.
   void onEveryRank(const std::function<void(int64_t)> &body);
 
   void *allocate(int64_t bytes, int64_t rank = 0, ArenaKind kind = ArenaKind::Private);
@@ -97,7 +97,7 @@ private:
   std::unique_ptr<Cluster> cluster_;
 };
 
-/// Skips a test that needs results if the backend computes nothing.
+/// Skips tests that check results if the backend does not compute any.
 #define BRAID_NEEDS_RESULTS()                                                                      \
   if (!computes())                                                                                 \
   GTEST_SKIP() << "for good: '" << GetParam().backend << "' computes nothing"

@@ -26,7 +26,7 @@ std::ostream &operator<<(std::ostream &os, const Gemm &p) {
             << (p.transposeB ? " transposed" : "") << (p.hasBias ? " with bias" : "");
 }
 
-/// Integers, so that sums are exact in any order. Some need more digits than 16-bit types have.
+/// Returns integers, whose sums are exact in any order. Some exceed the precision of 16-bit types.
 std::vector<double> integers(int64_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<double> values(count);
@@ -35,7 +35,7 @@ std::vector<double> integers(int64_t count, uint32_t seed) {
   return values;
 }
 
-/// Not instrumented, because that would take most of the suite's time.
+/// Not instrumented, because instrumentation would take most of the suite's time.
 __attribute__((no_sanitize("thread"))) double dot(const double *a, const double *b, int64_t step,
                                                   int64_t count) {
   double sum = 0;
@@ -76,7 +76,7 @@ protected:
                                const std::vector<double> &b, const std::vector<double> &bias,
                                const std::vector<double> &addend = {}) {
     warm(p, !addend.empty());
-    // Earlier contents of c must not matter, not even NaN.
+    // The previous contents of c must not affect the result, even if they are NaN.
     char *c = uploadElements(p.result(), std::vector<double>(p.m * p.n, NAN));
     MatmulArgs args{p.dtype,
                     p.transposeB,
@@ -130,7 +130,7 @@ TEST_P(ComputeTest, MultipliesLongShapes) {
 TEST_P(ComputeTest, MultipliesToPartialResults) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // Most sums of 2999 products need more digits than the operands have.
+  // Most sums of 2999 products need more precision than the type of the operands provides.
   constexpr int64_t kShapes[][3] = {{1, 1, 1},    {1, 5, 3},     {7, 1, 5},     {17, 13, 11},
                                     {64, 64, 64}, {33, 129, 65}, {40, 24, 2999}};
   for (DType dtype : {DType::BF16, DType::F16})
@@ -148,7 +148,7 @@ TEST_P(ComputeTest, MultipliesToPartialResultsAnywhere) {
     warm(p);
     std::vector<double> a = integers(p.m * p.k, 1), b = integers(p.k * p.n, 2),
                         bias = integers(p.n, 3), before(p.m * p.n + 2, 5.0);
-    // One element before an operand, or c, keeps it from being aligned to 16 bytes.
+    // One element before an operand, or before c, shifts the data off 16-byte alignment.
     auto uploadBehindOne = [&](std::vector<double> values) {
       values.insert(values.begin(), NAN);
       return uploadElements(p.dtype, values) + sizeOf(p.dtype);
@@ -200,7 +200,7 @@ TEST_P(ComputeTest, AddsToAllShapes) {
 TEST_P(ComputeTest, AddsBeforeRounding) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 257 lies between the bf16 numbers 256 and 258: sums that are rounded too early become 256.
+  // 257 is between the bf16 numbers 256 and 258, so sums that are rounded too early become 256.
   std::vector<double> a(64, 0.0), b(64, 1.0);
   for (int64_t row = 0; row < 8; ++row)
     a[row * 8] = 256, a[row * 8 + 1] = 1;
@@ -213,7 +213,7 @@ TEST_P(ComputeTest, AddsBeforeRounding) {
 TEST_P(ComputeTest, AccumulatesInWiderType) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 1024 + 1 + ... + 1: a 16-bit sum would stay at 1024 or 2048.
+  // Computes 1024 + 1 + ... + 1, where a 16-bit sum would stay at 1024 or 2048.
   for (DType dtype : {DType::BF16, DType::F16}) {
     std::vector<double> ones(3073, 1.0), first(3073, 1.0);
     first[0] = 1024;
@@ -246,9 +246,9 @@ TEST_P(ComputeTest, MultipliesOnManyStreamsAtOnce) {
     EXPECT_EQ(downloadElements(p.dtype, result, p.m * p.n), expected);
 }
 
-//===- The same bits --------------------------------------------------------------------------===//
+//===- Bitwise equal results ------------------------------------------------------------------===//
 
-/// Random numbers that use all digits of the type, so that sums depend on the order.
+/// Returns random numbers of full precision, so that sums depend on the order of additions.
 std::vector<double> uniform(DType dtype, int64_t count, uint32_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> distribution(-1, 1);
@@ -266,7 +266,7 @@ protected:
     EXPECT_TRUE(device().compute().isReproducible());
   }
 
-  /// Checks that each range of rows gets the same bits as in the GEMM of all `p.m` rows.
+  /// Checks that each range of rows has the same bits as in the GEMM of all `p.m` rows.
   void check(const Gemm &p, const std::vector<std::pair<int64_t, int64_t>> &ranges) {
     SCOPED_TRACE(testing::Message() << p);
     const int64_t pitch = p.n * sizeOf(p.result());
@@ -296,7 +296,7 @@ protected:
 TEST_P(SameBitsTest, OfARowWhateverMIs) {
   BRAID_NEEDS_RESULTS();
   startReproducibly();
-  // Libraries like to split long sums of few columns. Hosts are slow and get small shapes.
+  // Libraries tend to split long sums of few columns. Hosts are slow and use small shapes.
   const bool isHost = device().sharesHostMemory();
   const int64_t m = isHost ? 96 : 4096, n = isHost ? 16 : 256, k = isHost ? 300 : 4096;
   const std::vector<std::pair<int64_t, int64_t>> ranges = {{0, 1},     {0, 17},        {5, 12},

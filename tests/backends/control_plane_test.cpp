@@ -64,7 +64,7 @@ TEST_P(ControlPlaneTest, CommitFailsForAllIfOneFailsFirst) {
   }
 }
 
-/// An abort races with the commit of all ranks.
+/// An abort is concurrent with the commit of all ranks.
 TEST_P(ControlPlaneTest, CommitIsForAllOrForNone) {
   for (int round = 0; round < 20; ++round) {
     start(3);

@@ -36,10 +36,10 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer GEMM";
 }
 
-#ifndef __SANITIZE_THREAD__ // built without OpenBLAS there
+#ifndef __SANITIZE_THREAD__ // built without OpenBLAS under ThreadSanitizer
 
-/// A rank whose job has failed must exit with its exit code while a GEMM runs, although OpenBLAS
-/// cleans up at exit and other libraries may run before it does.
+/// Expects a rank whose job has failed to exit with its exit code while a GEMM runs, although
+/// OpenBLAS cleans up at exit and other libraries may run before that.
 void expectToEndDuring(const MatmulArgs &args, int rounds) {
   for (int i = 0; i < rounds; ++i)
     EXPECT_EXIT(
@@ -64,7 +64,7 @@ TEST(CpuTest, AProcessMayEndWhileAGemmIsUnderWay) {
                     5);
 }
 
-/// Between two panels no thread is inside OpenBLAS.
+/// Between two panels, no thread is inside OpenBLAS.
 TEST(CpuTest, AProcessMayEndWhileAGemmGoesByPanels) {
   constexpr int64_t kRows = 256, kColumns = 65536, kDepth = 64;
   std::vector<uint16_t> a(kRows * kDepth, 0x3f80), b(kDepth * kColumns, 0x3f80);
@@ -76,7 +76,7 @@ TEST(CpuTest, AProcessMayEndWhileAGemmGoesByPanels) {
 
 #endif
 
-/// Throws at the first sum, and counts the commands that it sees.
+/// Throws at the first sum, and counts the commands that it observes.
 class PickyObserver final : public CommandObserver {
 public:
   explicit PickyObserver(std::array<std::atomic<int>, 3> &calls) : calls_(calls) {}
@@ -199,12 +199,12 @@ TEST(CpuTest, PickerIsTheSameEverywhere) {
   for (int i = 0; i < 4; ++i)
     picks.push_back(picker(candidates));
   // The first three numbers of SplitMix64 with seed 1 select a phase of 2^5 picks with equal
-  // chances; the next are 8196980753821780235, 8195237237126968761, 14072917602864530048,
-  // 16184226688143867045.
+  // probabilities. The next numbers are 8196980753821780235, 8195237237126968761,
+  // 14072917602864530048, 16184226688143867045.
   EXPECT_EQ(picks, (std::vector<size_t>{235, 761, 48, 45}));
 }
 
-/// The picker holds a queue back for longer than equal chances would, but not for ever.
+/// The picker holds a queue back longer than equal probabilities would, but not forever.
 TEST(CpuTest, PickerKeepsHeadsBack) {
   Picker picker = seededPicker(1);
   std::vector<RunnableHead> candidates;

@@ -75,7 +75,7 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
   }
 }
 
-/// A sum that waits for data that never arrive is released, too.
+/// A sum that waits for data that never arrives is also released.
 TEST_P(FailureTest, ASumBehindAWaitEnds) {
   BRAID_NEEDS_RESULTS();
   start(1, 4, kShort);
@@ -102,7 +102,7 @@ TEST_P(FailureTest, ASumBehindAWaitEnds) {
                    /*areDisjoint=*/true, mode);
   EXPECT_EQ(device().synchronize().code(), StatusCode::TimedOut);
   Stopwatch watch;
-  destroyCluster(); // waits for kernels that still run
+  destroyCluster(); // waits for kernels that are still running
   EXPECT_LT(watch.elapsed(), milliseconds(20000));
 }
 

@@ -26,7 +26,7 @@ public:
     return std::unique_ptr<Cluster>(std::move(cluster));
   }
   ~JoinedCluster() override {
-    // Each cluster is destroyed on its own thread, because they wait for each other.
+    // Destroys each cluster on a separate thread, because clusters wait for each other.
     onEveryRank([this](size_t rank) { clusters_[rank].reset(); });
   }
 
@@ -45,7 +45,7 @@ private:
     Result<RendezvousPlace> place = listenAnywhere();
     if (!place)
       return place.status();
-    // Killing a straggler would kill this process.
+    // Stragglers are not killed, because all ranks are in this process.
     Result<std::unique_ptr<Rendezvous>> rendezvous =
         Rendezvous::start(std::move(*place), memory_, {.job = "test"});
     if (!rendezvous)

@@ -1,6 +1,6 @@
-//===- tests/backends/launch_filler_test.cpp - how a batch is divided into kernel launches ----===//
+//===- tests/backends/launch_filler_test.cpp - dividing a batch into kernel launches ----------===//
 //
-// Needs no GPU: nothing is launched, and the addresses are invented.
+// Needs no GPU, because nothing is launched and the addresses are fictitious.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ using ::testing::ElementsAre;
 constexpr int64_t kPart = 1024; ///< bytes
 constexpr auto kPeers = Published::Peers, kNothing = Published::Nothing;
 
-/// Returns the address of the `number`-th 64 KiB.
+/// Returns the address of the 64 KiB region with this number.
 char *at(int64_t number) { return reinterpret_cast<char *>(number << 16); }
 
 /// A two-shot all-reduce that pulls partial results and pushes sums. Buffers: 1 partial results, 2
-/// the peers' sums, 3 the result, 4 this rank's partial results, 10 and up those of peers.
+/// the peers' sums, 3 the result, 4 this rank's partial results, 10 and up peers' partial results.
 struct TwoShots {
   explicit TwoShots(int64_t itsRanks, int64_t offset = 0)
       : ranks(itsRanks), result(at(3) + offset) {
@@ -34,7 +34,7 @@ struct TwoShots {
            /*parts=*/at(1),     /*bias=*/nullptr, /*biasElements=*/0,
            /*dst=*/result,      DType::BF16,
            /*keepsParts=*/false};
-    // peers may read partial results and write sums
+    // The peers may now read partial results and write sums.
     add(2 * peers(), CommandKind::Signal, Published::Own);
     add(peers(), CommandKind::Await, kNothing);
     for (int64_t peer = 1; peer < ranks; ++peer) {
@@ -122,7 +122,7 @@ TEST(LaunchFiller, MakesOneKernelOfBothShots) {
   }
 }
 
-/// Each flag's number is requested once, in the order of steps, however launches group them.
+/// Each flag's number is requested once, in step order, regardless of the division into launches.
 TEST(LaunchFiller, NumbersFlagsOnceInTheirOrder) {
   const TwoShots shots(4);
   std::vector<size_t> flags;
@@ -154,7 +154,7 @@ TEST(LaunchFiller, KeepsShotsApartWhereItMust) {
   EXPECT_EQ(firstLaunch(TwoShots(4, /*offset=*/2), kAll), first - 1)
       << "a sum of other groups than the copies have is a kernel of its own";
 
-  TwoShots local(4); // a copy to this rank's memory is no second shot
+  TwoShots local(4); // a copy to this rank's memory is not a second shot
   for (BatchedCommand &step : local.steps)
     if (step.kind == CommandKind::Copy && step.published == kPeers)
       step.published = kNothing;
@@ -167,7 +167,7 @@ TEST(LaunchFiller, KeepsShotsApartWhereItMust) {
   EXPECT_EQ(firstLaunch(onto, kAll), first + 3);
 }
 
-/// There are more peers than one launch has room for.
+/// The number of peers exceeds the capacity of one launch.
 TEST(LaunchFiller, EndsALaunchThatIsFull) {
   const TwoShots shots(20);
   const Filled filled = fill(shots.steps, kAll);

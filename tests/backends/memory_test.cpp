@@ -80,7 +80,7 @@ TEST_P(MemoryTest, IsZeroedWhenItIsHandedOutAgain) {
     }
 }
 
-/// Released memory stays in use until it is recycled.
+/// Released memory remains in use until it is recycled.
 TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -96,7 +96,7 @@ TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   }
 }
 
-/// Repeats often enough to use up any limit on exported or mapped memory that is not returned.
+/// Repeats often enough to exceed any limit on exported or mapped memory if memory leaks.
 TEST_P(MemoryTest, IsReachedByPeersWhenItIsHandedOutAgain) {
   start(2);
   onEveryRank([&](int64_t rank) {

@@ -46,7 +46,7 @@ MessageArgs fromPeer(int64_t peer, std::vector<float> &values) {
           static_cast<int64_t>(values.size() * sizeof(float))};
 }
 
-/// Messages of up to several frames, several of them to one peer in a group, in both directions.
+/// Sends messages of up to several frames, several of them to one peer per group, both ways.
 TEST_P(MessagesTest, GroupsExchangeInOrder) {
   constexpr int64_t kRanks = 3;
   const std::vector<size_t> sizes = {1, 0, 1 << 20, 7};
@@ -79,7 +79,7 @@ TEST_P(MessagesTest, GroupsExchangeInOrder) {
                   sent[static_cast<size_t>(peer)][static_cast<size_t>(rank) * sizes.size() + i]);
 }
 
-/// Sums larger than a slice of scratch memory, a team out of order, a root, other operators.
+/// Tests sums larger than a slice of scratch memory, a team out of order, a root, other operators.
 TEST_P(MessagesTest, CollectivesCombine) {
   constexpr size_t kCount = size_t(5) << 20;
   const Team team = {2, 0};
@@ -138,8 +138,8 @@ TEST_P(MessagesTest, ASendWaitsForItsReceive) {
   });
 }
 
-/// Operations run in issue order even if they are on different streams. Nothing else orders those
-/// streams, so each has separate memory.
+/// Operations run in issue order even if they are on different streams. No other synchronization
+/// orders these streams, so each stream has separate memory.
 TEST_P(MessagesTest, OneStreamAtATime) {
   constexpr size_t kOperations = 200;
   open(2);

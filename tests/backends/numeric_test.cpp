@@ -35,7 +35,7 @@ template <class Element> void checkEveryPattern(DType dtype) {
   }
 }
 
-/// Rounds the midpoint between each value and the next, and the nearest f32 below and above it.
+/// Rounds the midpoint between adjacent values, and the nearest f32 below and above the midpoint.
 template <class Element> void checkEveryTie(DType dtype) {
   for (uint32_t bits = 0; bits < 65535; ++bits) {
     double low = decode(dtype, bits), high = decode(dtype, bits + 1);

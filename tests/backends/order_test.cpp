@@ -34,7 +34,7 @@ TEST_P(OrderTest, StreamIsInIssueOrder) {
   BRAID_NEEDS_RESULTS();
   start(1);
   float *sum = upload<float>({0}), *one = upload<float>({1}), *three = upload<float>({3});
-  // More commands than any queue holds at once. Sums and overwrites do not commute.
+  // Issues more commands than any queue can hold. Sums and overwrites do not commute.
   for (int i = 0; i < 5000; ++i) {
     addFloat(2, sum, one);
     if (i == 4000)
@@ -67,7 +67,7 @@ TEST_P(OrderTest, WaitMeansTheRecordBeforeIt) {
   waitEvent(1, 0);
   copyFloat(1, a, one);
   signal(1, flag, 1);
-  await(0, flag, 1); // would deadlock if the wait meant the next record
+  await(0, flag, 1); // would deadlock if the wait referred to the next record
   record(0, 0);
   EXPECT_EQ(value(a), 1);
 }
@@ -110,7 +110,7 @@ TEST_P(OrderTest, AwaitPassesOnEarlierAndLaterEpochs) {
   EXPECT_EQ(value(a), 1);
 }
 
-/// Every rank passes its value to the next one repeatedly: the receiver waits, copies and signals
+/// Every rank repeatedly passes its value to the next rank: the receiver waits, copies and signals
 /// the sender, which then changes the value. Epochs start at `base`.
 class RingTest : public OrderTest {
 protected:
@@ -140,7 +140,7 @@ private:
     void *taken = allocate(sizeof(float), rank);
     float initial = float(rank) * 1000;
     copyFloat(0, mine, &initial, rank);
-    if (device(rank).peerMemory()->countsRuns()) // nobody awaits the last signal
+    if (device(rank).peerMemory()->countsRuns()) // no rank awaits the last signal
       signal(0, flags + kReady * kFlagStride, base, rank);
     signal(0, flags + kTaken * kFlagStride, base, rank);
     EXPECT_TRUE(device(rank).synchronize().isOk());

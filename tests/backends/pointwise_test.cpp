@@ -96,7 +96,7 @@ TEST_P(PointwiseTest, ComputesEveryFunctionInEveryType) {
         check(function, types, elements, behind);
 }
 
-/// More elements than a GPU has resident threads.
+/// Uses more elements than a GPU has resident threads.
 TEST_P(PointwiseTest, ComputesManyElements) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -104,7 +104,7 @@ TEST_P(PointwiseTest, ComputesManyElements) {
   check(PointwiseFunction::Multiply, kTypes[1], 700001, 1);
 }
 
-/// Computes silu(x) * y for numbers whose last bits an intermediate rounding would lose.
+/// Computes silu(x) * y for numbers whose low bits would be lost if an intermediate were rounded.
 TEST_P(PointwiseTest, RoundsOnceBehindAChain) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -140,7 +140,7 @@ TEST_P(PointwiseTest, RoundsWithoutAFunction) {
     EXPECT_EQ(got[i], rounded(DType::F16, values[i]));
 }
 
-/// Results near 0 and far from it are exact, so that verification can compare all bits.
+/// Results near 0 and far from 0 are exact, so that verification can compare all bits.
 TEST_P(PointwiseTest, IsExactFarFromZero) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -4,7 +4,7 @@
 //  racy_tsan ranks      a rank copies from a peer that rewrites the buffer, with no signals
 //  racy_tsan ordered    both, correctly ordered: no report is expected, and the exit status is 0
 //
-// The sanitizer could not see the races if the cpu backend itself ordered streams or ranks.
+// If the cpu backend itself ordered streams or ranks, the sanitizer would miss these races.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -51,12 +51,12 @@ Status writeOnTwoStreams(Device &device, bool isOrdered) {
   return device.synchronize();
 }
 
-/// The memory of one rank that the other rank accesses.
+/// One rank's memory, which the other rank accesses.
 struct Side {
   char *shared, *flags;
 };
 
-/// Rank 0 writes its buffer and rank 1 reads it. synchronize() orders a rank only with itself.
+/// Rank 0 writes its buffer and rank 1 reads it. synchronize() orders only commands of one rank.
 Status passOn(Device &device, int64_t rank, const Side &mine, const Side &theirs, bool isOrdered) {
   char *own = allocate(device, kBytes);
   for (uint32_t epoch = 1; epoch <= kRounds; ++epoch) {

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Tests of backends that can draw their order from a seed; others are skipped with a reason.
+/// Tests of backends that can draw their order from a seed; skipped for the other backends.
 class ScheduleTest : public ::testing::TestWithParam<std::string> {
 protected:
   Result<std::unique_ptr<Cluster>> create(ClusterOptions options) {
@@ -32,7 +32,7 @@ protected:
       GTEST_SKIP() << cluster.status().message();
   }
 
-  /// Returns the order in which 3 ranks with 4 streams of 5 records each executed.
+  /// Returns the execution order of 3 ranks with 4 streams of 5 records each.
   std::string orderOf(uint64_t seed) {
     constexpr int64_t kRanks = 3;
     ClusterOptions options;
@@ -169,7 +169,7 @@ TEST_P(QueueTest, OneQueueIsInIssueOrder) {
     EXPECT_LE(spans[i - 1].endNs, spans[i].beginNs);
 }
 
-/// Issues the same commands with one queue per stream, and with fewer.
+/// Issues the same commands with one queue per stream, and with fewer queues.
 TEST_P(QueueTest, ProgramThatNeedsTwoQueuesIsFoundOut) {
   for (uint32_t queues : {0, 2, 1}) {
     Result<std::unique_ptr<Cluster>> cluster =

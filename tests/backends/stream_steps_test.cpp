@@ -1,6 +1,6 @@
 //===- tests/backends/stream_steps_test.cpp - progress of GPU streams as seen by the watchdog -===//
 //
-// The test writes the progress words that a GPU would write.
+// The test writes the progress words in place of a GPU.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -166,14 +166,14 @@ TEST_F(StreamStepsTest, EagerStepsAreShownInTheirOrder) {
   EXPECT_EQ(shown(0), kNone);
 }
 
-/// The waiting step may be any of those that were overwritten, so the report still names a wait.
+/// The waiting step may be an overwritten one, so the report still names a wait.
 TEST_F(StreamStepsTest, ManyEagerRunsDoNotHideThatTheFirstOneWaits) {
   const auto runs = IssuedSteps::kKept; // runs of four steps each
   for (uint32_t run = 1; run <= runs; ++run)
     issueRun(run, p_.plan);
   word_.done = 1;
   EXPECT_EQ(shown(0), 1u);
-  word_.done = 4 * runs - IssuedSteps::kKept; // the oldest step that is kept is next; it signals
+  word_.done = 4 * runs - IssuedSteps::kKept; // the next step is the oldest one kept; it signals
   EXPECT_EQ(shown(0), 0u);
 }
 
@@ -186,7 +186,7 @@ TEST_F(StreamStepsTest, NumbersWrapAround) {
 
 // -- Lowered programs. --
 
-/// If a program began with a wait, each replay would need a separate report, which costs 4 us.
+/// If a program started with a wait, each replay would need a separate report, which takes 4 us.
 TEST(StreamSteps, WhatIsLoweredToPairsBeginsWithASignal) {
   size_t seen = 0;
   for (const char *example :

@@ -19,7 +19,7 @@ constexpr SumTypes kSumTypes[] = {{kBF16, kBF16, kBF16}, {kBF16, kF32, kBF16}, {
                                   {kF16, kF16, kF32},    {kF16, kF32, kF32},   {kF32, kF32, kF32},
                                   {kF64, kF64, kF64}};
 
-/// The alignment of all operands. 16 bytes can be moved at once only if alignment allows it.
+/// The alignment of all operands, which determines whether 16 bytes can be moved at once.
 struct Layout {
   const char *name;
   int64_t padding;                   ///< minimum number of elements between parts
@@ -52,8 +52,8 @@ std::ostream &operator<<(std::ostream &os, const SumCase &c) {
             << c.biasElements << " " << name(c.types.dtype).str();
 }
 
-/// Values that use all digits, so that different orders of addition round differently. Half of them
-/// cancel most of the preceding sum.
+/// Values of full precision, so that different orders of addition round differently. Half of the
+/// values cancel most of the preceding sum.
 class Values {
 public:
   explicit Values(uint64_t seed) : state_(seed * 2 + 1) {}
@@ -92,7 +92,7 @@ class SumTest : public BackendTest {
 protected:
   static constexpr int64_t kGuard = 16; ///< elements after the result
 
-  /// Allocates the memory for all cases, because allocating for each would dominate the run time.
+  /// Allocates memory once for all cases, because separate allocations would dominate the run time.
   void reserve(int64_t partBytes, int64_t biasBytes, int64_t resultBytes) {
     parts_ = static_cast<char *>(allocate(partBytes));
     bias_ = static_cast<char *>(allocate(biasBytes));
@@ -156,8 +156,8 @@ private:
   char *parts_ = nullptr, *bias_ = nullptr, *result_ = nullptr;
 };
 
-/// Sums of data that the commands before them deliver: copies after signals and an await, in one
-/// batch with another await after the sum. Where kernels can copy, the copying kernel also adds.
+/// Sums of data that preceding commands of the same batch deliver: copies after signals and an
+/// await, followed by the sum and another await. If kernels can copy, the copying kernel also adds.
 class SumInBatchTest : public SumTest {
 protected:
   static constexpr int64_t kMostBytes = 2 << 20; ///< limit for all parts together
@@ -171,7 +171,7 @@ protected:
     staged_ = allocate(kMostBytes);
   }
 
-  /// Issues the batch eagerly and, where graphs exist, replays it: leftover state would show.
+  /// Issues the batch eagerly and, if possible, replays it, which reveals leftover state.
   void issue(const SumCase &c, const SumArgs &args) override {
     const int64_t bytes = (c.partElements() - c.layout.partsAt) * sizeOf(args.partial);
     ASSERT_LE(bytes, kMostBytes);
@@ -196,8 +196,8 @@ private:
     ASSERT_EQ(message(device().synchronize()), "");
   }
 
-  /// Copies the parts with one copy, or with one copy for each part. In the second case a kernel
-  /// can add while it copies, if one launch has room for all parts.
+  /// Copies the parts with one copy, or with one copy for each part. In the second case, a kernel
+  /// can add while it copies if one launch can contain all parts.
   void issueBatch(const SumArgs &args, int64_t bytes) {
     std::vector<BatchedCommand> steps;
     auto add = [&](CommandKind kind, void *flag, int64_t at = 0, int64_t moved = 0) {
@@ -255,7 +255,7 @@ TEST_P(SumTest, AddsABiasOfAnyWidth) {
   for (SumTypes types : kSumTypes)
     for (const Layout &layout : kLayouts)
       for (int64_t count : {2, 3, 8, 10, 17, 31})
-        // All columns, some rows of 8 or 32 columns, and rows that are no multiple of 16 bytes.
+        // All columns, some rows of 8 or 32 columns, and rows that are not multiples of 16 bytes.
         for (auto [elements, biasElements] : {std::pair<int64_t, int64_t>{160, 160},
                                               {96, 24},
                                               {96, 8},
@@ -266,7 +266,7 @@ TEST_P(SumTest, AddsABiasOfAnyWidth) {
           check({types, elements, count, biasElements, layout});
 }
 
-/// Each thread of a GPU has several elements, and there is a remainder of less than 16 bytes.
+/// Each GPU thread has several elements, and a remainder of less than 16 bytes is left.
 TEST_P(SumTest, AddsLongParts) {
   BRAID_NEEDS_RESULTS();
   start(1);
@@ -280,7 +280,7 @@ TEST_P(SumTest, AddsLongParts) {
 TEST_P(SumTest, RoundsOnce) {
   BRAID_NEEDS_RESULTS();
   start(1);
-  // 256 + 1 + 1 + 1 + 1: bf16 numbers near 256 are 2 apart, so early rounding would leave 256.
+  // Computes 256 + 1 + 1 + 1 + 1. bf16 numbers near 256 are 2 apart, so early rounding gives 256.
   std::vector<double> parts{256, 1, 1, 1}, bias{1};
   char *from = upload(encodeAll(DType::BF16, parts)), *last = upload(encodeAll(DType::BF16, bias));
   char *to = upload(encodeAll(DType::BF16, {NAN}));

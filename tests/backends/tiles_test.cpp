@@ -36,7 +36,7 @@ void checkDealing(const std::vector<int64_t> &sizes, int64_t most) {
       for (uint32_t i = 0; i < tile.bytes; ++i)
         tile.dst[i] += 1;
     }
-    // Every block needs a tile: the kernel waits only for blocks that have tiles.
+    // Every block needs a tile, because the kernel waits only for blocks that have tiles.
     EXPECT_GE(own, tiles / blocks) << "block " << block << " of " << blocks;
     EXPECT_LE(own, tiles / blocks + 1);
     dealt += own;

@@ -97,7 +97,7 @@ TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   EXPECT_GT(late[kRuns / 2], -20000) << "or the clocks do not agree";
 }
 
-/// Whenever a trace starts, its spans lie between the host's clock before and after the commands.
+/// For any trace start time, spans are between the host's clock before and after the commands.
 TEST_P(TraceTest, EveryStartFindsTheHostsClock) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -60,7 +60,7 @@ TEST(WaitingBudget, WhatIsReleasedIsThereForOthers) {
   EXPECT_EQ(budget.reserve(name(2), Lane::Ordered, name(3), kOneStream), 66) << "keeps the larger";
 }
 
-/// A program runs once at a time and a lane runs one program at a time, so these need no more room.
+/// Runs of a program, and programs of a lane, run one at a time and therefore share their blocks.
 TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
   WaitingBudget budget(kH200);
   for (size_t program = 1; program < 6; ++program)
@@ -72,15 +72,15 @@ TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
       << "beside the graph";
 }
 
-/// Programs are created and released at random. Those that can run together, one for each lane and
-/// none twice, must leave room for clusters of GEMMs. Programs with the minimum do not count.
+/// Programs are created and released at random. Those that can run concurrently (one per lane, none
+/// twice) must leave room for clusters of GEMMs. Programs with the minimum are ignored.
 TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
   std::mt19937 dice(1);
   const auto draw = [&](size_t below) { return static_cast<size_t>(dice() % below); };
   using Key = std::pair<size_t, Lane>; // a job and one of its lanes
   for (int round = 0; round < 300; ++round) {
     WaitingBudget budget(kH200);
-    // The blocks of programs that got more than the minimum.
+    // The blocks of programs that received more than the minimum.
     std::map<Key, std::map<size_t, int>> shares;
     std::array<WaitingKernels, 8> kernelsOf;
     for (WaitingKernels &each : kernelsOf)
@@ -100,7 +100,7 @@ TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
       if (has > kernelsOf[program].least())
         shares[{job, lane}][program] = has;
     }
-    // For each job, finds the two programs, one for each lane, that together take most blocks.
+    // For each job, finds the two programs, one for each lane, that together use the most blocks.
     int most = 0;
     for (size_t job = 0; job < 3; ++job) {
       int best = 0;

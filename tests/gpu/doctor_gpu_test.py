@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """doctor_gpu_test.py BRAID [--only WORD]: broken settings on a machine with GPUs.
 
-Each case breaks one thing through the environment, limits or namespaces, never by changing the
-device, and `braid doctor --json` has to name it. Needs only the built command. A case is skipped if
-the kernel does not allow the change or the machine is already broken in that way. Ends with
-`N passed, N failed, N skipped`; exits with 77 if there is no GPU.
+Each case breaks one setting through the environment, limits or namespaces, never by changing the
+device, and expects `braid doctor --json` to report the problem. Needs only the built command. A
+case is skipped if the kernel does not allow the change or the machine already has this problem.
+Ends with `N passed, N failed, N skipped`; exits with 77 if there is no GPU.
 """
 import argparse
 import glob
@@ -30,8 +30,8 @@ class Wrong(Exception):
 
 
 class Setting:
-    """A broken setting: environment variables, a function to call in the process before the
-    command, and a prefix that runs the command."""
+    """A broken setting: environment variables, a function to call in the process before it executes
+    the command, and a prefix for the command."""
 
     def __init__(self, variables=None, before=None, inside=()):
         self.variables, self.before, self.inside = variables or {}, before, list(inside)
@@ -64,7 +64,7 @@ class Doctor:
         self.base = self.findings(Setting())
 
     def share(self):
-        """Lets ranks share a GPU if there are too few, since the cases are about failures."""
+        """Lets ranks share a GPU if there are too few, because the cases only test failures."""
         return {} if self.gpus >= self.ranks else {"BRAID_SHARE_GPUS": "on"}
 
     def report(self, setting, variables=None):
@@ -88,7 +88,7 @@ class Doctor:
         return {f"{line['check']}.{line['line']}": line for line in lines}
 
     def expect_line(self, setting, name):
-        """Fails unless the doctor reports the finding with this setting, and only with it."""
+        """Fails unless the doctor reports the finding with this setting, and only then."""
         if name in self.base:
             raise Skipped(f"{name} is so without it, too")
         found = self.findings(setting)
@@ -102,7 +102,7 @@ class Doctor:
 
 
 def broken(name, finds, setting, fails=False, backend="cuda"):
-    """Returns a case: the doctor reports `finds`, and a run fails because of it if `fails`."""
+    """Returns a case in which the doctor must report `finds`, and runs must fail if `fails`."""
     def test(doctor):
         setting.expect_possible()
         doctor.expect_line(setting, finds)
@@ -115,7 +115,7 @@ def broken(name, finds, setting, fails=False, backend="cuda"):
 
 
 def broken_cublaslt(folder):
-    """Puts empty files with the names that the loader looks for before the real libraries."""
+    """Creates empty library files that the loader finds before the real libraries."""
     for major in range(11, 16):
         with open(os.path.join(folder, f"libcublasLt.so.{major}"), "wb"):
             pass

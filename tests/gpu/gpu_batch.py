@@ -1,9 +1,9 @@
-"""Several runs of `braid run --verify` in one job, since starting ranks takes far longer than a
-run.
+"""Executes several runs of `braid run --verify` in one job, because starting ranks takes far longer
+than a run.
 
 A case of a suite may have a `run`, which gpu_runs executes instead of the case's command, and a
 `batch`. Runs with the same batch and number of ranks form one job. If the job ends early, the
-remaining cases execute their own commands.
+remaining cases execute their commands.
 """
 import collections
 import contextlib
@@ -16,15 +16,15 @@ import time
 from gpu_commands import Command, Stopped
 
 PROGRAM = "gpu_runs"
-# `start`: a command that starts the ranks in place of gpu_runs.
+# `start`: a command that starts the ranks instead of gpu_runs.
 Batch = collections.namedtuple("Batch", "backend start shares_gpus", defaults=((), False))
-SILENCE = 120  # seconds that a run may take
-# Flags of `braid run` that all runs of a job share, or that do not matter to it.
+SILENCE = 120  # maximum duration of a run in seconds
+# Flags of `braid run` that are equal for all runs of a job, or irrelevant to a job.
 OF_JOB = ("--backend", "--ranks", "--timeout-ms", "--flight-records")
 
 
 def as_run(file, flags):
-    """Converts flags of `braid run` to a run of a job, or returns None if a job cannot do it."""
+    """Converts flags of `braid run` to a run of a job. Returns None if a job cannot use them."""
     run = {"file": file, "set": {}, "iterations": 1}
     schedule, words = [], iter(flags)
     for flag in words:
@@ -47,7 +47,7 @@ def as_run(file, flags):
 
 
 def passed_of(out):
-    """Maps each passed run to its time in seconds."""
+    """Returns the time of each passed run in seconds, by name."""
     return {name: float(seconds)
             for seconds, name in re.findall(r"^passed ([0-9.]+) (.*)$", out, re.MULTILINE)}
 
@@ -65,7 +65,7 @@ def wait_for(command):
 
 
 def run_job(arguments, environment, count):
-    """See run_together()."""
+    """Implements run_together()."""
     with Command(arguments, environment) as command:
         try:
             wait_for(command)
@@ -80,7 +80,7 @@ def run_job(arguments, environment, count):
 
 @contextlib.contextmanager
 def command_of(program, runs, ranks, batch):
-    """Yields the command that executes the runs as one job. Their file exists in the context."""
+    """Yields the command that executes the runs as one job. Its file exists within the context."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(runs, file)
         file.flush()
@@ -88,12 +88,12 @@ def command_of(program, runs, ranks, batch):
         yield [*batch.start, program, file.name, *ranks, "--backend", batch.backend]
 
 
-# Seconds of each passed run, by name; the failure after them.
+# `passed`: seconds of each passed run, by name. `wrong`: the failure that followed, if any.
 Outcome = collections.namedtuple("Outcome", "passed wrong", defaults=("",))
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job. Returns an empty Outcome after a stop or without the program."""
+    """Runs the cases as one job. Returns an empty Outcome if stopped or without gpu_runs."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""gpu_batch_test.py BRAID: runs the batches of the GPU suite on CPU ranks, without the options that
-only GPUs have. Also checks that a failing run ends its job and is named, and that a long job is not
+"""gpu_batch_test.py BRAID: runs the batches of the GPU suite on CPU ranks, without GPU-only
+options. Also checks that a failing run ends its job and is named, and that a long job is not
 killed.
 """
 import os
@@ -19,12 +19,12 @@ from gpu_suite import Suite
 ONLY_ON_GPUS = ("copies", "signals", "launch", "memory")
 MOST_ELEMENTS = 1 << 22  # of an operand
 ITERATIONS = 2
-# In seconds: longer than the ten for which a launcher waits for the ranks of a finished job.
+# In seconds; longer than the ten seconds that a launcher waits for the ranks of a finished job.
 PAUSE = 11
 
 
 def on_cpus(case):
-    """Adapts a run to CPU ranks, or returns None if it would take too long."""
+    """Adapts a run to CPU ranks, or returns None if the run would take too long."""
     sizes = case.run["set"]
     if sizes.get("M", 1) * sizes.get("K", 1) > MOST_ELEMENTS:
         return None
@@ -53,7 +53,7 @@ def check_batches(program, batches):
 
 
 def check_flags(braid):
-    """The run that as_run() makes of a case's flags compiles to the same program as these flags."""
+    """A case's flags, and the run that as_run() derives from them, compile to the same program."""
     file = run_gpu_tests.EXAMPLE
     flags = ["--tail-split", "2", "--schedule", "coalesced", "--streams", "3"]
     run = as_run(file, ["--backend", "cuda", "--ranks", "4", "--verify", "--set", "M=164",
@@ -70,8 +70,8 @@ def check_flags(braid):
 
 
 def check_failures(braid, program, run):
-    """The end of a job has a named cause: a mistake, or a program that multiplies the wrong
-    blocks, which is not proved."""
+    """A job reports the reason for its end: an invalid run, or a program that multiplies the wrong
+    blocks and is not proved correct."""
     def is_named(second, why):
         runs = [{**run, "name": "first"}, {**run, "name": "second", **second},
                 {**run, "name": "third"}]
@@ -105,7 +105,7 @@ def check_killed_rank(program, run):
 
 
 def check_long_job(program, run):
-    """The job must survive a pause of a rank after its first run has been committed."""
+    """The job must survive if a rank pauses after the job's first run has been committed."""
     runs = [{**run, "name": "first"}, {**run, "name": "second", "iterations": 3000}]
     with command_of(program, runs, 2, Batch("cpu")) as command, \
             subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as job:

@@ -1,9 +1,9 @@
-//===- tests/gpu/gpu_bits_test.cpp - results on GPUs have the same bits in every way to run ---===//
+//===- tests/gpu/gpu_bits_test.cpp - bitwise equal results on GPUs in every mode --------------===//
 //
 //   gpu_bits_test [--ranks N] [--runs R]
 //
 // Starts a job of processes on 2, 3 and 4 ranks, or on N, with reproducible results, and executes
-// at least R runs in all (default 1,000). Row i of a result must have the same bits for every M,
+// at least R runs in total (default 1,000). Row i of a result must have the same bits for every M,
 // schedule, number of chunks, protocol, transfer mode and launch mode, and on every rank.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -32,10 +32,10 @@ constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< values of M; the first cove
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// A GEMM. With few columns and a long sum, a library would split K unless that is forbidden.
+/// A GEMM. With few columns and a long sum, a library would split K unless this is disabled.
 struct Problem {
   const char *name;
-  bool isGather; ///< else partial results are summed in f32
+  bool isGather; ///< if false, partial results are summed in f32
   int64_t n, k;
 };
 constexpr Problem kProblems[] = {
@@ -87,13 +87,13 @@ std::vector<Way> waysFor(size_t turn) {
   return ways;
 }
 
-/// Rank `owner`'s rows of A, and its B. In a gather all ranks use the same matrices.
+/// The rows of A and the B of rank `owner`. In a gather, all ranks use the same matrices.
 class Operands {
 public:
   Operands(const Problem &problem, int64_t owner)
       : problem_(problem), owner_(problem.isGather ? 0 : owner) {}
 
-  /// Returns `rows` rows of the whole A, beginning with row `first`.
+  /// Returns `rows` rows of the complete A, starting at row `first`.
   std::vector<BF16> a(int64_t first, int64_t rows) const {
     std::vector<BF16> numbers(static_cast<size_t>(rows * problem_.k));
     for (int64_t row = 0; row < rows; ++row)
@@ -119,7 +119,7 @@ public:
   ProblemTest(Cluster &cluster, const Problem &problem)
       : cluster_(cluster), problem_(problem), rank_(cluster.firstHosted()) {}
 
-  /// Runs every M in every way, `runsOfEach` times eagerly and as often replayed. Collective.
+  /// Runs every M in every way, `runsOfEach` times both eagerly and replayed. Collective.
   Status run(int runsOfEach);
   int64_t runs() const { return runs_; }
   int64_t programs() const { return programs_; }
@@ -146,7 +146,7 @@ private:
   int64_t runs_ = 0, programs_ = 0;
 };
 
-/// Returns nothing if lowering rejects this schedule for the problem.
+/// Returns nullopt if lowering rejects this schedule for the problem.
 std::optional<ProblemTest::Program> ProblemTest::lower(int64_t m, const Way &way) const {
   Program program{parseSource("bits.braid", textOf(problem_, m, cluster_.ranks())), {}};
   Result<Compiled> compiled = compile(*program.source, way.options);
@@ -231,7 +231,7 @@ Status ProblemTest::compare(int64_t m, const char *result) {
   return Status::ok();
 }
 
-/// Keeps the first result for comparison. It must be equal on all ranks, and approximately right.
+/// Keeps the first result for comparison. It must be equal on all ranks and approximately correct.
 Status ProblemTest::takeAsExpected(const char *result) {
   expected_.assign(result, static_cast<size_t>(kRows[0]) * rowBytes());
   std::vector<std::string> digests =
@@ -266,7 +266,7 @@ Status ProblemTest::takeAsExpected(const char *result) {
 }
 
 Status runProblems(Cluster &cluster, int runs) {
-  // A problem has a few hundred programs; each is run this often eagerly and as often replayed.
+  // A problem has a few hundred programs. Each is run this often eagerly and this often replayed.
   const int runsOfEach = std::max(1, runs / 400);
   std::deque<ProblemTest> tests; // keeps their Plans alive
   for (const Problem &problem : kProblems) {

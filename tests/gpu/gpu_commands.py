@@ -1,9 +1,9 @@
-"""Commands that end when their time is over or when all are stopped.
+"""Commands that end after a timeout or when all commands are stopped.
 
-A command's output goes to files, because a reader of a pipe would wait for every process that can
-write to it, such as a grandchild that outlives its killed parent. A command runs in its own session
-and is killed with all its processes. If setpriv exists, a command also ends if this process is
-killed by SIGKILL; the ranks of a job end with the job.
+A command's output is written to files, because a reader of a pipe would wait for every process that
+can write to the pipe, such as a grandchild that outlives its killed parent. A command runs in a
+separate session and is killed with all its processes. If setpriv exists, a command also ends if
+this process is killed by SIGKILL; the ranks of a job end with the job.
 """
 import contextlib
 import functools
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# In seconds. A killed process may stay in the driver for a while; after this it is abandoned.
+# In seconds. A killed process may stay in the driver for a while; afterwards, it is abandoned.
 GONE_WITHIN = 10
 
 _running = set()
@@ -23,7 +23,7 @@ _is_stopped = False
 
 
 class Stopped(Exception):
-    """All commands were stopped. Contains the output of this one."""
+    """All commands were stopped. Contains the output of this command."""
 
 
 def stop_all():
@@ -40,7 +40,7 @@ def is_stopped():
 
 @functools.lru_cache(maxsize=None)
 def bound_to_us():
-    """Returns a prefix for a command that makes it end with this process, or nothing."""
+    """Returns a prefix that makes a command end with this process, or nothing if not supported."""
     words = ("setpriv", "--pdeathsig", "KILL")
     try:
         works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
@@ -53,7 +53,7 @@ class Command:
     """A process, started by the constructor. It has ended or been killed when `with` ends."""
 
     def __init__(self, arguments, environment=None, is_merged=False):
-        """If `is_merged`, stderr goes to stdout."""
+        """If `is_merged`, stderr is redirected to stdout."""
         arguments = [*bound_to_us(), *arguments]
         self.out_file = tempfile.TemporaryFile()
         self.err_file = self.out_file if is_merged else tempfile.TemporaryFile()
@@ -63,7 +63,7 @@ class Command:
             arguments, stdin=subprocess.DEVNULL, stdout=self.out_file, stderr=self.err_file,
             env=environment, cwd=ROOT, start_new_session=True)
         _running.add(self)
-        if _is_stopped:  # stopped before _running contained it
+        if _is_stopped:  # stopped before the command was added to _running
             self.signal_all()
 
     def __enter__(self):
@@ -75,7 +75,7 @@ class Command:
         self.err_file.close()
 
     def has_ended(self):
-        """Returns whether the process has ended. Raises Stopped if all commands were stopped."""
+        """Returns True if the process has ended. Raises Stopped if all commands were stopped."""
         has = self.process.poll() is not None
         if _is_stopped:
             raise Stopped(self.said())
@@ -107,7 +107,7 @@ class Command:
 
     @staticmethod
     def read(file):
-        # Keeps the file's position, which the writers use.
+        # Preserves the file's position, which the writers use.
         size = os.fstat(file.fileno()).st_size
         return os.pread(file.fileno(), size, 0).decode(errors="replace")
 
@@ -135,7 +135,7 @@ def torch_rows(braid, operation, ranks, flags, seconds):
     folder = os.path.dirname(os.path.dirname(braid))
     environment = {**os.environ, "PYTHONPATH": os.path.join(folder, "python"),
                    "PYTHONFAULTHANDLER": "1"}  # prints stacks if a rank crashes
-    environment.pop("LD_LIBRARY_PATH", None)  # PyTorch brings other versions of the libraries
+    environment.pop("LD_LIBRARY_PATH", None)  # PyTorch needs other versions of the libraries
     with tempfile.TemporaryDirectory() as temporary:
         out = os.path.join(temporary, "out.json")
         code, said, err = run([sys.executable, os.path.join(ROOT, "tools", "bench_torch.py"),

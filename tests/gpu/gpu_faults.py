@@ -1,8 +1,8 @@
 """Ranks that are killed, stopped or crashed while a job starts or runs.
 
-The other ranks must name the victim within the timeout plus two seconds, and nothing may be left:
-no process, socket or GPU memory. A fault depends only on its seed, so that a long list can be run
-in parts: seeds 0 to 49, then 50 to 99.
+The other ranks must name the victim within the timeout plus two seconds. No process, socket or GPU
+memory may remain. A fault depends only on its seed, so that a long list can be run in parts: seeds
+0 to 49, then 50 to 99.
 """
 import contextlib
 import glob
@@ -58,7 +58,7 @@ class Job:
         self.command, self.lines = command, []
 
     def look(self):
-        """Reads new lines and returns whether the command is still running."""
+        """Reads new lines and returns True if the command is still running."""
         goes_on = not self.command.has_ended()
         whole = self.command.out().split("\n")[:-1]
         self.lines += [(time.monotonic(), line) for line in whole[len(self.lines):]]
@@ -72,13 +72,13 @@ class Job:
         return condition()
 
     def first(self, beginning):
-        """Returns when the first line with this beginning was read, or None."""
+        """Returns the time when the first line with this prefix was read, or None."""
         return next((when for when, line in self.lines if line.startswith(beginning)), None)
 
 
 class Fault:
-    """A job and the signal that one of its ranks gets: during startup if the seed is even, during
-    the runs if it is odd. The job has at most as many ranks as `devices`."""
+    """A job, and a signal to one of its ranks: during startup if the seed is even, during the runs
+    if it is odd. The job has at most as many ranks as `devices`."""
 
     def __init__(self, braid, seed, devices):
         dice = random.Random(seed)
@@ -119,7 +119,7 @@ class Fault:
         return self
 
     def watch(self, job, pids):
-        """Strikes, waits for the job to end, and adds the process ids of all ranks to `pids`."""
+        """Sends the signal, waits for the job to end, and adds all ranks' process ids to `pids`."""
         self.strike(job, pids)
         struck = time.monotonic()
         job.wait_for(lambda: False, TIMEOUT + 10)
@@ -171,7 +171,7 @@ class Fault:
 
 
 def has_memory_back(before):
-    """Waits until memory use is down to `before` on all GPUs. Returns False after a time limit."""
+    """Waits until memory use has dropped to `before` on all GPUs. Returns False after a timeout."""
     end = time.monotonic() + MEMORY_BACK_WITHIN
     while True:
         if all(now <= then + MEMORY_MAY_DIFFER for now, then in zip(memory_used(), before)):
@@ -182,7 +182,7 @@ def has_memory_back(before):
 
 
 def add_faults(suite, seeds):
-    """Adds a case with at most four ranks for each seed. They share GPUs if the suite does."""
+    """Adds a case with at most four ranks for each seed. Ranks share GPUs if the suite does."""
     def check(devices, seed):
         before = memory_used()
         fault = Fault(suite.braid, seed, devices)

@@ -1,5 +1,5 @@
-"""Jobs that treat two GPUs as two hosts, with one rank on each or with two that share its GPU. NCCL
-sends messages between hosts; within a host, data are copied.
+"""Jobs that treat two GPUs as two hosts, with one rank per host or with two ranks that share its
+GPU. NCCL sends messages between hosts; within a host, data is copied.
 
 gpu_hosts.py BRAID runs the same jobs on CPU ranks, which connect over the loopback interface.
 """
@@ -31,8 +31,8 @@ def check_on_hosts(braid, of_host, arguments, environment):
 
 
 def cases(backend):
-    """Yields ranks of a host, a name, the program, and flags of `braid run`. Hierarchical schedules
-    need several ranks on a host."""
+    """Yields the number of ranks per host, a name, the program, and flags of `braid run`.
+    Hierarchical schedules need several ranks per host."""
     for of_host in (1, 2):
         for name, schedules in SCHEDULES.items():
             file = os.path.join(HERE, f"hosts_{name.replace('-', '_')}.braid")
@@ -45,8 +45,8 @@ def cases(backend):
 
 
 def add_hosts(suite, nccl_missing):
-    """Adds an eager and a replayed case of each. All hosts see the same GPUs, and a rank uses the
-    GPU with its local rank's number."""
+    """Adds an eager and a replayed case for each job. All hosts see the same GPUs, and each rank
+    uses the GPU whose number is the rank's local index."""
     if nccl_missing:
         suite.add("hosts", 1, lambda devices: ("skipped", nccl_missing))
         return

@@ -1,4 +1,4 @@
-//===- tests/gpu/gpu_job.h - a test program that starts itself as ranks -----------------------===//
+//===- tests/gpu/gpu_job.h - a test program that starts itself once per rank ------------------===//
 #pragma once
 
 #include "api/launch/launch.h"
@@ -24,7 +24,7 @@ template <class JobOfRank> int endOfRank(JobOfRank &job, Status status) {
   return static_cast<int>(status.code());
 }
 
-/// A job that a test program starts, and its expected outcome.
+/// A job that a test program starts, and the expected outcome of the job.
 struct GpuJob {
   const char *what;
   int (*rankMain)(const Place &place, int runs);
@@ -57,8 +57,8 @@ inline bool runGpuJob(const char *program, const GpuJob &job, size_t number, int
 }
 
 /// Parses `[--ranks N] [--runs R]` and runs each job on 2, 3 and 4 ranks, or on N, if there are
-/// enough GPUs. Each rank is another process of this program and returns the result of `rankMain`.
-/// Returns 77 if there are too few GPUs.
+/// enough GPUs. Each rank is a separate process of this program and returns the result of
+/// `rankMain`. Returns 77 if there are too few GPUs.
 inline int gpuJobMain(int argc, char **argv, const std::vector<GpuJob> &all) {
   int64_t ranks = 0;
   int runs = 1000, number = -1;

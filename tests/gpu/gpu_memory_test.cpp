@@ -2,10 +2,10 @@
 //
 //   [BRAID_TEST_MEMORY=vmm] gpu_memory_test [--ranks N] [--runs R]
 //
-// Ranks gather blocks that lie in memory of the given kind, which peers read or write: R rounds in
-// all (default 1,000), with new numbers each time and every element compared. Sessions that are
-// prepared repeatedly, jobs that are joined repeatedly, and sessions of many sizes must not leak
-// memory. A job must also work after another process has taken the place of a rank that was killed.
+// Ranks gather blocks in memory of the given kind, which peers read or write. There are R rounds in
+// total (default 1,000), with new numbers each time, and every element is compared. Repeatedly
+// prepared sessions, repeatedly joined jobs, and sessions of many sizes must not leak memory. A job
+// must also work after a new process has replaced a killed rank.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ std::string memory() {
   return name ? name : "ipc";
 }
 
-/// Gathers every rank's block on all ranks.
+/// Returns a fusion that gathers every rank's block on all ranks.
 std::string fusion(int64_t ranks, int64_t columns) {
   FusionText f("gather");
   const Extent d = f.parameter("D", ranks);
@@ -118,7 +118,7 @@ Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int 
   return session ? gather(job, **session, runs) : session.status();
 }
 
-/// Runs half of the rounds with reads by peers, half with writes.
+/// Runs half of the rounds with reads by peers, and the other half with writes by peers.
 Status rounds(const std::shared_ptr<Job> &job, int runs) {
   for (const char *protocol : {"get", "put"})
     BRAID_TRY(gather(job, protocol, (runs + 1) / 2));
@@ -146,8 +146,8 @@ Status prepareAgain(const std::shared_ptr<Job> &job, int) {
   return job->commit();
 }
 
-/// Blocks of 12 KB to 50 MB in growing, shrinking and mixed order. The last five sessions stay
-/// alive, and the oldest of them still runs.
+/// Uses blocks of 12 KB to 50 MB in growing, shrinking and mixed order. The last five sessions stay
+/// alive, and the oldest of these still runs.
 Status varySizes(const std::shared_ptr<Job> &job, int) {
   std::vector<int64_t> sizes;
   for (int64_t columns = 1000; columns < 4200000; columns += columns / 3)
@@ -157,7 +157,7 @@ Status varySizes(const std::shared_ptr<Job> &job, int) {
     sizes.push_back(sizes[count - 1 - i]);
   for (size_t i = 0; i < 2 * count; ++i)
     sizes.push_back(sizes[(i * 7 + 3) % count]);
-  if (Status status = rounds(job, 2); !status.isOk()) // streams and their GEMMs' workspaces stay
+  if (Status status = rounds(job, 2); !status.isOk()) // streams and GEMM workspaces remain
     return status;
   BRAID_TRY(job->giveBack());
   const size_t before = freeBytes();
@@ -202,7 +202,7 @@ int rankMain(const Place &place, int runs) {
   return endOfRank(**job, kBody(*job, runs));
 }
 
-/// Joins a further job that has the same ranks as the launched one.
+/// Joins an additional job that has the same ranks as the launched job.
 Result<std::shared_ptr<Job>> joinAnother(const Place &place, int number) {
   return Job::join(
       {.backend = "cuda",
@@ -224,20 +224,20 @@ int joinAgain(const Place &place, int runs) {
     if (status.isOk())
       status = (*job)->close();
     job = Status(StatusCode::Internal, "gone");
-    if (status.isOk()) // other ranks on this GPU have freed their memory, too
+    if (status.isOk()) // other ranks on this GPU have also freed their memory
       status = (*outer)->commit();
     if (i == 5)
       before = freeBytes();
     if (i > 5 && freeBytes() + kSlack < before)
       status = internal("job " + std::to_string(i) + " left memory");
-    if (status.isOk()) // no rank has begun the next job
+    if (status.isOk()) // no rank has started the next job
       status = (*outer)->commit();
   }
   return endOfRank(**outer, status.isOk() ? (*outer)->commit() : status);
 }
 
-/// The last rank lets a child process join a job in its place, which is killed there. Then all
-/// ranks, including those that saw the failure, must be able to form a job.
+/// On the last rank, a child process joins a job and is killed there. Afterwards, all ranks,
+/// including those that observed the failure, must be able to form a job.
 int replaceKilled(const Place &place, int) {
   const bool isLast = place.rank + 1 == place.ranks;
   pid_t victim = 0;

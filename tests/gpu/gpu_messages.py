@@ -15,7 +15,7 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def nccl_missing(suite):
-    """Why `braid doctor` finds no NCCL, or nothing."""
+    """Returns the reason why `braid doctor` finds no NCCL, or nothing."""
     code, out, _ = run([suite.braid, "doctor", "--json"], 60)
     try:
         found = [line for line in json.loads(out)["lines"] if line["check"] == "nccl"]
@@ -81,7 +81,7 @@ SOCKETS_ONLY = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def launchers(suite):
-    """Adds ranks that other launchers start, on both backends, and NCCL with sockets only."""
+    """Adds ranks that other launchers start, on both backends, and NCCL restricted to sockets."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                 "--nproc-per-node", "2", "--no-python"]
     mpirun = shutil.which("mpirun")
@@ -112,15 +112,15 @@ BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
 BUS_COLUMNS = (1024, 8192, 65536, 262144)  # with 512 rows of bf16: 1 MiB to 256 MiB
 BUS_ROWS = ("braid/transfers", "torch/transfers")  # PyTorch calls NCCL
 BUS_WITHIN = 0.03
-GRAPH_RUNS = 8  # runs in each graph, since a model's graph contains many
+GRAPH_RUNS = 8  # runs in each graph, because a model's graph contains many
 # The two kernels that count a run in a caller's graph (backends/cuda/run_guard.h) take 2.8 us, and
 # bursts of 12 us vary by 2 us between calls of the benchmark.
 COUNTED_US = 5
 
 
 def bus_bandwidth(suite, ranks=2):
-    """Compares each collective with PyTorch's in bursts of graphs, alternating. At 8 MiB, calls of
-    the benchmark differ by 8 % either way, so the shortest of three is used."""
+    """Compares each collective with PyTorch's collective in bursts of graphs, alternating. At 8
+    MiB, calls of the benchmark vary by 8 %, so the shortest of three calls is used."""
     def check(operation):
         if not importlib.util.find_spec("torch"):
             return "skipped", "no PyTorch"

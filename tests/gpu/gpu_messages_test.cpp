@@ -2,8 +2,8 @@
 //
 //   [BRAID_TEST_BACKEND=cuda|nccl] gpu_messages_test [--ranks N] [--runs R]
 //
-// Every collective is run with each type, team and root, and sizes from one element up, eagerly and
-// replayed, with new tensors each time. Results are compared. Then a rank issues kRunsAhead runs
+// Runs every collective with each type, team and root, and sizes from one element up, eagerly and
+// replayed, with new tensors each time, and compares results. Then a rank issues kRunsAhead runs
 // before its peer issues any, with two messages and with as many as a graph of `braid p2p` has.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -120,7 +120,7 @@ int collectivesMain(const Place &place, int runs) {
   });
 }
 
-/// Each rank in turn issues all its runs before the other rank issues any.
+/// Each rank in turn issues all its runs before the other rank issues any run.
 Status goAhead(Prepared &prepared, bool isGraph, Device &device, ControlPlane &control) {
   for (int64_t turn = 0; turn < 2; ++turn) {
     if (control.rank() == turn)
@@ -142,7 +142,7 @@ int aheadMain(const Place &place, int) {
   return withMesh(place, [&plans](LocalMesh &mesh, Transport) -> Status {
     const int64_t rank = mesh.firstHosted();
     const bool isGraph = backendOfTest().hasGraphs;
-    if (mesh.ranks() > 2) // further ranks would be idle
+    if (mesh.ranks() > 2) // additional ranks would be idle
       return mesh.cluster().commit();
     for (const int64_t turns : {1, 32})
       for (const int64_t bytes : {int64_t(4), int64_t(1) << 20}) {

@@ -7,7 +7,7 @@ import time
 from gpu_commands import run
 from gpu_suite import SKIPPED, only_on
 
-LEAST_SHARE = 0.97  # minimum share of the bandwidth of a plain loop of copies
+LEAST_SHARE = 0.97  # minimum fraction of the bandwidth of a plain loop of copies
 MOST_US = 1  # maximum excess over a plain ping-pong
 PEER_PATHS = ("put-engine", "put-kernel", "get-engine", "get-kernel")
 SMALL, LARGE = 4, 1 << 28
@@ -39,7 +39,7 @@ def points(report, source, destination, path):
 
 
 def faults_of(report, ranks, needed, has_nccl):
-    """Lists the mistakes in a report about working devices. The `needed` sizes must be in it."""
+    """Lists mistakes in a report about working devices, which must contain the `needed` sizes."""
     wrong = []
     pairs = {(pair["source"], pair["destination"]): pair["paths"] for pair in report["pairs"]}
     expected = {(a, b) for a in range(ranks) for b in range(ranks) if a != b}
@@ -60,7 +60,7 @@ def faults_of(report, ranks, needed, has_nccl):
 
 
 def figures(report):
-    """Returns a line for each path from device 0 to device 1."""
+    """Returns one line for each path from device 0 to device 1."""
     lines = []
     for path in PEER_PATHS + ("messages",):
         sizes = points(report, 0, 1, path)
@@ -73,7 +73,7 @@ def figures(report):
 
 def check_report(suite, devices, has_nccl):
     shares = len(set(devices)) < len(devices)
-    # Ranks that share a GPU use it alternately, so large sizes would take long; NCCL rejects them.
+    # Ranks that share a GPU take turns on it, so large sizes would be slow; NCCL rejects sharing.
     flags = ["--sizes", f"{SMALL},{1 << 20}", "--paths", ",".join(PEER_PATHS)] if shares else []
     code, seconds, report, said = measured(suite.braid, devices, flags)
     if code != 0 or report is None:
@@ -85,7 +85,7 @@ def check_report(suite, devices, has_nccl):
 
 
 def plain_figures(program, devices):
-    """Returns times by path, kind and size; or nothing and the reason if there are too few GPUs."""
+    """Returns times by path, kind and size, or nothing and the reason if GPUs are missing."""
     code, out, err = run([program], 120, only_on(devices))
     if code == SKIPPED:
         return None, out.strip()
@@ -121,7 +121,7 @@ def compare_with_plain(suite, devices):
     if not os.path.exists(program):
         return "skipped", "plain_copies was not built"
     lines = []
-    # A copy engine takes 16 us to start, in some processes 19.
+    # A copy engine takes 16 us to start, or 19 us in some processes.
     for _ in range(3):
         plain, why = plain_figures(program, devices[:2])
         if plain is None:

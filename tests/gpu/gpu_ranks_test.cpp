@@ -2,9 +2,9 @@
 //
 //   gpu_ranks_test [--ranks N] [--runs R]
 //
-// Starts a job of processes on 2, 3 and 4 ranks, or on N. Each way to run is used R times eagerly
-// (default 1,000) and as often replayed. All cases with the same number of ranks share a job,
-// because starting a job takes longer than most cases.
+// Starts a job of processes on 2, 3 and 4 ranks, or on N. Each mode is run R times eagerly (default
+// 1,000) and R times replayed. All cases with the same number of ranks share a job, because
+// starting a job takes longer than most cases.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ namespace {
 thread_local size_t newCalls = 0;
 }
 
-// Counts allocations. If these were inlined, GCC 12 would report a mismatched new and delete.
+// Counts allocations. If these operators were inlined, GCC 12 would report a mismatched delete.
 [[gnu::noinline]] void *operator new(size_t bytes) {
   ++newCalls;
   if (void *memory = std::malloc(bytes ? bytes : 1))
@@ -145,7 +145,7 @@ std::vector<Way> allWays() {
   return launchModes;
 }
 
-/// Runs eagerly at two alternating sets of addresses, and replays.
+/// Runs eagerly with two alternating sets of addresses, and replays.
 Status runOneWay(RankTest &test, const Way &way, int runs) {
   const auto prepared = BRAID_TRY(test.prepareProgram(way.options, 4, way.transferMode, kSmall));
   Program &program = *prepared;
@@ -164,7 +164,7 @@ Status runOneWay(RankTest &test, const Way &way, int runs) {
   return Status::ok();
 }
 
-/// Runs every schedule with both protocols in all transfer modes, eagerly and as often replayed.
+/// Runs every schedule with both protocols in all transfer modes, both eagerly and replayed.
 Status runsEveryWay(RankTest &test) {
   const std::vector<Way> launchModes = allWays();
   for (const Way &way : launchModes)
@@ -185,7 +185,7 @@ Status mixesRunsAndReplays(RankTest &test) {
     Arguments arguments = BRAID_TRY(test.makeArguments(*program));
     RunArguments addresses = arguments.addresses();
     BRAID_TRY(program->prepared->capture(addresses.inputs, addresses.outputs));
-    std::mt19937 dice(static_cast<uint32_t>(test.rank())); // each rank draws its own order
+    std::mt19937 dice(static_cast<uint32_t>(test.rank())); // each rank draws a different order
     for (uint32_t run = 0; run < 500; ++run)
       BRAID_TRY(test.runOnce(*program, arguments, run, dice() % 2 == 0));
   }
@@ -236,7 +236,7 @@ Status runsWithoutAllocating(RankTest &test, const CompileOptions &options,
   return Status::ok();
 }
 
-/// A run allocates nothing, and issuing it takes little time.
+/// Issuing a run must not allocate memory and must take little time.
 Status runsWithoutAllocating(RankTest &test) {
   BRAID_TRY(runsWithoutAllocating(test, {}, {}));
   CompileOptions options;
@@ -246,8 +246,8 @@ Status runsWithoutAllocating(RankTest &test) {
 
 // -- Copies by kernels, with all sizes and alignments. --
 
-/// Source and destination on this rank's GPU. Each pair of alignments has `room` bytes, of which a
-/// copy may change only its destination.
+/// Source and destination on this rank's GPU. Each pair of alignments has `room` bytes, and a copy
+/// may change only its destination within them.
 class CopyPlaces {
 public:
   static constexpr int64_t kAlignments = 16, kPairs = kAlignments * kAlignments;
@@ -295,12 +295,12 @@ public:
 
 private:
   static int64_t sourceOf(int64_t pair) { return pair % kAlignments; }
-  /// Leaves 16 bytes before the destination that must not change.
+  /// Leaves 16 bytes before the destination, which must not change.
   static int64_t targetOf(int64_t pair) { return kAlignments + pair / kAlignments; }
   size_t index(int64_t pair, int64_t at) const { return static_cast<size_t>(pair * room_ + at); }
 
-  /// Copies all pairs with one destination alignment. Most of them are not aligned for the bulk
-  /// copy unit, and there are so few blocks that each copies several tiles.
+  /// Copies all pairs with one destination alignment. Most pairs are not aligned for the bulk copy
+  /// unit, and there are so few blocks that each block copies several tiles.
   void launch(int64_t first, int64_t bytes) {
     cuda::CopyAndSignal batch;
     batch.step = step_;
@@ -317,7 +317,7 @@ private:
   uint32_t *counters_ = nullptr, *step_ = nullptr;
 };
 
-/// Every byte is copied, and no other byte is written.
+/// Checks that every byte is copied and that no other byte is written.
 Status copiesAnyBytes(RankTest &test) {
   std::vector<int64_t> sizes;
   for (int64_t bytes = 0; bytes <= 100; ++bytes)
@@ -335,10 +335,10 @@ Status copiesAnyBytes(RankTest &test) {
   return Status::ok();
 }
 
-// -- Sums by the kernel that copies what it adds. --
+// -- Sums by the kernel that also copies the parts. --
 
-/// Computes a sum on this rank's GPU with a separate kernel and, if possible, with one that also
-/// waits and copies parts. If `shift` is not 0, no address is aligned.
+/// Computes a sum on this rank's GPU with a separate kernel and, if possible, with a kernel that
+/// also waits and copies parts. If `shift` is not 0, no address is aligned.
 class SumPlaces {
 public:
   static constexpr int64_t kMostBytes = 4 << 20; ///< limit for the parts, and for the bias
@@ -363,7 +363,7 @@ public:
   }
   SumPlaces(const SumPlaces &) = delete;
 
-  /// `sum` has no addresses yet; they are set here.
+  /// `sum` has no addresses yet; this function sets them.
   Status check(cuda::Sum sum, int64_t shift, bool hasBias, cuda::CopyAndSignalBlocks most) {
     bytes_ = static_cast<size_t>(shift + sum.elements * cuda::sizeOf(sum.result) + kBehind);
     sum.parts = parts_ + shift;
@@ -418,7 +418,7 @@ private:
     return wanted == got;
   }
 
-  /// True if the result is in the place of the second shot, and was copied from there.
+  /// Returns true if the result is at the second shot's destination and was copied from there.
   bool isGiven(const cuda::Sum &sum) const {
     const auto bytes = static_cast<size_t>(sum.elements * cuda::sizeOf(sum.result));
     std::vector<char> wanted(bytes), given(bytes), taken(bytes);
@@ -428,7 +428,7 @@ private:
     return given == wanted && taken == wanted;
   }
 
-  /// Returns a launch that sends the signal for which it waits.
+  /// Returns a launch that sends the signal that it waits for.
   cuda::CopyAndSignal waiting(const cuda::Sum &sum) {
     cuda::CopyAndSignal batch;
     batch.step = words_ + kStep;
@@ -440,7 +440,7 @@ private:
   }
 
   /// Adds while every second part is copied; the other parts are already in place. Returns false if
-  /// the kernel cannot do that for this sum.
+  /// the kernel does not support this for the sum.
   bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most, bool hasSecondShot) {
     const auto *from = static_cast<const char *>(sum.parts);
     char *to = copied_ + (from - parts_);
@@ -463,7 +463,7 @@ private:
     return true;
   }
 
-  /// Adds a second shot in which the kernel is its own peer.
+  /// Adds a second shot in which the kernel acts as its own peer.
   void addSecondShot(cuda::CopyAndSignal &batch) {
     const int64_t bytes = batch.sum.elements * cuda::sizeOf(batch.sum.result);
     batch.readySignals[batch.readySignalCount++] = {words_ + kMayGive, 3};
@@ -481,7 +481,7 @@ private:
   uint32_t *words_ = nullptr;
 };
 
-/// Both kernels give the same bits for any type, address and number of workers.
+/// Both kernels produce the same bits for any type, address and number of workers.
 Status addsAlongCopies(RankTest &test) {
   using cuda::Element;
   SumPlaces places;
@@ -517,7 +517,7 @@ struct Case {
   Status (*run)(RankTest &);
 };
 constexpr Case kCases[] = {
-    // This is the first case because it measures in a fresh process.
+    // This case must be first because it measures in a fresh process.
     {"runs without allocating", runsWithoutAllocating},
     {"copies any bytes", copiesAnyBytes},
     {"adds along copies", addsAlongCopies},
@@ -525,7 +525,7 @@ constexpr Case kCases[] = {
     {"mixes runs and replays", mixesRunsAndReplays},
 };
 
-/// Preparing during a capture of the caller's stream is rejected; the message says when to do it.
+/// Preparing during a capture of the caller's stream is rejected with advice on when to prepare.
 Status refusesToPrepareInCapture(const Place &place, JobRank &job) {
   const int gpu = static_cast<int>(place.localRank) % countGpus();
   cudaSetDevice(gpu);

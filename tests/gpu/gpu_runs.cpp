@@ -1,18 +1,18 @@
 //===- tests/gpu/gpu_runs.cpp - many runs by the same ranks -----------------------------------===//
 //
 //   gpu_runs RUNS.json --ranks N [--backend NAME]
-//  gpu_runs RUNS.json --as-rank [--backend NAME]     one rank of a job that a launcher started
+//   gpu_runs RUNS.json --as-rank [--backend NAME]     one rank of a job started by a launcher
 //
 // Executes runs like `braid run --verify` one after another in one job, since starting ranks on
-// GPUs takes far longer than such a run. The runs share the ranks' mesh. Checks that the command
-// does before the ranks meet are omitted. RUNS.json is a list with values for flags of `braid run`:
+// GPUs takes far longer than such a run. The runs share the ranks' mesh. The command's checks
+// before it starts ranks are omitted. RUNS.json is a list with values for flags of `braid run`:
 //
 //   [{"name": "ring", "file": "examples/ag_matmul.braid", "schedule": "ring;launch=graph",
 //     "set": {"M": 82}, "iterations": 300}]
 //
 //
-// Prints `passed SECONDS NAME` for each run as soon as all ranks have committed it. The first run
-// that fails ends the job with the reason.
+// Prints `passed SECONDS NAME` for each run as soon as all ranks have committed it. The first
+// failed run ends the job with the reason.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -46,7 +46,7 @@ struct Flags {
   bool isRank = false;
 };
 
-/// A run and the objects that it refers to. Lives until the job ends.
+/// A run and the objects that it refers to. Remains valid until the job ends.
 struct Run {
   std::unique_ptr<Source> source;
   Compiled compiled;
@@ -132,8 +132,8 @@ int rankMain(const Flags &flags) {
   return static_cast<int>(status.code());
 }
 
-/// Rank 0 prints the runs that passed, because launch() treats a job as successful once it has
-/// committed something. A run that hangs fails by the mesh's timeout.
+/// Rank 0 prints the runs that passed, because launch() treats a job as successful after its first
+/// commit. A run that hangs fails after the mesh's timeout.
 int launchRanks(const Flags &flags, const std::string &program) {
   LaunchOptions options;
   options.ranks = flags.ranks;

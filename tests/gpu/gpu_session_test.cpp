@@ -3,11 +3,11 @@
 //   [BRAID_TEST_BACKEND=nccl] gpu_session_test [--ranks N] [--runs R]
 //
 // Four sessions alternate on ten streams of the caller: eagerly, replayed, and in the caller's
-// graphs, between kernels of the test that fill and read the tensors. R runs in all (default
-// 1,000), every element compared. The ranks choose the last session's schedule by measuring.
-// Further cases: rejected calls have no effect on later ones; overlapping launches end the job;
-// replays and pauses of any length do not; ended sessions leave no memory; two jobs run at the same
-// time; calls after a failure return its cause.
+// graphs, between kernels of the test that fill and read the tensors. There are R runs in total
+// (default 1,000), and every element is compared. The ranks choose the last session's schedule by
+// measuring. Further cases: rejected calls do not affect later calls; overlapping launches end the
+// job; replays and pauses of any length do not; ended sessions leak no memory; two jobs run
+// concurrently; calls after a failure return its cause.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ std::string backendName() {
   return name ? name : "cuda";
 }
 
-/// The last one is chosen by measuring. BRAID_TEST_BACKEND=mixed combines collectives with copies.
+/// The last schedule is chosen by measuring. BRAID_TEST_BACKEND=mixed adds collectives to copies.
 std::array<std::string, kSessions> schedules() {
   if (backendName() == "nccl") // has no protocols and needs a named schedule
     return {"pairwise", "bulk", "pairwise;placement=shared", "sequential"};
@@ -100,7 +100,7 @@ public:
     cudaDeviceSynchronize();
   }
 
-  /// Returns a graph that contains one run, after launching it once.
+  /// Returns a graph that contains one run, after launching the graph once.
   Result<cudaGraphExec_t> recordOne(Session &session) {
     Lane &lane = lanes_[0];
     cudaGraph_t graph = nullptr;
@@ -136,8 +136,8 @@ public:
                : Status(StatusCode::Internal, "a captured stream was taken: " + refused.message());
   }
 
-  /// Uses more sets of addresses than the session remembers, each twice in a row, all in flight at
-  /// once. The recording for a set is evicted while it may still run. Its memory must be freed.
+  /// Uses more sets of addresses than the session caches, each twice in a row, all in flight at
+  /// once. A recording is evicted while it may still be running, and its memory must be freed.
   Status useManyAddresses(Session &session) {
     constexpr size_t kSets = 320, kSlack = size_t(64) << 20; // other ranks may use the same GPU
     constexpr int kRounds = 8;
@@ -167,7 +167,7 @@ public:
   }
 
   /// Records the graphs of the lanes. One is recorded while another capture is open and a third
-  /// lane runs eagerly; another contains runs of two sessions, which write the same result.
+  /// lane runs eagerly; another contains runs of two sessions that write the same result.
   Status record(llvm::ArrayRef<std::unique_ptr<Session>> sessions) {
     for (size_t i = 0; i < kStreams; ++i) {
       Session &session = *sessions[i % kSessions];
@@ -210,7 +210,7 @@ public:
     return cudaStatus(made, "cudaGraphInstantiate");
   }
 
-  /// Launches a run on each lane, with its session, and checks all results.
+  /// Launches a run on each lane, with the lane's session, and checks all results.
   Status runAll(llvm::ArrayRef<std::unique_ptr<Session>> sessions, int first) {
     for (size_t i = 0; i < kStreams; ++i)
       BRAID_TRY(launch(*sessions[i % kSessions], lanes_[i], first + static_cast<int>(i)));
@@ -246,9 +246,9 @@ public:
     return job_.commit();
   }
 
-  /// Replays one session, and launches graphs with runs of another, for longer than the job's
-  /// timeout, then issues nothing for as long. The caller waits with CUDA calls only. None of this
-  /// may count as a stall. An eager run, followed by such a graph, is included.
+  /// Replays one session and launches graphs with runs of another, each for longer than the
+  /// timeout; then issues single eager and recorded runs. Pauses beyond the timeout after each
+  /// phase, waiting only with CUDA calls. None of this may count as a stall.
   Status goOnAndPause(Session &session, Session &other) {
     const int many = sharesGpus() ? 1000 : 20000;
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1], &eager = lanes_[0];
@@ -266,8 +266,8 @@ public:
   }
 
   /// All ranks replay two sessions. Then only rank 0 replays and waits with CUDA calls; the other
-  /// ranks follow after the stall has been noticed. The second session begins with a signal, which
-  /// must not hide that the first one waits.
+  /// ranks follow after the stall has been detected. The second session starts with a signal, which
+  /// must not hide that the first session is waiting.
   Status replayTwoAlone(Session &session, Session &behind) {
     Lane &lane = lanes_[kStreams - 1];
     for (Session *each : {&session, &behind}) {
@@ -282,7 +282,7 @@ public:
     return job_.commit();
   }
 
-  /// Rank 0 replays what the others launch in graphs. A pause beyond the timeout is no stall.
+  /// Rank 0 replays runs that the others launch in graphs. A pause beyond the timeout is no stall.
   Status launchDifferently(Session &session) {
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
     BRAID_TRY(session.capture(replayed.inputs, {&replayed.output, 1}));
@@ -294,8 +294,8 @@ public:
     return job_.commit();
   }
 
-  /// One rank aborts the job. From then on every call returns the cause, even during a capture by
-  /// the caller, which can still be ended.
+  /// One rank aborts the job. From then on, every call returns the cause, even during a capture by
+  /// the caller, and the capture can still be ended.
   Status issueAfterFailure(Session &session) {
     Lane &lane = lanes_[0], &replayed = lanes_[kStreams - 1];
     BRAID_TRY(session.capture(replayed.inputs, {&replayed.output, 1}));
@@ -324,7 +324,7 @@ public:
   }
 
 private:
-  /// The job has already failed, so another failure can only be reported by exiting.
+  /// The job has already failed, so a further failure can be reported only by exiting.
   [[noreturn]] static void endOtherwise(const std::string &what) {
     std::fprintf(stderr, "FAILED: %s\n", what.c_str());
     std::_Exit(1);
@@ -339,7 +339,7 @@ private:
   size_t cElements() const { return static_cast<size_t>(job_.ranks() * kRows * kColumns); }
   size_t cBytes() const { return cElements() * sizeof(float); }
 
-  /// Issues a run between the kernels that the caller needs before and after it.
+  /// Issues a run between the caller's kernels that must run before and after it.
   Status issueWork(Session &session, Lane &lane) {
     cudaMemcpyAsync(lane.raw, lane.hostA, aBytes(), cudaMemcpyDefault, lane.stream);
     cuda::Pointwise sum{
@@ -354,12 +354,12 @@ private:
     return status;
   }
 
-  /// The value that the kernel writes into a rank's A for that run.
+  /// Returns the value that the kernel writes to a rank's A for the given run.
   static float valueOf(int64_t rank, int run) {
     return static_cast<float>((rank * 3 + run) % 97 + 1);
   }
 
-  /// Launches a run. The caller's event orders it relative to the other lanes.
+  /// Launches a run. The caller's event orders the run relative to the other lanes.
   Status launch(Session &session, Lane &lane, int run) {
     std::fill_n(lane.hostA, kRows * kDepth, valueOf(job_.firstRank(), run) - 1);
     cudaStreamWaitEvent(lane.stream, order_, 0);
@@ -413,7 +413,7 @@ Status takeTurns(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-/// Prepares schedule 2, which has a stream that begins with a wait.
+/// Prepares schedule 2, in which one stream starts with a wait.
 Result<std::unique_ptr<Session>> onlySession(const std::shared_ptr<Job> &job) {
   Result<CompiledProgram> program = compiled(*job, schedules()[2]);
   return program ? Session::prepare(job, *program) : program.status();
@@ -426,7 +426,7 @@ template <Status (Caller::*kAct)(Session &)> Status actWith(const std::shared_pt
   return (caller.*kAct)(*session);
 }
 
-/// Calls `kAct` with two sessions, the second of which begins with a signal on every stream.
+/// Calls `kAct` with two sessions. The second session starts with a signal on every stream.
 template <Status (Caller::*kAct)(Session &, Session &)>
 Status actWithTwo(const std::shared_ptr<Job> &job, int) {
   std::unique_ptr<Session> session = BRAID_TRY(onlySession(job));
@@ -440,7 +440,7 @@ Status expect(bool isTrue, const std::string &what) {
   return isTrue ? Status::ok() : Status(StatusCode::Internal, "expected " + what);
 }
 
-/// Calls `kAct` with one session and a caller's graph that contains a run of it.
+/// Calls `kAct` with one session and a caller's graph that contains a run of this session.
 template <Status (*kAct)(const std::shared_ptr<Job> &, std::unique_ptr<Session>, cudaGraphExec_t)>
 Status actWithGraph(const std::shared_ptr<Job> &job, int) {
   std::unique_ptr<Session> session = BRAID_TRY(onlySession(job));
@@ -449,7 +449,7 @@ Status actWithGraph(const std::shared_ptr<Job> &job, int) {
   return kAct(job, std::move(session), graph);
 }
 
-/// A graph that contains a run keeps the job open. Once it is destroyed, the job can be closed.
+/// A graph that contains a run keeps the job open. After the graph is destroyed, the job can close.
 Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
                         cudaGraphExec_t graph) {
   session.reset();
@@ -467,7 +467,7 @@ Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session
   return closed.isOk() ? expect(!job->synchronize().isOk(), "a closed job to be closed") : closed;
 }
 
-/// All ranks agree that a session is in a graph as long as any rank has such a graph.
+/// All ranks must agree that a session is in a graph as long as any rank has such a graph.
 Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
                   cudaGraphExec_t graph) {
   const bool keepsIt = job->firstRank() == 0;
@@ -475,7 +475,7 @@ Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> sess
   for (const bool isKept : {true, false}) {
     if (keepsIt != isKept)
       cudaGraphExecDestroy(graph);
-    // CUDA reports the destruction later
+    // CUDA reports the destruction later.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::unique_ptr<Session> other = BRAID_TRY(onlySession(job));
     if (session->usage().isInGraph != isKept || other->usage().isInGraph)
@@ -484,20 +484,20 @@ Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> sess
   return job->commit();
 }
 
-/// Free memory of the GPU and open descriptors of this process.
+/// Returns the free memory of the GPU and the number of open descriptors of this process.
 std::pair<size_t, int64_t> freeThings() {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return {free, std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})};
 }
 
-/// Ended sessions with several schedules leave neither memory nor descriptors.
+/// Ended sessions with several schedules must leak neither memory nor descriptors.
 Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   std::vector<CompiledProgram> programs;
   for (size_t i = 0; i + 1 < kSessions; ++i)
     programs.push_back(BRAID_TRY(compiled(*job, schedules()[i])));
   std::pair<size_t, int64_t> before;
-  constexpr int kMost = 1000; // a session takes some milliseconds
+  constexpr int kMost = 1000; // a session takes several milliseconds
   for (int i = 0; i < std::min(runs, kMost); ++i) {
     const auto session =
         BRAID_TRY(Session::prepare(job, programs[static_cast<size_t>(i) % programs.size()]));
@@ -511,7 +511,7 @@ Status comeAndGo(const std::shared_ptr<Job> &job, int runs) {
   return job->commit();
 }
 
-/// One of two jobs in a process. Its program's waiting kernels would occupy half of the GPU.
+/// One of two jobs in a process. The waiting kernels of its program would occupy half of the GPU.
 class BesideAnother {
 public:
   explicit BesideAnother(std::shared_ptr<Job> job) : job_(std::move(job)) {}
@@ -562,7 +562,7 @@ private:
   void *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
 };
 
-/// The runs of the two jobs are unordered, and ranks issue them in opposite orders.
+/// The runs of the two jobs are unordered, and different ranks issue them in opposite orders.
 Status runBesideEachOther(const std::shared_ptr<Job> &job, const std::shared_ptr<Job> &other,
                           int runs) {
   BesideAnother both[] = {BesideAnother(job), BesideAnother(other)};
@@ -583,7 +583,7 @@ void chooseGpu(const Place &place) {
   cudaSetDevice(static_cast<int>(place.localRank) % std::max(countGpus(), 1));
 }
 
-/// The second job's name is the launched job's name plus a suffix.
+/// The name of the second job is the name of the launched job plus a suffix.
 int twoJobs(const Place &place, int runs) {
   chooseGpu(place);
   constexpr std::chrono::milliseconds kLimit(kTimeoutMs);

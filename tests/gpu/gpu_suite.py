@@ -1,13 +1,13 @@
-"""A suite of cases that need GPUs, which run one after the other.
+"""A suite of cases that need GPUs, which run one after another.
 
     suite = Suite(braid, only="", path="out.json")
     suite.add("a name", 2, lambda devices: ("passed", "some detail"))
     suite.run()
 
-A case gets the numbers of all GPUs and returns "passed", "failed" or "skipped", and a detail. A
-case that needs more GPUs than there are is skipped, or its ranks share GPUs: then some numbers
-appear more than once. Ranks that use NCCL never share a GPU, because NCCL rejects that. Cases of a
-batch run as one job if possible (gpu_batch.py).
+A case receives the numbers of all GPUs and returns "passed", "failed" or "skipped", and a detail.
+If a case needs more GPUs than the machine has, it is skipped, or its ranks share GPUs; some numbers
+then appear more than once. Ranks that use NCCL never share a GPU, because NCCL rejects this. Cases
+of a batch run as one job if possible (gpu_batch.py).
 
 Each result is printed and saved to the file immediately. SIGTERM, SIGINT and SIGHUP kill the
 running command, report its case as "cut off", and end the suite.
@@ -59,8 +59,8 @@ def only_on(devices, **variables):
 
 
 def end_on_signals(signals):
-    """From now on, a signal that asks this process to end kills the running command. The signal's
-    name is appended to `signals`."""
+    """Installs handlers for signals that ask this process to end: a signal kills the running
+    command, and its name is appended to `signals`."""
     def stop(number, _):
         signals.append(signal.Signals(number).name)
         stop_all()
@@ -68,20 +68,20 @@ def end_on_signals(signals):
         signal.signal(each, stop)
 
 
-# See gpu_batch.py for `batch` and `run`.
+# gpu_batch.py describes `batch` and `run`.
 Case = collections.namedtuple("Case", "name ranks check may_share uses_nccl batch run")
 
 
 class Suite:
     def __init__(self, braid, only, path=None, about=None, shares_gpus=False):
-        """`about` contains further entries of the file."""
+        """`about` contains additional entries for the file."""
         self.braid, self.only, self.path, self.about = braid, only, path, about or {}
         self.shares_gpus = shares_gpus and bool(gpus())
         self.cases, self.results = [], []
 
     def go_on(self):
-        """Reads which cases have passed from the file; run() omits these. Raises ValueError or
-        KeyError if the file is about another commit or machine."""
+        """Reads the names of passed cases from the file, so that run() omits these cases. Raises
+        ValueError or KeyError if the file is for another commit or machine."""
         if not os.path.exists(self.path):
             return
         with open(self.path, encoding="utf-8") as file:
@@ -99,7 +99,7 @@ class Suite:
             self.cases.append(Case(name, ranks, check, may_share, uses_nccl, batch, run))
 
     def has_too_few(self, ranks):
-        """Returns whether this many ranks have to share GPUs."""
+        """Returns True if this many ranks have to share GPUs."""
         return self.shares_gpus and ranks > len(gpus())
 
     def add_command(self, name, arguments, ranks=1, seconds=120, expect=0, **options):
@@ -141,7 +141,7 @@ class Suite:
         return gpus()
 
     def why_not(self, case):
-        """Returns why the case cannot run here, or nothing."""
+        """Returns the reason why the case cannot run on this machine, or nothing."""
         if case.ranks <= len(gpus()):
             return ""
         if not case.may_share or not self.shares_gpus:
@@ -177,7 +177,7 @@ class Suite:
             outcome, detail = "cut off", str(stopped)[-3000:]
         except TimeoutError as error:
             outcome, detail = "failed", str(error)
-        except Exception as error:  # lets the other cases run
+        except Exception as error:  # allows the other cases to run
             outcome, detail = "failed", f"{type(error).__name__}: {error}"
         self.record(case.name, outcome, time.monotonic() - begin, detail)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """gpu_suite_test.py: run_gpu_tests.py on simulated machines with GPUs, where `braid` is a script
-that notes its ranks and GPUs. No result may be lost, and no process may be left.
+that records its ranks and GPUs. No result may be lost, and no process may remain.
 """
 import contextlib
 import glob
@@ -26,8 +26,8 @@ while [ $i -lt {gpus} ]; do
   i=$((i + 1))
 done
 """
-# Has NCCL, and fails for 3 ranks, at length. Like the real one, it takes no flag and no parameter
-# twice.
+# Has NCCL, and fails for 3 ranks with a long output. Like the real command, it accepts each flag
+# and each parameter at most once.
 NOTES = """#!{python} -IS
 import os, sys, time
 if sys.argv[1] == "doctor":
@@ -45,7 +45,7 @@ with open({notes!r}, "a") as file:
 if ranks == 3:
     sys.exit("a reason\\n" * 50)
 """
-# As above, but with 4 ranks it prints something and hangs, as does its child.
+# Like NOTES, but with 4 ranks it prints a line and hangs, as does its child.
 HANGS = NOTES + """
 if ranks == 4:
     print("so far", flush=True)
@@ -54,7 +54,7 @@ if ranks == 4:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)
 """
-# A gpu_runs whose runs all pass, except that with 4 ranks the third one ends the job.
+# A simulated gpu_runs whose runs all pass, except that with 4 ranks the third run ends the job.
 BATCH = """#!{python}
 import json, os, sys
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
@@ -73,7 +73,7 @@ HANGING_BATCH = BATCH.replace('sys.exit("a rank is gone")', """
     with open({notes!r}, "a") as file:
         file.write(f"hangs {{os.getsid(0)}}\\n")
     time.sleep(1000)""")
-# A launcher: says which rank died or stopped; with --graph, it names the wrong one.
+# A launcher that reports which rank died or stopped; with --graph, it names the wrong rank.
 LAUNCHER = """#!{python}
 import os, signal, subprocess, sys
 ranks = int(sys.argv[sys.argv.index("--ranks") + 1])
@@ -97,7 +97,7 @@ def check(condition, message):
 
 
 class Machine:
-    """A machine with some GPUs and a command `braid`. After `with`, nothing of it is left."""
+    """A machine with some GPUs and a command `braid`. No processes or files remain after `with`."""
 
     def __init__(self, gpus, braid):
         self.folder = tempfile.TemporaryDirectory()
@@ -132,7 +132,7 @@ class Machine:
         return []
 
     def hanging(self):
-        """Returns the process that hangs, or None if it has not started."""
+        """Returns the hanging process, or None if it has not started."""
         return next((line.split()[1] for line in self.noted() if line.startswith("hangs")), None)
 
     def start(self, *flags):
@@ -175,7 +175,7 @@ class Outcome:
 
 
 class Run:
-    """One run of the command, parsed from its note."""
+    """One run of the command, parsed from the line that the script recorded."""
 
     def __init__(self, line):
         ranks, self.devices = line.split()
@@ -229,7 +229,7 @@ def test_shared_gpus():
 
 
 def test_shared_gpus_and_nccl():
-    """NCCL refuses ranks that share a GPU, so cases that use it are skipped, and say so."""
+    """NCCL rejects ranks that share a GPU, so cases that use it are skipped with this reason."""
     for gpus, only, cases, word in ((1, "memory vmm gather", 6, "passed"),
                                     (2, "messages 2 gather", 9, "passed"),
                                     (1, "messages 2 gather", 9, "skipped")):
@@ -293,7 +293,7 @@ def test_killed():
 
 
 def test_resumed():
-    """If --resume is given, a case that has passed is counted and not run again; all others run."""
+    """A passed case is counted and not run again with --resume; all other cases run."""
     with Machine(4, NOTES) as machine:
         first = machine.run("--only", "exact 4", "--commit", "1a2b3c4")
         passed, before = len(first.cases("passed")), len(machine.noted())
@@ -317,8 +317,8 @@ def test_resumed():
 
 
 def test_batches():
-    """The runs of a batch are one job. The run that ended it has failed, and later runs execute on
-    their own. With --resume, the failed one is run again."""
+    """The runs of a batch are one job. The run that ended the job has failed, and later runs
+    execute separately. With --resume, the failed run is repeated."""
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"),
                       BATCH.format(python=sys.executable, notes=machine.notes))
@@ -350,7 +350,7 @@ def test_batches():
 
 
 def test_killed_amid_batch():
-    """Cases that passed before the signal count, and none has failed."""
+    """Cases that passed before the signal are counted, and no case has failed."""
     with Machine(4, NOTES) as machine:
         machine.write(machine.path("gpu_runs"),
                       HANGING_BATCH.format(python=sys.executable, notes=machine.notes))
@@ -381,7 +381,7 @@ def test_killed_unnoticed():
 
 
 def test_faults():
-    """There is a case for each seed. The launcher names the wrong rank if it gets --graph."""
+    """Each seed has a case. The launcher names the wrong rank if it receives --graph."""
     with Machine(4, LAUNCHER) as machine:
         outcome = machine.run("--only", "fault", "--fault-seeds", "0-5,7")
     cases = {case["name"]: case for case in outcome.json["cases"]}

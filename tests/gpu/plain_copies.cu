@@ -3,7 +3,7 @@
 //   plain_copies [--share]
 //
 // The baseline for `braid p2p`: two processes, each with a GPU, that map each other's memory
-// through CUDA IPC. Contains no code of Braid. Prints a line for each figure, the median of 3:
+// through CUDA IPC. Contains no Braid code. Prints a line for each figure, the median of 3:
 //
 //  put-engine bandwidth 1073741824 380.1     GB/s: a loop of cudaMemcpyAsync between two events,
 //  get-engine bandwidth 1073741824 380.1     like nvbandwidth
@@ -12,8 +12,8 @@
 //  put-kernel latency 4 3.9                  us: a kernel copies, sets a flag in the other GPU's
 //                                            memory, and awaits its own flag, in a graph
 //
-// If --share is given, both processes use GPU 0. Exits with 77 if there are too few GPUs, and with
-// 1 if data are wrong.
+// Both processes use GPU 0 if --share is given. Exits with 77 if there are too few GPUs, and with 1
+// if data is wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -41,11 +41,11 @@ void check(cudaError_t code, const char *what) {
   std::exit(1);
 }
 
-/// One of the two processes, and the memory that it can access.
+/// One of the two processes, and the memory that this process can access.
 struct Side {
   bool isFirst;
   int toOther, fromOther; ///< pipes
-  /// shared: [0] belongs to the first process, [16] to the second
+  /// Shared memory: [0] belongs to the first process, [16] to the second.
   uint32_t *hostFlags;
   char *own = nullptr, *peer = nullptr; ///< kMost bytes to receive, followed by kFlagBytes of flags
   char *source = nullptr;
@@ -112,7 +112,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Returns the time in microseconds of the work that `issue` issues.
+/// Returns the time of the work that `issue` issues, in microseconds.
 template <class Issue> double timed(const Side &side, Issue issue) {
   check(cudaEventRecord(side.begin, side.stream), "cudaEventRecord");
   issue();
@@ -123,7 +123,7 @@ template <class Issue> double timed(const Side &side, Issue issue) {
   return 1000.0 * ms;
 }
 
-/// The first process copies while the second one is idle.
+/// The first process copies while the second process is idle.
 void measureBandwidth(const Side &side, const char *name, bool isPut, size_t bytes) {
   side.meet();
   if (side.isFirst) {
@@ -144,7 +144,7 @@ void measureBandwidth(const Side &side, const char *name, bool isPut, size_t byt
   side.meet();
 }
 
-/// In each turn the first process sends and the second one answers.
+/// In each turn, the first process sends and the second process replies.
 template <class Send, class Await>
 void measureLatency(const Side &side, const char *name, size_t bytes, Send send, Await await) {
   cudaGraph_t graph;
@@ -168,7 +168,7 @@ void measureLatency(const Side &side, const char *name, size_t bytes, Send send,
     const double time = side.isFirst ? timed(side, launch) : 0;
     check(cudaStreamSynchronize(side.stream), "cudaStreamSynchronize");
     side.meet();
-    if (i > 0) // the first one is a warm-up
+    if (i > 0) // the first turn is a warm-up
       us.push_back(time);
   }
   if (side.isFirst)
@@ -217,7 +217,7 @@ int run(Side side, int device) {
   return 0;
 }
 
-/// Asks a child process, so that this process has not used CUDA before it forks.
+/// Queries the GPUs in a child process, so that this process does not use CUDA before it forks.
 int gpusSeenByAChild() {
   const pid_t pid = fork();
   if (pid == 0) {

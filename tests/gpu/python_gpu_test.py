@@ -2,10 +2,10 @@
 """python_gpu_test.py FOLDER [--ranks N] [--beside RUNS]: the Python package on GPUs.
 
 FOLDER contains the package. Each rank is a process of this script. Checks eager calls, calls on
-another stream, calls in a CUDA graph of PyTorch, each with new integers and overwritten outputs,
-and calls that must be rejected. With --beside, instead executes RUNS runs with copies and with
-NCCL, each on a stream, concurrently with all-reduces of PyTorch's NCCL on a third. Tensors are
-PyTorch's. Exits with 77 if PyTorch or its GPUs are missing.
+another stream, and calls in a CUDA graph of PyTorch, each with new integers and overwritten
+outputs, as well as calls that must be rejected. With --beside, instead executes RUNS runs with
+copies and with NCCL, each on a separate stream, concurrently with all-reduces of PyTorch's NCCL on
+a third stream. Tensors are PyTorch's. Exits with 77 if PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
@@ -36,7 +36,7 @@ class Rank:
         self.generator = torch.Generator(device="cpu").manual_seed(7)  # equal on all ranks
 
     def draw(self):
-        """Draws the whole A, and B, and computes the expected C."""
+        """Draws the complete A and B, and computes the expected C."""
         def some(*shape):
             values = self.torch.randint(-2, 3, shape, generator=self.generator)
             return values.to(self.device, self.torch.bfloat16)
@@ -77,7 +77,7 @@ class Rank:
             self.expect(C, expected)
 
     def captured(self):
-        """A call between two kernels of the caller in one graph, alternating with eager calls."""
+        """Tests a call between the caller's kernels in a graph, alternating with eager calls."""
         torch = self.torch
         A, B = torch.zeros(1, 32, 128, dtype=torch.bfloat16, device=self.device), self.draw()[1]
         C = torch.empty(self.job.ranks, 32, 96, dtype=torch.bfloat16, device=self.device)
@@ -119,7 +119,7 @@ class Rank:
                 raise AssertionError(f"expected {words} to be refused")
 
     def beside(self, runs):
-        """The three streams are not ordered; their results are compared now and then."""
+        """The three streams are not ordered; their results are compared occasionally."""
         import torch.distributed as dist
         torch, ranks = self.torch, self.job.ranks
         dist.init_process_group("nccl", rank=self.job.rank, world_size=ranks,

@@ -3,12 +3,12 @@
                     [--json OUT [--commit C] [--resume]]
 
 Runs the tests that need GPUs. They use only the built command (and the test programs in the same
-folder), so that they also run on machines that cannot build. Each case is a command with a time
-limit. A case that needs more GPUs than there are is skipped, with the reason; with --share-gpus its
-ranks share GPUs, unless it measures times or uses NCCL. The last line is `N passed, N failed,
-N skipped, N not run`, also after SIGTERM; the file of --json always contains the results so far.
-Long runs can be split: with --resume, cases that passed according to that file are not run again,
-and faults can be selected with --only fault --fault-seeds 0-49, then 50-99.
+folder), so that they also run on machines without a compiler. Each case is a command with a time
+limit. A case that needs more GPUs than the machine has is skipped, with the reason; with
+--share-gpus, its ranks share GPUs, unless the case measures times or uses NCCL. The last line is `N
+passed, N failed, N skipped, N not run`, even after SIGTERM; the file of --json always contains the
+results so far. Long runs can be split: with --resume, cases that passed according to that file are
+not run again, and faults can be selected with --only fault --fault-seeds 0-49, then 50-99.
 """
 import argparse
 import glob
@@ -34,7 +34,7 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
-    """Adds a run with the schedule in `flags`, or else pairwise, so that none is measured."""
+    """Adds a run with the schedule in `flags`, or pairwise by default, so that none is measured."""
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
@@ -48,10 +48,10 @@ def linear(dtype):
 
 
 def exactness(suite):
-    """Every schedule with get and put, as a user would run it: 1,000 runs each, at addresses that
-    change between runs where possible. Eager and replayed runs, transfer modes and numbers of ranks
-    alternate, because gpu_ranks_test has all combinations. Most cases have 2 ranks, since two of
-    these can run at the same time. Ranks that share a GPU alternate on it every few milliseconds.
+    """Every schedule with get and put, as used in practice: 1,000 runs each, at addresses that
+    change between runs if possible. Eager and replayed runs, transfer modes and numbers of ranks
+    alternate, because gpu_ranks_test covers all combinations. Most cases have 2 ranks, because two
+    such cases can run concurrently. Ranks that share a GPU alternate on it every few milliseconds.
     """
     schedules = ("sequential", "pairwise", "ring", "batched", "bulk", "coalesced")
     means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--placement", "shared"])
@@ -82,7 +82,7 @@ def exactness(suite):
         add_run(suite, f"exact {ranks} {' '.join(flags)}",
                 ["--verify", "--iterations", "300", "--set", f"M={41 * ranks}", "--protocol",
                  "put"] + flags, ranks)
-    # Blocks without alignment.
+    # Unaligned blocks.
     for protocol in ("get", "put"):
         add_run(suite, f"exact 2 {protocol} --copies kernel, unaligned",
                 ["--verify", "--iterations", "300", "--set", "M=82", "--set", "K=1027", "--set",
@@ -106,7 +106,7 @@ def exactness(suite):
     if suite.shares_gpus:
         add_run(suite, "exact 8", ["--verify", "--iterations", "20", "--set", "M=256"], 8)
     # Kernels wait for peers on many streams while GEMMs need all multiprocessors. If the waiting
-    # kernels occupied all of these, no rank could continue.
+    # kernels occupied all multiprocessors, no rank could continue.
     for streams in ("8", "40"):
         add_run(suite, f"kernels that wait on {streams} streams beside large GEMMs",
                 ["--verify", "--iterations", "10", "--set", "M=8192", "--set", "K=2048", "--set",
@@ -115,7 +115,7 @@ def exactness(suite):
 
 
 def reductions(suite):
-    """Partial results that are scattered or added on all ranks, in f32 and in 16 bits."""
+    """Partial results that are scattered or added on all ranks, in f32 and in 16-bit types."""
     common = [["--chunks", "3"], ["--chunks", "2", "--placement", "shared", "--streams", "5"],
               ["--schedule", "sequential"], ["--schedule", "bulk", "--copies", "kernel"]]
     ring = [["--schedule", "ring", "--chunks", "2"]]
@@ -144,8 +144,8 @@ def reductions(suite):
 
 
 def second_shots(suite):
-    """One kernel pulls partial results, adds them and pushes the sums; or several kernels, if
-    anything is unaligned. Sizes range from a few threads of a block to two rounds of all blocks."""
+    """One kernel pulls partial results, adds them and pushes the sums, or several kernels do if any
+    address is unaligned. Sizes range from a few threads of a block to two rounds of all blocks."""
     kernels = ["--schedule", "bulk;reduction=two-shot;second-shot=put", "--copies", "kernel"]
     for ranks, rows, columns, flags in ((2, 2, 64, []), (3, 6, 64, ["--graph"]), (4, 8, 64, []),
                                         (4, 12, 8192, ["--graph"]), (4, 256, 8192, ["--graph"]),
@@ -164,7 +164,7 @@ def second_shots(suite):
 
 
 def sums_in_gemms(suite):
-    """GEMMs that add data that have arrived, aligned and unaligned."""
+    """GEMMs that add received data, aligned and unaligned."""
     scatter = os.path.join(ROOT, "tests", "gpu", "scatter_linear.braid")
     for fusion, name, shots in ((scatter, "reduce-scatter", ""),
                                 (ALL_REDUCE, "all-reduce", ";reduction=two-shot")):
@@ -190,7 +190,7 @@ def functions(suite):
 
 
 def functions_of_sums(suite):
-    """Sums with a wider type than their operands, and f32 that is not rounded before a function."""
+    """Sums with a wider type than their operands, and f32 sums that functions use unrounded."""
     common = [["--chunks", "3"], ["--schedule", "bulk", "--copies", "kernel"]]
     ring, shots = ["--schedule", "ring", "--chunks", "2"], ["--reduction", "two-shot"]
     for name, more in (("scattered", [ring]), ("reduced", [flags + shots for flags in common])):
@@ -204,7 +204,7 @@ def functions_of_sums(suite):
 
 
 def memories(suite):
-    """The same programs with memory of cuMemCreate. CUDA IPC has been tested."""
+    """The same programs with memory from cuMemCreate. Other cases test CUDA IPC."""
     def add(name, flags, example=EXAMPLE, iterations=100):
         flags = ["--memory", "vmm", "--iterations", str(iterations), "--verify"] + flags
         add_run(suite, f"memory vmm {name} {' '.join(flags[5:])}", flags, 2, example)
@@ -259,7 +259,7 @@ def programs(suite):
     for program in sorted(glob.glob(os.path.join(folder, "gpu_*_test"))):
         if program.endswith("gpu_messages_test"):
             program = f"env BRAID_TEST_BACKEND=cuda {program}"
-        # Most failures on 3 ranks also occur on 4.
+        # Most failures on 3 ranks also occur on 4 ranks.
         for ranks, runs in ((2, "1000"), (3, "300"), (4, "1000")):
             runs = "50" if suite.has_too_few(ranks) else runs
             suite.add_command(f"{os.path.basename(program.split()[-1])}, {ranks} ranks",
@@ -325,12 +325,12 @@ SHAPES = {"1024": ["--set", "M=1024"],
 
 
 def tuning(suite):
-    """GEMMs are measured once per machine, and within the time limit."""
+    """GEMMs are measured once per machine and within the time limit."""
     def run_once(folder, devices, flags=(), **options):
         return TuningRun(suite, folder, list(flags), devices, **options).end()
 
     def is_fine(job, tuned):
-        """`tuned` says whether something should have been measured."""
+        """`tuned` specifies whether GEMMs should have been measured."""
         return job.code == 0 and job.tuned is not None and (
             job.tuned > 0 if tuned else job.tuned == 0 and job.known > 0)
 
@@ -343,7 +343,7 @@ def tuning(suite):
             if off.code != 0 or os.listdir(folder):
                 return "BRAID_TUNE=off measured something, or failed", off
             first, second = run_once(folder, devices, flags), run_once(folder, devices, flags)
-            # Other work on the machine only makes runs longer.
+            # Other work on the machine can only slow runs down.
             for _ in range(2):
                 off = min(off, run_once(folder, devices, flags, tune="off"), key=seconds_of)
                 second = min(second, run_once(folder, devices, flags), key=seconds_of)
@@ -390,8 +390,8 @@ def timed_rows(suite, ranks, flags, seconds):
 
 
 def bench(suite, devices):
-    """Every row of Braid is timed. If PyTorch is installed, its operators are timed, too,
-    alternating with Braid's in the same processes."""
+    """Times every row of Braid. If PyTorch is installed, also times its operators, alternating with
+    Braid's in the same processes."""
     ranks = min(4, len(devices))
     rows = timed_rows(suite, ranks,
                       ["-m", "1024,2048", "-n", "1024", "-k", "1024", "--rounds", "2",
@@ -411,12 +411,12 @@ def bench(suite, devices):
     return ("failed" if bare or needed else "passed"), detail
 
 
-# A call from PyTorch may take longer than the benchmark by this share, or by these microseconds.
+# A PyTorch call may exceed the benchmark's time by this fraction or by this many microseconds.
 CALLS_WITHIN, CALLS_WITHIN_US = 0.02, 3
 
 
 def torch_device_time(suite, python):
-    """A call at known addresses takes the GPU as long as a run of the benchmark. Both vary by 4 %
+    """A call at known addresses takes as much GPU time as a run of the benchmark. Both vary by 4 %
     between processes, so the shortest of three is used."""
     calls, runs, said = [], [], []
     for _ in range(3):
@@ -440,9 +440,9 @@ def torch_device_time(suite, python):
     return "failed", "; ".join(said)
 
 
-# Rows and blocks that are aligned to 2 bytes, and to 16.
+# Rows and blocks that are aligned to 2 bytes, and to 16 bytes.
 UNALIGNED, ALIGNED = "8190x4097x4099", "8192x4096x4096"
-# Limit, relative to copy engines. The ratio is about 2, and much larger if a kernel copies such blocks
+# Maximum time relative to copy engines. It is about 2, and much more if a kernel copies such blocks
 # element by element.
 MOST_BY_KERNELS = 3
 
@@ -473,7 +473,7 @@ def unaligned_copies(suite):
 
 
 def calibration(suite, backend):
-    """Calibrates a machine; a prediction from the file must be plausible."""
+    """Calibrates a machine. A prediction from the resulting file must be plausible."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "machine.json")
         code, said, err = run([suite.braid, "calibrate", out, "--backend", backend, "--ranks", "2",
@@ -493,7 +493,7 @@ def calibration(suite, backend):
 
 
 def add_all(suite, fault_seeds):
-    """Adds all cases, beginning with the short ones that find most errors."""
+    """Adds all cases, beginning with the short cases that find most errors."""
     refusals(suite)
     exactness(suite)
     missing = nccl_missing(suite)
@@ -513,7 +513,7 @@ def add_all(suite, fault_seeds):
 
 
 def seeds(text):
-    """Parses "A-B,C,..." with both ends included."""
+    """Parses "A-B,C,...", where both ends of a range are included."""
     found = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)

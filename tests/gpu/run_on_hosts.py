@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""run_on_hosts.py HOSTS RANKS_OF_HOST COMMAND...: the ranks of a job that treats this machine as
-several hosts.
+"""run_on_hosts.py HOSTS RANKS_OF_HOST COMMAND...: starts the ranks of a job that treats this
+machine as several hosts.
 
-Each rank is told that its host has RANKS_OF_HOST ranks; ranks connect over the loopback interface.
-NCCL_HOSTID tells NCCL the same, so that messages between hosts use its sockets. Ends with the first
-exit code that is not 0, once all ranks have ended. Their output is passed on.
+Each rank is configured for a host with RANKS_OF_HOST ranks; ranks connect over the loopback
+interface. NCCL_HOSTID configures NCCL accordingly, so that messages between hosts use its sockets.
+Ends with the first nonzero exit code, once all ranks have ended, and passes on their output.
 """
 import os
 import socket

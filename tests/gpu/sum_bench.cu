@@ -1,10 +1,10 @@
-//===- tests/gpu/sum_bench.cu - sums of partial results against memory bandwidth --------------===//
+//===- tests/gpu/sum_bench.cu - sums of partial results, compared with memory bandwidth -------===//
 //
-// Prints a table of sums of many sizes and of copies within memory that move as many bytes. Each
-// time is the median of 21 measurements, of several launches in a row and of single launches.
-// Launches use many buffers in turn, so that none is in the cache. Each sum is first compared bit
-// by bit with that of a simple kernel. Exits with 77 if there is no GPU, and with 1 if a sum is
-// wrong.
+// Prints a table of sums of many sizes, and of copies within memory that move the same number of
+// bytes. Each time is the median of 21 measurements, for several launches in a row and for single
+// launches. Launches use many buffers in turn, so that no buffer is in the cache. Each sum is first
+// compared bit by bit with the sum of a simple kernel. Exits with 77 if there is no GPU, and with 1
+// if a sum is wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ using braid::cuda::Sum;
 
 constexpr double kNominalTBs = 4.8; ///< bandwidth of an H200's memory
 constexpr int64_t kMiB = 1 << 20;
-/// Size of each of two pools: one is read, one is written.
+/// Size of each of two pools, one for reads and one for writes.
 constexpr int64_t kPoolBytes = 1100 * kMiB;
 constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
 constexpr int kMeasurements = 21;
@@ -63,7 +63,7 @@ struct Case {
   int64_t readBytes() const { return parts * elements * kind->partialSize; }
   int64_t writtenBytes() const { return elements * kind->size; }
   int64_t movedBytes() const { return readBytes() + writtenBytes(); }
-  /// Size of one buffer, including padding before the next.
+  /// Returns the size of one buffer, including padding before the next buffer.
   int64_t sourceBytes() const { return padded(parts * stride() + kind->partialSize); }
   int64_t resultBytes() const { return padded(writtenBytes() + kind->size); }
   int64_t turns() const {
@@ -83,7 +83,7 @@ template <class T> __device__ uint32_t bitsOf(T value) {
   return bits;
 }
 
-/// Adds in the documented order and counts the elements of dst whose bits differ.
+/// Adds in the documented order and counts the elements of dst with different bits.
 template <class T, class Partial, class Result>
 __global__ void compareKernel(Sum sum, unsigned long long *wrong) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
@@ -105,11 +105,11 @@ public:
   ~Bench();
 
   void compare(const Case &c);
-  /// Returns the microseconds of a sum, alone or among others, or of a copy of as many bytes.
+  /// Returns the time of a sum in microseconds, for one launch (`isAlone`) or for several in a row.
   double sumUs(const Case &c, bool isAlone);
   double copyUs(const Case &c);
   unsigned long long wrong() const { return wrong_; }
-  /// Fills the sources with numbers of that type, since bits of one type may be NaNs of another.
+  /// Fills the sources with numbers of this type, since bits of one type may be NaNs of another.
   void fill(Element partial);
 
 private:
@@ -190,7 +190,7 @@ void Bench::compare(const Case &c) {
   wrong_ += wrong;
 }
 
-/// Returns how many launches take about 300 us.
+/// Returns the number of launches that take about 300 us.
 int Bench::launchesInRow(const Case &c) const {
   const double us = static_cast<double>(c.movedBytes()) / 4e6 + 2;
   return static_cast<int>(std::clamp(300 / us, 1.0, 50.0));
@@ -199,7 +199,7 @@ int Bench::launchesInRow(const Case &c) const {
 template <class Launch> double Bench::median(int count, Launch launch) {
   std::vector<double> times;
   for (int i = 0; i < kMeasurements + 2; ++i) { // the first two raise the clocks
-    // All launches are issued before the first begins, so that the host's time does not count.
+    // All launches are issued before the first one starts, so that the host's time does not count.
     braid::cuda::launchDelay(stream_, static_cast<uint32_t>(20 + count * kIssueMicroseconds));
     check(cudaEventRecord(before_, stream_), "cudaEventRecord");
     for (int each = 0; each < count; ++each)

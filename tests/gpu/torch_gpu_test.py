@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """torch_gpu_test.py FOLDER [--ranks N]: the operators of braid.torch on GPUs.
 
-FOLDER contains the package. Each rank is a process of this script; the ranks use gloo to connect.
+FOLDER contains the package. Each rank is a process of this script; ranks use gloo to connect.
 Results for new integers are compared with a reference in double precision: eager calls, repeated
-addresses, also in memory that was freed in between, CUDA graphs alternating with eager calls,
-gradients, compiled models, and a training step as one graph. Then: rejected calls, and calls after
-a failure. Exits with 77 if PyTorch or its GPUs are missing.
+addresses (also in memory that was freed in between), CUDA graphs alternating with eager calls,
+gradients, compiled models, and a training step as one graph. Further cases: rejected calls, and
+calls after a failure. Exits with 77 if PyTorch or its GPUs are missing.
 """
 import argparse
 import gc
@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "freed", "captured", "gradients", "compiled",
          "taken_over", "whole_step", "refused", "failed")
-# Run in separate processes, because they depend on previous work of the process or measure times.
+# These parts run in separate processes: they depend on the process's earlier work or measure times.
 ALONE = ("attention_braid", "attention_braid_nccl", "attention_nccl_braid", "graph_time",
          "device_time")
 
@@ -69,8 +69,8 @@ class Rank:
                     X.double() @ B.double())
 
     def symmetric(self):
-        """Inputs in PyTorch's symmetric memory are read in place: the blocks for peers are written
-        to peer memory directly from the input, without staging."""
+        """Inputs in PyTorch's symmetric memory are read in place: blocks for peers are written to
+        peer memory directly from the input, without staging."""
         from torch.distributed import _symmetric_memory as symmetric_memory
         torch, bt = self.torch, self.bt
         bt.synchronize()
@@ -86,7 +86,7 @@ class Rank:
                             for each in ours), ours
 
     def come_back(self):
-        """The third call at the same addresses is a replay. Contents and streams vary."""
+        """The third call with the same addresses is a replay. Contents and streams vary."""
         torch = self.torch
         tensors = [(self.draw(32, 64), self.draw(64, 96)) for _ in range(40)]
         side = torch.cuda.Stream()
@@ -103,8 +103,8 @@ class Rank:
             del Y
 
     def freed(self):
-        """PyTorch frees memory and gets the same addresses again in other allocations. A graph that
-        was recorded for the old ones must not be launched."""
+        """PyTorch frees memory and obtains the same addresses again in other allocations. A graph
+        that was recorded for the old allocations must not be launched."""
         torch, came_back, last = self.torch, 0, None
         W = self.draw(1024, 512)
         for turn in range(12):
@@ -157,11 +157,11 @@ class Rank:
         del graph, y
         gc.collect()
         torch.cuda.synchronize()
-        time.sleep(0.5)  # a CUDA thread reports it later
+        time.sleep(0.5)  # a CUDA thread reports the destruction later
         bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
 
     def hidden(self, W):
-        """A tensor with the shape of the result between the two operators of captured()."""
+        """Returns a tensor of the result's shape, between the two operators of captured()."""
         return self.torch.zeros(16 * self.ranks, W.shape[0], dtype=W.dtype, device=self.device)
 
     def gradients(self):
@@ -199,7 +199,7 @@ class Rank:
         gc.collect()
 
     def taken_over(self):
-        """A model that PyTorch parallelises, compiled after enable()."""
+        """A model parallelized by PyTorch, compiled after enable()."""
         torch, bt = self.torch, self.bt
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.tensor import Shard
@@ -234,7 +234,7 @@ class Rank:
         self.attention(["nccl", "braid"])
 
     def attention(self, ways):
-        """Gradients through every attention kernel, whatever ran in this process before: the
+        """Computes gradients through every attention kernel, regardless of earlier work. The
         backward pass of cuDNN's kernel (PyTorch 2.11) reads a gradient with the strides of the
         first gradient of that shape. PyTorch computes the reference on one device."""
         from torch.nn.attention import SDPBackend
@@ -287,7 +287,7 @@ class Rank:
 
     def refused(self):
         bt = self.bt
-        if self.rank == 0:  # the ranks have not met yet if this part runs alone
+        if self.rank == 0:  # if this part runs alone, the ranks have not connected yet
             self.expect_refusal(self.draw(8, 64), self.draw(64, 96))
         self.generator.manual_seed(8)
         bt.matmul_all_reduce(self.draw(8, 64), self.draw(64, 96))
@@ -315,10 +315,10 @@ class Rank:
             raise AssertionError("expected a new shape in a capture to be refused")
 
     def graph_time(self):
-        """A run in a caller's graph costs as much as a replay of Braid's own graph. Compares the
+        """A run in a caller's graph takes as long as a replay of Braid's own graph. Compares the
         slopes of the time between 8 and 32 runs, medians of nine turns, in microseconds per run.
-        These vary by 2 %, so a slope that is too large is measured up to three times. Each way has
-        its own group, because a group with runs in a caller's graph counts eager runs, too."""
+        These vary by 2 %, so a slope that is too large is measured up to three times. Each way uses
+        a separate group, because a group with runs in a caller's graph also counts eager runs."""
         torch, dist = self.torch, self.torch.distributed
         most, tries = 0.5, 3
         groups = [dist.new_group(list(range(self.ranks))) for _ in range(2)]
@@ -354,8 +354,8 @@ class Rank:
         assert not slower, slower
 
     def turns(self, runs):
-        """Returns the microseconds of each on the slower rank, the median of nine turns. The GPU
-        sleeps until the host has issued everything."""
+        """Returns the time of each run on the slower rank in microseconds, the median of nine
+        turns. The GPU sleeps until the host has issued all work."""
         torch, dist = self.torch, self.torch.distributed
         took = {key: [] for key in runs}
         for turn in range(12):
@@ -374,7 +374,7 @@ class Rank:
         return dict(zip(took, longest.tolist()))
 
     def failed(self):
-        """One rank fails the job of a separate group. From then on no call returns a tensor."""
+        """One rank fails the job of a separate group. From then on, no call returns a tensor."""
         torch, bt = self.torch, self.bt
         from braid.torch._group import job_of
         group = torch.distributed.new_group(backend="gloo")
@@ -409,8 +409,8 @@ class Rank:
             raise AssertionError("expected the failure of the job")
 
     def device_time(self):
-        """Device time of successive calls at known addresses, with a measured schedule. As in the
-        benchmark, ranks begin a burst together after a warm-up of 0.1 s."""
+        """Measures the device time of successive calls at known addresses, with a measured
+        schedule. As in the benchmark, ranks begin a burst together after a warm-up of 0.1 s."""
         torch, bt = self.torch, self.bt
         rows, columns, depth = 4096, 4096, 4096
         A = (torch.rand(rows // self.ranks, depth, device=self.device) * 2 - 1).bfloat16()
@@ -420,7 +420,7 @@ class Rank:
         with torch.no_grad():
             for _ in range(30):
                 for i in range(52):
-                    if i == 2:  # the first one includes waiting for the other rank and for the host
+                    if i == 2:  # the first call includes waiting for the other rank and host
                         begin.record()
                     bt.all_gather_matmul(A, B)
                 end.record()
@@ -433,7 +433,7 @@ class Rank:
 
 
 class Attention:
-    """An attention layer that PyTorch parallelises, and the same layer on one device in f32."""
+    """An attention layer that PyTorch parallelizes, and the same layer on one device in f32."""
 
     def __init__(self, here, batch):
         self.here, torch = here, here.torch
@@ -512,7 +512,7 @@ def rank_main(folder, parts):
     import torch.distributed as dist
     rank, ranks = int(os.environ["TEST_RANK"]), int(os.environ["TEST_RANKS"])
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    # Models are compared with NCCL, too.
+    # Models are also compared with NCCL.
     backend = "cpu:gloo,cuda:nccl" if any("attention" in part for part in parts) else "gloo"
     dist.init_process_group(backend, store=dist.FileStore(os.environ["TEST_STORE"], ranks),
                             rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60))

@@ -1,8 +1,8 @@
-//===- tests/runtime/alike_ranks_test.cpp - checking one rank for all equivalent ones ---------===//
+//===- tests/runtime/alike_ranks_test.cpp - checking one rank for all equivalent ranks --------===//
 //
-// The verdict for equivalent ranks must be that of following each rank. The same damage on all
-// ranks keeps them equivalent, so following one rank must find it. Damage on one rank may keep the
-// order of commands equivalent and change only bytes.
+// Following one of several equivalent ranks must give the same verdict as following each rank. If
+// all ranks are damaged in the same way, they remain equivalent, so following one rank must detect
+// the damage. Damage on one rank may change only bytes and leave the order of commands equivalent.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -57,7 +57,7 @@ Subject subjectOf(const std::string &text, int64_t ranks, const std::string &sch
           fmt::format("{}of {} ranks, '{}'", text, ranks, schedule)};
 }
 
-/// Expects equal reports with and without following each rank. Returns whether Plans are safe.
+/// Expects equal reports with and without following each rank. Returns true if the Plans are safe.
 bool expectSame(const Subject &subject, const Plans &plans, const CheckOptions &options = {}) {
   Result<CheckReport> report = checkBothWays(plans, subject.compiled.fusion, options);
   EXPECT_TRUE(report.isOk()) << subject.name << report.status().message();
@@ -118,7 +118,7 @@ TEST(CheckerAlikeRanks, OfHosts) {
     for (const char *schedule : {"hierarchical", "pairwise", "ring", "hierarchical;protocol=put"}) {
       const Subject subject = subjectOf(kGather, ranks, schedule, ofHost);
       const bool isHierarchical = std::string_view(schedule).starts_with("hierarchical");
-      // Two hosts with two ranks each form pairs of pairs.
+      // Two hosts with two ranks each consist of two equivalent pairs of ranks.
       const int64_t expected = ranks == 4 ? 1 : ofHost;
       EXPECT_EQ(isHierarchical ? periodOf(spellOut(subject.plans)) : expected, expected)
           << subject.name;
@@ -128,7 +128,7 @@ TEST(CheckerAlikeRanks, OfHosts) {
 
 //===- Mistakes -------------------------------------------------------------------------------===//
 
-/// Damages the k-th place of a Plan. Returns false if there is no such place.
+/// Damages the k-th suitable command of a Plan. Returns false if the Plan has no such command.
 using Damage = bool (*)(Plan &plan, size_t k);
 
 bool drop(Plan &plan, size_t k) {
@@ -165,7 +165,7 @@ bool endBufferHere(Plan &plan, size_t k) {
   return true;
 }
 
-/// Lets the k-th copy read or write another block, without changing its size or order.
+/// Makes the k-th copy read or write another block, without changing its size or order.
 bool moveBytes(Plan &plan, size_t k) {
   for (Command &command : plan.commands)
     if (command.kind == CommandKind::Copy && k-- == 0) {
@@ -233,7 +233,7 @@ TEST(CheckerAlikeRanks, OfHostsWithMistakesAreFound) {
 
 //===- Cost -----------------------------------------------------------------------------------===//
 
-/// The history contains the commands of one rank, however many ranks there are.
+/// The history contains the commands of a single rank for any number of ranks.
 TEST(CheckerAlikeRanks, AreFollowedOnce) {
   for (const char *schedule : {"pairwise", "coalesced"}) {
     const Subject subject = subjectOf(kGather, 256, schedule);

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 constexpr size_t kUnit = 256;
 
-/// An address without memory. The pool never accesses it.
+/// Returns an address without memory, which the pool never accesses.
 void *somewhere(size_t number) { return reinterpret_cast<void *>((number + 1) << 40); }
 
 size_t offsetOf(const BlockPool &pool, const void *block) { return pool.find(block)->offset; }
@@ -72,15 +72,15 @@ TEST(BlockPool, KnowsWhichRegionsMayGo) {
   EXPECT_EQ(pool.add(somewhere(2), kUnit), 2u) << "a number stands for one region";
 }
 
-/// Returns all blocks as (region, offset) after a random sequence of calls. Regions begin at
-/// addresses that depend on `base`. No blocks overlap or leave their region.
+/// Returns all blocks as (region, offset) after a random sequence of calls. Regions start at
+/// addresses that depend on `base`. Checks that blocks are disjoint and inside their regions.
 std::vector<std::pair<uint32_t, size_t>> layoutOf(size_t base, unsigned seed) {
   constexpr size_t kRegion = 64 * kUnit;
   BlockPool pool(kUnit);
   std::mt19937 draw(seed);
   std::vector<void *> live;
   std::vector<std::pair<uint32_t, size_t>> places;
-  std::set<std::pair<uint32_t, size_t>> units; // units that live blocks occupy
+  std::set<std::pair<uint32_t, size_t>> units; // units occupied by live blocks
   size_t regions = 0, most = 0;
   auto unitsOf = [&](void *block, auto visit) {
     const BlockPool::Block place = *pool.find(block);

@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-/// Three ranks that record calls. All ranks know both programs.
+/// Three ranks that record calls. All ranks have registered both programs.
 class CallsTest : public ::testing::Test {
 protected:
   CallsTest() : memory_(std::move(*JobMemory::create(3, {}))) {
@@ -70,7 +70,7 @@ TEST_F(CallsTest, SaysWhichRankRunsWhat) {
   EXPECT_EQ(tell(1), all) << "though they agree since";
 }
 
-/// The name of a program is known only to the rank that prepares it.
+/// Only the rank that prepares a program knows the program's name, so this rank reports the error.
 TEST_F(CallsTest, WhoPreparesTells) {
   note(0, JobCall::Prepare, &second_);
   note(1, JobCall::Run, &first_);

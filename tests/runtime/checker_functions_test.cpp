@@ -1,4 +1,4 @@
-//===- tests/runtime/checker_functions_test.cpp - functions of the right values, rounded once -===//
+//===- tests/runtime/checker_functions_test.cpp - functions of correct values, rounded once ---===//
 
 #include "tests/support/checked.h"
 
@@ -78,7 +78,7 @@ TEST(CheckerOfFunctions, SaysWhatIsThere) {
           HasSubstr("expected the multiply of the f32 matmul of %A in run 1 and the silu")));
 }
 
-//===- Of sums --------------------------------------------------------------------------------===//
+//===- Functions of sums ----------------------------------------------------------------------===//
 
 /// Returns a program with the bf16 partial results of all ranks in %parts that ends with `nodes`.
 std::string withSum(const std::string &nodes) {

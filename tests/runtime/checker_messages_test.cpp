@@ -1,7 +1,7 @@
-//===- tests/runtime/checker_messages_test.cpp - damaged groups and collectives are found -----===//
+//===- tests/runtime/checker_messages_test.cpp - detection of damaged groups and collectives --===//
 //
-// Takes Plans of programs that are safe over messages and damages them on one rank, in every
-// possible place. Each damage would cause a hang or move wrong data.
+// Takes Plans of programs that are safe over messages and damages one rank's Plan in every possible
+// place. Each damage would cause a hang or transfer wrong data.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -43,7 +43,7 @@ constexpr const char *kReduce = R"(fusion @r(D = 3) {
   output %C
 }
 )";
-/// Collectives of various kinds and sizes. Two of them have teams with common ranks.
+/// Collectives of various kinds and sizes. Two of their teams overlap.
 constexpr const char *kCollectives = R"(program @c mesh [0 .. 3)
     (%A: f32[6]) -> (%B: f32[18], %C: f32[6], %D: f32[2], %E: f32[6]) {
   %a = collective allgather %B, %A
@@ -166,8 +166,8 @@ TEST(CheckerMessages, EveryDamageIsFound) {
   count.expectAtLeast(1);
 }
 
-/// The groups of a rank are on two streams. Without the events between them, two groups could use
-/// the communicator at once or in an undefined order.
+/// The groups of a rank are on two streams. Without events between these streams, two groups could
+/// use the communicator concurrently or in an undefined order.
 TEST(CheckerMessages, GroupsOnSeveralStreamsAreOrdered) {
   int dropped = 0;
   for (const char *schedule : {"pairwise;streams=3", "pairwise;chunks=2;streams=3"}) {

@@ -1,7 +1,7 @@
 //===- tests/runtime/checker_sums_test.cpp - every partial result is added exactly once -------===//
 //
-// Hand-written reductions, and the checker's messages if a partial result is missing, added twice,
-// wrong or too late. Also checks the order of additions.
+// Tests hand-written reductions, and the checker's messages for partial results that are missing,
+// added twice, wrong or too late. Also tests the order of additions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -57,7 +57,7 @@ TEST(CheckerSums, PartialResultsAddedInOrder) {
 /// Unless an order is required, sums of sums are accepted.
 TEST(CheckerSums, PartialResultsAddedInAnyOrder) {
   forEachOptions([](const Options &options) {
-    // The bias has the result's type and so can only be added by the last sum.
+    // The bias has the result's type, so only the last sum can add it.
     if (options.ranks > 1)
       expectProved(scatterAroundRing(options));
   });
@@ -69,7 +69,7 @@ TEST(CheckerSums, Chain) {
       expectProved(gatherAndScatter({ranks, "bf16", partial}), kOrdered);
 }
 
-/// The second operand is replicated, and each rank uses its block of it.
+/// The second operand is replicated, and each rank uses only its block of it.
 TEST(CheckerSums, SecondOperandThatIsWholeOnEveryRank) {
   const std::string text =
       edited(reduceToAll({2}), {{"f32[DIDx{D}, 2, 4]", "f32[D, 2, 4]"},
@@ -115,7 +115,7 @@ TEST(CheckerSums, WhatCannotBeFollowedIsSaid) {
                 HasSubstr(std::string("not checked: ") + each.why + "\n"));
 }
 
-//===- Which addends --------------------------------------------------------------------------===//
+//===- Wrong addends --------------------------------------------------------------------------===//
 
 /// Matches the notes about rank 0's output that follow the list of writers.
 testing::Matcher<std::string> wrongSum(const std::vector<std::string> &notes) {
@@ -140,7 +140,7 @@ TEST(CheckerSums, OneIsMissing) {
                 "it lacks the partial result of rank 2"}));
 }
 
-/// All writers of the parts are named, so that the user sees the wrong one.
+/// The report names all writers of the parts, so that the user can identify the wrong writer.
 TEST(CheckerSums, NamesTheWritersOfTheParts) {
   EXPECT_THAT(
       verdict(edited(scatterByPut({}),
@@ -169,7 +169,7 @@ TEST(CheckerSums, OneIsThereTwice) {
                 "it has the partial result of rank 0 twice"}));
 }
 
-/// If there are many addends, only the first ones are listed.
+/// If there are many addends, the report lists only the first ones.
 TEST(CheckerSums, ManyAddends) {
   const std::string text = verdict(
       edited(scatterByPut({7}),
@@ -179,7 +179,7 @@ TEST(CheckerSums, ManyAddends) {
   EXPECT_THAT(text, HasSubstr("  it lacks the partial result of rank 6\n"));
 }
 
-/// The rows belong to another rank.
+/// The GEMM computes rows that belong to another rank.
 TEST(CheckerSums, OtherRows) {
   EXPECT_THAT(verdict(edited(scatterByPut({2}), {{"%own_block = select %A[rank]",
                                                   "%own_block = select %A[1 - rank]"}})),
@@ -189,7 +189,7 @@ TEST(CheckerSums, OtherRows) {
                         "it has other rows of the partial result of rank 0"}));
 }
 
-/// All partial results are stored in one slot; the other slots are never written.
+/// All partial results are stored in one slot, so the other slots are never written.
 TEST(CheckerSums, WrongSlot) {
   const std::string text = edited(scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]",
                                                       "%slot = select %parts[(rank - 1) mod 3]"}});
@@ -224,7 +224,7 @@ TEST(CheckerSums, RoundedToAnotherTypeOnTheWay) {
               HasSubstr("it lacks the partial result of rank 1\n"));
 }
 
-/// A sum of two is rounded to the result's type before the third is added.
+/// The sum of two partial results is rounded to the result's type before the next addition.
 TEST(CheckerSums, SumRoundedToAnotherTypeOnTheWay) {
   const Options wide{.ranks = 4, .dtype = "bf16", .partial = "f32"};
   const std::string sum = "  sum %c, %parts\n";
@@ -263,7 +263,7 @@ TEST(CheckerSums, BiasIsThereTwice) {
               HasSubstr("  it has the bias %bias in run 1 twice\n"));
 }
 
-/// The bias is rounded together with the partial result.
+/// The bias is incorrectly rounded together with the partial result.
 TEST(CheckerSums, BiasOfOneRanksGemm) {
   std::string text =
       edited(scatterByPut(kBias),
@@ -289,7 +289,7 @@ TEST(CheckerSums, OneRankNeedsNoSum) {
               HasSubstr("expected the biased matmul of %A"));
 }
 
-//===- The order ------------------------------------------------------------------------------===//
+//===- The order of additions -----------------------------------------------------------------===//
 
 TEST(CheckerSums, OrderIsSaidIfAskedFor) {
   const std::string order = "partial results are added in the order of ranks, in one sum\n";
@@ -328,7 +328,7 @@ TEST(CheckerSums, OrderOfSumsOfSums) {
                         "  expected rank 0 + rank 1 + %bias in run 1\n"));
 }
 
-//===- When -----------------------------------------------------------------------------------===//
+//===- Order of sums and transfers ------------------------------------------------------------===//
 
 /// The ready signal for the next run is on a stream that is not ordered after the sum.
 TEST(CheckerSums, OverwrittenWhileItIsAdded) {
@@ -345,7 +345,7 @@ TEST(CheckerSums, OverwrittenWhileItIsAdded) {
                     HasSubstr("copy of \"%s = p2p send %part_rows")));
 }
 
-/// Data that a peer's GEMM stores here are ordered only by the wait for the receive.
+/// Data that a peer's GEMM stores on this rank is ordered only by the wait for the receive.
 TEST(CheckerSums, WhatAPeerStoresIsNotWaitedFor) {
   EXPECT_THAT(
       verdict(edited(scatterAtPeers({2}), {{"    set_current_stream %main\n    wait %r\n",

@@ -1,7 +1,7 @@
-//===- tests/runtime/checker_test.cpp - each rule of the checker, kept and broken -------------===//
+//===- tests/runtime/checker_test.cpp - each rule of the checker, satisfied and violated ------===//
 //
-// Every broken program is a safe one with a line or two changed, so that the safe version is
-// tested, too. tests/property/handmade_test.cpp compares the verdicts with executions.
+// Every incorrect program is a safe program with one or two changed lines, so that the safe version
+// is also tested. tests/property/handmade_test.cpp compares the verdicts with executions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -54,7 +54,7 @@ program @gather implements @f mesh [0 .. 2)
 }
 )";
 
-/// Returns the same program with put: the sender writes the block.
+/// Returns the program with the put protocol, where the sender writes the block.
 std::string put() {
   return edited(kGather, {{"handles get", "handles put"},
                           {"  %s = p2p send %mine to 1 - rank via %h\n", ""},
@@ -127,7 +127,7 @@ TEST(Checker, RefusesWhatDoesNotFitIntoMemory) {
 
 //===- Transfers ------------------------------------------------------------------------------===//
 
-/// Two endpoints that are each other's peers, but use different handles.
+/// Two endpoints refer to each other as peers but use different handles.
 TEST(CheckerTransfers, SidesOfOtherHandles) {
   const std::string text =
       edited(kGather, {{"  %h = share_mem_handles get %all\n",
@@ -160,7 +160,7 @@ TEST(CheckerTransfers, DifferentBytes) {
             "  rank 1: \"%r = p2p recv %part from 1 - rank via %h\" at t.braid:23:3\n");
 }
 
-/// The n-th send matches the n-th receive, so blocks arrive in the order in which they were sent.
+/// The n-th send matches the n-th receive, so blocks are received in the order of the sends.
 TEST(CheckerTransfers, OrderDecidesWhoMeets) {
   std::string halves = edited(
       kGather,
@@ -181,7 +181,7 @@ TEST(CheckerTransfers, OrderDecidesWhoMeets) {
 
 //===- Deadlock -------------------------------------------------------------------------------===//
 
-/// Each of two ranks awaits a signal on stream(0) that the other rank issues after its own await.
+/// Returns the report for two ranks that each await a signal issued after the peer's own await.
 std::string circle(const std::string &await, const std::string &signal) {
   std::string text;
   for (int rank : {0, 1}) {
@@ -193,7 +193,7 @@ std::string circle(const std::string &await, const std::string &signal) {
   return text;
 }
 
-/// A cycle through many equivalent ranks is reported with three of them.
+/// The report of a cycle through many equivalent ranks lists only three of them.
 TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
   const std::string text = R"(program @p mesh [0 .. 64) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
@@ -236,7 +236,7 @@ TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
                  "at t.braid:22:3"));
 }
 
-/// The ready signal is on another stream, but after the copy in issue order.
+/// The ready signal is on another stream, but follows the copy in issue order.
 std::string readySignalOnOtherStream() {
   return edited(kGather, {{"  %s = p2p send %mine to 1 - rank via %h\n", ""},
                           {"  matmul %C_own", "  set_current_stream %main\n"
@@ -275,7 +275,7 @@ TEST(CheckerDeadlock, StreamsMeetAgainOnTheSameQueue) {
 
 //===- Races ----------------------------------------------------------------------------------===//
 
-/// The report says that an early read gets stale data, whichever access was followed first.
+/// The report indicates that an early read returns stale data, whichever access came first.
 TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
   const auto violationOf = [](const std::string &text) {
     const Checked made = checked(text);
@@ -371,7 +371,7 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
       "buffer\n");
 }
 
-/// On streams that are ordered after the deallocate, the next run may use the buffer again.
+/// The next run may reuse the buffer on streams that are ordered after the deallocate.
 TEST(CheckerLifetime, EndIsOrderedByALaterSynchronize) {
   std::string text = edited(kScratch, {{"  set_current_stream %main\n  synchronize stream(0)\n"
                                         "  deallocate %t\n",
@@ -431,7 +431,7 @@ program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%
             "byte 0 on\n");
 }
 
-/// The block is from the previous run; in the first run there is none.
+/// The block is from the previous run. The first run has no previous run.
 TEST(CheckerResult, StaleBlock) {
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
   EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
@@ -525,7 +525,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[2, 3, 4], %B: f32[4, 5])
   EXPECT_FALSE(isSafe(edited(text, {{"%A[rank]", "%A[1 - rank]"}})));
 }
 
-/// B is equal on all ranks, so any rank's copy may be used; A is not.
+/// B is identical on all ranks, so any rank's copy may be used. A differs between ranks.
 std::string usesThePeersCopy(const std::string &source) {
   std::string text = R"(fusion @f(D = 2) {
   mesh [0 .. D)
@@ -553,7 +553,7 @@ program @borrow implements @f mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4])
 }
 )";
   bool isB = source == "%B";
-  // The only purpose of the second receive is to use another channel.
+  // The second receive serves only to use another channel.
   text = edited(text, {{"  wait %s2\n", "  %sink = allocate device f32[4, 4]\n"
                                         "  %r2 = p2p recv %sink from 1 - rank via %out\n"
                                         "  wait %r2\n  wait %s2\n"}});
@@ -596,7 +596,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
             "  no command writes %C of rank 0, bytes [0 .. 20)\n");
 }
 
-//===- Plans that no program lowers to --------------------------------------------------------===//
+//===- Plans that lowering never produces -----------------------------------------------------===//
 
 /// The plans of kGather with its fusion.
 struct Plans : Planned {

@@ -1,4 +1,4 @@
-//===- tests/runtime/command_batch_test.cpp - batches of commands that the executor issues ----===//
+//===- tests/runtime/command_batch_test.cpp - command batches that the executor issues --------===//
 
 #include "api/autotune/candidates.h"
 #include "api/ranks/backends.h"
@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records the calls that it gets.
+/// Records all calls that it receives.
 class Recorder : public test::IdleDevice {
 public:
   std::vector<std::string> calls;
@@ -85,7 +85,7 @@ TEST(Batch, ACopyOfACopyIsNot) {
               ElementsAre("batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
-/// Within one buffer, only the ranges matter.
+/// Two ranges of the same buffer are disjoint if they do not overlap.
 TEST(Batch, RangesOfABufferLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"
@@ -130,8 +130,8 @@ TEST(Batch, ASumBehindNothingOfItsStreamIsAlone) {
                           "sum 3 on 1 of 2 parts, alone"));
 }
 
-/// Returns for each command of a stream whether it continues the previous command's batch. Copies
-/// read `copied` and write buffer `to`; sums write buffer 7.
+/// Returns, for each command of a stream, whether the command continues the previous command's
+/// batch. Copies read `copied` and write buffer `to`; sums write buffer 7.
 std::vector<bool> continuations(std::initializer_list<CommandKind> kinds, Range copied = {},
                                 uint32_t to = kPeerBuffer) {
   Plan plan;
@@ -168,11 +168,11 @@ TEST(Batch, GoesOnBehindItsSumIfThatIsGiven) {
   EXPECT_THAT(continuations({Await, Sum, Await, Copy}, all, /*to=*/3),
               ElementsAre(false, true, true, false))
       << "what this rank copies for itself is another batch";
-  // A sum does not begin a batch.
+  // A sum does not start a batch.
   EXPECT_THAT(continuations({Sum, Copy}, all), ElementsAre(false, false));
 }
 
-/// Private buffers may reuse memory of buffers that were deallocated, but not of live ones.
+/// Private buffers may reuse the memory of deallocated buffers, but not the memory of live buffers.
 TEST(Batch, IsDisjointIfPrivateBuffersLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate device f32[4]\n"
                       "  %y = allocate device f32[4]\n"
@@ -205,7 +205,7 @@ TEST(Batch, RefusesMeansThatTheDeviceHasNot) {
   EXPECT_EQ(refused.status().code(), StatusCode::Unsupported);
 }
 
-/// The control plane of rank 0 of two. Rank 1 always contributes `theirs`.
+/// The control plane of rank 0 of a two-rank job. Rank 1 always contributes `theirs`.
 class BesideAnother final : public Alone {
 public:
   explicit BesideAnother(std::string theirs) : theirs_(std::move(theirs)) {}
@@ -236,7 +236,7 @@ TEST(Prepare, RanksThatWantSomethingElseAreNamed) {
   }
 }
 
-/// Records what is asked of its messages and memory.
+/// Records calls to its messages and memory functions.
 class Messenger final : public Recorder, public Messages {
 public:
   Messages *messages() override { return this; }
@@ -256,7 +256,7 @@ public:
   void collective(uint32_t, Tag, const CollectiveArgs &) override { calls.push_back("collective"); }
 };
 
-/// The calls while a sum of one rank is prepared, and the text at the end.
+/// Returns the calls made while a one-rank sum is prepared, followed by the final status.
 std::vector<std::string> preparing(Transport transport, TransferMode mode = {}) {
   auto source = parseSource("t.braid", "program @t mesh [0 .. 1) (%A: f32[4]) -> (%C: f32[4]) {\n"
                                        "  %c = collective allreduce sum %C, %A\n  wait %c\n}\n");

@@ -48,7 +48,7 @@ TEST(CostModel, ReadsWhatItWrote) {
   EXPECT_EQ(model->network.rankBytesPerUs, 1.5);
 }
 
-/// Replaces a part of `text` and returns decode()'s message.
+/// Replaces a part of `text` and returns the error message of decode().
 std::string refusal(std::string text, const std::string &from, const std::string &to) {
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -98,11 +98,11 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
               testing::EndsWith(": expected JSON of at most 64 levels"));
 }
 
-/// A GEMM that adds also reads as many bytes as its result has.
+/// A GEMM with an addend also reads as many bytes as its result contains.
 TEST(CostModel, KnowsGemmsThatAdd) {
   CostModel model = someModel();
   model.operations[0].local = {1, 50};
-  model.operations[1].local = {1, 100}; // for example a kernel that is slower than memory
+  model.operations[1].local = {1, 100}; // for example, a kernel that is slower than memory
   PlanMatmul adds = shape(100, 8, 8);
   adds.addend = {0, 0, 1600};
   EXPECT_DOUBLE_EQ(*model.gemmUs(adds), 10 + 1600 / 2 / 100.0);

@@ -1,4 +1,4 @@
-//===- tests/runtime/fake_job.h - a job memory with contents that a test chooses --------------===//
+//===- tests/runtime/fake_job.h - a job memory with contents chosen by a test -----------------===//
 #pragma once
 
 #include "api/compile/source.h"
@@ -39,7 +39,7 @@ program @ring mesh [0 .. {0}) (%A: f32[1, 4]) -> (%C: f32[{0}, 4]) {{
 }}
 )";
 
-/// Each rank fetches the blocks of the next one or two ranks, each on a separate stream.
+/// Returns Plans that fetch the next one or two ranks' blocks, each on a separate stream.
 inline std::vector<Plan> ringPlans(int64_t ranks) {
   const std::string text = fmt::format(kRing + 1, ranks, std::min<int64_t>(ranks, 3));
   std::unique_ptr<Source> source = parseSource("ring.braid", text);
@@ -53,7 +53,7 @@ inline std::vector<Plan> ringPlans(int64_t ranks) {
   return plans;
 }
 
-/// A job whose ranks have all joined, are alive and wait for their devices. All queues are empty.
+/// A job whose ranks have joined, are alive, and wait for their devices. All queues are empty.
 class FakeJob {
 public:
   static constexpr uint64_t kMs = 1000000;
@@ -65,7 +65,7 @@ public:
       RankSlot &slot = memory.slot(rank);
       slot.state.store(RankState::Joined, kRelaxed);
       slot.queues.store(3, kRelaxed);
-      // A heartbeat in the future keeps ranks alive however slow the test is.
+      // A heartbeat in the future keeps ranks alive even if the test is slow.
       slot.heartbeatNs.store(monotonicNs() + 3600000 * kMs, kRelaxed);
       host(rank, HostActivity::InSynchronize, 500);
     }
@@ -76,7 +76,7 @@ public:
     memory.slot(rank).activitySinceNs.store(ago(agoMs), kRelaxed);
   }
 
-  /// Returns the command of that kind whose node contains `text`, in trip `trip` unless that is 0.
+  /// Returns the command of kind `kind` whose node contains `text`, in trip `trip` unless it is 0.
   uint32_t find(int64_t rank, CommandKind kind, const std::string &text, int64_t trip = 0) const {
     const Plan &plan = plans[rank];
     for (uint32_t i = 0; i < plan.commands.size(); ++i) {
@@ -104,7 +104,7 @@ public:
     queue.sinceNs.store(ago(agoMs), kRelaxed);
   }
 
-  /// Completes the commands before `end` in issue order, 2 ms apart.
+  /// Completes the commands that precede `end` in issue order, at intervals of 2 ms.
   void completeUpTo(int64_t rank, uint32_t run, uint32_t end) {
     for (uint32_t i = 0; i < end; ++i)
       complete(rank, run, i, 1000 - 2 * i);

@@ -17,7 +17,7 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::Le;
 
-/// Candidates with times in milliseconds, plus or minus `noise`. A negative time is Unsupported.
+/// Candidates with times in milliseconds, plus or minus `noise`. A negative time means Unsupported.
 struct Bench {
   std::vector<double> times;
   double noise = 0;
@@ -73,7 +73,7 @@ TEST(FindFastest, SeesThroughTheNoiseWhatIsMuchFaster) {
   }
 }
 
-/// The difference is only visible in the final pass, which decides.
+/// The final pass determines the result, because only the final pass shows the difference.
 TEST(FindFastest, BelievesTheFinalPass) {
   const double shortLook[] = {5, 4, 4.5}, longLook[] = {5, 5.5, 4.2};
   steady_clock::time_point clock = {};
@@ -88,8 +88,8 @@ TEST(FindFastest, BelievesTheFinalPass) {
   EXPECT_EQ(*found, 2u);
 }
 
-/// The winner of a search in which each candidate has a time for each of two conditions, both of
-/// which become slower all the time.
+/// Returns the winner of a search in which each candidate has one time for each of two conditions.
+/// All times increase steadily during the search.
 Result<size_t> findUnderTwoConditions(const std::vector<std::vector<double>> &times) {
   steady_clock::time_point clock = {};
   double drift = 1;
@@ -110,7 +110,7 @@ TEST(FindFastest, TakesNothingThatIsSlowerUnderSomeConditions) {
       << "each as its worse one: 0.98 and 0.94";
 }
 
-/// A search cannot detect noise that lasts as long as itself, so a minimum gain can be required.
+/// A search cannot detect noise that outlasts the search, so a minimum gain can be required.
 TEST(FindFastest, AsksForAsMuchAsItIsTold) {
   auto find = [](double leastGain) {
     return *findFastest(2,

@@ -18,9 +18,9 @@ namespace {
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
-// -- What is released when. --
+// -- Order of releases. --
 
-/// Supports graphs and records what is released.
+/// Supports graphs and records the resources that are released.
 class Keeper final : public test::IdleDevice, public Graphs {
 public:
   std::vector<std::string> calls;
@@ -54,7 +54,7 @@ public:
   }
 
   uint64_t allocation = 1;                            ///< contains all addresses below `next`
-  const void *next = reinterpret_cast<void *>(~0ull); ///< where the next allocation begins
+  const void *next = reinterpret_cast<void *>(~0ull); ///< start of the next allocation
 
 private:
   uint32_t graphs_ = 0;
@@ -105,7 +105,7 @@ TEST(GiveBack, ArenasEventsAndTheGraphGoWithTheirProgram) {
               UnorderedElementsAre("graph 1", "events 40", "arena 0", "arena 1", "arena 2"));
 }
 
-/// The caller's allocator frees the memory of a tensor and gets the same address again.
+/// The caller's allocator frees a tensor's memory and later obtains the same address again.
 TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
   const Plan plan = copies();
   Keeper device;
@@ -137,7 +137,7 @@ TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
 }
 
 /// An allocator that maps memory in pieces may replace some pieces of a tensor. The owner of an
-/// unknown allocation may do so, too.
+/// unknown allocation may also replace memory.
 TEST(GiveBack, NoGraphIsRecordedOfATensorInSeveralOrUnknownAllocations) {
   const Plan plan = copies();
   Keeper device;
@@ -158,7 +158,7 @@ TEST(GiveBack, NoGraphIsRecordedOfATensorInSeveralOrUnknownAllocations) {
   }
 }
 
-/// A rank frees memory that all peers have unmapped, which they confirm in a second gathering.
+/// A rank frees memory after all peers have unmapped it and have confirmed this in a barrier.
 TEST(GiveBack, MemoryIsFreedWhenItIsClosedEverywhere) {
   Keeper device;
   Meeting control(device.calls);
@@ -171,9 +171,9 @@ TEST(GiveBack, MemoryIsFreedWhenItIsClosedEverywhere) {
                                         "close ipc:3 of 0", "meet", "free"));
 }
 
-// -- Programs that follow one another. --
+// -- Several programs in sequence. --
 
-/// Every rank gets the next rank's `size` elements.
+/// Returns a program in which every rank receives the next rank's `size` elements.
 std::string rotate(Protocol protocol, int64_t size) {
   const std::string send = "%s = p2p send %mine to (rank - 1) mod 3 via %h";
   const std::string receive = "%r = p2p recv %theirs from (rank + 1) mod 3 via %h";
@@ -195,7 +195,7 @@ std::string rotate(Protocol protocol, int64_t size) {
 }
 
 constexpr int64_t kRanks = 3;
-constexpr uint32_t kRuns = 3; ///< runs of each program
+constexpr uint32_t kRuns = 3; ///< number of runs of each program
 
 struct Rotation {
   int64_t size;
@@ -217,7 +217,7 @@ std::vector<Rotation> makeRotations() {
   return made;
 }
 
-/// The caller's tensors on one rank for the runs of a program.
+/// The caller's tensors on one rank, for all runs of a program.
 class Runs {
 public:
   Runs(const Rotation &rotation, int64_t rank, int number) : rank_(rank), number_(number) {
@@ -250,7 +250,7 @@ private:
   std::vector<std::vector<float>> in_, out_;
 };
 
-/// Prepares and runs programs in turn. Destroying a program waits for its runs in flight.
+/// Prepares and runs the programs in turn. Destroying a program waits for its runs in flight.
 Status runInTurn(llvm::ArrayRef<Rotation> rotations, Cluster &cluster, int64_t rank, int first,
                  int count) {
   Device &device = cluster.device(rank);
@@ -286,7 +286,7 @@ protected:
     for (const Status &status : statuses)
       EXPECT_TRUE(status.isOk()) << status.message();
   }
-  /// Returns the bytes of the heap that are in use.
+  /// Returns the number of bytes in use on the heap.
   static size_t allocatedBytes() {
     const struct mallinfo2 info = mallinfo2();
     return info.uordblks + info.hblkhd;

@@ -62,7 +62,7 @@ protected:
   }
 
   std::string root, folder;
-  std::vector<std::string> lines; ///< the warnings
+  std::vector<std::string> lines; ///< received warnings
 };
 
 TEST_F(MeasurementCacheTest, WhatWasSavedIsFoundByTheNextOne) {
@@ -152,7 +152,7 @@ TEST_F(MeasurementCacheTest, EveryPrefixIsNoticed) {
 TEST_F(MeasurementCacheTest, WhatIsNoFileIsIgnored) {
   const std::string path = saved();
   std::filesystem::remove(path);
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // no process ever writes to it
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // no process ever writes to this pipe
   MeasurementCache cache = open();
   EXPECT_THAT(lines, ElementsAre(HasSubstr("it is no file")));
   cache.set("new", "1");
@@ -160,7 +160,7 @@ TEST_F(MeasurementCacheTest, WhatIsNoFileIsIgnored) {
   EXPECT_EQ(open().find("new"), "1");
 }
 
-// -- Folders that cannot be written. --
+// -- Folders that are not writable. --
 
 TEST_F(MeasurementCacheTest, AFolderThatCannotBeMadeIsOneLine) {
   put(root + "/below", "a file");
@@ -195,7 +195,7 @@ TEST_F(MeasurementCacheTest, AJobThatHoldsTheLockIsWaitedForNotForEver) {
   cache.save();
   EXPECT_THAT(lines, ElementsAre(HasSubstr("another job has held")));
   std::fclose(lock);
-  cache.save(); // saves the rest
+  cache.save(); // saves the remaining entries
   EXPECT_EQ(open().find("new"), "1");
 }
 
@@ -212,7 +212,7 @@ TEST_F(MeasurementCacheTest, WithoutAFolderMeasurementsAreInMemory) {
 
 constexpr int kWriters = 4, kEntries = 40;
 
-/// Saves entries one after another, each with a new cache object.
+/// Saves entries one after another, using a new cache object for each.
 void writeEntries(const std::string &folder, int writer, const MeasurementCache::Warn &warn) {
   for (int entry = 0; entry < kEntries; ++entry) {
     MeasurementCache cache(folder, kMachine, warn);

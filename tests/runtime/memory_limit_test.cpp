@@ -1,4 +1,4 @@
-//===- tests/runtime/memory_limit_test.cpp - memory left under each limit ---------------------===//
+//===- tests/runtime/memory_limit_test.cpp - available memory under each limit ----------------===//
 
 #include "runtime/memory_limit.h"
 
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// A folder that replaces /sys/fs/cgroup.
+/// A folder that is used instead of /sys/fs/cgroup.
 class MemoryGroups : public testing::Test {
 protected:
   MemoryGroups() : root_(testing::TempDir() + "braid_groups") { fs::remove_all(root_); }
@@ -46,7 +46,7 @@ TEST_F(MemoryGroups, LimitsOfAllParentsApply) {
   EXPECT_EQ(left("0::/job/rank\n"), 0);
 }
 
-/// A container sees its own group at the root, whatever the host calls it.
+/// In a container, the container's own cgroup appears as the root, under any name on the host.
 TEST_F(MemoryGroups, PathThatOnlyTheHostSees) {
   write("memory.max", "8000");
   write("memory.current", "3000");
@@ -73,7 +73,7 @@ TEST(MemoryLimit, SaysWhichLimit) {
   EXPECT_THAT(status.message(), HasSubstr("); take less"));
 }
 
-/// While it exists, limits the address space to `bytes` more than an empty process has.
+/// Limits the address space to `bytes` more than an empty process uses, until destroyed.
 class AddressLimit {
 public:
   explicit AddressLimit(rlim_t bytes) {

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Fetches a block on another stream, and multiplies it and this rank's block.
+/// Fetches a block on another stream, and multiplies the local block and the fetched block.
 constexpr const char *kProgram = R"(
 program @both mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
   %all = allocate symmetric f32[2, 4, 4]
@@ -62,7 +62,7 @@ TEST(PlanParts, GemmsKeepTheirStreamsAndWhatOrdersThem) {
   EXPECT_EQ(gemms.channels, 0u) << "they meet nobody";
 }
 
-/// Zeros could be multiplied faster.
+/// The caller provides the operands, because GEMMs may run faster on zeros.
 TEST(PlanParts, GemmsReadWhatTheCallerGives) {
   const Plan gemms = gemmsOf(planOf(kProgram));
   EXPECT_EQ(gemms.symmetricBytes, 0);
@@ -95,7 +95,7 @@ TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   EXPECT_EQ(transfers.releases[0].beforeCommand, transfers.commands.size());
 }
 
-/// A GEMM that stores at a peer is in both parts: one computes locally, the other copies.
+/// A GEMM that stores its result at a peer appears in both parts: as a local GEMM and as a copy.
 TEST(PlanParts, WhatIsStoredAtAPeerIsStoredHereAndCopied) {
   const char *text = R"(
 program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {

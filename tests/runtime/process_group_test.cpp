@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kMs = 1000000;
 
-/// Asks every 10 ms from `from` on. Returns the milliseconds until a stall is reported, up to 5 s.
+/// Queries the rule every 10 ms from time `from`. Returns the ms until a stall, at most 5 s.
 uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
   for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
     if (rule.isStalled(now, 1, true, blockedSince))
@@ -42,7 +42,7 @@ TEST(StallRuleTest, OwnCodeIsNoStall) {
   StallRule rule(milliseconds(1000), milliseconds(50));
   for (uint64_t step = 0; step < 1000; ++step)
     ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, false, 0));
-  // The others have made no progress all the time, but this rank has only just begun to wait.
+  // The other ranks have made no progress so far, but this rank has only just begun to wait.
   EXPECT_EQ(askUntilStalled(rule, 15000 * kMs, 15000 * kMs), 1000u);
 }
 
@@ -56,7 +56,7 @@ TEST(StallRuleTest, WhoWasAwayAccusesNobodyAtOnce) {
 
 // -- The process group. --
 
-/// A job whose ranks are all groups in this process.
+/// A job in which all ranks are groups in this process.
 class ProcessGroupTest : public ::testing::Test {
 protected:
   void start(int64_t ranks, milliseconds timeout = milliseconds(30000)) {
@@ -130,7 +130,7 @@ size_t residentSharedMemory() {
   return 0;
 }
 
-/// Blocks grow, so none can be reused. Recycled memory is freed even if peers have it mapped.
+/// Block sizes grow, so no block can be reused. Recycled memory is freed even if peers map it.
 TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   start(2);
   const size_t before = residentSharedMemory();
@@ -149,7 +149,7 @@ TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   }
 }
 
-/// The blocks of many small programs share mappings; their number would exceed the limit.
+/// The blocks of many small programs share mappings; separate mappings would exceed the limit.
 TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   start(2);
   std::vector<char *> mine, theirs;
@@ -243,7 +243,7 @@ TEST_F(ProcessGroupTest, TheLongestTimeLimitIsNone) {
   EXPECT_TRUE(statuses[1].isOk()) << statuses[1].message();
 }
 
-/// The killed process may take long to exit and to unmap its memory.
+/// The killed process may take a long time to exit and to unmap its memory.
 TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
   start(2);
   group(0).abort(Status(StatusCode::TimedOut, "the cause"));
@@ -254,7 +254,7 @@ TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
       << "it gives up after 2 s";
 }
 
-/// Plans of two ranks, each with one wait for rank 1.
+/// Returns the Plans of two ranks, each with one await for rank 1.
 std::vector<Plan> plansThatWait() {
   std::vector<Plan> plans(2);
   for (Plan &plan : plans) {
@@ -271,7 +271,7 @@ std::vector<Plan> plansThatWait() {
   return plans;
 }
 
-/// Sets a rank's state to waiting in the first command of run 3.
+/// Marks a rank as waiting in the first command of run 3.
 void beginToWait(ProcessGroup &group) {
   QueueSlot &queue = group.slot().queue[0];
   group.slot().queues.store(1);
@@ -304,7 +304,7 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   group(0).setPlans(plans);
   beginToWait(group(0));
   std::thread rank0([&] { (void)group(0).allGather(0, ""); });
-  // Rank 1 is busy for twice the timeout, which is no stall because it makes progress.
+  // Rank 1 is busy for twice the timeout, but this is not a stall because it makes progress.
   for (int i = 0; i < 160; ++i) {
     group(1).tick(1);
     std::this_thread::sleep_for(milliseconds(10));
@@ -314,7 +314,7 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   rank0.join();
 }
 
-/// Measures the CPU time of all threads of this process, which only wait.
+/// Measures the CPU time of all threads of this process, which are all waiting.
 TEST_F(ProcessGroupTest, WaitingTakesNoTime) {
   start(2);
   std::thread rank0([&] { (void)group(0).allGather(0, ""); });
@@ -332,7 +332,7 @@ TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
   onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(rank); });
   EXPECT_TRUE(statuses[0].isOk() && statuses[1].isOk());
   host_->rendezvous.reset();
-  // The commits that were begun have succeeded; new ones fail.
+  // The commits that were already started have succeeded; new commits fail.
   std::this_thread::sleep_for(milliseconds(150));
   EXPECT_FALSE(group(0).isAborted());
   onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(rank); });

@@ -1,9 +1,9 @@
 //===- tests/runtime/reference_sum_test.cpp - the reference detects errors in sums ------------===//
 //
-// Every device's partial result is computed. Then one is omitted, added twice, or replaced by that
-// of another iteration, rank, row or block. The wrong sum has to differ from the right one in every
-// element if a partial result is omitted or added twice, and otherwise in most elements of every
-// block.
+// Computes the partial result of every device. Then one partial result is omitted, added twice, or
+// replaced by that of another iteration, rank, row or block. If a partial result is omitted or
+// added twice, every element of the sum must differ from the correct value. Otherwise, most
+// elements of every block must differ.
 //
 //===--------------------------------------------------------------------------------===//
 #include "tests/runtime/reference_world.h"
@@ -22,7 +22,7 @@ namespace {
 
 /// A GEMM whose contracted axis is split over devices. It has `blocks` times `rows` rows.
 struct SumShape {
-  int64_t ranks, rows, depth, columns; ///< depth is that of one device
+  int64_t ranks, rows, depth, columns; ///< depth is the depth on one device
   const char *dtype = "bf16";
   const char *partial = "";
   bool isLinear = false;          ///< adds a bias
@@ -44,7 +44,7 @@ std::string textOf(const SumShape &shape) {
                             lead, r, n);
 }
 
-/// The tensor-parallel MLP without its activation.
+/// The tensor-parallel MLP without its activation function.
 std::string mlpText(int64_t d, int64_t rows, int64_t k, int64_t f, int64_t n,
                     const char *dtype = "bf16", const char *partial = "partial f32") {
   return fmt::format(R"(fusion @mlp(D = {}, R = {}, K = {}, F = {}, N = {}) {{
@@ -109,7 +109,7 @@ std::vector<std::string> textsOf(const std::vector<SumShape> &shapes) {
 
 std::vector<std::string> sumTexts() { return textsOf(sumShapes()); }
 
-/// Returns the fusions for tests that try every element.
+/// Returns the fusions for tests that damage every element.
 std::vector<std::string> smallTexts() {
   return textsOf({{2, 3, 5, 4},
                   {3, 1, 4, 2},
@@ -128,7 +128,7 @@ std::vector<std::string> allTexts() {
   return texts;
 }
 
-/// The sum that a fusion outputs, and its partial results in an iteration.
+/// The sum that a fusion outputs, and the partial results of the sum in an iteration.
 class Sums {
 public:
   explicit Sums(const std::string &text, uint32_t now = kNow) : world(text), text_(text) {
@@ -139,11 +139,11 @@ public:
   const FusionTensor &tensor() { return *world.fusion().outputs()[0]; }
   const std::string &text() const { return text_; }
   int64_t rows() { return static_cast<int64_t>(right().size()) / columns; }
-  /// Returns the rows of a block. There are as many blocks as ranks; the last one may be shorter.
+  /// Returns the number of rows in a block. There is one block per rank; the last may be shorter.
   int64_t rowsPerBlock() { return (rows() + world.ranks() - 1) / world.ranks(); }
 
   const Values &right() { return world.valuesOf(tensor()); }
-  /// Returns a rank's partial result from `age` iterations ago.
+  /// Returns the partial result of a rank from `age` iterations ago.
   const Values &partial(int64_t rank, uint32_t age = 0) {
     std::vector<Values> &all = partials_[age];
     if (all.empty()) {
@@ -155,7 +155,7 @@ public:
     return all[rank];
   }
 
-  /// Rounds `values` to the result's type and returns the ranks that reject them.
+  /// Rounds `values` to the result's type and returns the ranks that reject the rounded values.
   std::vector<int64_t> objectingRanks(Values values) {
     for (double &value : values)
       value = rounded(tensor().type.dtype, value);
@@ -171,7 +171,7 @@ private:
   std::map<uint32_t, std::vector<Values>> partials_;
 };
 
-/// Counts elements that do not change when something is damaged.
+/// Counts elements that an error leaves unchanged.
 struct Unseen {
   int64_t elements = 0, of = 0;
 
@@ -182,7 +182,7 @@ struct Unseen {
   double share() const { return of ? double(elements) / double(of) : 0; }
 };
 
-/// Compares a row of the right partial result with the row of another that replaces it.
+/// Compares a row of the correct partial result with the row that replaces it.
 void compareRows(const Values &mine, const Values &other, int64_t row, int64_t otherRow,
                  int64_t columns, Unseen &unseen) {
   for (int64_t n = 0; n < columns; ++n)
@@ -212,7 +212,7 @@ TEST(ReferenceSum, AMissingOrDoubledPartialResultIsRefused) {
   }
 }
 
-/// Partial results are so small that their sums, in any order, are exact in bf16.
+/// Partial results are small enough that their sums are exact in bf16, in any order.
 TEST(ReferenceSum, MagnitudesAddUpTo256AtMost) {
   std::vector<std::string> texts = allTexts();
   texts.push_back(textOf({16, 4, 40, 24, "bf16", "", true}));
@@ -263,7 +263,7 @@ TEST(ReferenceSum, EveryElementOfAFirstOperandCounts) {
   }
 }
 
-/// The number of rows of every rank is at least a device's part of the depth.
+/// On every rank, the number of rows is at least one device's part of the depth.
 TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
   for (const std::string &text : textsOf({{2, 5, 5, 4},
                                           {3, 4, 4, 2},
@@ -282,16 +282,16 @@ TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
   }
 }
 
-// -- Errors that a few elements hide. --
+// -- Errors that some elements do not show. --
 
-/// The partial result is replaced by that of another rank, block or iteration.
+/// Replaces the partial result by the partial result of another rank, block or iteration.
 struct Mistake {
   uint32_t age;
   bool isOtherRank, isOtherBlock;
 };
 
-/// Returns the share of elements that do not show the mistake, over all ranks and blocks that can
-/// be confused. In no block may all elements hide it.
+/// Returns the fraction of elements that do not show the mistake, over all ranks and blocks that
+/// can be confused. Expects at least one element of every block to show the mistake.
 double shareUnseen(Sums &sums, const Mistake &mistake) {
   Unseen all;
   const int64_t step = sums.rowsPerBlock(), ranks = sums.world.ranks();
@@ -346,7 +346,7 @@ TEST(ReferenceSum, AnotherShardOfAnOperandIsRefused) {
       }
 }
 
-/// Shifts a rank's partial result by one element, and also its block of the first operand.
+/// Shifts one block of a rank's partial result by one element.
 TEST(ReferenceSum, AShiftByOneIsRefused) {
   for (const std::string &text : {textOf({4, 3, 6, 5}), textOf({2, 2, 7, 1}), textOf({8, 1, 5, 4}),
                                   textOf({16, 2, 9, 9}), mlpText(4, 2, 8, 8, 5)}) {
@@ -364,8 +364,8 @@ TEST(ReferenceSum, AShiftByOneIsRefused) {
   }
 }
 
-/// One rank of an MLP gathers a wrong block of rows. The owner of these rows notices, because it
-/// adds that rank's partial result.
+/// One rank of an MLP gathers a wrong block of rows. The owner of these rows detects the error,
+/// because the owner adds the partial result of that rank.
 TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
   for (const std::string &text : {mlpText(2, 3, 8, 4, 6), mlpText(4, 1, 16, 8, 3),
                                   mlpText(3, 2, 7, 5, 9), mlpText(5, 1, 10, 10, 10)}) {
@@ -388,10 +388,10 @@ TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
   }
 }
 
-// -- Other fusions with sums. --
+// -- Other fusions that contain sums. --
 
 /// Split columns of the result, replicated operands, two sums of one operand, biases, longer
-/// chains, a sum as an operand, and a device axis that is the whole depth.
+/// chains, a sum as an operand, and a device axis that spans the whole depth.
 const char *const kOthers[] = {"sum_of_columns", "replicated", "two",   "sum_of_biased",
                                "sum_of_chain",   "mlps",       "depth", "many"};
 

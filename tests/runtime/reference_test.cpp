@@ -1,8 +1,8 @@
-//===- tests/runtime/reference_test.cpp - the reference is right and detects errors -----------===//
+//===- tests/runtime/reference_test.cpp - the reference is correct and detects errors ---------===//
 //
-// The reference is compared with a second evaluation (reference_world.h). Then inputs are damaged
-// in every way that a wrong run could damage them, the result is computed, and the reference has to
-// reject it.
+// Compares the reference with a second evaluation (reference_world.h). Then damages the inputs in
+// every way that an incorrect run could damage them, computes the result, and expects the reference
+// to reject this result.
 //
 //===----------------------------------------------------------------------------------------===//
 #include "runtime/reference/reference_codec.h"
@@ -126,7 +126,7 @@ std::vector<std::string> smallShapes() {
   return shapes;
 }
 
-/// Fusions of every kind whose first operand is input 0 and is gathered by all ranks.
+/// Returns fusions of every kind whose first operand is input 0 and is gathered by all ranks.
 std::vector<std::string> gatherShapes() {
   std::vector<std::string> shapes = smallShapes();
   shapes.insert(shapes.end(), {fusionNamed("biased"), fusionNamed("columns"), fusionNamed("shared"),
@@ -169,7 +169,7 @@ Values transposed(const Values &square) {
   return result;
 }
 
-/// Tries all seeds that differ, and two successive iterations.
+/// Tries all distinct seeds and two successive iterations.
 TEST(ReferenceDamage, ATransposedSecondOperandCountsOnEveryRank) {
   for (const int64_t n : {3, 4, 5, 6, 8, 16})
     for (uint64_t seed = 0; seed < 61; ++seed) {
@@ -191,7 +191,7 @@ TEST(ReferenceDamage, EveryBiasElementCounts) {
   }
 }
 
-/// A block of the first operand is missing, from an earlier iteration, or that of another rank.
+/// A block of the first operand is missing, from an earlier iteration, or from another rank.
 TEST(ReferenceDamage, AWrongBlockCountsOnEveryRank) {
   for (const std::string &text : gatherShapes()) {
     World world(text);
@@ -311,7 +311,7 @@ TEST(ReferenceModels, AreComparedExactly) {
     }
 }
 
-/// Every rank's block of every input is replaced by an old block, zeros, or the next rank's block.
+/// Replaces every rank's block of every input by an old block, zeros, or the next rank's block.
 TEST(ReferenceModels, ShowEveryWrongBlock) {
   for (const std::string &text : models()) {
     World world(text);
@@ -355,7 +355,7 @@ TEST(Reference, LeavesRowsThatDoNotExistAlone) {
     %C = matmul %A, %B : f32[Stream{D}, ceil(M, D), 4]
     output %C, %A
   })");
-  // The first missing row of %C on any rank, and of %A on rank 2.
+  // The first nonexistent row of %C on any rank, and the first one of %A on rank 2.
   const std::vector<int64_t> firstMissing = {7 * 4, 1 * 2};
   for (size_t output = 0; output < 2; ++output) {
     std::vector<char> data = world.outputOf(output, 2);
@@ -370,7 +370,7 @@ TEST(Reference, LeavesRowsThatDoNotExistAlone) {
   }
 }
 
-/// Repeated squares of a matrix, with values up to 1, 12, 1728, 3.6e7 and 1.5e16.
+/// Returns repeated squares of a matrix, with values up to 1, 12, 1728, 3.6e7 and 1.5e16.
 std::string squares(const std::string &dtype, const std::string &outputs) {
   const std::string type = " : " + dtype + "[12, 12]\n";
   return "fusion @f(D = 1) {\n mesh [0 .. D)\n %x = input " + dtype + "[12, 8]\n" +

@@ -58,7 +58,7 @@ template <class T> void poke(char *data, int64_t index, T value) {
   std::memcpy(data + index * sizeof(T), &value, sizeof(T));
 }
 
-/// Returns the rank that holds a global element, or -1 for all, and the element's local index.
+/// Returns the rank that stores a global element (-1 if all ranks do) and its local index.
 std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_t> global,
                                    int64_t at) {
   int64_t rank = -1, local = 0, stride = 1;
@@ -77,7 +77,7 @@ std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_
 
 bool isTransposed(const FusionTensor &result) { return transposesB(*result.definition); }
 
-/// Returns the number of contracted axes: each appears in both operands and not in the result.
+/// Returns the number of contracted axes, which appear in both operands but not in the result.
 size_t contractedAxes(const FusionTensor &result) {
   const auto operands = operandsOf(*result.definition);
   const size_t axes = operands[0]->type.axes.size() + operands[1]->type.axes.size();

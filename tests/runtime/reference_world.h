@@ -1,7 +1,7 @@
 //===- tests/runtime/reference_world.h - an independent evaluation of fusions -----------------===//
 //
 // Evaluates a fusion with one loop per index, on the reference's inputs as decoded by this code.
-// Tests damage the inputs, or the data that ranks exchange, and ask which ranks reject the result.
+// Tests damage the inputs or the exchanged data, and query which ranks reject the result.
 //
 //===----------------------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace braid::test {
 
-// -- Encoding of element types, by definition. --
+// -- Encoding of element types, by their definitions. --
 
 double decodeHalf(DType dtype, uint16_t bits);
 double get(DType dtype, const std::vector<char> &data, int64_t index);
@@ -62,12 +62,12 @@ public:
   std::vector<char> outputOf(size_t index, int64_t rank);
   /// Returns the partial result of a GEMM, without bias, for one device's part of the depth.
   Values partial(const FusionTensor &tensor, int64_t shard);
-  /// Returns the number of parts into which devices split a GEMM's depth.
+  /// Returns the number of parts into which the devices split a GEMM's depth.
   int64_t shardsOf(const FusionTensor &tensor) const;
   /// Returns the depth: the product of the first operand's contracted extents.
   int64_t depthOf(const FusionTensor &tensor) const;
 
-  /// Returns the ranks whose outputs, computed from the current inputs, do not pass.
+  /// Returns the ranks that reject the outputs computed from the current inputs.
   std::vector<int64_t> objectingRanks();
   /// Returns the ranks that reject their part of `values` as output 0.
   std::vector<int64_t> objectingRanks(const Values &values);

@@ -18,7 +18,7 @@ std::vector<Plan> plansOf(const std::string &text, const CompileOptions &options
   return test::planned(text, "", options).plans;
 }
 
-/// The costs are easy to tell apart in a sum.
+/// Returns a cost model whose costs are easy to tell apart in a sum.
 CostModel easyModel(TransferMode transferMode = {}) {
   CostModel model;
   OperationCosts eager;
@@ -43,13 +43,13 @@ Simulation simulated(llvm::ArrayRef<Plan> plans, const CostModel &model,
   return simulation ? std::move(*simulation) : Simulation();
 }
 
-/// Returns the time of a single run, without the cost of the run itself.
+/// Returns the time of a single run, without the fixed cost of a run.
 double timeOf(const std::string &text, const CostModel &model,
               LaunchMode launchMode = LaunchMode::Graph) {
   return simulated(plansOf(text), model, launchMode).us - model.operations[0].runUs;
 }
 
-/// Beginning when all ranks have reached it, a message takes a fixed time plus that of its bytes.
+/// A message starts when all ranks have reached it, and takes a fixed time plus a time per byte.
 TEST(Simulator, TakesAMessageByItsBytes) {
   CostModel model = easyModel();
   model.operations[1].message = {50, 10};
@@ -132,7 +132,7 @@ program @sum mesh [0 .. 1) (%P: f32[3, 100], %b: {0}[100]) -> (%C: {0}[{1}]) {{
 }}
 )";
   CostModel model = easyModel();
-  // Costs as much as a copy of half of 3 * 400 + 400 bytes, of 3 * 400 + 200, and of 3 * 80 + 80.
+  // Each sum costs as much as a copy of half of 3 * 400 + 400, 3 * 400 + 200, or 3 * 80 + 80 bytes.
   EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 100, ""), model), 5 + 8, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kSum, "bf16", 100, ", %b"), model), 5 + 7, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kSum, "f32", 20, "[30 .. 50]"), model), 5 + 1.6, 1e-3);
@@ -155,14 +155,14 @@ constexpr const char *kSend = "%s = p2p send %mine to (rank - 1) mod 2 via %h",
                      *kReceive = "%r = p2p recv %theirs from (rank + 1) mod 2 via %h";
 
 TEST(Simulator, FollowsATransfer) {
-  // A signal, a copy of 400 bytes, and a signal in return.
+  // The transfer consists of a signal, a copy of 400 bytes, and a signal in return.
   EXPECT_NEAR(timeOf(fmt::format(kShift, "get", kSend, kReceive), easyModel()),
               70 + 7 + 400.0 / 10 + 70, 1e-3);
   EXPECT_NEAR(timeOf(fmt::format(kShift, "put", kReceive, kSend), easyModel()),
               70 + 2 + 400.0 / 10 + 70, 1e-3);
 }
 
-/// Takes as long as the GEMM or the transfer, whichever is longer. No copy is started.
+/// Takes as long as the GEMM or the transfer, whichever is longer. No separate copy is issued.
 TEST(Simulator, StoresAtAPeerWhileItMultiplies) {
   const char *text = R"(
 program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
@@ -180,7 +180,7 @@ program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_NEAR(timeOf(text, model), 70 + 64 / 0.125 + 70, 1e-3);
 }
 
-/// Each of three ranks gets the blocks of the other two, each on another stream.
+/// Each of three ranks receives the blocks of the other two ranks on two separate streams.
 constexpr const char *kFan = R"(
 program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
   %all = allocate symmetric f32[3, 100]
@@ -207,7 +207,7 @@ program @fan mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 TEST(Simulator, SharesALinkBetweenCopies) {
-  // Two copies leave each rank, so each gets half of the link.
+  // Two copies leave each rank, so each copy uses half of the link bandwidth.
   EXPECT_NEAR(timeOf(kFan, easyModel()), 70 + 7 + 400 / 5.0 + 70, 1e-3);
 }
 
@@ -232,15 +232,15 @@ program @group mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
-  // A signal each way, and between them two copies of 400 bytes: engines copy one after the other,
-  // a kernel copies both at once. A signal by memory operation comes between the copies.
+  // Two copies of 400 bytes run between a signal in each direction. Engines copy sequentially,
+  // whereas a kernel copies both concurrently. A signal by memory operation separates the copies.
   const double byEngine = 2 * (2 + 400 / 10.0), together = 2 + 400 / 5.0;
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Engine})), 140 + byEngine, 1e-3);
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel})), 140 + together, 1e-3);
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel, SignalBy::Memory})), 140 + byEngine, 1e-3);
 }
 
-/// The host then issues one kernel instead of two copies.
+/// Kernel copies let the host issue one kernel instead of two copies.
 TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   const auto slower = [](CopyBy copies) {
     CostModel model = easyModel({copies});
@@ -250,8 +250,8 @@ TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   EXPECT_GT(slower(CopyBy::Engine), slower(CopyBy::Kernel) + 50);
 }
 
-/// A copy by a kernel waits while an earlier GEMM uses the whole machine; a copy engine needs no
-/// part of it. A sum is always a kernel.
+/// A copy by a kernel waits while an earlier GEMM uses the whole GPU; a copy by an engine does not.
+/// A sum is always a kernel.
 TEST(Simulator, LetsKernelsWaitForGemms) {
   constexpr const char *text = R"(
 program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -> (%C: f32[4, 4]) {{
@@ -267,13 +267,13 @@ program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -
   auto timeBy = [&](CopyBy copies, const char *command, const char *type) {
     return timeOf(fmt::format(text, command, type), easyModel({copies}));
   };
-  // 8000 bytes take 80 us, and the GEMM takes 100.
+  // The copy of 8000 bytes takes 80 us, and the GEMM takes 100 us.
   EXPECT_NEAR(timeBy(CopyBy::Engine, "set %y, %X", "f32[2, 1000]"), 100, 1e-3);
   EXPECT_NEAR(timeBy(CopyBy::Kernel, "set %y, %X", "f32[2, 1000]"), 100 + 80, 1e-3);
   EXPECT_NEAR(timeBy(CopyBy::Engine, "sum %y, %X", "f32[1000]"), 100 + 60, 1e-3);
 }
 
-/// GEMMs wait for a kernel that began before them.
+/// A GEMM waits for a kernel that started earlier.
 TEST(Simulator, LetsGemmsWaitForKernels) {
   const std::string text = R"(
 program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (%C: f32[4, 4]) {
@@ -289,11 +289,11 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
   synchronize stream(1)
 }
 )";
-  // The copies take turns; the GEMM begins after both.
+  // The copies run one after the other; the GEMM starts after both.
   EXPECT_NEAR(timeOf(text, easyModel({CopyBy::Kernel})), 5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }
 
-/// A sum of two ranks' partial results. If `copiesOwn`, this rank's is first copied to %parts.
+/// Returns a sum of two ranks' partial results. `copiesOwn` first copies the local one to %parts.
 std::string addedParts(int64_t elements, bool copiesOwn) {
   return fmt::format(R"(
 program @added mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{
@@ -313,8 +313,8 @@ program @added mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{
                      copiesOwn ? "  set %mine, %sent\n" : "");
 }
 
-/// A kernel adds while it copies, unless its signals are memory operations or the sizes of parts
-/// are no multiples of 16 bytes.
+/// A kernel adds while it copies, unless signals use memory operations or the sizes of the parts
+/// are not multiples of 16 bytes.
 TEST(Simulator, AddsOnTheWayWhereKernelsDo) {
   const auto time = [&](int64_t elements, bool copiesOwn, TransferMode mode) {
     CostModel model = easyModel(mode);
@@ -330,7 +330,7 @@ TEST(Simulator, AddsOnTheWayWhereKernelsDo) {
   EXPECT_GT(time(101, true, {CopyBy::Kernel}), 500 + summed);
 }
 
-/// The kernel that adds also executes the second shot's copies, without another launch.
+/// The kernel that adds also executes the copies of the second shot, without another launch.
 TEST(Simulator, GoesOnInTheKernelThatAdds) {
   const std::vector<Plan> plans =
       plansOf("fusion @f(D = 4) {\n  mesh [0 .. D)\n  %A = input f32[8, DIDx{D}, 16]\n"
@@ -389,7 +389,7 @@ std::vector<CompileOptions> manyOptions() {
   return all;
 }
 
-/// Every command of a lowered program begins and ends in stream order, with reproducible times.
+/// Every command of a lowered program starts and ends in stream order, at reproducible times.
 TEST(Simulator, EndsWithEverythingDone) {
   for (const CompileOptions &options : manyOptions())
     for (CopyBy copies : {CopyBy::Default, CopyBy::Kernel}) {
@@ -402,7 +402,7 @@ TEST(Simulator, EndsWithEverythingDone) {
         for (size_t i = 0; i < plan.commands.size(); ++i) {
           const SimulatedSpan &span = once.spans[static_cast<size_t>(plan.rank)][i];
           double &end = ends[plan.commands[i].stream];
-          const bool isInOrder = copies == CopyBy::Default; // copies by one kernel begin together
+          const bool isInOrder = copies == CopyBy::Default; // copies by one kernel start together
           EXPECT_LE(isInOrder ? end : 0, span.beginUs + 1e-3);
           EXPECT_LE(span.beginUs, span.endUs);
           EXPECT_LE(span.endUs, once.us);
@@ -412,7 +412,7 @@ TEST(Simulator, EndsWithEverythingDone) {
     }
 }
 
-/// No run in a burst waits for the host. Each stream that begins costs a launch.
+/// Runs in a burst do not wait for the host. Each additional stream costs a launch.
 TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   CostModel model = easyModel();
   const Simulation one = simulated(plansOf(fmt::format(kGemms, "", "")), model);
@@ -424,7 +424,7 @@ TEST(Simulator, PredictsRunsThatFollowOneAnother) {
   EXPECT_NEAR(simulated(plansOf(two), model, LaunchMode::Eager).burstUs, 200, 1e-3);
 }
 
-/// The host issues runs one after another as fast as it can.
+/// The host issues runs back to back, as fast as it can.
 TEST(Simulator, TakesNoLessThanTheHostTakesToIssueARun) {
   CostModel model = easyModel();
   const std::vector<Plan> plans = plansOf(fmt::format(kGemms, "", ""));

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Parses and verifies a valid program and makes the Plan of a rank.
+/// Parses and verifies a valid program and creates the Plan of a rank.
 struct Specialized {
   std::unique_ptr<Source> source;
   Result<Plan> plan = Status(StatusCode::Internal, "not made");
@@ -25,7 +25,7 @@ Specialized specialized(const std::string &text, int64_t rank = 0) {
   return made;
 }
 
-/// Returns the Plan as text without its two header lines.
+/// Returns the Plan as text, without its two header lines.
 std::string commands(const Plan &plan) {
   std::string text = str(plan);
   return text.substr(text.find('\n', text.find('\n') + 1) + 1);
@@ -88,7 +88,7 @@ TEST(Specialize, SpellsOutPut) {
             "      6  main       copy       %C[0 .. 48) <- %all[0 .. 48)\n");
 }
 
-/// A result stored at a peer has no local range, and without rows no endpoint either.
+/// A result stored at a peer has no local range. If the result has no rows, it has no endpoint.
 TEST(Specialize, SpellsOutPutOfWhatIsComputed) {
   const char *text = R"(
 program @computed mesh [0 .. 2) (%A: f16[2, 4], %w: f16[3, 4]) -> (%C: f32[2, 3]) {
@@ -228,7 +228,7 @@ program @m mesh [0 .. 1) (%A: f32[100]) -> (%C: f32[100]) {
   EXPECT_EQ(made.plan->symmetricBytes, 256);
 }
 
-/// The range begins and ends inside entries of the flattened tensor, which is itself a slice.
+/// The range starts and ends inside entries of the flattened tensor, which is itself a slice.
 TEST(Specialize, FlattensTheLeadingAxes) {
   const char *text = R"(
 program @f mesh [0 .. 2) (%A: f32[4, 2, 5, 3]) -> (%C: f32[6, 3]) {
@@ -264,8 +264,8 @@ program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 8) <- %A[8 .. 16)"));
 }
 
-/// A kernel that adds what it pulls need not store it if nothing else reads it. The peer pulls from
-/// `sent`; `more` follows the sum.
+/// A kernel that adds the data that it pulls need not store the data if only the sum reads it. The
+/// peer pulls from `sent`; `more` follows the sum.
 TEST(Specialize, SaysWhichPartsOnlyTheirSumReads) {
   auto keepsParts = [](const std::string &sent, const std::string &more) {
     const Specialized made = specialized(R"(
@@ -307,7 +307,7 @@ program @kept mesh [0 .. 1) (%A: f32[2, 4]) -> (%C: f32[4], %parts: f32[2, 4]) {
   EXPECT_TRUE(made.plan->sums.front().keepsParts);
 }
 
-/// The receiver signals that it is ready or has read; the sender signals that data are there.
+/// The receiver signals that it is ready or has read; the sender signals that the data has arrived.
 TEST(Specialize, SaysWhatSignalsMakeKnown) {
   auto published = [](const std::string &protocol) {
     const Specialized made = specialized(R"(
@@ -349,7 +349,7 @@ TEST(Specialize, SaysWhichGemmsMayOverlap) {
   EXPECT_EQ(overlaps("  set_current_stream stream(1)\n"), (std::vector<bool>{true, true}));
 }
 
-//===- Errors that only unrolling can show ----------------------------------------------------===//
+//===- Errors that only unrolling can detect --------------------------------------------------===//
 
 struct BadCase {
   const char *body;    ///< body of a program on 3 ranks
@@ -419,7 +419,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"for %i in 0 .. 9223372036854775807 {\n}",
                 "t.braid:4:1: error: the program unrolls to more than 16777216 steps on a rank"}));
 
-/// Rank r has r rows, so rank 0 computes nothing and rank 1 sends nothing to it.
+/// Rank r has r rows, so rank 0 computes nothing and rank 1 sends no data to it.
 TEST(Specialize, DoesNothingForEmptyRanges) {
   const char *text = R"(
 program @rows mesh [0 .. 2) (%A: f32[2, 4], %B: f32[4, 4], %b: f32[4]) -> (%C: f32[2, 4]) {
@@ -494,7 +494,7 @@ TEST(Specialize, CollectivesOverMessagesStayWhole) {
             "[0, 1]\n");
 }
 
-/// Rank 0 takes no part in the second one.
+/// Rank 0 is not a member of the second team.
 TEST(Specialize, ListsAllTeamsOnEachRank) {
   const std::string text = "program @p mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4], %D: f32[4]) {\n"
                            "  %c = collective allreduce sum %C, %A\n  wait %c\n"
@@ -511,7 +511,7 @@ TEST(Specialize, ListsAllTeamsOnEachRank) {
   }
 }
 
-/// A group waits for all streams that posted its messages; the next group waits for this one.
+/// A group waits for all streams that posted its messages, and for the preceding group.
 TEST(Specialize, OrdersGroups) {
   EXPECT_EQ(
       messagesOf(R"(

@@ -42,7 +42,7 @@ std::string rankText(const FakeJob &job, int64_t rank) {
   return rankText(job, KnownPlans(job.plans), rank);
 }
 
-/// All ranks have completed run 1 and wait for the first transfer of run 2.
+/// Returns a job in which all ranks have completed run 1 and wait for the first transfer of run 2.
 FakeJob waitingForEachOther(int64_t ranks) {
   FakeJob job(ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -53,7 +53,7 @@ FakeJob waitingForEachOther(int64_t ranks) {
   return job;
 }
 
-/// As above, but `rank` executes user code and has only issued run 1.
+/// Like waitingForEachOther(), but `rank` executes user code and has issued only run 1.
 FakeJob waitingForOwnCode(int64_t ranks, int64_t rank) {
   FakeJob job = waitingForEachOther(ranks);
   job.issue(rank, 1);
@@ -63,7 +63,7 @@ FakeJob waitingForOwnCode(int64_t ranks, int64_t rank) {
   return job;
 }
 
-/// Ranks without Plans in a gathering.
+/// Returns a job of ranks without Plans that are in an all-gather.
 FakeJob gathering(int64_t ranks, HostActivity activity = HostActivity::InAllGather) {
   FakeJob job(ranks, /*hasPlans=*/false);
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -81,7 +81,7 @@ TEST(RankText, NamesTheCommandItIsInAndTheLastOne) {
               MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
                            "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
                            "ring.braid:13:5, run 1"));
-  // Gives the commands the numbers of a trial program, which ranks time to choose a schedule.
+  // Numbers the commands as those of a trial program, which ranks time to choose a schedule.
   numberCommands(job.plans, 1000);
   EXPECT_THAT(rankText(job, 2), MatchesRegex("rank 2 is in command [0-9]+, run 1, for .*"));
 }
@@ -169,7 +169,7 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
   EXPECT_EQ(stall(job).rank, 3) << "before its first heartbeat, since it took up what it does";
 }
 
-/// The first rank of this host relays the state of ranks on other hosts, so these seem silent, too.
+/// The first rank of this host relays other hosts' states, so other hosts also appear silent.
 TEST(StallCause, BlamesTheRankWithoutHeartbeatOnThisHost) {
   FakeJob job(4, /*hasPlans=*/true, {.host = 1, .hosts = 2});
   for (int64_t rank : {0, 1})
@@ -216,7 +216,7 @@ TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
                            "completed: .*, run 1"));
 }
 
-/// Rank 0 has done all its work; rank 2 has issued one run less.
+/// Rank 0 has completed all its work; rank 2 has issued one run fewer.
 TEST(StallCause, BlamesTheIdleRankWithTheFewestRuns) {
   FakeJob job = waitingForOwnCode(4, 2);
   for (QueueSlot &queue : job.memory.slot(0).queue)
@@ -227,7 +227,7 @@ TEST(StallCause, BlamesTheIdleRankWithTheFewestRuns) {
 
 TEST(StallCause, DoesNotBlameOwnCodeWhoseQueuesWait) {
   FakeJob job = waitingForEachOther(4);
-  job.host(2, HostActivity::OwnCode, 700); // has issued everything; its queue waits
+  job.host(2, HostActivity::OwnCode, 700); // has issued all its work; its queue waits
   EXPECT_THAT(firstLine(stall(job)), HasSubstr("wait for each other"));
 }
 
@@ -255,7 +255,7 @@ TEST(StallCause, BlamesARankWhoseQueuesDoNotMove) {
 
 TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
   FakeJob job = waitingForEachOther(4);
-  // Rank 2 has signalled rank 1 in run 2, and waits elsewhere.
+  // Rank 2 has signalled rank 1 in run 2, and is waiting in another command.
   job.complete(2, 2, job.find(2, CommandKind::Signal, "p2p send", 1));
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);
@@ -265,7 +265,7 @@ TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
                     HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, wanted 2)")));
 }
 
-/// All are in the all-gather, but rank 2 has not said its part.
+/// All ranks are in the all-gather, but rank 2 has not contributed its text.
 TEST(StallCause, BlamesARankThatIsLateInAGathering) {
   FakeJob job = gathering(4);
   for (int64_t rank : {0, 1, 3})

@@ -1,4 +1,4 @@
-//===- tests/runtime/trace_test.cpp - the trace as JSON, parsed again -------------------------===//
+//===- tests/runtime/trace_test.cpp - parses the JSON output of a trace -----------------------===//
 #include "runtime/execute/trace.h"
 #include "tests/support/json.h"
 
@@ -15,8 +15,8 @@ using test::Json;
 
 namespace {
 
-/// Plans of two ranks: rank 0 sends 64 bytes to rank 1. Command 0 copies locally on stream 0; the
-/// transfer is on stream 1 and uses `move` for its data.
+/// The Plans of two ranks: rank 0 sends 64 bytes to rank 1. Command 0 copies locally on stream 0.
+/// The transfer is on stream 1, and a command of kind `move` transfers its data.
 class TwoRanks {
 public:
   explicit TwoRanks(Protocol protocol, CommandKind move = CommandKind::Copy)
@@ -35,7 +35,7 @@ public:
 
   Plan &plan(int64_t rank) { return plans_[rank]; }
 
-  /// Returns two runs of both ranks: commands take 1.5 microseconds, and streams do not overlap.
+  /// Returns two runs of both ranks. Commands take 1.5 microseconds, and streams do not overlap.
   std::vector<RankTrace> traces() const {
     std::vector<RankTrace> traces;
     for (const Plan &plan : plans_) {
@@ -106,7 +106,7 @@ std::vector<Json> eventsOf(llvm::ArrayRef<RankTrace> traces, const std::string &
   return events;
 }
 
-/// Returns the slice on the arrow's track in which its end lies.
+/// Returns the slice on the arrow's track that contains the arrow's end.
 Json sliceAround(const std::vector<Json> &slices, const Json &end) {
   const double at = end["ts"].number();
   for (const Json &slice : slices) {

@@ -27,7 +27,7 @@ using testing::Pair;
 using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
-/// Records which GEMMs it was asked to tune. Multiplies nothing.
+/// Records the GEMMs that it is asked to tune, without computing anything.
 class FakeDevice final : public test::IdleDevice, public GemmTuning {
 public:
   explicit FakeDevice(std::string key, std::string name = "")
@@ -69,7 +69,7 @@ private:
 
 const char *const kBlock = "GEMM f32 4x16x8", *const kPart = "GEMM f32 2x16x8";
 
-/// Every rank multiplies kBlock; ranks for which `condition` holds also multiply kPart.
+/// Every rank multiplies kBlock; ranks that satisfy `condition` also multiply kPart.
 std::string program(const std::string &condition) {
   return "program @p mesh [0 .. 3) (%A: f32[4, 8], %B: f32[8, 16]) -> (%C: f32[4, 16]) {\n"
          "  matmul %C, %A, %B\n"
@@ -83,7 +83,7 @@ std::string program(const std::string &condition) {
          "}\n";
 }
 
-/// Calls prepare() on three ranks with these devices and returns the outcomes.
+/// Calls prepare() on three ranks with the given devices and returns the outcomes.
 std::vector<Status> prepareOn(const std::string &text, std::vector<FakeDevice> &devices,
                               UnknownGemms unknown = UnknownGemms::Measure) {
   auto source = parseSource("t.braid", text);

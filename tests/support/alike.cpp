@@ -1,4 +1,4 @@
-//===- tests/support/alike.cpp - checks one rank for all against checking each ----------------===//
+//===- tests/support/alike.cpp - compares checking one rank for all with checking each rank ---===//
 
 #include "tests/support/alike.h"
 

@@ -32,7 +32,7 @@ using Report = std::string (*)(const std::string &text);
 /// Compares the result of `report` for every case of the file with the expected report.
 void checkCases(const std::string &path, Report report);
 
-/// Returns the text of the case with that name, or of the fusion with that name.
+/// Returns the text of the case or of the fusion with the given name.
 std::string caseNamed(const std::string &path, const std::string &name);
 std::string fusionNamed(const std::string &path, const std::string &name);
 

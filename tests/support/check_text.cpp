@@ -11,7 +11,7 @@
 namespace braid::test {
 namespace {
 
-/// Returns whether the options can be lowered for a backend that sends messages.
+/// Returns true if the options can be lowered for a backend that sends messages.
 bool isForMessages(const CompileOptions &options) {
   auto isFor = [](const Configuration &config) {
     return config.protocol() == Protocol::Get && config.partials() == schedule::Partials::Local &&

@@ -8,7 +8,7 @@
 namespace braid::test {
 
 /// Compiles `text` and checks it with one hardware queue per rank, over peer memory and, if the
-/// options allow it, over messages. Returns an error unless everything was proved.
+/// options allow it, over messages. Returns an error unless all checks succeed.
 Status checkText(const std::string &text, const CompileOptions &options);
 
 } // namespace braid::test

@@ -11,7 +11,7 @@
 namespace braid::test {
 
 using Edit = std::pair<std::string, std::string>;
-/// Applies edits to `text`. Each edit replaces its first part, which occurs once, by its second.
+/// Applies edits to `text`. Each edit replaces its first string, which occurs once, by its second.
 std::string edited(std::string text, const std::vector<Edit> &edits);
 
 /// A fusion or program, compiled from "t.braid", and the Plans of its ranks.
@@ -30,7 +30,7 @@ struct Checked {
 };
 /// Compiles `text` as "t.braid" and checks it. Fails the test if it cannot be compiled.
 Checked checked(const std::string &text, const CheckOptions &options = {});
-/// Returns the report as printed, or the reason why there is none.
+/// Returns the report as printed, or the reason why no report is available.
 std::string verdict(const std::string &text, const CheckOptions &options = {});
 bool isSafe(const std::string &text, const CheckOptions &options = {});
 

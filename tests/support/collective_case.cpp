@@ -78,7 +78,7 @@ std::string CollectiveCase::text() const {
                           to, result, from, source, from);
     body += fmt::format("  %c{} = collective {} {}, {}{}\n  wait %c{}\n", i, operation, to, from,
                         where, i);
-    // A rank that receives nothing must not copy a result.
+    // A rank that receives no result must not copy one.
     if (isStaged && (kind != CollectiveKind::Reduce && team.empty()))
       body += fmt::format("  set %out{}, {}\n", i, to);
     else if (isStaged) {
@@ -97,7 +97,7 @@ std::string CollectiveCase::text() const {
 
 std::vector<double> CollectiveCase::input(int64_t rank, int64_t run) const {
   std::vector<double> values;
-  // Factors are 1 and 2, to keep products small.
+  // Factors are 1 and 2, so that products remain small.
   const bool isProduct = reduction == ReductionOperator::Product;
   for (int64_t i = 0; i < sourceElements(); ++i)
     values.push_back(static_cast<double>(isProduct ? 1 + (rank + i + run) % 2

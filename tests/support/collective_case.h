@@ -16,24 +16,24 @@ struct CollectiveCase {
   int64_t ranks = 2;
   std::vector<int64_t> team = {}; ///< all ranks if empty
   int64_t root = 0;               ///< root of a broadcast or a reduce
-  int64_t elements = 1;           ///< elements of each rank's block
-  /// operands are in symmetric buffers, else in the caller's memory
+  int64_t elements = 1;           ///< number of elements in each rank's block
+  /// true if operands are in symmetric buffers, false if they are in the caller's memory
   bool isStaged = false;
 
   std::vector<int64_t> members() const;
   bool isMember(int64_t rank) const;
   int64_t sourceElements() const;
   int64_t resultElements() const;
-  /// Returns a program that executes the collective on three streams, one after the other.
+  /// Returns a program that executes the collective on three streams, one after another.
   std::string text() const;
   /// Returns small integers that depend on rank and run.
   std::vector<double> input(int64_t rank, int64_t run) const;
-  /// Returns the expected result of each execution, or nothing if the rank gets none.
+  /// Returns the expected result of each execution, or nothing if the rank receives none.
   std::optional<std::vector<double>> expected(int64_t rank, int64_t run) const;
   std::string str() const;
 };
 
-/// All kinds with all teams and roots that matter for `ranks` ranks. `blocks` lists block sizes.
+/// Returns all kinds with all relevant teams and roots. `blocks` lists the block sizes.
 std::vector<CollectiveCase> collectiveCases(int64_t ranks, DType dtype,
                                             const std::vector<int64_t> &blocks);
 

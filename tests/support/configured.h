@@ -7,14 +7,14 @@
 
 namespace braid::test {
 
-/// Parses `text`, which must be valid, such as "ring;chunks=2", or "" for the defaults.
+/// Parses `text`, which must be valid. Examples: "ring;chunks=2", or "" for the defaults.
 inline Configurations configured(const std::string &text) {
   Result<Configurations> parsed = Configurations::parse(text);
   EXPECT_TRUE(parsed.isOk()) << parsed.status().message();
   return parsed ? *parsed : Configurations();
 }
 
-/// Presets that support every stage on one host and move blocks with pairs of send and receive.
+/// Returns presets that support every stage on one host and transfer blocks by send-receive pairs.
 inline std::vector<Preset> pairPresets() {
   std::vector<Preset> found;
   for (const Preset &preset : presets())

@@ -1,4 +1,4 @@
-//===- tests/support/counting_cluster.h - counts the arenas that programs hold ----------------===//
+//===- tests/support/counting_cluster.h - counts the arenas that programs use -----------------===//
 #pragma once
 
 #include "runtime/execute/backend.h"
@@ -14,13 +14,13 @@ class CountingDevice final : public Device, public Stopwatch {
 public:
   explicit CountingDevice(Device &inner) : inner_(inner) {}
 
-  /// Returns the maximum number of symmetric arenas that were allocated and not released.
+  /// Returns the maximum number of symmetric arenas that were allocated at the same time.
   size_t mostHeld() const { return most_; }
 
   size_t synchronizations() const { return synchronizations_; }
-  /// Simulates a GPU on which all runs between two waits together take `run`. If `event` is set,
-  /// each recorded event adds that to the measured time, but according to the device's stopwatch,
-  /// runs in a burst are faster the more events they have.
+  /// Simulates a GPU on which all runs between two waits take `run` in total. If `event` is set,
+  /// each recorded event adds `event` to the measured time, whereas the device's stopwatch reports
+  /// shorter times for bursts with more events.
   void actAsGpu(std::chrono::microseconds run, std::chrono::microseconds event = {}) {
     isGpu_ = true;
     run_ = run;

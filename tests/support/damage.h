@@ -11,12 +11,12 @@ namespace braid::test {
 
 void insertCommand(Plan &plan, size_t before, const Command &command);
 void eraseCommand(Plan &plan, size_t index);
-/// Returns the index of the k-th command for which `isWanted` is true, or nothing.
+/// Returns the index of the k-th command for which `isWanted` is true, if it exists.
 std::optional<size_t> findCommand(const Plan &plan, size_t k,
                                   llvm::function_ref<bool(const Command &)> isWanted);
 std::optional<size_t> findCommand(const Plan &plan, size_t k, CommandKind kind);
 
-/// Damages a Plan's k-th place. Returns false if there is none, and nothing if it has no effect.
+/// Damages the k-th place in a Plan. Returns false if none exists, nullopt if nothing changes.
 using DamageFn = std::optional<bool> (*)(Plan &plan, size_t k);
 inline constexpr std::optional<bool> kSame = std::nullopt;
 
@@ -31,11 +31,11 @@ template <CommandKind Kind> std::optional<bool> dropCommand(Plan &plan, size_t k
     eraseCommand(plan, *index);
   return index.has_value();
 }
-/// Moves the last message of a group into a separate group right after the first one.
+/// Moves the last message of a group into a separate group that directly follows.
 std::optional<bool> splitGroup(Plan &plan, size_t k);
 
-/// Damages Plans in every possible place, one at a time. Expects `find`, which gets the Plans and
-/// the damaged rank, to detect each damage, and at least `least` places for each kind of damage.
+/// Damages Plans in every possible place, one at a time. Expects `find`, which receives the Plans
+/// and the damaged rank, to detect each damage, and at least `least` places per kind of damage.
 using FindFn = llvm::function_ref<bool(const std::vector<Plan> &damaged, size_t rank)>;
 class DamageCount {
 public:

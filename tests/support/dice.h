@@ -7,7 +7,7 @@
 
 namespace braid::test {
 
-/// Avoids std::uniform_int_distribution, whose results differ between standard libraries.
+/// Draws random numbers without std::uniform_int_distribution, whose results depend on the library.
 class Dice {
 public:
   explicit Dice(uint64_t seed) : engine_(seed) {}
@@ -21,7 +21,7 @@ private:
   std::mt19937_64 engine_;
 };
 
-/// Draws a divisor of `number`.
+/// Returns a random divisor of `number`.
 inline int64_t divisorOf(int64_t number, Dice &dice) {
   std::vector<int64_t> divisors;
   for (int64_t each = 1; each <= number; ++each)

@@ -57,12 +57,12 @@ uint64_t encode(DType dtype, double value) {
     return sign | infinity | (uint64_t(1) << (format.fractionBits - 1));
   if (std::isinf(value))
     return sign | infinity;
-  // Neighbours differ by 2^(exponent - fractionBits); subnormals have the smallest exponent.
+  // Adjacent values differ by 2^(exponent - fractionBits); subnormals have the smallest exponent.
   double magnitude = std::fabs(value);
   int exponent = magnitude == 0 ? 1 - format.bias() : std::ilogb(magnitude);
   exponent = std::max(exponent, 1 - format.bias());
   double steps = std::nearbyint(std::ldexp(magnitude, format.fractionBits - exponent));
-  // Bit patterns of one sign increase with the value, across exponents and up to infinity.
+  // For a fixed sign, bit patterns increase with the value, across exponents and up to infinity.
   uint64_t base = uint64_t(exponent + format.bias() - 1) << format.fractionBits;
   return sign | std::min(base + uint64_t(steps), infinity);
 }

@@ -1,7 +1,7 @@
 //===- tests/support/elements.h - element types by formula ------------------------------------===//
 //
-// Written from the definitions of the formats, in f64, and independent of runtime/numeric.h, which
-// it tests.
+// Implements the definitions of the formats in f64, independently of runtime/numeric.h, which this
+// code tests.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@ namespace braid::test {
 
 /// Returns the value of a bit pattern of `dtype`.
 double decode(DType dtype, uint64_t bits);
-/// Returns the bit pattern of the nearest value; ties go to the even one.
+/// Returns the bit pattern of the nearest value, with ties to even.
 uint64_t encode(DType dtype, double value);
 /// Returns the nearest value of `dtype`.
 double rounded(DType dtype, double value);

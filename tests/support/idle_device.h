@@ -1,6 +1,6 @@
 //===- tests/support/idle_device.h - a device that does nothing -------------------------------===//
 //
-// Base for tests that record calls to a device: they override the calls of interest.
+// Base class for tests that record calls to a device. The tests override the recorded functions.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,4 +1,4 @@
-//===- tests/support/json.h - JSON that is read by keys and indices ---------------------------===//
+//===- tests/support/json.h - access to JSON values by keys and indices -----------------------===//
 #pragma once
 
 #include "runtime/json.h"
@@ -9,7 +9,7 @@
 
 namespace braid::test {
 
-/// A value of a parsed text, whose ownership is shared. A missing key or index results in null.
+/// A value of a parsed text, with shared ownership. A missing key or index yields null.
 class Json {
 public:
   /// Returns null if the text is not valid JSON.

@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// A job with at most one session, which the next prepare() ends.
+/// A job with at most one session, which is closed by the next prepare().
 class LocalMesh {
 public:
   static Result<std::unique_ptr<LocalMesh>> create(const Backend &backend,
@@ -54,7 +54,7 @@ private:
   std::unique_ptr<JobState> job_;
 };
 
-/// Runs like `braid run`, with ranks that are threads.
+/// Runs a program like `braid run`, with ranks that are threads.
 inline Result<RunReport> run(const Compiled &compiled, const std::vector<Plan> &plans,
                              const Backend &backend, const RunOptions &options) {
   BRAID_TRY(checkRun(compiled, backend, options, /*areThreads=*/true));

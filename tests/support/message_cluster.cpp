@@ -42,7 +42,7 @@ public:
   }
   Status synchronize() override { return inner_.synchronize(); }
 
-  /// The others come to this.
+  /// Joins the collective call, so that the other ranks do not wait, and then fails.
   Status openTeams(llvm::ArrayRef<Team> teams, ControlPlane &control) override {
     BRAID_TRY(inner_.messages()->openTeams(teams, control));
     return peerFailed("this rank has no voice");

@@ -5,8 +5,8 @@
 
 namespace braid::test {
 
-/// Returns a backend "messages": the cpu backend with messages as its default transport. Rank
-/// `dumb` cannot send any. The backend must outlive its clusters.
+/// Returns a backend named "messages": the cpu backend with messages as its default transport. Rank
+/// `dumb` cannot send messages. The backend must outlive its clusters.
 Backend messageBackend(int64_t dumb = -1);
 
 } // namespace braid::test

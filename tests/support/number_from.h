@@ -6,7 +6,7 @@
 
 namespace braid::test {
 
-/// Returns the number in an environment variable, such as BRAID_CASES=100, or else `otherwise`.
+/// Returns the number in an environment variable (for example BRAID_CASES=100), or `otherwise`.
 inline uint64_t numberFrom(const char *variable, uint64_t otherwise) {
   const char *text = std::getenv(variable);
   return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;

@@ -19,7 +19,7 @@ struct Size {
 
 const std::vector<int64_t> kRanks = {1, 2, 3, 4, 5, 7, 8};
 const std::vector<int64_t> kStreams = {1, 2, 3, 4, 5};
-/// Chunks of a shard, limited to one chunk per row.
+/// Numbers of chunks per shard, limited to one chunk per row.
 const std::vector<int64_t> kChunks = {1, 2, 3, 5};
 /// Tail splits, limited to about one chunk per row of the last step.
 const std::vector<int64_t> kTailSplits = {1, 2, 4};
@@ -83,8 +83,8 @@ std::vector<Pair> pairsOf(const Combination &c) {
   return pairs;
 }
 
-/// Completes a combination around an uncovered pair: each other dimension gets the value that
-/// covers the most further pairs.
+/// Extends an uncovered pair to a combination. Each other dimension gets the value that covers the
+/// most additional pairs.
 Combination growAround(const Pair &seed, const std::set<Pair> &uncovered) {
   const Combination limit = extents();
   Combination grown{};

@@ -38,9 +38,9 @@ std::vector<Combination> pairwiseCombinations();
 
 /// Runs a combination with 20 iterations and compares every element.
 Status runCombination(const Combination &combination);
-/// Returns ok if the checker proves the combination, including its result, with one queue.
+/// Returns Ok if the checker proves the combination, including its result, with one queue.
 Status checkCombination(const Combination &combination);
-/// Returns the combination as flags, for messages.
+/// Formats the combination as flags, for messages.
 std::string str(const Combination &combination);
 
 } // namespace braid::test

@@ -9,7 +9,7 @@
 
 namespace braid::test {
 
-/// Written independently of runtime/pointwise_math.h, which it tests.
+/// Independent of runtime/pointwise_math.h, which this function tests.
 inline double pointwiseValue(PointwiseFunction function, double x, double y) {
   switch (function) {
   case PointwiseFunction::Relu:

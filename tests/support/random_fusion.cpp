@@ -24,7 +24,7 @@ struct Operand {
   bool isGemm;
 };
 
-/// Writes a fusion node by node. All gathered operands have equal rows, so the same chunks fit.
+/// Writes a fusion node by node. All gathered operands have equal rows, so equal chunks fit.
 class Writer {
 public:
   Writer(Dice &dice, const RandomKinds &kinds)
@@ -64,10 +64,10 @@ public:
   }
 
   int64_t ranks() const { return ranks_; }
-  /// Returns whether there are several hosts with several ranks, as hierarchical schedules need.
+  /// Returns true if there are several hosts with several ranks, as hierarchical schedules require.
   bool canPassOn() const { return !isLocal_ && hostSize_ > 1 && hostSize_ < ranks_; }
   int64_t steps() const { return steps_; }
-  /// Returns the leading extent of a step's block, which chunks split.
+  /// Returns the leading extent of a step's block, which is split into chunks.
   int64_t blockRows() const {
     const int64_t rows = heads_ ? heads_ : rows_;
     return total_ ? (total_ + steps_ - 1) / steps_ : rows;
@@ -76,7 +76,7 @@ public:
   bool hasScatters() const { return hasScatters_; }
   bool hasAllReduces() const { return hasAllReduces_; }
   bool isUneven() const { return total_ > 0; }
-  /// Returns the fewest rows of any reduction's step.
+  /// Returns the smallest number of rows in a step of any reduction.
   int64_t leastRows(bool inTwoShots) const { return leastRows_[inTwoShots]; }
 
 private:
@@ -86,7 +86,7 @@ private:
            (heads_ ? fmt::format(", {}", rows_) : "");
   }
 
-  /// Returns whether a node uses the tensor.
+  /// Returns true if a node uses the tensor.
   bool isRead(const std::string &name) const {
     for (size_t at = 0; (at = body_.find("%" + name, at)) != std::string::npos; ++at)
       if (const char next = body_[at + 1 + name.size()];
@@ -142,7 +142,7 @@ private:
                    !isSharded && !a.isGemm);
   }
 
-  /// Adds a function of a GEMM's result, and perhaps one of that and another such result.
+  /// Adds a function of a GEMM's result, and possibly a function of it and a similar result.
   void addFunctions(const Operand &gemm, const std::string &axes, bool isBatchable) {
     Operand made = gemm;
     made.name = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
@@ -191,7 +191,7 @@ private:
     addContraction(first, rows, depth);
   }
 
-  /// Notes the rows of a sum, which chunks split. If no axis has blocks, there are `plain` rows.
+  /// Records the rows of a sum, which are split into chunks: `plain` rows if no axis has blocks.
   void noteRows(bool isScattered, int64_t plain) {
     (isScattered ? hasScatters_ : hasAllReduces_) = true;
     const int64_t all = total_ ? total_ : heads_ ? ranks_ : ranks_ * blockRows();
@@ -201,7 +201,7 @@ private:
     leastRows_[1] = std::min(leastRows_[1], two);
   }
 
-  /// Adds an input with the rows of a partial result, which are complete on every rank.
+  /// Adds an input with the rows of a partial result. Every rank stores all of these rows.
   std::string addPartialInput(std::string rows, const std::string &depth) {
     if (size_t axis = rows.find('{'); axis != std::string::npos)
       rows = "D" + rows.substr(rows.find('}') + 1);
@@ -210,7 +210,7 @@ private:
     return name;
   }
 
-  /// Adds the first half of an MLP. Other nodes may use its gathered input, too.
+  /// Adds the first half of an MLP. Other nodes may also use its gathered input.
   std::string addProducer(const std::string &columns) {
     Operand a =
         isLocal_ || inputs_.empty() || dice_.chance(60) ? newGatheredInput() : dice_.pick(inputs_);
@@ -240,7 +240,7 @@ private:
       addFunctionsOfSum(sum, axes);
   }
 
-  /// Adds a function of a sum, and perhaps one of that and an input.
+  /// Adds a function of a sum, and possibly a function of the result and an input.
   void addFunctionsOfSum(const std::string &sum, const std::string &axes) {
     std::string made = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
                                    "%" + sum, axes);
@@ -251,13 +251,13 @@ private:
     std::string other = fmt::format("R{}", ++names_);
     body_ += fmt::format("  %{} = input {}[{}]\n", other, dtype_,
                          isStream ? "D" + axes.substr(axes.find('}') + 1) : axes);
-    // Some types cannot represent products of sums over more ranks.
+    // Some types cannot represent products of sums over more than four ranks.
     const std::string function = ranks_ <= 4 && dice_.chance(50) ? "multiply" : "add";
     made = addFunction(function, fmt::format("%{}, %{}", made, other), axes);
     gemms_.push_back({made, "", "", 0, true});
   }
 
-  /// Adds a matmul or linear with a new second operand and perhaps a bias. Its result is an output.
+  /// Adds a matmul or linear with a new second operand and possibly a bias, as an output.
   std::string addNode(const std::string &first, const std::string &depth,
                       const std::string &columns, const std::string &partial,
                       const std::string &result) {
@@ -310,7 +310,7 @@ Configuration findPreset(const std::string &name) {
   return llvm::find_if(presets(), [&](const Preset &each) { return each.name == name; })->fields;
 }
 
-/// Picks a schedule that supports reductions, too. Returns the maximum number of chunks.
+/// Picks a schedule that also supports reductions. Returns the maximum number of chunks.
 int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
   auto preset = dice.pick<std::string>({"pairwise", "pairwise", "sequential", "bulk"});
   if (!writer.hasAllReduces() && dice.chance(40))
@@ -343,7 +343,7 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   return chunks;
 }
 
-/// Picks two shots if there is an all-reduce. Returns the maximum number of chunks.
+/// Picks two shots if the fusion has an all-reduce. Returns the maximum number of chunks.
 int64_t suitHosts(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
   const Configuration fields = findPreset("hierarchical");
   for (Knob field : presetFields())

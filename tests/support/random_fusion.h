@@ -15,32 +15,32 @@ struct RandomCase {
   CompileOptions compile;
   RunOptions run;
 
-  /// Returns everything that is needed to reproduce the case.
+  /// Returns all information that is needed to reproduce the case.
   std::string str() const;
 };
 
-/// Features of random fusions besides gathers and GEMMs.
+/// Optional features of random fusions, in addition to gathers and GEMMs.
 struct RandomKinds {
   /// GEMMs whose contracted axis is split over devices, so that partial results are summed.
   bool sums = false;
   /// Pointwise nodes after GEMMs, and reshards of gathered inputs.
   bool functions = false;
-  /// Numbers of rows that are not divisible.
+  /// A number of rows that is not divisible by the number of blocks.
   bool uneven = true;
-  /// Results without a Stream axis, and operands that are replicated.
+  /// Results without a Stream axis, and replicated operands.
   bool whole = false;
-  /// A mesh of several hosts, if there are enough ranks; hierarchical if hosts have several ranks.
+  /// A mesh of several hosts, if there are enough ranks. Hierarchical if hosts have several ranks.
   bool hosts = false;
 };
 
-/// Draws a case, which only depends on the arguments, on any machine. Without optional kinds, every
-/// case can be lowered.
+/// Draws a case that depends only on the arguments, on any machine. Without optional features,
+/// every case can be lowered.
 RandomCase randomCase(uint64_t seed, const RandomKinds &kinds = {});
 
-/// Compiles and runs a case on the cpu backend, comparing every element. Errors quote its text.
+/// Compiles and runs a case on the cpu backend, comparing every element. Errors include its text.
 Status runCase(const RandomCase &drawn);
 
-/// Returns ok if the checker proves a case, including its result, with one queue.
+/// Returns Ok if the checker proves a case, including its result, with one queue.
 Status checkCase(const RandomCase &drawn);
 
 } // namespace braid::test

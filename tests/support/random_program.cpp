@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kMain = 0; ///< streams are the caller's, stream(0), stream(1), ...
 
-/// A block of a buffer. Two blocks of a buffer are known to differ if they have the same kind but
-/// different offsets.
+/// A block of a buffer. Two blocks of a buffer are known to be different if they have the same kind
+/// but different offsets.
 struct BlockRef {
   enum Kind { Constant, FromRank, Any };
   std::string buffer;
@@ -30,7 +30,7 @@ bool mayOverlap(const BlockRef &a, const BlockRef &b) {
   return a.buffer == b.buffer && (!areComparable || a.offset == b.offset);
 }
 
-/// An access to a block on a stream. Later accesses have greater numbers.
+/// An access to a block on a stream. Later accesses have larger numbers.
 struct Touch {
   BlockRef block;
   bool isWrite;
@@ -38,7 +38,7 @@ struct Touch {
   int64_t number;
 };
 
-/// A posted transfer and its access to a block, which lasts until it has been waited for.
+/// A posted transfer and its access to a block, which lasts until the transfer has been waited for.
 struct Pending {
   std::string request;
   BlockRef block;
@@ -54,8 +54,8 @@ bool conflict(const BlockRef &a, bool aWrites, const BlockRef &b, bool bWrites) 
   return (aWrites || bWrites) && mayOverlap(a, b);
 }
 
-/// Writes nodes and the ordering that they need: synchronize if another stream accessed a block,
-/// wait if a transfer accesses it. Forgets this with `carelessness_` percent probability.
+/// Writes nodes and the synchronization that they require: synchronize if another stream accessed a
+/// block, wait if a transfer accesses it. Omits them with a probability of `carelessness_` percent.
 class ProgramWriter {
 public:
   explicit ProgramWriter(Dice &dice) : dice_(dice) {
@@ -96,7 +96,7 @@ private:
     return stream == kMain ? "%main" : fmt::format("stream({})", stream - 1);
   }
 
-  /// Drawn last, so that a program with hosts and the one without differ only in their hosts.
+  /// Draws the hosts last, so that programs with and without hosts differ only in their hosts.
   std::string header(const ProgramKinds &kinds) {
     const int64_t hostSize = kinds.hosts ? divisorOf(ranks_, dice_) : ranks_;
     const std::string hosts = hostSize == ranks_ ? "" : fmt::format(" of {}", hostSize);
@@ -129,7 +129,7 @@ private:
     buffers_.push_back(name);
   }
 
-  //===- Order --------------------------------------------------------------------------------===//
+  //===- Ordering -----------------------------------------------------------------------------===//
 
   bool forgets() { return dice_.chance(carelessness_); }
 
@@ -140,7 +140,7 @@ private:
     current_ = stream;
   }
 
-  /// Lets the current stream wait for `other`.
+  /// Makes the current stream wait for `other`.
   void synchronize(int other) {
     if (!forgets())
       line("synchronize {}", streamName(other));
@@ -150,7 +150,7 @@ private:
     mine[other] = issued_;
   }
 
-  /// Lets the current stream wait for all conflicting accesses.
+  /// Makes the current stream wait for all conflicting accesses.
   void order(const std::vector<Use> &uses) {
     for (const Use &use : uses) {
       for (size_t i = 0; i < pending_.size();)
@@ -172,7 +172,7 @@ private:
       touches_.push_back({use.block, use.isWrite, current_, issued_});
   }
 
-  /// Notes that all previous accesses are ordered before the main stream's next one.
+  /// Records that all previous accesses are ordered before the main stream's next access.
   void fence() {
     touches_.clear();
     std::vector<std::string> all = buffers_;
@@ -203,7 +203,7 @@ private:
       waitFor(static_cast<size_t>(dice_.below(static_cast<int64_t>(pending_.size()))));
   }
 
-  //===- Choices ------------------------------------------------------------------------------===//
+  //===- Random choices -----------------------------------------------------------------------===//
 
   int anyStream() {
     int stream = static_cast<int>(dice_.below(streams_));
@@ -230,7 +230,7 @@ private:
 
   std::string anyOf(const std::vector<std::string> &names) { return dice_.pick(names); }
 
-  /// Returns a readable block that cannot overlap `other`, or one without a buffer.
+  /// Returns a readable block that cannot overlap `other`, or a block without a buffer.
   BlockRef blockBeside(const BlockRef &other, bool mayBeInput) {
     std::vector<std::string> names = buffers_;
     if (mayBeInput)
@@ -303,7 +303,7 @@ private:
     touch(uses);
   }
 
-  /// Adds up all blocks of a buffer, or some rows of them.
+  /// Adds a sum of all blocks of a buffer, or of some of their rows.
   void sum() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), bias = blockBeside(to, true);
@@ -325,8 +325,8 @@ private:
     touch(uses);
   }
 
-  /// Contracts two axes at once: each entry of a range of one buffer with a block, which results in
-  /// some elements of another block.
+  /// Contracts two axes: multiplies each entry of a range of one buffer by a block, and stores the
+  /// results in elements of another block.
   void contractTwoAxes() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), block = blockBeside(to, true);
@@ -346,7 +346,7 @@ private:
     touch(uses);
   }
 
-  /// Adds sums with a narrower type than their parts, sums of these, and a wider GEMM.
+  /// Adds sums with a narrower type than their parts, sums of these sums, and a wider GEMM.
   void sumNarrow() {
     switchTo(anyStream());
     BlockRef to = anyBlock(anyOf(buffers_)), first = bufferBeside(to), second = bufferBeside(to);
@@ -367,7 +367,7 @@ private:
     touch(uses);
   }
 
-  /// Returns a whole buffer other than the block's.
+  /// Returns a complete buffer other than the block's buffer.
   BlockRef bufferBeside(const BlockRef &block) {
     std::vector<std::string> names = buffers_;
     names.push_back("A");
@@ -404,7 +404,7 @@ private:
     return sides;
   }
 
-  /// If blocks are pulled, the passive side sends.
+  /// If blocks are pulled, the passive side is the sender.
   void post(const Sides &sides, bool isPassive, const std::string &tensor,
             const std::string &peer) {
     bool isSend = isPassive == sides.isGet;
@@ -414,7 +414,7 @@ private:
     pending_.push_back({request, isPassive ? sides.passive : sides.active, !isSend});
   }
 
-  /// Every rank sends to one neighbour and receives from the other.
+  /// Every rank sends to one neighbour and receives from the other neighbour.
   void exchange() {
     std::optional<Sides> sides = anySides();
     if (!sides)
@@ -481,7 +481,7 @@ private:
     }
   }
 
-  /// Adds a block that may not be executed, so that its synchronization does not count afterwards.
+  /// Adds a block that may not be executed, so later code cannot rely on its synchronization.
   template <class Fn> void scoped(Fn &&body) {
     std::vector<std::vector<int64_t>> seen = seen_;
     std::vector<Pending> outer = std::move(pending_);
@@ -547,7 +547,7 @@ private:
     buffers_.pop_back();
   }
 
-  /// Adds the last access to a buffer, which copies a part of it to the output.
+  /// Adds the last access to a buffer, which copies part of the buffer to the output.
   void flushAndCollect(const std::string &buffer) {
     switchTo(anyStream());
     BlockRef from = anyBlock(buffer), to = anyBlock("C");
@@ -569,7 +569,7 @@ private:
   std::map<std::string, bool> isGet_;                      ///< indexed by handles
 
   int64_t issued_ = 0;
-  /// The latest access of each stream (second index) that a stream (first index) waits for.
+  /// The latest access of each stream (second index) that a stream (first index) has waited for.
   std::vector<std::vector<int64_t>> seen_;
   std::vector<Touch> touches_;
   std::vector<Pending> pending_;

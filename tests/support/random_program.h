@@ -1,6 +1,6 @@
 //===- tests/support/random_program.h - random programs ---------------------------------------===//
 //
-// Programs like those of a user who knows the rules but sometimes forgets one: 2 to 4 ranks, up to
+// Programs as written by a user who knows the rules but sometimes violates one: 2 to 4 ranks, up to
 // 3 streams besides the caller's, buffers with one block per rank, local work, sums, contractions
 // of two axes, exchanges with get and put, early and late waits, loops, branches, groups, scratch
 // memory. Every program can be parsed, verified and specialised, but need not be safe.
@@ -19,7 +19,7 @@ struct ProgramKinds {
   bool hosts = false;
 };
 
-/// Returns a text that only depends on the arguments, on any machine.
+/// Returns a text that depends only on the arguments, on any machine.
 std::string randomProgram(uint64_t seed, const ProgramKinds &kinds = {});
 
 } // namespace braid::test

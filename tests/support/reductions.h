@@ -1,7 +1,7 @@
 //===- tests/support/reductions.h - hand-written reductions -----------------------------------===//
 //
-// Texts of fusions whose contracted axis is split over devices, and of programs that compute them.
-// Lines have telling names, so that a test can edit one of them.
+// Texts of fusions whose contracted axis is split over devices, and of programs that compute these
+// fusions. Names are descriptive, so that a test can edit a single line.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -19,17 +19,17 @@ struct Options {
 
 /// Ranks push partial results to the owners of the rows, which add them.
 std::string scatterByPut(const Options &options);
-/// As above, but the result is computed directly in the owner's memory.
+/// Like scatterByPut(), but GEMMs store the result directly in the owner's memory.
 std::string scatterAtPeers(const Options &options);
-/// As scatterByPut(), but owners pull partial results.
+/// Like scatterByPut(), but owners pull partial results.
 std::string scatterByGet(const Options &options);
-/// As scatterByPut(), with two uneven chunks on three streams. Rows are summed when they arrive.
+/// Like scatterByPut(), with two uneven chunks on three streams. Rows are summed when they arrive.
 std::string scatterInChunks(const Options &options);
-/// Sums travel from rank to rank, and each rank adds its partial result.
+/// The sum travels from rank to rank, and each rank adds its partial result.
 std::string scatterAroundRing(const Options &options);
 /// Every rank pushes its whole partial result to all ranks, which add them.
 std::string reduceToAll(const Options &options);
-/// Rows of X are gathered for a GEMM with split columns. Its result is contracted over devices.
+/// Gathers rows of X for a GEMM with split columns, whose result is contracted over devices.
 std::string gatherAndScatter(const Options &options);
 
 } // namespace braid::test::reductions

@@ -12,7 +12,7 @@ namespace braid::test::scatter {
 
 inline constexpr int64_t kRows = 16, kK = 8, kColumns = 32;
 
-/// The tensors of a rank in a run.
+/// The tensors of one rank in a run.
 struct Tensors {
   std::vector<float> a, b, c;
 };
@@ -41,7 +41,7 @@ inline float expected(const std::vector<Tensors> &all, int64_t owner, int64_t i)
   return sum;
 }
 
-/// Adapts the example, which is written for 4 ranks, to another number.
+/// Adapts the example, which is written for 4 ranks, to another number of ranks.
 inline std::string textFor(int64_t ranks, std::string text) {
   const std::string count = std::to_string(ranks);
   for (std::string before : {"[0 .. ", "f32[", "1 .. ", "mod "})

@@ -27,7 +27,7 @@ private:
   std::string path_;
 };
 
-/// While this object exists, this process cannot extend files.
+/// Prevents this process from extending files for the lifetime of this object.
 class FullDisk {
 public:
   FullDisk() {

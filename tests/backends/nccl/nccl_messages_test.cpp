@@ -21,7 +21,7 @@ using namespace nccl;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// The control plane of one rank. The other ranks' contributions equal this one's or are an id.
+/// The control plane of one rank. The other ranks contribute the same text as this rank, or an id.
 class FakeControl final : public ControlPlane {
 public:
   FakeControl(int64_t rank, int64_t size) : rank_(rank), size_(size) {}
@@ -127,7 +127,7 @@ CollectiveArgs argsOf(CollectiveKind kind, llvm::ArrayRef<int64_t> team, char *d
           isWholeSource ? all : block};
 }
 
-/// NCCL gets positions in the team, not ranks.
+/// NCCL receives positions in the team, not ranks.
 TEST_F(NcclMessagesTest, EveryCollective) {
   auto messages = make(2);
   const Team team = {2, 0};
@@ -179,8 +179,8 @@ TEST_F(NcclMessagesTest, SaysWhatTheLibraryFindsInTheBackground) {
   EXPECT_THAT(messages->error().message(), HasSubstr("the stand-in was told so"));
 }
 
-/// Injects each error at each call, immediately or later: it must be reported, with no group left
-/// open and no object left alive.
+/// Injects each error at each call, immediately or later. The error must be reported, and no open
+/// group and no live object may remain.
 TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   const Team team = {0, 1};
   const auto useAll = [&](NcclMessages &messages) {
@@ -228,7 +228,7 @@ TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   EXPECT_GT(tried, 150);
 }
 
-/// The watchdog must not enter the library either, not even to ask for errors.
+/// The watchdog must not enter the library either, not even to query errors.
 TEST_F(NcclMessagesTest, TwoThreadsAreNeverInTheLibraryAtOnce) {
   auto messages = make();
   ASSERT_TRUE(openAll(*messages, 0, 2).isOk());
@@ -273,7 +273,7 @@ TEST_F(NcclMessagesTest, AllRanksHaveALibraryOrNone) {
   EXPECT_EQ(without.openTeams({}, control).message(), "none here");
 }
 
-/// The library reads the environment when it starts. A message says why multicast is not used.
+/// The library reads the environment when it starts. A message explains why multicast is not used.
 TEST_F(NcclMessagesTest, TheLibraryStartsWithoutMulticast) {
   setenv("BRAID_NCCL_LIBRARY", BRAID_STAND_IN, 1);
   unsetenv("NCCL_NVLS_ENABLE");

@@ -57,7 +57,7 @@ const char *name(nccl::Operator op) {
   return kNames[static_cast<int>(op)];
 }
 
-/// Counts the threads inside the library and notes when there are two at once.
+/// Counts the threads inside the library and records when two threads are inside at once.
 class Inside {
 public:
   Inside() {
@@ -68,7 +68,7 @@ public:
   ~Inside() { --standIn().inside; }
 };
 
-/// Records a call and returns the code that the test injected for it, or success.
+/// Records a call and returns the code that the test injected for this call, or success.
 Code called(const std::string &function, const std::string &text, Comm *comm) {
   const Inside inside;
   standIn().calls.push_back(text.empty() ? function : function + " " + text);

@@ -1,6 +1,6 @@
 //===- tests/backends/nccl/stand_in.h - a fake NCCL that records calls ------------------------===//
 //
-// Has the entry points of NCCL. Tests set its results and read its calls.
+// Provides the entry points of NCCL. Tests set the results of calls and read the recorded calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,7 +17,7 @@ namespace braid::test {
 struct StandIn {
   int version = 22809;
   std::vector<std::string> calls; ///< "ncclSend 4 f32 to 1 comm 0 stream 7"
-  /// The n-th call of this function, from 0, returns `code`, immediately or after some polls.
+  /// Call number `call` (from 0) of this function returns `code`, immediately or after some polls.
   struct Injected {
     std::string function;
     int call = 0;
@@ -25,13 +25,13 @@ struct StandIn {
     bool isLater = false;
   };
   std::vector<Injected> injected;
-  int pollsInProgress = 0; ///< polls for which a call stays in progress; -1: for ever
+  int pollsInProgress = 0; ///< polls for which a call stays in progress; -1: forever
   int liveCommunicators = 0;
-  bool isSlow = false; ///< lets other threads go on in each call
+  bool isSlow = false; ///< yields to other threads in each call
   int openGroups = 0;
-  /// An error that the library finds in the background.
+  /// An error that the library detects in the background.
   nccl::Code background = nccl::Code::Success;
-  std::atomic<int> inside{0};   ///< threads inside a call, aborts excluded
+  std::atomic<int> inside{0};   ///< threads inside a call, excluding aborts
   std::atomic<int> together{0}; ///< number of calls that overlapped another one
 };
 
