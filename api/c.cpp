@@ -49,7 +49,7 @@ struct Needed {
 Status expectGiven(std::initializer_list<Needed> needed) {
   for (const Needed &each : needed)
     if (!each.given)
-      return badInput("{}: expected an address, got NULL", each.name);
+      return badInput("{}: expected a pointer, got NULL", each.name);
   return Status::ok();
 }
 
@@ -367,7 +367,7 @@ braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message) {
 void braid_job_abort(braid_job *job, int32_t code, const char *message) {
   answerOf(job, 0, [&](braid_job &j) {
     j.job->abort({failureOfCode(code).value_or(StatusCode::Internal),
-                  message ? message : "no reason given"});
+                  message ? message : "no reason was given"});
     return 0;
   });
 }

@@ -47,8 +47,8 @@ Result<Place> findOwnPlace(const JobOptions &options) {
     return toPlace(*options.place);
   std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
   if (!place)
-    return badInput("expected a process that torchrun, mpirun or srun started as a rank, or "
-                    "BRAID_RANK and BRAID_RANKS in its environment");
+    return badInput("expected torchrun, mpirun or srun to have started this process, or BRAID_RANK "
+                    "and BRAID_RANKS to be set");
   if (options.ranks != 0 && options.ranks != place->ranks)
     return badInput("expected {} ranks, but {} says that there are {}", options.ranks,
                     place->source, place->ranks);

@@ -211,9 +211,9 @@ Status Session::replay(void *stream) {
     return badInput("@{}: expected capture() before replay()", program().name());
   BRAID_TRY(impl_->enter(stream));
   if (impl_->job->state_->isCaptured)
-    return impl_->refuse(unsupported(
-        "@{}: the stream is being captured: call run(), which becomes a part of that graph",
-        program().name()));
+    return impl_->refuse(unsupported("@{}: the stream is being captured: call run() instead, and "
+                                     "it becomes a part of that graph",
+                                     program().name()));
   for (const std::unique_ptr<Prepared> &each : impl_->prepared())
     each->replay();
   impl_->noteRun();

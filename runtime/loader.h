@@ -10,7 +10,7 @@ namespace braid {
 /// Returns the message of this thread's last dlopen or dlsym error, as dlerror does.
 inline std::string loaderError() {
   const char *text = dlerror();
-  return text ? text : "no reason given";
+  return text ? text : "no reason was given";
 }
 
 /// Returns the path of the file that contains `function`, as dladdr does, or `otherwise` if the

@@ -113,7 +113,7 @@ Status expectMemory(const MemoryNeed &need, const std::string &forWhat, const st
         tightest = &limit;
   if (!tightest)
     return Status::ok();
-  return unsupported("{} about {} of {}, but {} are available ({}){}", forWhat,
+  return unsupported("{} about {} of {}, but only {} is available ({}){}", forWhat,
                      strOfBytes(needOf(*tightest)),
                      tightest->isAddressSpace ? "memory addresses" : "memory",
                      strOfBytes(static_cast<double>(tightest->left)), tightest->name,

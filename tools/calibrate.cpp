@@ -192,8 +192,8 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
 // -- All ranks. --
 
 Result<int> launchRanks(const CalibrateFlags &flags) {
-  BRAID_TRY(checkIsAlone("expected no other launcher, for braid calibrate starts its own "
-                         "processes"));
+  BRAID_TRY(
+      checkIsAlone("braid calibrate starts its own processes, so it cannot run under a launcher"));
   BRAID_TRY(checkWritable(flags.file));
   const int64_t ranks = flags.ranks.value_or(flags.usesGpus() ? gpuCount() : 2);
   if (ranks == 0)

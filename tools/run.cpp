@@ -126,7 +126,7 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
     return RankSetup{RankSetup::Rank, **place};
   if (flags.processes) {
     BRAID_TRY(checkIsAlone("--processes: cannot be combined with another launcher",
-                           "leave out --processes to be that rank, or "));
+                           "leave out --processes to run as that rank, or "));
     return RankSetup{RankSetup::Launcher};
   }
   if (!place)
@@ -319,7 +319,7 @@ Status Run::makePlans(bool isDecided) {
                                                              .ownQueues = backend_.ownQueues,
                                                              .progress = report});
   if (plans.status().code() == StatusCode::Rejected)
-    return {StatusCode::Rejected, plans.status().message() + "--no-check runs it all the same"};
+    return {StatusCode::Rejected, plans.status().message() + "--no-check runs it anyway"};
   plans_ = BRAID_TRY(std::move(plans));
   return Status::ok();
 }

@@ -25,7 +25,7 @@ std::string timeText(double seconds) {
 std::string explainRanks(const RunFlags &flags, const RankSetup &setup, int64_t ranks) {
   if (setup.kind == RankSetup::Threads)
     return explainLine("ranks", counted(ranks, "thread") + " of this process",
-                       "no launcher has started it, and without --processes");
+                       "no launcher started this process, and --processes is not given");
   if (!setup.isLaunched())
     return explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, ranks),
                        "from " + setup.place->source);
@@ -46,7 +46,7 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramSta
                            counted(report.elementsCompared, "element"), compiled.fusion->name());
   os << fmt::format("@{} on {} of backend {}, {} with fresh inputs\n"
                     "  compared  {}\n"
-                    "  time      {} an iteration, {} in all; prepared in {}\n"
+                    "  time      {} an iteration, {} in total; prepared in {}\n"
                     "  program   {} a run on rank 0, on {} besides the caller's; {}\n",
                     compiled.program->name(), counted(compiled.program->ranks(), "rank"),
                     flags.backend, counted(iterations, "iteration"), compared,

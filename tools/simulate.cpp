@@ -67,7 +67,7 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Sourc
 void print(const MachinePrediction &best, const CostModel &model) {
   llvm::outs() << fmt::format(
       "@{} on {} ranks of {}\n"
-      "  time       {:.1f} µs a run, {:.1f} µs where runs follow one another\n"
+      "  time       {:.1f} µs a run, {:.1f} µs in a series of runs\n"
       "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
       "  GEMMs      {:.0f} % of the run\n"
       "  memory     {} a rank\n"

@@ -49,32 +49,33 @@ std::vector<std::string> standardRows(std::vector<std::string> others) {
   return rows;
 }
 
-const char kUneven[] = "\nIf m is not a multiple of the ranks, the last ones have fewer rows.";
-const char kShareOfRank[] = "columns of A and rows of B, its own share on each rank";
+const char kUneven[] =
+    "\nIf m is not a multiple of the number of ranks, the last ranks have fewer rows.";
+const char kShareOfRank[] = "columns of A and rows of B on each rank";
 
 } // namespace
 
 llvm::ArrayRef<Operation> operations() {
   static const std::vector<Operation> all = {
       {"gather-matmul",
-       "gather of A, and the GEMM with B",
-       std::string("C[m, n] = A[m, k] B[k, n], with m / ranks rows of A on each rank, and B on "
-                   "every rank.") +
+       "gather A, then multiply it by B",
+       std::string(
+           "C[m, n] = A[m, k] B[k, n], with m / ranks rows of A and the same B on each rank.") +
            kUneven,
        {"rows of A and C", "columns of B and C, on every rank", "columns of A, rows of B"},
        kGatherMatmul,
        standardRows({"pairwise", "pairwise;protocol=put", "ring"})},
       {"matmul-reduce-scatter",
-       "GEMM with a share of K on each rank, and the sum of each rank's own rows",
+       "multiply each rank's share of K, then reduce-scatter the rows",
        std::string("C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A "
                    "and rows of B,\nand keeps m / ranks rows of the sum.") +
            kUneven,
-       {"rows of A; m / ranks are those of C on each rank", "columns of B and C", kShareOfRank},
+       {"rows of A; each rank gets m / ranks rows of C", "columns of B and C", kShareOfRank},
        kMatmulReduceScatter,
        standardRows({"bulk", "pairwise", "pairwise;protocol=put",
                      "pairwise;placement=shared;protocol=put"})},
       {"matmul-all-reduce",
-       "GEMM with a share of K on each rank, and the sum of all rows everywhere",
+       "multiply each rank's share of K, then all-reduce",
        "C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A and rows of "
        "B,\nand gets the whole sum.",
        {"rows of A and C", "columns of B and C", kShareOfRank},
@@ -89,7 +90,7 @@ llvm::ArrayRef<Operation> operations() {
                    "columns of W1[n, k]\nand rows of W2[k, n]. It keeps m / ranks rows of the sum "
                    "over ranks.") +
            kUneven,
-       {"rows of X and Y", "columns of X and Y", "columns between, of each rank"},
+       {"rows of X and Y", "columns of X and Y", "hidden columns on each rank"},
        kMlp,
        standardRows({"bulk", "pairwise", "pairwise;placement=shared;protocol=put"})}};
   return all;

@@ -77,7 +77,7 @@ std::string otherEntry(const Source &source, const Program &program) {
 bool checkRanks(Source &source, const Program &program, const CompileOptions &options) {
   if (options.ranks && *options.ranks != program.ranks())
     return source.diags.error(program.location())
-           << "expected ranks=" << program.ranks() << ", as the program's mesh has, got "
+           << "expected ranks=" << program.ranks() << ", the size of the program's mesh, got "
            << *options.ranks << otherEntry(source, program);
   return true;
 }
@@ -102,7 +102,7 @@ bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &d
   for (const auto &[name, value] : options.parameters)
     if (const auto [first, isNew] = given.try_emplace(name, value); !isNew)
       return diags.error(fusion.location())
-             << "expected one value of '" << name << "' for @" << fusion.name() << ", got "
+             << "expected only one value for '" << name << "' of @" << fusion.name() << ", got "
              << first->second << " and " << value;
     else if (!fusion.setParameter(name, value))
       return diags.error(fusion.location()) << "@" << fusion.name() << " has no parameter '" << name

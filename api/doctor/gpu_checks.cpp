@@ -153,15 +153,15 @@ void checkMode(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus()) {
     const ComputeMode mode = gpu.nvml.computeMode.value_or(ComputeMode::Shared);
     if (mode == ComputeMode::Prohibited)
-      lines.problem("prohibited", "{0} admits no programs: its compute mode is prohibited",
+      lines.problem("prohibited", "{0} accepts no programs: its compute mode is 'prohibited'",
                     "nvidia-smi -c DEFAULT, as root", gpu.name);
     else if (mode != ComputeMode::Shared && facts.variable("BRAID_SHARE_GPUS") == "on")
       lines.problem("not-shared",
-                    "{0} admits one process, but BRAID_SHARE_GPUS=on lets several use it",
+                    "{0} accepts one process, but BRAID_SHARE_GPUS=on lets several use it",
                     "nvidia-smi -c DEFAULT, as root, or unset BRAID_SHARE_GPUS", gpu.name);
     else if (mode != ComputeMode::Shared)
       lines.note(
-          "exclusive", "{0} admits one process: its compute mode is exclusive",
+          "exclusive", "{0} accepts one process: its compute mode is exclusive",
           "no other process can use it meanwhile; nvidia-smi -c DEFAULT (as root) lifts this",
           gpu.name);
   }
@@ -221,7 +221,7 @@ void checkClocks(const Facts &facts, Lines &lines) {
         reasons.push_back(text);
     if (!reasons.empty())
       lines.note("throttled", "{0} runs slower because of {1}: {2} MHz of {3} MHz",
-                 "check power and cooling; times measured now mean little", gpu.name,
+                 "check power and cooling; times measured now are not reliable", gpu.name,
                  llvm::join(reasons, ", "), clock, most);
     if (hasReason(ClockReason::Setting))
       lines.note("set", "the clocks of {0} are set to {1} MHz of {2} MHz",
@@ -258,8 +258,8 @@ void checkNvLink(const Facts &facts, Lines &lines) {
     for (const NvmlLink &link : gpu.nvml.links)
       if (link.errors > 0)
         lines.note("errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
-                   "if the number grows, the link is slow or fails: nvidia-smi nvlink -e", gpu.name,
-                   link.number, link.errors);
+                   "if the number grows, the link is slow or failing: nvidia-smi nvlink -e",
+                   gpu.name, link.number, link.errors);
   }
 }
 
@@ -318,7 +318,7 @@ void checkAccess(const Facts &facts, Lines &lines) {
             : (isDivided ? "one of them is partitioned (MIG)" : "the driver reports no reason"));
   });
   if (lines.isEmpty() && reachable > 0)
-    lines.ok("all", "the GPUs of {0} pairs can access each other's memory", reachable);
+    lines.ok("all", "in all {0} pairs the GPUs can access each other's memory", reachable);
 }
 
 /// Ignores groups of type "identity", which are harmless.

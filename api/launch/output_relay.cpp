@@ -26,7 +26,7 @@ Result<FileDescriptor> OutputRelay::add(int64_t number, int target) {
   auto body = [this, prefix = fmt::format("[{}] ", number), source = ends[0], target] {
     relay(prefix, source, target);
   };
-  const Status status = startThread(threads_.emplace_back(), "what ranks write", body);
+  const Status status = startThread(threads_.emplace_back(), "the output of the ranks", body);
   if (status.isOk())
     return writer;
   threads_.pop_back();

@@ -213,7 +213,7 @@ Status PairMeter::measure() {
 Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
-    return badInput("expected to be one of two ranks that measure");
+    return badInput("expected to run as one of two ranks that measure");
   // Effectively no timeout: the command detects hangs, and knows whether it has been stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));

@@ -25,7 +25,7 @@ Status Arguments::add(int64_t bytes) {
   Tensor tensor{{}, nullptr, bytes};
   tensor.host.reset(std::aligned_alloc(256, std::max<size_t>(rounded, 256)));
   if (!tensor.host)
-    return unsupported("no memory for {} bytes", bytes);
+    return unsupported("cannot allocate {} bytes", bytes);
   tensor.device = tensor.host.get();
   if (!device_->sharesHostMemory())
     tensor.device = BRAID_TRY(device_->allocate(ArenaKind::Private, bytes));

@@ -99,7 +99,7 @@ Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tens
   const std::string whose =
       other->rank == output->rank ? "" : fmt::format(" of rank {}", other->rank);
   return atRank(output->rank,
-                badInput("{}: expected memory that no other tensor uses, got memory of {}{}",
+                badInput("{}: expected memory that no other tensor uses, but it overlaps {}{}",
                          output->what(), other->what(), whose));
 }
 

@@ -15,7 +15,8 @@ namespace braid {
 Result<std::unique_ptr<JobState>> JobState::create(const Backend &backend,
                                                    const ClusterOptions &options) {
   if (!backend.create)
-    return unsupported("the ranks of backend '{}' are processes, not threads of one", backend.name);
+    return unsupported("the ranks of backend '{}' are processes, not threads of one process",
+                       backend.name);
   auto state = std::make_unique<JobState>();
   state->backend = backend;
   state->options = options;
@@ -150,7 +151,7 @@ Status JobState::checkBound(int64_t bytes, const std::string &program) const {
   if (mostBytes == 0 || most + bytes <= mostBytes)
     return Status::ok();
   return unsupported("@{} needs {} bytes on a rank, and open sessions hold {}: "
-                     "JobOptions::mostBytes allows {} in all",
+                     "JobOptions::mostBytes allows {} in total",
                      program, bytes, most, mostBytes);
 }
 

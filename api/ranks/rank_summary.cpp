@@ -27,7 +27,7 @@ std::string RankSummary::encode() const {
 }
 
 Result<RankSummary> RankSummary::decode(llvm::StringRef bytes, const Plan &plan) {
-  const Status malformed = badInput("a rank's summary has the format of another version");
+  const Status malformed = badInput("a rank's summary was written by another version of Braid");
   const size_t header = 1 + plan.outputs.size(), count = bytes.size() / sizeof(uint64_t);
   if (bytes.size() % sizeof(uint64_t) != 0 || count < header || (count - header) % kSpanWords != 0)
     return malformed;

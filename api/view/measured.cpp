@@ -86,9 +86,9 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
                     commands.size(), event.command);
   Span &span = commands[event.command];
   if (!std::isnan(span.begin))
-    return badInput("{}: expected each command once a run, got command {} of rank {} in run {} "
-                    "again",
-                    event.where, event.command, event.rank, event.run);
+    return badInput(
+        "{}: expected each command once per run, but command {} of rank {} appears again in run {}",
+        event.where, event.command, event.rank, event.run);
   span = {event.begin, event.begin + event.took};
   return Status::ok();
 }
@@ -135,9 +135,9 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   Page page = pageOf(program, program.plans);
   findCriticalPath(page, timing);
   page.subtitle = fmt::format("measured on {} ranks: run {}", page.ranks.size(), last);
-  page.findings.push_back(
-      fmt::format("The run took {}; {}.", timeText(timing.total, page.unit),
-                  timing.critical.empty() ? "nothing took time" : whatLimits(timing, page.unit)));
+  page.findings.push_back(fmt::format("The run took {}; {}.", timeText(timing.total, page.unit),
+                                      timing.critical.empty() ? "no command took time"
+                                                              : whatLimits(timing, page.unit)));
   page.timings.push_back(std::move(timing));
   return page;
 }

@@ -50,8 +50,8 @@ static Status checkJoin(const ClusterOptions &options, const Client &client) {
   if (options.ranks != client.ranks())
     return badInput("expected the job's {} ranks, got {}", client.ranks(), options.ranks);
   if (options.scheduleSeed)
-    return unsupported("a random order of commands requires all ranks in one process, got ranks "
-                       "that are processes");
+    return unsupported(
+        "a random order of commands requires all ranks in one process, but each rank is a process");
   return Status::ok();
 }
 

@@ -79,7 +79,8 @@ Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
 }
 
 std::string CpuDevice::choices() const {
-  return options_.isReproducible ? "GEMMs: by plain loops, because OpenBLAS chooses by M, too" : "";
+  return options_.isReproducible ? "GEMMs: plain loops, because OpenBLAS's choice depends on M"
+                                 : "";
 }
 
 // -- Issuing. --

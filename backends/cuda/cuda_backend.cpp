@@ -82,7 +82,7 @@ CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
     if (!isDone) {
-      group_.abort(peerFailed("rank {} left with work that does not end", group_.rank()));
+      group_.abort(peerFailed("rank {} left with work that has not ended", group_.rank()));
       isDone = device_->drain(ProcessGroup::kGrace);
     }
     if (!isDone)

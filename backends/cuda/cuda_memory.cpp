@@ -38,7 +38,8 @@ Status registerWithGpu(void *base, size_t bytes) {
   if (onDevice == base)
     return Status::ok();
   cudaHostUnregister(base);
-  return unsupported("expected a GPU that reaches registered host memory at the host's addresses");
+  return unsupported(
+      "expected a GPU that can access registered host memory at the host's addresses");
 }
 
 } // namespace

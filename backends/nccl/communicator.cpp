@@ -64,7 +64,7 @@ Status Communicator::error() const {
   if (const Code asked = library_.call.CommGetAsyncError(comm, &code); asked != Code::Success)
     return failure(asked, "ncclCommGetAsyncError");
   return code == Code::Success || code == Code::InProgress ? Status::ok()
-                                                           : failure(code, "its own threads");
+                                                           : failure(code, "a background thread");
 }
 
 Status Communicator::close() {

@@ -54,9 +54,9 @@ private:
 Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
   BRAID_TRY(checkGroup("threads of a process", options.ranks, options.timeout));
   if (options.scheduleSeed)
-    return unsupported("expected a backend that runs commands to draw their order, got 'null'");
+    return unsupported("a random order requires a backend that executes commands, got 'null'");
   if (options.queues != 0)
-    return unsupported("expected a backend that runs commands to limit its queues, got 'null'");
+    return unsupported("a limit on queues requires a backend that executes commands, got 'null'");
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
   auto cluster = std::make_unique<NullCluster>(options, std::move(memory));
   BRAID_TRY(cluster->start());

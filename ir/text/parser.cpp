@@ -184,7 +184,7 @@ bool parseMeshStart(TokenCursor &cursor) {
   if (!cursor.expect(TokenKind::LeftBracket))
     return false;
   if (!cursor.at(TokenKind::Integer) || cursor.peek().text != "0")
-    return cursor.expected("'0', where every mesh begins");
+    return cursor.expected("'0', because every mesh begins at 0");
   cursor.take();
   return cursor.expect(TokenKind::Range);
 }

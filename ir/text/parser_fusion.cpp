@@ -90,7 +90,7 @@ bool FusionParser::parseParameter() {
     return false;
   if (isReserved(name->text))
     return cursor_.error(name->location) << "expected a name for the parameter, got '" << name->text
-                                         << "', a word of the language";
+                                         << "', a keyword of the language";
   const FusionParameter *earlier = fusion_.findParameter(name->text);
   if (!earlier) {
     builder_.parameter(name->text, *value, name->location);
@@ -133,10 +133,10 @@ bool FusionParser::parseOperation(const Statement &statement) {
   }
   if (kind == keyword(FusionOpKind::Output) && statement.result)
     return cursor_.error(statement.result->location)
-           << "'output' gives no tensor, expected 'output %x'";
+           << "'output' defines no tensor, expected 'output %x'";
   if (kind != keyword(FusionOpKind::Output) && !statement.result)
     return cursor_.error(statement.keyword->location)
-           << "'" << word << "' gives a tensor, expected '%x = " << word << " ...'";
+           << "'" << word << "' defines a tensor, expected '%x = " << word << " ...'";
   cursor_.take();
   return (this->*rule->parse)(statement);
 }

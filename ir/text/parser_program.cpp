@@ -218,10 +218,10 @@ bool ProgramParser::parseOperation(const Statement &statement) {
                                 : didYouMean(word, keywords()));
   if (rule->hasResult && !statement.result)
     return cursor_.error(statement.keyword->location)
-           << "'" << word << "' gives a value, expected '%x = " << word << " ...'";
+           << "'" << word << "' defines a value, expected '%x = " << word << " ...'";
   if (!rule->hasResult && statement.result)
     return cursor_.error(statement.result->location)
-           << "'" << word << "' gives no value, expected '" << word << " ...'";
+           << "'" << word << "' defines no value, expected '" << word << " ...'";
   cursor_.take();
   builder_.setLocation(statement.location());
   return (this->*rule->parse)(statement);

@@ -93,7 +93,7 @@ void FusionVerifier::verifyParameters() {
     verifyName("parameter", parameter.name, parameter.location, diags_);
     if (isReserved(parameter.name))
       diags_.error(parameter.location) << "expected a name for the parameter, got '"
-                                       << parameter.name << "', a word of the language";
+                                       << parameter.name << "', a keyword of the language";
     auto [entry, isNew] = known.try_emplace(parameter.name, parameter.location);
     if (!isNew)
       diags_.error(parameter.location).note(entry->second, "first defined here")
@@ -268,8 +268,8 @@ bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
   if (extent == ranks_)
     return true;
   return diags_.error(tensor.location)
-         << "axis " << *didx << " of " << ref(&tensor) << " is DIDx, expected the mesh size "
-         << ranks_ << " as its extent, got " << extent
+         << "axis " << *didx << " of " << ref(&tensor)
+         << " is DIDx; expected its extent to be the mesh size " << ranks_ << ", got " << extent
          << (extent % ranks_ == 0 ? "; " + splitText(tensor.type.axes[*didx].extent) : "");
 }
 
@@ -302,12 +302,12 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const std::string blocks = extent->rhs()->str();
   const int64_t count = fusion_.valueOf(extent->rhs()).value;
   if (axis == 0)
-    return fail("is that of the leading axis, expected it directly after an axis of extent " +
+    return fail("uses 'ceil' on the leading axis; expected it directly after an axis of extent " +
                 blocks);
   const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
   return before == count ||
-         fail("follows an axis of extent " + std::to_string(before) + ", expected one of extent " +
-              blocks + ", " + std::to_string(count));
+         fail("follows an axis of extent " + std::to_string(before) +
+              ", expected that extent to be " + blocks + ", " + std::to_string(count));
 }
 
 /// Reports an error such as "SUBJECT is not an integer: 1000 / 7".
@@ -356,8 +356,8 @@ void FusionVerifier::verifyMatmul(const MatmulNode &node) {
   if (node.bias && hasShape(node.bias) && shapes_[node.bias] != columns)
     diags_.error(node.location()) << "the bias " << ref(node.bias) << " is "
                                   << str(shapes_[node.bias]) << ", expected " << str(columns)
-                                  << ", the axes of " << ref(node.b) << " but the last"
-                                  << (contraction.count == 2 ? " two" : "");
+                                  << ", which are the axes of " << ref(node.b)
+                                  << " without the last" << (contraction.count == 2 ? " two" : "");
   llvm::append_range(expected, columns);
   Shape totals = otherTotals(node.a, contraction.first, contraction.count);
   const Shape columnTotals = otherTotals(node.b, contraction.second, contraction.count);
@@ -460,7 +460,7 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
   return diags_.error(node.location())
          << "'" << keyword(node) << "' contracts axis " << axis << " of " << ref(operand)
          << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
-         << uneven->total << " rows exist, expected an axis of which every entry does";
+         << uneven->total << " rows exist; expected an axis without padding rows";
 }
 
 bool FusionVerifier::verifyContraction(const MatmulNode &node) {
@@ -500,8 +500,9 @@ void FusionVerifier::verifyPartial(const MatmulNode &node) {
   if (!partial)
     return;
   if (!isContractedOverDevices(node))
-    diags_.error(node.location()) << "'partial' says in which type partial results travel, but "
-                                  << ref(&node.result) << " has none: no contracted axis is DIDx";
+    diags_.error(node.location())
+        << "'partial' sets the type in which partial results are sent, but " << ref(&node.result)
+        << " has none: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
     diags_.error(node.location()) << "expected partial results of " << ref(&node.result)
                                   << " to be of " << name(result)

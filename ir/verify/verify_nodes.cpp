@@ -92,7 +92,7 @@ bool NodeVerifier::expectDistinct(const Op &op, const Value *dst,
   if (!llvm::is_contained(operands, dst))
     return true;
   return error(op) << quoted(op) << " reads and writes " << ref(dst)
-                   << ", expected a destination that is no operand";
+                   << ", expected a destination that is not an operand";
 }
 
 bool NodeVerifier::expectOneDType(const Op &op, llvm::ArrayRef<const Value *> values) {
@@ -332,7 +332,7 @@ bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *
   if (isPartialType(a, b) || isPartialType(b, a))
     return true;
   return error(op) << quoted(op)
-                   << " expects tensors of one element type, or of f32 beside 16 bits, "
+                   << " expects tensors of one element type, or of f32 and one 16-bit type, "
                    << "got " << typed(first) << " and " << typed(other);
 }
 

@@ -64,7 +64,7 @@ Status checkOfStage(const Configurations::OfStage &stage) {
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() && stage.config.get(row.knob))
       return badText("expected no " + row.name + " for the stage of %" + stage.tensor +
-                     ": it is one for the whole run");
+                     ": it applies to the whole run");
   return Status::ok();
 }
 

@@ -353,8 +353,9 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   const std::vector<std::string> names = resultsOf(state.stages);
   if (stage == state.stages.end())
     return state.diags.error(state.fusion.location())
-           << "the schedule names %" << chosen.tensor << ", but no stage makes it; stages make %"
-           << llvm::join(names, ", %") << didYouMean(chosen.tensor, names);
+           << "the schedule names %" << chosen.tensor
+           << ", but no stage computes it; the stages compute %" << llvm::join(names, ", %")
+           << didYouMean(chosen.tensor, names);
   if (stage->isNamed)
     return state.diags.error(stage->location())
            << "the schedule names the stage of %" << chosen.tensor << " twice";

@@ -76,25 +76,24 @@ private:
 
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
-      refuse(axis.strWithType() +
-             " is contracted but split over devices, with one entry on each, where "
-             "partial results take two axes, DIDx and the rest");
+      refuse(axis.strWithType() + " is contracted but split over devices, with one entry on each "
+                                  "device; partial results require two axes, DIDx and the rest");
   }
 
   /// Checks a GEMM that contracts over devices: each rank multiplies local shards of both operands.
   void checkReduction() {
     AxisOf a{first(), contraction_.first}, b{second(), contraction_.second};
     if (!isSplit(a))
-      refuse(a.strWithType() + " is whole on every device, and the part of one does not lie in "
-                               "one piece");
+      refuse(a.strWithType() +
+             " is whole on every device, and the part of one device is not contiguous");
     if (!isSplit(b) && isLinear_)
-      refuse(b.strWithType() + " is whole on every device, and the part of one does not lie in "
-                               "one piece");
+      refuse(b.strWithType() +
+             " is whole on every device, and the part of one device is not contiguous");
     for (size_t i = 1; i < result_->type.axes.size(); ++i)
       if (isSplit({result_, i}))
         return refuse(AxisOf{result_, i}.strWithType() +
-                      " is split over devices, and what one of them keeps of a partial result "
-                      "does not lie in one piece");
+                      " is split over devices, and the part of a partial result that a device "
+                      "keeps is not contiguous");
   }
 
   /// Checks that the size in bytes of all ranks' partial results fits in 64 bits.
@@ -102,8 +101,7 @@ private:
     Shape shape = fusion_.localShape(result_->type);
     shape.push_back(fusion_.ranks());
     if (!byteCount(partialType(node_), shape))
-      refuse("the partial results of all ranks have more bytes than 64 bits count",
-             "a smaller result");
+      refuse("the size of the partial results of all ranks overflows 64 bits", "a smaller result");
   }
 
   /// Checks that only the leading axis of a partial result, if any, becomes split over devices.
@@ -117,7 +115,7 @@ private:
       return (void)checkStream(to);
     if (!isFromFirst(to))
       refuse(to.strWithType() + " comes from %" + second()->name +
-             ", and only rows of a partial result lie in one piece");
+             ", and only rows of a partial result are contiguous");
     else if (from.axis().kind == AxisKind::DIDx)
       refuse(from.strWithType() + " is split over devices already");
   }
@@ -149,7 +147,7 @@ private:
     if (!isSplit(from) && isSplit(to) && !areRows)
       return refuse(from.strWithType() + " is whole on every device but " + to.strWithType() +
                     " is split over devices" +
-                    (from.index > 0 ? ", and the part of one does not lie in one piece" : ""));
+                    (from.index > 0 ? ", and the part of one device is not contiguous" : ""));
     if (isSplit(from) && !isSplit(to))
       checkGather(from, to);
   }
@@ -163,9 +161,9 @@ private:
       return refuse(both + "only %" + first()->name + " is gathered");
     const bool isOfSlice = from.index == 1 && result_->type.axes.front().kind == AxisKind::Stream;
     if (from.index != 0 && !isOfSlice)
-      return refuse(both +
-                    "only a leading axis is gathered, or the one behind it for each slice of "
-                    "a Stream axis");
+      return refuse(
+          both +
+          "only a leading axis is gathered, or the second axis for each slice of a Stream axis");
   }
 
   /// The existing rows of a block are contiguous only if the blocks are the first operand's leading
@@ -176,9 +174,9 @@ private:
       if (!uneven || (operand == first() && uneven->axis == 1))
         continue;
       const AxisOf axis{operand, uneven->axis};
-      refuse(axis.strWithType() + " has rows that do not exist, and only after the leading axis of "
-                                  "a first operand do those that exist lie in one piece",
-             "an extent that divides");
+      refuse(axis.strWithType() + " has padding rows, and only behind the leading axis of a first "
+                                  "operand are the other rows contiguous",
+             "an extent that divides evenly");
     }
   }
 
@@ -221,7 +219,7 @@ public:
         checkAxis({operand, i}, {&node_.result, i});
     }
     if (!isMade)
-      refuse("it is made of inputs alone, and no stage makes any of them");
+      refuse("all its operands are inputs, and no stage computes any of them");
     return std::move(refusals_);
   }
 
@@ -253,14 +251,13 @@ std::vector<Refusal> checkReshard(const Fusion &fusion, const ReshardNode &node)
     return {{both + ", and only a leading DIDx axis is, to Stream"}};
   for (size_t i = 1; i < from.type.axes.size(); ++i)
     if (isSplit(fusion, from.type.axes[i]) != isSplit(fusion, to.type.axes[i]))
-      return {{AxisOf{&from, i}.strWithType() + " does not lie as axis " + std::to_string(i) +
+      return {{AxisOf{&from, i}.strWithType() + " is not split as axis " + std::to_string(i) +
                " of %" + to.name + " (" + to.type.str() +
                "), and only a leading axis is gathered"}};
   const std::optional<UnevenRows> uneven = fusion.unevenRows(from.type);
   if (uneven && uneven->axis != 1)
-    return {{"axis " + std::to_string(uneven->axis) + " of %" + from.name +
-                 " has rows that do not exist",
-             "an extent that divides"}};
+    return {{"axis " + std::to_string(uneven->axis) + " of %" + from.name + " has padding rows",
+             "an extent that divides evenly"}};
   return {};
 }
 

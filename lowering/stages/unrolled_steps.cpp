@@ -88,8 +88,8 @@ bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {
   if (transfers <= kMaxTransfers)
     return true;
   return diags.error(stage.location())
-         << "cannot write out " << transfers << " sends and receives of %" << stage.name()
-         << ": expected at most " << kMaxTransfers << "; pairwise has them in a loop";
+         << "cannot unroll " << transfers << " sends and receives of %" << stage.name()
+         << ": expected at most " << kMaxTransfers << "; pairwise keeps them in a loop";
 }
 
 } // namespace braid

@@ -301,7 +301,7 @@ std::string str(const CheckReport &report) {
       report.transfers, messages, counted(report.queues, "hardware queue"),
       report.queues == 1 ? ", so with any number" : "", report.accesses);
   if (!report.seamsChecked)
-    text += "  seams      not looked at: what a run does to the next shows with 2 runs or more\n";
+    text += "  seams      not checked: races between successive runs need 2 runs or more\n";
   text += report.resultChecked
               ? "  result     every output computed once, from the right blocks of its run\n"
               : fmt::format("  result     not checked: {}\n", report.resultNotChecked);

@@ -179,7 +179,7 @@ std::string Definition::whyNot() const {
   for (const auto &node : fusion_.nodes())
     if (const FusionTensor *tensor = resultOf(*node))
       if (fusion_.unevenRows(tensor->type).value_or(UnevenRows{1, 1, 1, 1}).axis != 1)
-        return fmt::format("%{} has rows that do not exist amid others", tensor->name);
+        return fmt::format("%{} has padding rows between other rows", tensor->name);
   if (fusion_.ranks() == 1)
     return ""; // nothing is sharded
   for (const auto &node : fusion_.nodes()) {

@@ -30,7 +30,7 @@ std::string Difference::summary() const {
   if (isReordered_)
     return fmt::format("%{} is not added in the order of the ranks from byte {} on", output_.name,
                        at_);
-  return fmt::format("%{} is not what the definition says from byte {} on", output_.name, at_);
+  return fmt::format("%{} differs from its definition from byte {} on", output_.name, at_);
 }
 
 bool Difference::hasOtherFactor() const {

@@ -29,7 +29,7 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
         return Violation{
             CheckRule::Transfers,
             fmt::format("two groups of rank {} belong to one set of groups that exchange messages, "
-                        "and none of a set ends before all have started",
+                        "and no group of a set ends before all have started",
                         plan.rank),
             {describeNode(plan, plan.groups[entry->second].front().origin),
              describeNode(plan, plan.groups[group].front().origin)},

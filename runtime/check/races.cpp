@@ -263,8 +263,9 @@ std::optional<Violation> RaceFinder::findUnordered(const HappensBefore &before, 
       continue;
     const auto conflict =
         history_.blocks() == 1 ? findConflict(history_, earlier.id, id) : std::nullopt;
-    return conflict ? describe(history_, *conflict, earlier.id, id)
-                    : Violation{CheckRule::Race, "what alike ranks do is not ordered", {}, {}};
+    return conflict
+               ? describe(history_, *conflict, earlier.id, id)
+               : Violation{CheckRule::Race, "accesses of equivalent ranks are not ordered", {}, {}};
   }
   return std::nullopt;
 }

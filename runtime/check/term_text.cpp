@@ -27,9 +27,9 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
   case TermKind::EveryRow:
     return str(rows_[static_cast<size_t>(term.first)].front().term, inputs);
   case TermKind::Unrounded:
-    return "a sum to which a GEMM has added its own part, which is not rounded by itself";
+    return "a sum to which a GEMM has added its own result without rounding it first";
   case TermKind::Mixed:
-    return "what comes of rows or elements that are made of several blocks";
+    return "the result of rows or elements that consist of several blocks";
   }
   return "";
 }

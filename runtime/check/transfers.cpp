@@ -111,7 +111,7 @@ private:
     };
     for (const auto &[a, b] : llvm::zip(sides.drop_back(), sides.drop_front()))
       if (a.direction == b.direction)
-        return violation("two endpoints stand for one transfer",
+        return violation("two endpoints describe one transfer",
                          {describe(planOf(a), planOf(a).endpoints[a.endpoint]),
                           describe(planOf(b), planOf(b).endpoints[b.endpoint])});
     const Side &first = sides.front(), &second = sides.back();
@@ -141,10 +141,9 @@ private:
         found.events.push_back(describe(peer, each));
     }
     if (found.events.size() == 2)
-      found.notes.push_back(
-          fmt::format("rank {} has a {} for it, through other handles; both sides "
-                      "have to name the same share_mem_handles",
-                      peer.rank, others));
+      found.notes.push_back(fmt::format("rank {} has a {} for it, but through other handles; both "
+                                        "sides have to name the same share_mem_handles",
+                                        peer.rank, others));
     else if (sameHandles != 0)
       found.notes.push_back(
           fmt::format("through these handles rank {} has {} {}{} for rank {}, and "

@@ -203,10 +203,9 @@ Status Binder::openTeams() {
       return Status::ok();
   }
   if (!prepared_->messages_)
-    return unsupported(
-        "rank {}: expected a backend that sends messages, because other ranks have some "
-        "for another host",
-        plan_.rank);
+    return unsupported("rank {}: expected a backend that sends messages, because other ranks send "
+                       "messages to another host",
+                       plan_.rank);
   Status opened = prepared_->messages_->openTeams(plan_.teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
@@ -510,7 +509,7 @@ Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<voi
 }
 
 void Prepared::replay() {
-  assert(graph_ && "capture() comes first");
+  assert(graph_ && "expected capture() before replay()");
   replay(*graph_);
 }
 

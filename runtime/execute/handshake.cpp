@@ -80,7 +80,7 @@ std::string Hello::encode() const {
 Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
   auto [head, lines] = text.split('\n');
   const std::vector<std::string> fields = decodeFields(head);
-  const Status malformed = badInput("a rank's message is not of this version's form");
+  const Status malformed = badInput("a rank's message has the format of another version of Braid");
   if (fields.size() != 5 || fields[0] != kVersion)
     return malformed;
   Hello hello{fields[1], 0, fields[3], fields[4], {}};
@@ -179,8 +179,8 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
   std::vector<std::string> names;
   for (const Hello &hello : ranks)
     names.push_back(fmt::format("@{} ({:016x})", hello.program, hello.fingerprint));
-  return badInput("expected all ranks to run one program, got several{}{}", listByRank(names),
-                  firstDifference(texts));
+  return badInput("expected all ranks to run the same program, got different ones{}{}",
+                  listByRank(names), firstDifference(texts));
 }
 
 std::string encodeChoices(const std::vector<Choice> &choices) {
@@ -198,7 +198,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
     ranks.push_back(decodeFields(text));
     if (ranks.back().size() % 2 != 0 || ranks.back().size() != ranks.front().size())
       return badInput("expected all ranks to make the same call with the same version of Braid, "
-                      "but rank {} makes another one",
+                      "but rank {} makes a different call",
                       ranks.size() - 1);
   }
   for (size_t i = 0; !ranks.empty() && i < ranks.front().size(); i += 2) {

@@ -12,7 +12,8 @@ struct Tag {
   uint32_t run = 0;     ///< the run's epoch
 };
 
-/// Returns `"%r = ..." (trip 3) at ring.braid:12:5, run 1`, or `a command of no plan, run 1`.
+/// Returns `"%r = ..." (trip 3) at ring.braid:12:5, run 1`, or, for a command that belongs to no plan,
+/// `a command that belongs to no plan, run 1`.
 std::string describe(const Tag &tag);
 
 } // namespace braid

@@ -46,7 +46,7 @@ bool disagree(const Noted &mine, const Noted &other) {
 
 std::string describe(const Noted &noted, const Plan *plan) {
   constexpr const char *kNames[] = {
-      "",       "run of ",        "preparing ", "choosing a schedule", "giving memory back",
+      "",       "run of ",        "preparing ", "choosing a schedule", "freeing memory",
       "commit", "closing the job"};
   const std::string name = noted.call <= JobCall::Close ? kNames[size_t(noted.call)] : "";
   if (noted.call == JobCall::Choose && plan)

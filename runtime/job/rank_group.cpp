@@ -142,9 +142,10 @@ Status RankGroup::commit(int64_t rank) {
   const uint32_t step = memory_.committed() + 1; // no step is committed without this rank
   const Status met = meet(rank, "", step, HostActivity::Committing);
   if (memory_.committed() < step)
-    abort(met.isOk() ? Status(StatusCode::BadInput, "expected all ranks to commit, but another "
-                                                    "is in another call")
-                     : met);
+    abort(met.isOk()
+              ? Status(StatusCode::BadInput,
+                       "expected all ranks to commit, but another rank is in a different call")
+              : met);
   return memory_.committed() >= step ? Status::ok() : failure();
 }
 

@@ -119,9 +119,10 @@ std::optional<Blame> blameLostSignal(const JobView &job) {
     for (const QueueView &queue : job.at(rank).queues)
       if (queue.isWaiting)
         if (const auto sender = senderOfLostSignal(job, rank, *queue.current))
-          return Blame{*sender,
-                       fmt::format("rank {} has gone past what is waited for: it was lost; {}",
-                                   *sender, job.activityText(rank, &queue))};
+          return Blame{
+              *sender,
+              fmt::format("rank {} has passed the awaited point, so the signal was lost; {}",
+                          *sender, job.activityText(rank, &queue))};
   return std::nullopt;
 }
 
@@ -226,7 +227,7 @@ JobCause stallCause(const JobMemory &memory, const KnownPlans &plans, millisecon
 
 JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans) {
   const JobView job(memory, plans);
-  return causeOf(job, "deadlock: nothing can go on", blameWaits(memory, job));
+  return causeOf(job, "deadlock: no rank can continue", blameWaits(memory, job));
 }
 
 } // namespace braid

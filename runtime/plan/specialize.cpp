@@ -175,7 +175,7 @@ bool Specializer::visitSlice(const SliceOp &op) {
 /// Restricts `part` to a possibly empty range of its leading axis.
 bool Specializer::cutRange(const Op &op, const Scalar *first, const Scalar *last, View &part) {
   int64_t begin = 0, end = 0;
-  if (!evaluate(op, first, "the begin of the slice", begin) ||
+  if (!evaluate(op, first, "the start of the slice", begin) ||
       !evaluate(op, last, "the end of the slice", end))
     return false;
   const int64_t extent = part.shape.front();

@@ -113,10 +113,10 @@ bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t 
 
 bool Specializer::exchange(const CollectiveOp &op, const PlanCollective &collective) {
   if (collective.reduction && *collective.reduction != ReductionOperator::Sum) {
-    unsupported_ = unsupported(
-        "{}: collective {} {} needs a backend that sends messages; over peers' "
-        "memory there are sums only",
-        diags_.place(op.location()), name(op.collective).str(), name(*collective.reduction).str());
+    unsupported_ = unsupported("{}: collective {} {} needs a backend that sends messages; through "
+                               "the memory of peers only sums are available",
+                               diags_.place(op.location()), name(op.collective).str(),
+                               name(*collective.reduction).str());
     return false;
   }
   switch (op.collective) {

@@ -112,7 +112,7 @@ Result<double> CostModel::nearestUs(const PlanMatmul &shape) const {
     if (gemm.dtype == shape.dtype && (!found || distance(gemm) < distance(*found)))
       found = &gemm;
   if (!found)
-    return unsupported("the cost model knows no GEMM of {}", name(shape.dtype).str());
+    return unsupported("the cost model has no GEMM of {}", name(shape.dtype).str());
   return found->us * wanted / operationsOf(*found);
 }
 

@@ -87,10 +87,10 @@ void MeasurementCache::read(std::map<std::string, std::string> &entries) {
     return;
   Result<std::string> text = std::filesystem::is_regular_file(about) || error
                                  ? readFile(path_, kMaxBytes)
-                                 : badInput("it is no file");
+                                 : badInput("it is not a regular file");
   Result<MeasurementFile> found = text ? MeasurementFile::decode(*text) : text.status();
   if (found && found->machine != machine_)
-    found = badInput("it is of another machine, {}", found->machine);
+    found = badInput("it was measured on another machine, {}", found->machine);
   if (!found)
     return warnOnce(fmt::format("measuring again, because '{}' cannot be used: {}", path_,
                                 printable(found.status().message(), kShownOfReason)));

@@ -30,7 +30,7 @@ Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
     return badInput("it is damaged: {}", json.status().message());
   const JsonObject *object = json->getAsObject();
   if (!object || valueOr(object->getInteger(kVersionKey), 0) != kVersion)
-    return badInput("this version of Braid has not written it");
+    return badInput("another version of Braid wrote it");
   MeasurementFile file{valueOr(object->getString("machine"), "").str(), {}};
   if (const JsonObject *entries = object->getObject("entries"))
     for (const auto &[key, value] : *entries)

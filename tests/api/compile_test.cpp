@@ -99,7 +99,7 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
             "choose the number, make the size of the mesh a parameter: mesh [0 .. D)");
   EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
   EXPECT_EQ(failure(kProgram, {.ranks = 3}),
-            "t.braid:1:1: error: expected ranks=2, as the program's mesh has, got 3");
+            "t.braid:1:1: error: expected ranks=2, the size of the program's mesh, got 3");
 }
 
 TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {

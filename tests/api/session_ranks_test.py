@@ -62,7 +62,7 @@ def main():
         assert all(re.search(mine + "|same call with the same version|of this version's form", each)
                    for each in said), (call, said)
         assert len(set(said)) == 1, (call, said)
-    expect(program, ["first"], [6, 6, -signal.SIGKILL], ["rank 2 is in its own code", wait])
+    expect(program, ["first"], [6, 6, -signal.SIGKILL], ["rank 2 is in the caller's code", wait])
 
 
 if __name__ == "__main__":

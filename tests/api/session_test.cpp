@@ -335,7 +335,7 @@ const Mistake kMistakes[] = {
     {"too many", [](RankTensors &t) { t.outputs.push_back(t.outputs[0]); },
      "expected 1 output, got 2"},
     {"overlap", [](RankTensors &t) { t.outputs[0].data = moved(t.inputs[0].data, 8); },
-     "output 0 (%C): expected memory that no other tensor uses, got memory of input 0 (%A)"},
+     "output 0 (%C): expected memory that no other tensor uses, but it overlaps input 0 (%A)"},
 };
 
 TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
@@ -378,7 +378,7 @@ TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
     at(tensors[other]).data = tensors[writer].outputs[0].data;
     const std::string wanted =
         "rank " + std::to_string(writer) +
-        ": output 0 (%C): expected memory that no other tensor uses, got memory of " + what;
+        ": output 0 (%C): expected memory that no other tensor uses, but it overlaps " + what;
     EXPECT_EQ(session->run(tensors).message(), wanted);
     EXPECT_EQ(session->capture(tensors).message(), wanted);
   }

@@ -223,9 +223,9 @@ TEST(Environment, FindsThePlaceThatLaunchersGive) {
 TEST(Environment, AnErrorListsAllThatWasFoundAndTheWayOut) {
   auto place = findPlace(environmentOf("@salloc RANK=3 PMI_RANK=0 UNRELATED=1"));
   EXPECT_EQ(describe(place),
-            "2: torchrun: expected WORLD_SIZE to be set too, got no such variable; found RANK='3' "
-            "(torchrun), PMI_RANK='0' (PMI), SLURM_NTASKS='8', SLURM_JOB_ID='77' (SLURM); unset "
-            "what is not meant, or set BRAID_RANK and BRAID_RANKS, which come first");
+            "2: torchrun: expected WORLD_SIZE to be set, too; found RANK='3' (torchrun), "
+            "PMI_RANK='0' (PMI), SLURM_NTASKS='8', SLURM_JOB_ID='77' (SLURM); unset the variables "
+            "that do not apply, or set BRAID_RANK and BRAID_RANKS, which take precedence");
 }
 
 TEST(Environment, AnErrorIsSafeToPrint) {

@@ -232,7 +232,7 @@ TEST(OtherHosts, LoseAHostThatSaysNothing) {
   for (const int64_t host : {0, 2})
     EXPECT_EQ(job.memory(host).cause()->status.message(),
               "host 1 (ranks 2 to 3): nothing was heard from it for 0.6 s; it has stopped, is down "
-              "or is cut off");
+              "or cannot be reached");
   EXPECT_TRUE(eventually([&] { return job.memory(1).isAborted(); }));
   EXPECT_EQ(job.memory(1).cause()->status.message(),
             "host 0 (ranks 0 to 1): nothing was heard from it for 0.6 s; the store of the hosts "

@@ -238,7 +238,7 @@ TEST(Rendezvous, DropsAnybodyElse) {
 
 std::string twoAre(int64_t rank, const std::string &processes = "") {
   return "two processes are rank " + std::to_string(rank) + " of job 'job'" + processes +
-         "; expected each rank once, and a name of its own for each job (see braid doctor)";
+         "; start each rank once, and give each job its own name (see braid doctor)";
 }
 
 std::string processes(pid_t one, pid_t other) {
@@ -452,7 +452,7 @@ TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
     return host.memory->isAborted();
   }));
   EXPECT_EQ(host.memory->cause()->status.message(),
-            "rank 0 broke the protocol: expected messages to be read, got many that are not");
+            "rank 0 broke the protocol: too many messages have not been read");
 }
 
 TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {

@@ -36,12 +36,10 @@ TEST_F(VerifyFusion, NamesCanBeReadBack) {
   b.parameter("mod", 4);
   b.output({b.input("my tensor", DType::F32, {b.plain(1)})});
   EXPECT_EQ(messages(),
-            "<input>: error: the parameter name '2M' is not a letter or '_' followed by "
-            "letters, digits and '_'\n"
-            "<input>: error: expected a name for the parameter, got 'mod', a word of "
-            "the language\n"
-            "<input>: error: the tensor name 'my tensor' is not a letter or '_' "
-            "followed by letters, digits and '_'\n");
+            "<input>: error: the parameter name '2M' is not a letter or '_' followed by letters, "
+            "digits and '_'\n<input>: error: expected a name for the parameter, got 'mod', a "
+            "keyword of the language\n<input>: error: the tensor name 'my tensor' is not a letter "
+            "or '_' followed by letters, digits and '_'\n");
 }
 
 TEST_F(VerifyFusion, NamesAreUnique) {

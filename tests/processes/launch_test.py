@@ -251,7 +251,7 @@ def test_ranks_of_another_launcher_start_no_jobs(job):
     run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
     job.run(*run, variables=torchrun(1, 2, job)).expect(
         2, r"^braid: error: --processes: cannot be combined with another launcher, but "
-           r"torchrun says that this is rank 1 of 2; leave out --processes to be that rank, or "
+           r"torchrun says that this is rank 1 of 2; leave out --processes to run as that rank, or "
            r"unset RANK, WORLD_SIZE$")
     job.run(*run, variables=by_hand(0)).expect(2, r"rank 0 of 2.* unset BRAID_RANK, BRAID_RANKS$")
     job.run(*run, variables={"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0",
@@ -510,7 +510,8 @@ def test_different_programs(job):
                        variables=by_hand(rank, 3))
              for rank, schedule in enumerate(("sequential", "ring", "sequential"))]
     for process in ranks:
-        finish(process).expect(2, r"expected all ranks to run one program, got several$",
+        finish(process).expect(2,
+                               r"expected all ranks to run the same program, got different ones$",
                                r"ranks 0 and 2: @ag_matmul_sequential \(",
                                r"rank 1: @ag_matmul_ring \(",
                                r"rank 1, line \d+: ")

@@ -123,7 +123,7 @@ testing::Matcher<std::string> wrongSum(const std::vector<std::string> &notes) {
   for (const std::string &note : notes)
     text += "  " + note + "\n";
   return testing::AllOf(
-      testing::StartsWith("unsafe (result): %C is not what the definition says from byte 0 on\n"),
+      testing::StartsWith("unsafe (result): %C differs from its definition from byte 0 on\n"),
       testing::EndsWith(text));
 }
 const std::string kA0 = "the matmul of %A of rank 0 in run 1",

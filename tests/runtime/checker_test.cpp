@@ -74,7 +74,7 @@ TEST(Checker, SaysWhatItProved) {
             "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
             "  deadlock   none, with 2 hardware queues a rank\n"
             "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
-            "  seams      not looked at: what a run does to the next shows with 2 runs or more\n"
+            "  seams      not checked: races between successive runs need 2 runs or more\n"
             "  result     every output computed once, from the right blocks of its run\n");
 }
 
@@ -134,13 +134,11 @@ TEST(CheckerTransfers, SidesOfOtherHandles) {
                         "  %h = share_mem_handles get %all\n  %spare = allocate symmetric f32[4]\n "
                         " %other = share_mem_handles get %spare\n"},
                        {"from 1 - rank via %h", "from 1 - rank via %other"}});
-  EXPECT_EQ(
-      verdict(text),
-      "unsafe (transfers): no receive on rank 1 matches this send\n"
-      "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:23:3\n"
-      "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %other\" at t.braid:24:3\n"
-      "  rank 1 has a receive for it, through other handles; both sides have to name the same "
-      "share_mem_handles\n");
+  EXPECT_EQ(verdict(text),
+            "unsafe (transfers): no receive on rank 1 matches this send\n  rank 0: \"%s = p2p send "
+            "%mine to 1 - rank via %h\" at t.braid:23:3\n  rank 1: \"%r = p2p recv %theirs from 1 "
+            "- rank via %other\" at t.braid:24:3\n  rank 1 has a receive for it, but through other "
+            "handles; both sides have to name the same share_mem_handles\n");
 }
 
 TEST(CheckerTransfers, ReceiveThatNobodySends) {
@@ -399,7 +397,7 @@ TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
 
 TEST(CheckerResult, WrongBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{"matmul %C_peer, %theirs", "matmul %C_peer, %mine"}})),
-            "unsafe (result): %C is not what the definition says from byte 64 on\n"
+            "unsafe (result): %C differs from its definition from byte 64 on\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %mine, %B\" at t.braid:25:3\n"
             "    writes %C of rank 0, bytes [64 .. 128) from %all of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: copy of \"set %mine, %own\" at t.braid:18:3\n"
@@ -421,7 +419,7 @@ TEST(CheckerResult, TransposedSecondOperand) {
 program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%C: f32[2, 4]) {
   linear %C, %A, %B
 })"),
-            "unsafe (result): %C is not what the definition says from byte 0 on\n"
+            "unsafe (result): %C differs from its definition from byte 0 on\n"
             "  rank 0, main, run 1: matmul of \"linear %C, %A, %B\" at t.braid:9:3\n"
             "    writes %C of rank 0, bytes [0 .. 32) from %B of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
@@ -460,7 +458,7 @@ TEST(CheckerResult, PartOfABlockIsMissing) {
       verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n",
                                 "  %t = slice %theirs[0 .. 3]\n  %c = slice %C_peer[0 .. 3]\n"
                                 "  matmul %c, %t, %B\n"}})),
-      HasSubstr("unsafe (result): %C is not what the definition says from byte 112 on\n"));
+      HasSubstr("unsafe (result): %C differs from its definition from byte 112 on\n"));
 }
 
 TEST(CheckerResult, SumsAreNoGemms) {

@@ -161,7 +161,8 @@ TEST_F(FlightFiles, AreReadOnlyIfTheyAreRecords) {
     return readFlightRecords(file);
   };
   for (const char *text : {"", "[]", "flight records"})
-    EXPECT_EQ(read(text).status().message(), file + ": expected flight records, got another file");
+    EXPECT_EQ(read(text).status().message(),
+              file + ": expected flight records, but this file has none");
   const auto lines = read("flight records of a job\n" + kEvil);
   ASSERT_TRUE(lines.isOk()) << lines.status().message();
   EXPECT_EQ(lines->front(), "flight records of a job");

@@ -44,7 +44,8 @@ TEST(Handshake, RefusesOtherTexts) {
            head + "0 99999999999999999999 0 0 0 4 0 0 x\n"}) {
     Result<Hello> decoded = Hello::decode(text, 0);
     ASSERT_FALSE(decoded.isOk()) << text;
-    EXPECT_EQ(decoded.status().message(), "a rank's message is not of this version's form");
+    EXPECT_EQ(decoded.status().message(),
+              "a rank's message has the format of another version of Braid");
   }
 }
 
@@ -80,7 +81,7 @@ TEST(Handshake, ShowsWhereProgramsDiffer) {
                                     {"a {\n  b\n}\n", "a {\n  c\n  d\n}\n", "a {\n  b\n}\n",
                                      "a {\n  b\n}\n", "a {\n  b\n}\n", "a {\n  c\n  d\n}\n"});
   EXPECT_EQ(status.code(), StatusCode::BadInput);
-  EXPECT_EQ(status.message(), "expected all ranks to run one program, got several\n"
+  EXPECT_EQ(status.message(), "expected all ranks to run the same program, got different ones\n"
                               "  ranks 0 and 2-4: @p (000000000000000f)\n"
                               "  ranks 1 and 5: @q (0000000000000010)\n"
                               "  ranks 0 and 2-4, line 2: b\n"
@@ -89,7 +90,7 @@ TEST(Handshake, ShowsWhereProgramsDiffer) {
 
 TEST(Handshake, ShowsThatOneProgramIsLonger) {
   EXPECT_EQ(programDifference(running("pq"), {"a\nb", "a"}).message(),
-            "expected all ranks to run one program, got several\n"
+            "expected all ranks to run the same program, got different ones\n"
             "  rank 0: @p (000000000000000f)\n"
             "  rank 1: @q (0000000000000010)\n"
             "  rank 0, line 2: b\n"
@@ -108,7 +109,7 @@ TEST(Handshake, ComparesChoices) {
   for (const char *text : {"", "--seed", R"(["--seed"])", R"(["--seed","1","--iterations"])"})
     EXPECT_EQ(compareChoices({five, text}).message(),
               "expected all ranks to make the same call with the same version of Braid, but rank 1 "
-              "makes another one")
+              "makes a different call")
         << text;
 }
 

@@ -112,7 +112,7 @@ std::vector<BadFile> badFiles() {
   const std::string good = MeasurementFile{kMachine, {{"k", "v"}}}.encode();
   std::string other = good;
   other.replace(good.find(": 2"), 3, ": 1");
-  const char *unknown = "this version of Braid has not written it";
+  const char *unknown = "another version of Braid wrote it";
   return {{"empty", "", "is damaged"},
           {"zeros", std::string(4096, '\0'), "is damaged"},
           {"another version", other, unknown},
@@ -154,7 +154,7 @@ TEST_F(MeasurementCacheTest, WhatIsNoFileIsIgnored) {
   std::filesystem::remove(path);
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // no process ever writes to this pipe
   MeasurementCache cache = open();
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("it is no file")));
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("it is not a regular file")));
   cache.set("new", "1");
   cache.save();
   EXPECT_EQ(open().find("new"), "1");

@@ -227,7 +227,8 @@ TEST_F(ProcessGroupTest, CommitFailsIfAnotherRankIsInAnotherCall) {
     statuses[rank] = rank == 0 ? group(0).commit(0) : group(1).allGather(1, "").status();
   });
   ASSERT_EQ(statuses[0].code(), StatusCode::BadInput);
-  EXPECT_EQ(statuses[0].message(), "expected all ranks to commit, but another is in another call");
+  EXPECT_EQ(statuses[0].message(),
+            "expected all ranks to commit, but another rank is in a different call");
   EXPECT_EQ(group(1).commit(1).message(), statuses[0].message());
   EXPECT_EQ(host_->memory->committed(), 0u);
 }

@@ -361,7 +361,7 @@ TEST(Simulator, SaysWhatTheModelLacks) {
   EXPECT_THAT(simulate(plans, model, {LaunchMode::Eager, {CopyBy::Kernel}}).status().message(),
               HasSubstr("knows no operations issued as eager with copies=kernel, signals=default"));
   model.gemms.clear();
-  EXPECT_EQ(simulate(plans, model, {}).status().message(), "the cost model knows no GEMM of f32");
+  EXPECT_EQ(simulate(plans, model, {}).status().message(), "the cost model has no GEMM of f32");
 }
 
 constexpr const char *kFusion = R"(

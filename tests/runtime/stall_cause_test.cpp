@@ -122,8 +122,8 @@ TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
 TEST(RankText, SaysWhatTheHostThreadDoes) {
   FakeJob job(3, /*hasPlans=*/false);
   const std::pair<HostActivity, const char *> texts[] = {
-      {HostActivity::OwnCode, "rank 1 is in its own code, for "},
-      {HostActivity::InAllGather, "rank 1 waits for all ranks to say their part, for "},
+      {HostActivity::OwnCode, "rank 1 is in the caller's code, for "},
+      {HostActivity::InAllGather, "rank 1 waits for the other ranks in an all-gather, for "},
       {HostActivity::InSynchronize, "rank 1 waits for its device, for "},
       {HostActivity::Committing, "rank 1 waits for all ranks to be done, for "},
   };
@@ -211,9 +211,10 @@ TEST(StallCause, BlamesACommandThatWaitsForNobody) {
 TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
   const JobCause cause = stall(waitingForOwnCode(4, 2));
   EXPECT_EQ(cause.rank, 2);
-  EXPECT_THAT(firstLine(cause),
-              MatchesRegex("no progress for 300 ms: rank 2 is in its own code, for [0-9.]+ s; last "
-                           "completed: .*, run 1"));
+  EXPECT_THAT(
+      firstLine(cause),
+      MatchesRegex("no progress for 300 ms: rank 2 is in the caller's code, for [0-9.]+ s; last "
+                   "completed: .*, run 1"));
 }
 
 /// Rank 0 has completed all its work; rank 2 has issued one run fewer.
@@ -237,7 +238,7 @@ TEST(StallCause, BlamesARankThatAGatheringWaitsFor) {
     job.host(2, HostActivity::OwnCode, 400);
     EXPECT_EQ(stall(job).rank, 2);
     EXPECT_THAT(firstLine(stall(job)),
-                StartsWith("no progress for 300 ms: rank 2 is in its own code"));
+                StartsWith("no progress for 300 ms: rank 2 is in the caller's code"));
     job.memory.slot(1).state.store(RankState::Absent, kRelaxed);
     EXPECT_EQ(stall(job).rank, 1) << "first of all, one that is not there";
     EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 1 has not joined"));
@@ -260,8 +261,8 @@ TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);
   EXPECT_THAT(firstLine(cause),
-              AllOf(StartsWith("no progress for 300 ms: rank 2 has gone past what is waited for: "
-                               "it was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
+              AllOf(StartsWith("no progress for 300 ms: rank 2 has passed the awaited point, so "
+                               "the signal was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
                     HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, wanted 2)")));
 }
 
@@ -296,7 +297,8 @@ TEST(StallCause, ReportsACycleWithAllItsWaits) {
 TEST(StallCause, NamesSomebodyWithoutPlans) {
   const JobCause cause = stallCause(waitingForOwnCode(4, 2).memory, {}, 300ms);
   EXPECT_EQ(cause.rank, 2);
-  EXPECT_THAT(firstLine(cause), StartsWith("no progress for 300 ms: rank 2 is in its own code"));
+  EXPECT_THAT(firstLine(cause),
+              StartsWith("no progress for 300 ms: rank 2 is in the caller's code"));
 }
 
 TEST(StallCause, ShowsSixteenRanksAndThoseThatMatter) {

@@ -161,7 +161,7 @@ Status BenchFlags::check(const Backend &backendOfName) {
   for (const std::string &name : impl)
     wantsGraphs |= BRAID_TRY(makeRow(problem, name, false)).isGraphed;
   if (wantsGraphs && !backendOfName.hasGraphs)
-    return unsupported("graphs: backend '{}' has none", backendOfName.name);
+    return unsupported("--graph: backend '{}' has no graphs", backendOfName.name);
   return Status::ok();
 }
 

@@ -206,7 +206,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
 int benchRank(const BenchFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place)
-    return tools::report(badInput("expected to be one rank of a bench's job"));
+    return tools::report(badInput("expected to run as a rank of a benchmark"));
   return static_cast<int>(runAsRank(flags, backend, **place).code());
 }
 

@@ -177,8 +177,8 @@ std::string Gemms::choices() const {
   if (by_ == AlgorithmBy::Kind)
     return "GEMMs: the same algorithm for every M, unmeasured, because of --reproducible";
   if (by_ == AlgorithmBy::Guess)
-    return "GEMMs: the library's first guess, because BRAID_TUNE is off or "
-           "BRAID_SHARE_GPUS on";
+    return "GEMMs: cuBLASLt's first suggestion, because BRAID_TUNE is off or BRAID_SHARE_GPUS is "
+           "on";
   if (tuned_ + known_ == 0)
     return "";
   const std::string &path = cache_->path();

@@ -137,7 +137,7 @@ Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group) {
   constexpr std::pair<CUdevice_attribute, const char *> kNeeded[] = {
       {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "virtual memory management"},
       {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-       "memory that file descriptors stand for"}};
+       "memory that can be shared as file descriptors"}};
   for (const auto &[attribute, what] : kNeeded)
     if (!attributeOf(*driver, attribute, device))
       return unsupported("memory 'vmm': expected a GPU with {}, got one without", what);

@@ -84,7 +84,7 @@ def _reason(path: Path, is_forwards: bool) -> str:
         return ("the element type is converted in between, as autocast does: " +
                 _ADVICE[is_forwards].format(_dtype_of(gemm)))
     if is_forwards and gemm.args[0] not in path:
-        return "the GEMM takes it as its second operand"
+        return "the collective's result is the GEMM's second operand"
     if not is_forwards and len(gemm.users) > 1:
         return "the GEMM's result has a second user"
     moved = sorted({str(node.target) for node in between if node.target in _VIEWS})

@@ -186,8 +186,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
         finally:
             job.instead_of_run = None
     if not schedules:
-        raise InputError("expected tensors with data, got a "
-                         f"{type(A).__name__}, which is only traced")
+        raise InputError("expected tensors that hold data, got a "
+                         f"{type(A).__name__}, which is being traced")
     return str(schedules[0])
 
 

@@ -97,9 +97,8 @@ def check(layout: Layout) -> None:
     check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
-        raise InputError(f"{layout.operator}: a result of {layout.shape} has elements, but there "
-                         "is nothing to multiply or no column of one B: pass operands whose "
-                         "extents are 1 or more")
+        raise InputError(f"{layout.operator}: a result of {layout.shape} has elements, but an "
+                         "operand has none: pass operands whose extents are at least 1")
 
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:

@@ -101,7 +101,7 @@ def set_memory_bound(size: int) -> None:
     """
     global _bound
     if not isinstance(size, int) or size < 0:
-        raise InputError(f"expected bytes, 0 or more, got {size!r}")
+        raise InputError(f"expected a number of bytes of at least 0, got {size!r}")
     _bound = size
 
 

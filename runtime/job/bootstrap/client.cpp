@@ -36,7 +36,7 @@ Result<ClientHello> ClientHello::decode(llvm::StringRef text) {
   ClientHello hello;
   if (!isHello || rank.getAsInteger(10, hello.rank) || ranks.getAsInteger(10, hello.ranks) ||
       hello.rank < 0 || hello.rank >= hello.ranks)
-    return badInput("expected a rank below the number of ranks, got another text");
+    return badInput("expected a rank below the number of ranks, got a malformed message");
   return hello;
 }
 
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
   if (answer->text.front() == 'R')
     return Status(StatusCode::BadInput, answer->text.substr(1));
   if (answer->text != "W" || !answer->descriptor.isValid())
-    return peerFailed("expected a welcome from the host, got another message");
+    return peerFailed("expected a welcome from the host, got a different message");
   JobMemory memory = BRAID_TRY(JobMemory::map(std::move(answer->descriptor), hello.ranks));
   return std::unique_ptr<Client>(new Client(std::move(connection), hello, std::move(memory)));
 }
@@ -70,8 +70,9 @@ Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline 
     if (client.status().code() != StatusCode::PeerFailed)
       return client;
     if (std::chrono::steady_clock::now() >= deadline)
-      return timedOut("expected the first rank of job '{}' to listen at '@{}', got nobody",
-                      hello.job, name);
+      return timedOut(
+          "expected the first rank of job '{}' to listen at '@{}', but nothing listens there",
+          hello.job, name);
     std::this_thread::sleep_for(5ms);
   }
 }
@@ -96,7 +97,7 @@ JobCause Client::hostIsGone() const {
   const int64_t first = memory_.ranksOf(memory_.host()).first;
   if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
     return {peerFailed("the launcher is gone"), -1};
-  return {peerFailed("rank {}, which hosted the meeting{}, is gone", first,
+  return {peerFailed("rank {}, which hosted the job{}, is gone", first,
                      memory_.hosts() == 1 ? "" : fmt::format(" of host {}", memory_.host())),
           first};
 }

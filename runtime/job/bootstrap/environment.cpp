@@ -80,19 +80,19 @@ constexpr std::array<Setting, 13> kSettings = {{
     {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
     {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
-     "tcp://host:port where host 0 has the hosts' store; otherwise the launcher has one"},
+     "tcp://host:port of the store on host 0; if not set, the launcher's store is used"},
     {"BRAID_PMIX_LIBRARY",
-     "file of PMIx, for mpirun and srun on several hosts; otherwise libpmix.so.2 is looked for"},
-    {"BRAID_TUNE", "off: on GPUs, multiply by the library's first guess and measure nothing", true},
-    {"BRAID_SHARE_GPUS", "on: ranks may share GPUs, for results and not for speed; tunes nothing",
-     true},
+     "path of the PMIx library, for mpirun and srun on several hosts; libpmix.so.2 if not set"},
+    {"BRAID_TUNE",
+     "off: on GPUs, use cuBLASLt's first suggestion for each GEMM and measure nothing", true},
+    {"BRAID_SHARE_GPUS",
+     "on: ranks may share GPUs, to test results but not speed; nothing is tuned", true},
     {"BRAID_DEVICES",
-     "GPUs of the ranks by CUDA's number, in rank order: 3,5,0; each its own if not set"},
-    {"BRAID_NCCL_LIBRARY",
-     "file of NCCL, for --backend nccl; otherwise libnccl.so.2 is looked for"},
-    {"BRAID_SITE_PACKAGES", "folders of Python packages, which may have NCCL"},
+     "CUDA numbers of the ranks' GPUs in rank order, such as 3,5,0; one GPU per rank if not set"},
+    {"BRAID_NCCL_LIBRARY", "path of the NCCL library, for --backend nccl; libnccl.so.2 if not set"},
+    {"BRAID_SITE_PACKAGES", "folders of Python packages, where NCCL may be"},
     {"BRAID_NVML_LIBRARY",
-     "file of NVML, which says what is known of GPUs; otherwise libnvidia-ml.so.1 is looked for"},
+     "path of the NVML library, which describes GPUs; libnvidia-ml.so.1 if not set"},
     {"BRAID_CACHE_DIR", "folder for measurements; none: keep none"},
     {"XDG_CACHE_HOME", "if that is not set, its folder braid is used"},
     {"HOME", "if neither is set, its folder .cache/braid is used"},
@@ -161,7 +161,7 @@ private:
   using Number = std::optional<int64_t>;
 
   Status missing(const std::string &names) const {
-    return badInput("expected {} to be set too, got no such variable", names);
+    return badInput("expected {} to be set, too", names);
   }
   Status unevenHosts(const std::string &got) const {
     return unsupported("expected equally many ranks on each host, got {}; {}", got,
@@ -290,9 +290,9 @@ Result<std::optional<Place>> findPlace(const Environment &environment) {
   Status status = place.status().annotated(chosen->source);
   if (status.code() != StatusCode::BadInput)
     return status;
-  return badInput(
-      "{}; found {}; unset what is not meant, or set BRAID_RANK and BRAID_RANKS, which come first",
-      status.message(), found(environment));
+  return badInput("{}; found {}; unset the variables that do not apply, or set BRAID_RANK and "
+                  "BRAID_RANKS, which take precedence",
+                  status.message(), found(environment));
 }
 
 std::string variablesOfPlace(const Environment &environment) {

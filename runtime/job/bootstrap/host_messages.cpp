@@ -18,7 +18,7 @@ constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 template <class Number> Result<Number> takeNumber(llvm::StringRef &text) {
   Number number = 0;
   if (text.consumeInteger(10, number) || (!text.consume_front(" ") && !text.consume_front("\n")))
-    return badInput("expected numbers of another host, got another text");
+    return badInput("expected the numbers of another host, got a malformed message");
   return number;
 }
 
@@ -112,7 +112,7 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks) {
   const auto rank = BRAID_TRY(takeNumber<int64_t>(text));
   const std::optional<StatusCode> code = failureOfCode(BRAID_TRY(takeNumber<int32_t>(text)));
   if (!code || rank < -1 || rank >= ranks || text.size() > kMaxCauseBytes)
-    return badInput("expected the cause of a failure, got another text");
+    return badInput("expected the cause of a failure, got a malformed message");
   return JobCause{Status(*code, text.str()), rank};
 }
 

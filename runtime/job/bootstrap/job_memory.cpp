@@ -154,7 +154,7 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
     const ssize_t wrote = pwrite(descriptor_.get(), part.data() + done, part.size() - done,
                                  placeOfPart(rank, number) + static_cast<int64_t>(done));
     if (wrote < 0)
-      return unsupported("expected memory for {} bytes that rank {} says to the others, got '{}'",
+      return unsupported("cannot allocate {} bytes for the all-gather data of rank {}: {}",
                          part.size(), rank, std::strerror(errno));
     done += static_cast<size_t>(wrote);
   }
@@ -208,7 +208,7 @@ Result<std::vector<std::string>> JobMemory::parts(Ranks ranks, uint32_t number) 
                                  kMaxPart));
     if (pread(descriptor_.get(), part.data(), part.size(), placeOfPart(rank, number)) !=
         static_cast<ssize_t>(part.size()))
-      return internalError("cannot read what rank {} says to the others", rank);
+      return internalError("cannot read the all-gather data of rank {}", rank);
   }
   return parts;
 }

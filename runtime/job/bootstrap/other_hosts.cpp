@@ -216,7 +216,7 @@ private:
   Status finishRound() {
     BRAID_TRY(readParts());
     if (!memory_.haveCome(memory_.allRanks(), round_))
-      return badInput("expected all hosts to say what their ranks have said, got less");
+      return badInput("expected all-gather data from all hosts, got less");
     memory_.finishGather(round_++);
     areSent_ = false;
     for (Host &host : others_)
@@ -251,7 +251,7 @@ private:
       if (host.silent >= options_.silence)
         giveUp(timedOut("{}: nothing was heard from it for {} s; {}", nameOf(host),
                         seconds(options_.silence),
-                        reached_.isOk() ? "it has stopped, is down or is cut off"
+                        reached_.isOk() ? "it has stopped, is down or cannot be reached"
                                         : "the store of the hosts cannot be reached"),
                memory_.ranksOf(host.number).first);
     }

@@ -62,7 +62,7 @@ Result<RendezvousPlace> listenAnywhere() {
   std::string name = nameOfJob(BRAID_TRY(randomName()));
   FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
   if (!listener.isValid())
-    return unsupported("expected nobody to listen at '@{}'", name);
+    return unsupported("another process already listens at '@{}'", name);
   return RendezvousPlace{std::move(name), std::move(listener)};
 }
 
@@ -209,8 +209,8 @@ private:
     if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
       return Status::ok();
     const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
-    return badInput("two processes are rank {} of job '{}'{}; expected each rank once, and a name "
-                    "of its own for each job (see braid doctor)",
+    return badInput("two processes are rank {} of job '{}'{}; start each rank once, and give each "
+                    "job its own name (see braid doctor)",
                     hello.rank, job, namePids(pid, other));
   }
 
@@ -283,7 +283,7 @@ private:
     if (why.code() == StatusCode::BadInput)
       text += "broke the protocol: " + why.message();
     else if (why.code() != StatusCode::PeerFailed)
-      text += "cannot be heard: " + why.message();
+      text += "cannot be received from: " + why.message();
     else
       text += options_.explainDeath ? options_.explainDeath(rank) : "closed its connection";
     const std::string doing = options_.describe ? options_.describe(rank) : "";

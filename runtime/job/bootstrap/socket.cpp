@@ -113,8 +113,7 @@ Result<Connection> Connection::connect(const std::string &name, Deadline deadlin
   while (::connect(socket.get(), address.get(), address.size) != 0) {
     // A full backlog is not a refusal: the listener has not accepted the connection yet.
     if (!hasNothingNow())
-      return peerFailed("expected somebody to listen at '@{}', got: {}", name,
-                        llvm::sys::StrError(errno));
+      return peerFailed("cannot connect to '@{}': {}", name, llvm::sys::StrError(errno));
     if (std::chrono::steady_clock::now() >= deadline)
       return timedOut("cannot connect to '@{}' in time", name);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -165,7 +164,7 @@ Status Connection::send(llvm::StringRef text, int descriptor) {
   if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
     return Status::ok();
   if (hasNothingNow())
-    return badInput("expected messages to be read, got many that are not");
+    return badInput("too many messages have not been read");
   if (errno == EPIPE || errno == ECONNRESET)
     return peerFailed("the other side of the connection is gone");
   return systemError("cannot send");

@@ -148,9 +148,8 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
     if (error == 0 || its != ETIMEDOUT) // ignore attempts cut short by the deadline
       error = its;
   }
-  return Status(
-      Clock::now() >= deadline ? StatusCode::TimedOut : StatusCode::PeerFailed,
-      fmt::format("expected {} to take a connection, got: {}", whose, llvm::sys::StrError(error)));
+  return Status(Clock::now() >= deadline ? StatusCode::TimedOut : StatusCode::PeerFailed,
+                fmt::format("cannot connect to {}: {}", whose, llvm::sys::StrError(error)));
 }
 
 Result<std::string> addressOfThisHost() {

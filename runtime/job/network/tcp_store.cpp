@@ -149,7 +149,7 @@ Status TcpStore::write(Deadline deadline) {
     const ssize_t sent =
         ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && !hasNothingNow())
-      return peerFailed("expected {} to read, got: {}", whose_, llvm::sys::StrError(errno));
+      return peerFailed("cannot write to {}: {}", whose_, llvm::sys::StrError(errno));
     unsent_.erase(0, sent < 0 ? 0 : static_cast<size_t>(sent));
     if (sent < 0 && !waitUntilReady(socket_.get(), POLLOUT, deadline))
       return timedOut("{} did not read in time", whose_);
