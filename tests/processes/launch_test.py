@@ -5,6 +5,7 @@ Runs every test whose name contains PATTERN: a job of `braid run` with some even
 no process and no temporary file may be left. Exit status 77 means that all tests were skipped; the
 reasons are printed.
 """
+import contextlib
 import ctypes
 import errno
 import os
@@ -144,6 +145,18 @@ def wait_for(condition, what, seconds=SECONDS):
     return value
 
 
+def stop(pid):
+    """Stops all threads of a process. SIGSTOP alone takes effect when one of them runs next; until
+    then the others go on."""
+    def states():
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                with open(f"/proc/{pid}/task/{thread}/stat", encoding="utf-8") as file:
+                    yield file.read().rpartition(")")[2].split()[0]
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: set(states()) <= {"T", "Z"}, "all threads to stop")
+
+
 # A job name that no other test on this machine uses.
 BY_HAND = f"by hand {os.getpid()}"
 
@@ -216,7 +229,7 @@ def test_signals_end_stopped_ranks(job):
     for signals in ((signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)):
         launcher = job.start("--processes", *ENDLESS)
         for pid in job.ranks(4).values():
-            os.kill(pid, signal.SIGSTOP)  # so that no rank ends by itself
+            stop(pid)  # so that no rank ends by itself
         for number in signals:
             launcher.send_signal(number)
         finish(launcher).expect(143, r"interrupted by signal 15")
@@ -644,7 +657,7 @@ def test_suspended_job_of_the_same_name(job):
     """Its first rank has the name and does not answer."""
     old = job.start("examples/ag_matmul.braid", variables=by_hand(0))
     wait_for(lambda: hosts(job), "the old rank 0 to listen")
-    os.kill(old.pid, signal.SIGSTOP)
+    stop(old.pid)
     for rank in (0, 1):
         job.run("examples/ag_matmul.braid", "--timeout-ms", 1000, variables=by_hand(rank)).expect(
             6, rf"^rank {rank}: braid: error: joining as rank {rank} at '@braid-.*', where process "
