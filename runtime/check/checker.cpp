@@ -87,7 +87,6 @@ public:
 
 private:
   Result<CheckReport> follow(Alike alike, CheckReport report) const;
-  Status expectRoom(int64_t period) const;
   Execution execute(const History &history, CheckReport &report) const;
 
   llvm::ArrayRef<Plan> plans_;
@@ -120,7 +119,7 @@ Result<CheckReport> Check::run() {
 }
 
 Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
-  BRAID_TRY(expectRoom(alike.period));
+  BRAID_TRY(expectRoom(plans_, alike.period, options_.runs));
   const ProgressFn &progress = options_.progress;
   const History history(plans_, partners_, options_.runs, alike, progress);
   const Execution execution = execute(history, report);
@@ -134,26 +133,6 @@ Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
   report.resultChecked = report.resultNotChecked.empty();
   report.orderChecked = report.resultChecked && options_.ordered;
   return report;
-}
-
-/// Returns Unsupported if following only the first `period` ranks, which represent all ranks, needs
-/// too much memory in addition to the Plans, or if these ranks have too many commands.
-Status Check::expectRoom(int64_t period) const {
-  double bytes = 0;
-  size_t commands = 0;
-  for (const Plan &plan : plans_.take_front(static_cast<size_t>(period))) {
-    bytes += memoryToCheck(plan, options_.runs);
-    commands += commandsToCheck(plan, options_.runs);
-  }
-  for (const Plan &plan : plans_.drop_front(static_cast<size_t>(period)))
-    bytes += memoryToCheckAlike(plan, options_.runs);
-  BRAID_TRY(expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs));
-  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
-  if (commands > kMostCommands)
-    return unsupported(
-        "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
-        commands, counted(period, "rank"), options_.runs);
-  return Status::ok();
 }
 
 Execution Check::execute(const History &history, CheckReport &report) const {

@@ -3,7 +3,7 @@
 #include "runtime/check/races.h"
 
 #include "runtime/check/cells.h"
-#include "runtime/check/missing_order.h"
+#include "runtime/check/describe_race.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,26 +12,6 @@
 
 namespace braid::checker {
 namespace {
-
-/// For each event of the first block, the events that must complete before it starts. Alike ranks
-/// mostly yield the same pairs, so duplicates are dropped.
-class Questions {
-public:
-  explicit Questions(const History &history)
-      : areAlike_(history.blocks() > 1), ofEvents_(history.events().size()) {}
-
-  void ask(Actor earlier, EventId present) {
-    if (!areAlike_ || asked_.insert({present, earlier.id, earlier.block}).second)
-      ofEvents_[present].push_back(earlier);
-  }
-
-  llvm::ArrayRef<Actor> of(EventId present) const { return ofEvents_[present]; }
-
-private:
-  const bool areAlike_;
-  std::vector<std::vector<Actor>> ofEvents_;
-  llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
-};
 
 /// An event that accesses the memory of a rank in the first block.
 struct Touch {
@@ -46,7 +26,8 @@ struct Touch {
 class RaceFinder {
 public:
   RaceFinder(const History &history, llvm::ArrayRef<EventId> order)
-      : history_(history), order_(order), touches_(history.period()), questions_(history) {
+      : history_(history), order_(order), touches_(history.period()),
+        questions_(history.events().size()) {
     for (EventId id : order)
       addTouches(id);
   }
@@ -61,12 +42,14 @@ private:
   bool visitOwn(RankCells &cells, EventId id, size_t rank);
   bool visitPeers(RankCells &cells, const Touch &touch, size_t rank);
   bool visit(RankCells &cells, const Actor &actor, const Access &access);
-  std::optional<Violation> findUnordered(const HappensBefore &before, EventId id) const;
 
   const History &history_;
   llvm::ArrayRef<EventId> order_;
   std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
-  Questions questions_;
+  /// For each event of the first block, the events that must complete before it starts.
+  std::vector<std::vector<Actor>> questions_;
+  /// The questions asked so far. Alike ranks mostly yield the same ones.
+  llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
   std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
   size_t accesses_ = 0;
 };
@@ -101,16 +84,27 @@ void RaceFinder::visitMemoryOf(size_t rank) {
       return;
 }
 
+/// Returns false, and records a wrong use, if a command may read bytes after overwriting them.
+/// Commands other than GEMMs may work in place, writing exactly the bytes that they read.
 bool RaceFinder::isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses) {
   if (event.kind != EventKind::Command)
     return true;
-  const std::optional<Place> both = findOwnConflict(history_.command(event), accesses);
-  if (both)
-    wrongUses_.try_emplace(id, Violation{CheckRule::Result,
-                                         "a command reads the bytes that it writes",
-                                         {history_.describe(event)},
-                                         {"it does so in " + str(history_, *both)}});
-  return !both;
+  const bool mayUpdate = history_.command(event).kind != CommandKind::Matmul;
+  for (const Access &write : accesses)
+    for (const Access &read : accesses) {
+      const Place &from = read.place, &to = write.place;
+      if (!write.isWrite || read.isWrite)
+        continue;
+      const std::optional<Place> both = common(to, from);
+      if (!both || (mayUpdate && from.begin == to.begin && from.end == to.end))
+        continue;
+      wrongUses_.try_emplace(id, Violation{CheckRule::Result,
+                                           "a command reads the bytes that it writes",
+                                           {history_.describe(event)},
+                                           {"it does so in " + str(history_, *both)}});
+      return false;
+    }
+  return true;
 }
 
 bool RaceFinder::visitOwn(RankCells &cells, EventId id, size_t rank) {
@@ -147,89 +141,14 @@ bool RaceFinder::visit(RankCells &cells, const Actor &actor, const Access &acces
     return false;
   }
   cells.access(actor, access, [&](const Actor &earlier) {
-    questions_.ask({earlier.id, history_.shiftBetweenBlocks(actor.block, earlier.block)}, actor.id);
+    const uint32_t block = history_.shiftBetweenBlocks(actor.block, earlier.block);
+    if (history_.blocks() == 1 || asked_.insert({actor.id, earlier.id, block}).second)
+      questions_[actor.id].push_back({earlier.id, block});
   });
   return true;
 }
 
 //===- Orders ---------------------------------------------------------------------------------===//
-
-/// Two accesses to the same bytes.
-struct Conflict {
-  Place bytes;
-  bool firstWrites, secondWrites;
-
-  /// Returns which event, 1 or 2, only reads, or 0 if both write.
-  int reader() const { return firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1; }
-};
-
-std::optional<Conflict> findConflict(const History &history, EventId first, EventId second) {
-  const Accesses earlier = accessesOf(history, history.event(first));
-  for (const Access &b : accessesOf(history, history.event(second)))
-    for (const Access &a : llvm::reverse(earlier)) // writes first
-      if (const std::optional<Place> bytes = common(a.place, b.place);
-          bytes && (a.isWrite || b.isWrite))
-        return Conflict{*bytes, a.isWrite, b.isWrite};
-  return std::nullopt;
-}
-
-/// Describes, for either order, the data that a read returns or that two writes leave behind.
-/// `first` is the event, 1 or 2, that is intended to run first.
-void sayOrders(Violation &race, int reader, int first) {
-  const int second = 3 - first;
-  race.staleIfFirst = static_cast<size_t>(second) - 1;
-  if (reader == 0) {
-    race.stale =
-        fmt::format("the data of {} remains and that of {} is lost: stale data", first, second);
-    race.otherwise = fmt::format("the data of {} remains and that of {} is lost", second, first);
-    return;
-  }
-  const int writer = 3 - reader;
-  const bool isRunBefore = race.events[0].run != race.events[1].run;
-  const std::string before = fmt::format("{} reads the data from before {} writes", reader, writer);
-  const std::string after = fmt::format("{} reads the data that {} has written", reader, writer);
-  race.stale = reader == second ? before + ": stale data"
-                                : after + (isRunBefore ? ": data of a later run"
-                                                       : ", instead of the earlier data");
-  race.otherwise = reader == second ? after : before;
-}
-
-/// Describes both orders of a use and of `end`, the event (1 or 2) that ends the buffer's lifetime.
-void sayOrdersOfEnd(Violation &use, int end) {
-  use.rule = CheckRule::Lifetime;
-  use.summary = "a use of memory and the deallocation of a buffer there are not ordered";
-  use.staleIfFirst = static_cast<size_t>(end) - 1;
-  use.stale = fmt::format("{} uses memory that may belong to another buffer", 3 - end);
-  use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);
-}
-
-/// Guesses which event is intended to run first if no signal determines it: the event of the
-/// earlier run, else the writer, else the event that was visited first.
-int meantFirst(const Violation &race, int reader) {
-  const uint32_t first = race.events[0].run, second = race.events[1].run;
-  if (first != second)
-    return first < second ? 1 : 2;
-  return reader == 0 ? 1 : 3 - reader;
-}
-
-Violation describe(const History &history, const Conflict &conflict, EventId a, EventId b) {
-  const int reader = conflict.reader();
-  const char *what = reader == 0   ? "two writes"
-                     : reader == 2 ? "a write and a read"
-                                   : "a read and a write";
-  Violation race{CheckRule::Race,
-                 fmt::format("{} that are not ordered", what),
-                 {history.describe(a), history.describe(b)},
-                 {"both touch " + str(history, conflict.bytes)}};
-  const auto missing = findMissingOrder(history, a, b, conflict.bytes.memory.rank);
-  if (missing)
-    race.notes.push_back("missing: " + missing->wait);
-  sayOrders(race, reader, missing ? (missing->isSwapped ? 2 : 1) : meantFirst(race, reader));
-  for (EventId id : {a, b})
-    if (history.event(id).kind == EventKind::Release)
-      sayOrdersOfEnd(race, id == a ? 1 : 2);
-  return race;
-}
 
 /// Every signal to a flag except the first must happen after the await of the previous signal. A
 /// flag that counts runs and a binary flag are then equivalent: neither loses a signal. `before`
@@ -254,21 +173,6 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
                    {"the signal of a run is not ordered after the await of the previous run"}};
 }
 
-/// `before` must have advanced to `id`.
-std::optional<Violation> RaceFinder::findUnordered(const HappensBefore &before, EventId id) const {
-  if (const auto wrong = wrongUses_.find(id); wrong != wrongUses_.end())
-    return wrong->second;
-  for (const Actor &earlier : questions_.of(id)) {
-    if (before.isBeforePresent(earlier.id, earlier.block))
-      continue;
-    const auto conflict =
-        history_.blocks() == 1 ? findConflict(history_, earlier.id, id) : std::nullopt;
-    return conflict ? describe(history_, *conflict, earlier.id, id)
-                    : Violation{CheckRule::Race, "what alike ranks do is not ordered", {}, {}};
-  }
-  return std::nullopt;
-}
-
 std::optional<Violation> RaceFinder::findUnordered(bool relyOnMeetings,
                                                    const ProgressFn &progress) const {
   HappensBefore before(history_, relyOnMeetings);
@@ -277,8 +181,13 @@ std::optional<Violation> RaceFinder::findUnordered(bool relyOnMeetings,
   for (EventId id : order_) {
     step.advance();
     before.advance(id);
-    if (std::optional<Violation> unordered = findUnordered(before, id))
-      return unordered;
+    if (const auto wrong = wrongUses_.find(id); wrong != wrongUses_.end())
+      return wrong->second;
+    for (const Actor &earlier : questions_[id])
+      if (!before.isBeforePresent(earlier.id, earlier.block))
+        return history_.blocks() == 1
+                   ? describeRace(history_, earlier.id, id)
+                   : Violation{CheckRule::Race, "what alike ranks do is not ordered", {}, {}};
     if (!earlySignal)
       earlySignal = findEarlySignal(history_, before, id);
   }
