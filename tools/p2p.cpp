@@ -1,7 +1,5 @@
 //===- tools/p2p.cpp - `braid p2p`: measures all pairs of devices -----------------------------===//
 
-#include "tools/p2p.h"
-
 #include "api/machine/ask_nvml.h"
 #include "api/machine/gpu_count.h"
 #include "api/pairs/measure_pairs.h"
@@ -9,16 +7,16 @@
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/job/bootstrap/environment.h"
+#include "tools/command.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace braid::tools {
 namespace {
@@ -90,22 +88,22 @@ Status readSizes(P2pFlags &flags, bool areGpus) {
     if (areGpus)
       flags.sizes.push_back(256 << 20);
   }
-  llvm::sort(flags.sizes);
-  flags.sizes.erase(std::unique(flags.sizes.begin(), flags.sizes.end()), flags.sizes.end());
+  const std::set<int64_t> sizes(flags.sizes.begin(), flags.sizes.end());
+  flags.sizes.assign(sizes.begin(), sizes.end());
   return Status::ok();
 }
 
 Result<std::vector<Path>> readPaths(const P2pFlags &flags) {
   std::vector<std::string> known;
-  for (Path path : kAllPaths)
+  std::vector<Path> paths;
+  for (Path path : kAllPaths) {
     known.push_back(name(path).str());
+    if (flags.paths.empty() || llvm::is_contained(flags.paths, known.back()))
+      paths.push_back(path);
+  }
   for (const std::string &word : flags.paths)
     if (!llvm::is_contained(known, word))
       return badChoice("--paths", word, known);
-  std::vector<Path> paths;
-  for (Path path : kAllPaths)
-    if (flags.paths.empty() || llvm::is_contained(flags.paths, name(path)))
-      paths.push_back(path);
   return paths;
 }
 
@@ -120,9 +118,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
     return badInput("expected --ranks or --devices, got both");
   if (flags.ranks && (*flags.ranks < 2 || *flags.ranks > 4096))
     return badInput("expected --ranks to be from 2 to 4096, got {}", *flags.ranks);
-  std::vector<int64_t> devices = flags.devices;
-  llvm::sort(devices);
-  if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
+  if (std::set(flags.devices.begin(), flags.devices.end()).size() != flags.devices.size())
     return badInput("expected --devices without duplicates");
   if (flags.json == "-" && flags.html == "-")
     return badInput("only one of --json and --html can be -");
@@ -155,40 +151,17 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   return devices;
 }
 
-/// Returns NVML's report, or an empty report if NVML fails. Returns TimedOut if the driver does not
-/// respond. Must precede any other driver call, which would hang, too.
-Result<NvmlReport> askDriver(milliseconds timeout) {
-  Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
-  if (!nvml && nvml.status().code() != StatusCode::TimedOut)
-    return NvmlReport();
-  return nvml;
-}
-
 /// Adds the links that NVML reports to `report`.
 void addLinks(PairReport &report, const NvmlReport &nvml) {
   const std::vector<std::vector<Link>> links = linksOf(nvml);
-  std::map<std::string, size_t> places;
-  for (size_t device = 0; device < nvml.devices.size(); ++device)
-    places[nvml.devices[device].uuid] = device;
-  for (size_t source = 0; source < report.devices.size(); ++source)
-    for (size_t other = 0; other < report.devices.size(); ++other) {
-      const auto from = places.find(report.devices[source].uuid),
-                 to = places.find(report.devices[other].uuid);
-      if (source != other && from != places.end() && to != places.end())
-        report.row(source, other)->link = links[from->second][to->second];
-    }
-}
-
-/// Runs as one of the two measuring processes of a pair. Returns the exit code.
-Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) {
-  MeterOptions options{{}, flags.sizes, *flags.results};
-  for (int64_t step : flags.steps)
-    if (step >= 0 && step < kSteps)
-      options.steps.push_back(Step::of(step));
-  const Backend *backend = registry.find(flags.backend.value_or(""));
-  if (!backend)
-    return badInput("--measure-to: requires --backend");
-  return static_cast<int>(measureAsRank(*backend, options).code());
+  std::map<int64_t, size_t> places; ///< NVML's index of each device
+  for (const MeasuredDevice &device : report.devices)
+    for (size_t i = 0; i < nvml.devices.size(); ++i)
+      if (nvml.devices[i].uuid == device.uuid)
+        places[device.number] = i;
+  for (PairRow &row : report.rows)
+    if (places.count(row.source) && places.count(row.destination))
+      row.link = links[places[row.source]][places[row.destination]];
 }
 
 /// Prints the report and writes the JSON and HTML files. Returns the exit code.
@@ -216,16 +189,25 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
 }
 
 Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
-  if (flags.results)
-    return measureRank(flags, registry);
+  if (flags.results) { // as one of the two processes that measure a pair
+    MeterOptions options{{}, flags.sizes, *flags.results};
+    for (int64_t step : flags.steps)
+      if (step >= 0 && step < kSteps)
+        options.steps.push_back(Step::of(step));
+    const Backend *backend = registry.find(flags.backend.value_or(""));
+    return backend ? static_cast<int>(measureAsRank(*backend, options).code())
+                   : Result<int>(badInput("--measure-to: requires --backend"));
+  }
   BRAID_TRY(checkFlags(flags, registry));
   MeasureOptions options;
   options.timeout = milliseconds(flags.timeoutMs);
   options.paths = BRAID_TRY(readPaths(flags));
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
-  NvmlReport nvml;
-  if (asksForGpus)
-    nvml = BRAID_TRY(askDriver(options.timeout));
+  Result<NvmlReport> nvml = NvmlReport();
+  if (asksForGpus) // before any other call of the driver, which would hang, too
+    nvml = askNvml(processEnvironment(), options.timeout);
+  if (nvml.status().code() == StatusCode::TimedOut)
+    return nvml.status();
   const int64_t gpus = asksForGpus ? gpuCount() : 0;
   options.backend = flags.backend.value_or(gpus > 0 ? "cuda" : "cpu");
   const bool areGpus = options.backend == "cuda";
@@ -233,15 +215,14 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
     return unsupported("--backend cuda: no GPU here");
   BRAID_TRY(readSizes(flags, areGpus));
   options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
-  options.command = {"braid",         "p2p",     "--backend",
-                     options.backend, "--sizes", fmt::format("{}", fmt::join(flags.sizes, ","))};
+  options.sizes = flags.sizes;
   const size_t pairs = options.devices.size() * (options.devices.size() - 1) / 2;
   options.progress = [pairs](int64_t one, int64_t other, size_t number) {
     llvm::errs() << fmt::format("braid: {} of {}: devices {} and {}\n", number, pairs, one, other);
   };
   PairReport report = BRAID_TRY(measurePairs(options));
-  if (areGpus)
-    addLinks(report, nvml);
+  if (areGpus && nvml)
+    addLinks(report, *nvml);
   judge(report);
   return show(flags, report);
 }
