@@ -44,11 +44,9 @@ struct P2pFlags {
   std::optional<int64_t> ranks;
   std::vector<int64_t> devices;
   std::vector<std::string> paths;
-  std::vector<int64_t> sizes;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  std::vector<int64_t> steps; ///< in a measuring process: the steps to measure
-  std::optional<int> results; ///< in a measuring process: the descriptor to write records to
+  MeterOptions meter; ///< the sizes; in a measuring process, also its steps and descriptor
 };
 
 CLI::Option *withCommas(CLI::Option *option) {
@@ -65,7 +63,7 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   withCommas(
       addText(app, "--paths", flags.paths, "PATH",
               "paths to measure, separated by commas; they are explained below (default: all)"));
-  withCommas(addInteger(app, "--sizes", flags.sizes, "BYTES",
+  withCommas(addInteger(app, "--sizes", flags.meter.sizes, "BYTES",
                         "sizes of transfers, multiples of 4 separated by commas (default: five "
                         "from 4 to 268435456, on CPU ranks four up to 16777216)"));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
@@ -73,24 +71,23 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addText(app, "--json", flags.json, "OUT.json", "write everything measured as JSON");
   addText(app, "--html", flags.html, "OUT.html",
           "write a page with a coloured matrix of the pairs");
-  withCommas(addInteger(app, "--measure-steps", flags.steps, "STEP", ""))->group("");
-  addInteger(app, "--measure-to", flags.results, "FD", "")->group("");
+  withCommas(addInteger(app, "--measure-steps", flags.meter.steps, "STEP", ""))->group("");
+  addInteger(app, "--measure-to", flags.meter.results, "FD", "")->group("");
   app.footer(kP2pFooter);
 }
 
-Status readSizes(P2pFlags &flags, bool areGpus) {
+Result<std::vector<int64_t>> readSizes(const P2pFlags &flags, bool areGpus) {
   constexpr int64_t kMost = int64_t(1) << 40;
-  for (int64_t bytes : flags.sizes)
+  for (int64_t bytes : flags.meter.sizes)
     if (bytes < 4 || bytes > kMost || bytes % 4 != 0)
       return badInput("expected --sizes to be multiples of 4 from 4 to {}, got {}", kMost, bytes);
-  if (flags.sizes.empty()) {
-    flags.sizes = {4, 64 << 10, 1 << 20, 16 << 20};
+  std::set<int64_t> sizes(flags.meter.sizes.begin(), flags.meter.sizes.end());
+  if (sizes.empty()) {
+    sizes = {4, 64 << 10, 1 << 20, 16 << 20};
     if (areGpus)
-      flags.sizes.push_back(256 << 20);
+      sizes.insert(256 << 20);
   }
-  const std::set<int64_t> sizes(flags.sizes.begin(), flags.sizes.end());
-  flags.sizes.assign(sizes.begin(), sizes.end());
-  return Status::ok();
+  return std::vector<int64_t>(sizes.begin(), sizes.end());
 }
 
 Result<std::vector<Path>> readPaths(const P2pFlags &flags) {
@@ -188,14 +185,10 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
                                                         : StatusCode::Ok);
 }
 
-Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
-  if (flags.results) { // as one of the two processes that measure a pair
-    MeterOptions options{{}, flags.sizes, *flags.results};
-    for (int64_t step : flags.steps)
-      if (step >= 0 && step < kSteps)
-        options.steps.push_back(Step::of(step));
+Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
+  if (flags.meter.results >= 0) { // as one of the two processes that measure a pair
     const Backend *backend = registry.find(flags.backend.value_or(""));
-    return backend ? static_cast<int>(measureAsRank(*backend, options).code())
+    return backend ? static_cast<int>(measureAsRank(*backend, flags.meter).code())
                    : Result<int>(badInput("--measure-to: requires --backend"));
   }
   BRAID_TRY(checkFlags(flags, registry));
@@ -213,9 +206,8 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
   const bool areGpus = options.backend == "cuda";
   if (areGpus && gpus == 0)
     return unsupported("--backend cuda: no GPU here");
-  BRAID_TRY(readSizes(flags, areGpus));
+  options.sizes = BRAID_TRY(readSizes(flags, areGpus));
   options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
-  options.sizes = flags.sizes;
   const size_t pairs = options.devices.size() * (options.devices.size() - 1) / 2;
   options.progress = [pairs](int64_t one, int64_t other, size_t number) {
     llvm::errs() << fmt::format("braid: {} of {}: devices {} and {}\n", number, pairs, one, other);

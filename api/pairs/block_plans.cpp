@@ -2,8 +2,7 @@
 
 #include "api/pairs/block_plans.h"
 
-#include "api/compile/compile.h"
-#include "api/compile/plans.h"
+#include "api/calibrate/calibration_programs.h"
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -53,12 +52,8 @@ bool isKept(const BlockTransfers &transfers, int64_t rank, const Endpoint &endpo
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers) {
   const Transport transport =
       transfers.path == Path::Messages ? Transport::Messages : Transport::PeerMemory;
-  std::unique_ptr<Source> source = parseSource("blocks", programText(transfers));
-  const Result<Compiled> compiled = compile(*source, {.transport = transport});
-  Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
-  if (!plans)
-    return plans.status().annotated(source->diags.str());
-  for (Plan &plan : *plans)
+  std::vector<Plan> plans = BRAID_TRY(calibration::plansOf(programText(transfers), transport));
+  for (Plan &plan : plans)
     llvm::erase_if(plan.commands, [&](const Command &command) {
       const bool isSignal =
           command.kind == CommandKind::Signal || command.kind == CommandKind::Await;

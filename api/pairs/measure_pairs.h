@@ -66,7 +66,7 @@ struct Record {
 static_assert(sizeof(Record) <= PIPE_BUF);
 
 struct MeterOptions {
-  std::vector<Step> steps;
+  std::vector<int64_t> steps; ///< see Step::number(); steps that do not exist are ignored
   std::vector<int64_t> sizes; ///< see MeasureOptions
   int results = -1;           ///< the descriptor to write records to
 };

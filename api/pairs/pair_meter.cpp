@@ -71,8 +71,9 @@ public:
     const std::string text = device_.identity() + " " + device_.description();
     std::strncpy(record.text, text.c_str(), sizeof record.text - 1);
     write(record);
-    for (const Step &step : options_.steps)
-      BRAID_TRY(measure(step));
+    for (int64_t number : options_.steps)
+      if (number >= 0 && number < kSteps)
+        BRAID_TRY(measure(Step::of(number)));
     return Status::ok();
   }
 

@@ -23,7 +23,7 @@ std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &sta
   const FileDescriptor results(memfd_create("results", MFD_CLOEXEC));
   fcntl(results.get(), F_SETFL, O_APPEND);
   MeterOptions options;
-  options.steps = {{path, 0}, {path, 1}};
+  options.steps = {Step{path, 0}.number(), Step{path, 1}.number()};
   options.sizes = std::move(sizes);
   options.results = results.get();
   const Backend backend = messageBackend();
