@@ -51,8 +51,7 @@ public:
     while (!steps_.empty()) {
       const Result<LaunchReport> report = runJob();
       const Status &status = report ? report->status : report.status();
-      report_.signal = report ? report->signal : 0;
-      if (status.isOk() || report_.signal != 0)
+      if (status.isOk() || signals_.first() != 0)
         break;
       if (status.code() == StatusCode::BadInput)
         return status;
@@ -210,8 +209,7 @@ Result<PairReport> measurePairs(const MeasureOptions &options) {
     for (size_t other = one + 1; other < options.devices.size() && report.signal == 0; ++other) {
       options.progress(options.devices[one], options.devices[other], ++number);
       BRAID_TRY(PairJobs(options, signals, report, one, other).run());
-      if (report.signal == 0)
-        report.signal = signals.first();
+      report.signal = signals.first();
     }
   for (PairRow &row : report.rows)
     for (PathReport &path : row.paths)
