@@ -83,11 +83,65 @@ public:
         const CheckOptions &options)
       : plans_(plans), fusion_(fusion), relyOnMeetings_(relyOnMeetings), options_(options) {}
 
-  Result<CheckReport> run();
+  Result<CheckReport> run() {
+    CheckReport report;
+    report.ranks = static_cast<int64_t>(plans_.size());
+    report.runs = options_.runs;
+    report.seamsChecked = options_.runs > 1;
+    for (const Plan &plan : plans_)
+      report.commands += commandsToCheck(plan, options_.runs);
+    report.transfers = transfersOf(plans_);
+    report.violation = matchTransfers(plans_, partners_, options_.progress);
+    if (report.violation)
+      return report;
+    const Alike each{report.ranks};
+    const Alike alike = options_.eachRank ? each : checker::findAlike(plans_, partners_);
+    if (alike.period == each.period)
+      return follow(each, report);
+    Result<CheckReport> ofAlike = follow(alike, report);
+    if (!ofAlike || ofAlike->isSafe())
+      return ofAlike;
+    Result<CheckReport> ofAll = follow(each, report);
+    return ofAll ? ofAll : ofAll.status().annotated("not proved safe; to find the reason");
+  }
 
 private:
-  Result<CheckReport> follow(Alike alike, CheckReport report) const;
-  Execution execute(const History &history, CheckReport &report) const;
+  Result<CheckReport> follow(Alike alike, CheckReport report) const {
+    BRAID_TRY(expectRoom(plans_, alike.period, options_.runs));
+    const ProgressFn &progress = options_.progress;
+    const History history(plans_, partners_, options_.runs, alike, progress);
+    const Execution execution = execute(history, report);
+    if (!report.violation)
+      report.violation =
+          findRace(history, execution.order, relyOnMeetings_, report.accesses, progress);
+    if (report.violation)
+      return report;
+    report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
+                                       report.resultNotChecked, progress);
+    report.resultChecked = report.resultNotChecked.empty();
+    report.orderChecked = report.resultChecked && options_.ordered;
+    return report;
+  }
+
+  Execution execute(const History &history, CheckReport &report) const {
+    Execution execution;
+    const uint32_t streams = mostStreams(plans_);
+    const bool share =
+        options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
+    const uint32_t queues = share ? 1 : options_.queues;
+    report.queues = queues;
+    if (queues != 0)
+      execution = checker::execute(history, queues, options_.progress);
+    else
+      report.queues = smallestSafeQueues(history, streams, execution, options_.progress);
+    if (!execution.cycle.empty())
+      report.violation = deadlock(history, execution, queues);
+    if (report.violation && share)
+      report.violation->notes.push_back(
+          fmt::format("{} streams share {} hardware queues on this backend, in an unknown way",
+                      streams, options_.ownQueues));
+    return execution;
+  }
 
   llvm::ArrayRef<Plan> plans_;
   const Fusion *fusion_;
@@ -95,65 +149,6 @@ private:
   const CheckOptions &options_;
   Partners partners_;
 };
-
-Result<CheckReport> Check::run() {
-  CheckReport report;
-  report.ranks = static_cast<int64_t>(plans_.size());
-  report.runs = options_.runs;
-  report.seamsChecked = options_.runs > 1;
-  for (const Plan &plan : plans_)
-    report.commands += commandsToCheck(plan, options_.runs);
-  report.transfers = transfersOf(plans_);
-  report.violation = matchTransfers(plans_, partners_, options_.progress);
-  if (report.violation)
-    return report;
-  const Alike each{report.ranks};
-  const Alike alike = options_.eachRank ? each : checker::findAlike(plans_, partners_);
-  if (alike.period == each.period)
-    return follow(each, report);
-  Result<CheckReport> ofAlike = follow(alike, report);
-  if (!ofAlike || ofAlike->isSafe())
-    return ofAlike;
-  Result<CheckReport> ofAll = follow(each, report);
-  return ofAll ? ofAll : ofAll.status().annotated("not proved safe; to find the reason");
-}
-
-Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
-  BRAID_TRY(expectRoom(plans_, alike.period, options_.runs));
-  const ProgressFn &progress = options_.progress;
-  const History history(plans_, partners_, options_.runs, alike, progress);
-  const Execution execution = execute(history, report);
-  if (!report.violation)
-    report.violation =
-        findRace(history, execution.order, relyOnMeetings_, report.accesses, progress);
-  if (report.violation)
-    return report;
-  report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
-                                     report.resultNotChecked, progress);
-  report.resultChecked = report.resultNotChecked.empty();
-  report.orderChecked = report.resultChecked && options_.ordered;
-  return report;
-}
-
-Execution Check::execute(const History &history, CheckReport &report) const {
-  Execution execution;
-  const uint32_t streams = mostStreams(plans_);
-  const bool share =
-      options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
-  const uint32_t queues = share ? 1 : options_.queues;
-  report.queues = queues;
-  if (queues != 0)
-    execution = checker::execute(history, queues, options_.progress);
-  else
-    report.queues = smallestSafeQueues(history, streams, execution, options_.progress);
-  if (!execution.cycle.empty())
-    report.violation = deadlock(history, execution, queues);
-  if (report.violation && share)
-    report.violation->notes.push_back(
-        fmt::format("{} streams share {} hardware queues on this backend, in an unknown way",
-                    streams, options_.ownQueues));
-  return execution;
-}
 
 bool sendsMessages(const Plan &plan) {
   return plan.mayHaveMessages() || !plan.groups.empty() || !plan.collectives.empty();

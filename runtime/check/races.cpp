@@ -21,135 +21,6 @@ struct Touch {
   bool isWrite = false;      ///< true if a peer's access is a write
 };
 
-/// Visits the memory of each rank and collects the pairs of events that must be ordered. Then walks
-/// the history once to check that these pairs are ordered.
-class RaceFinder {
-public:
-  RaceFinder(const History &history, llvm::ArrayRef<EventId> order)
-      : history_(history), order_(order), touches_(history.period()),
-        questions_(history.events().size()) {
-    for (EventId id : order)
-      addTouches(id);
-  }
-
-  void visitMemoryOf(size_t rank);
-  std::optional<Violation> findUnordered(bool relyOnMeetings, const ProgressFn &progress) const;
-  size_t accesses() const { return accesses_; }
-
-private:
-  void addTouches(EventId id);
-  bool isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses);
-  bool visitOwn(RankCells &cells, EventId id, size_t rank);
-  bool visitPeers(RankCells &cells, const Touch &touch, size_t rank);
-  bool visit(RankCells &cells, const Actor &actor, const Access &access);
-
-  const History &history_;
-  llvm::ArrayRef<EventId> order_;
-  std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
-  /// For each event of the first block, the events that must complete before it starts.
-  std::vector<std::vector<Actor>> questions_;
-  /// The questions asked so far. Alike ranks mostly yield the same ones.
-  llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
-  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
-  size_t accesses_ = 0;
-};
-
-/// If an event accesses memory of a rank in another block, its counterpart in one of the blocks
-/// accesses memory of a rank in the first block.
-void RaceFinder::addTouches(EventId id) {
-  const Event &event = history_.event(id);
-  if (event.kind != EventKind::Command)
-    return touches_[event.rank].push_back({{id}});
-  const Command &command = history_.command(event);
-  const Operands operands = operandsOf(history_.plan(event), command);
-  const auto ofPeers = llvm::count_if(operands, [](const Operand &each) { return each.isPeers(); });
-  if (static_cast<size_t>(ofPeers) < operands.size())
-    touches_[event.rank].push_back({{id}});
-  if (ofPeers == 0 || (ofPeers > 1 && !isClear(event, id, accessesOf(history_, event))))
-    return;
-  const int64_t peer = history_.plan(event).endpoints[command.endpoint].peer;
-  const Actor actor{id, history_.shiftBetweenBlocks(history_.blockOf(peer), 0)};
-  for (const Operand &operand : operands)
-    if (operand.isPeers())
-      touches_[static_cast<size_t>(peer) % history_.period()].push_back(
-          {actor, history_.partner(event.rank, command.endpoint), operand.range.bytes,
-           operand.isWrite});
-}
-
-void RaceFinder::visitMemoryOf(size_t rank) {
-  RankCells cells(history_);
-  for (const Touch &touch : touches_[rank % history_.period()])
-    if (!(touch.endpoint == kNone ? visitOwn(cells, touch.actor.id, rank)
-                                  : visitPeers(cells, touch, rank)))
-      return;
-}
-
-/// Returns false, and records a wrong use, if a command may read bytes after overwriting them.
-/// Commands other than GEMMs may work in place, writing exactly the bytes that they read.
-bool RaceFinder::isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses) {
-  if (event.kind != EventKind::Command)
-    return true;
-  const bool mayUpdate = history_.command(event).kind != CommandKind::Matmul;
-  for (const Access &write : accesses)
-    for (const Access &read : accesses) {
-      const Place &from = read.place, &to = write.place;
-      if (!write.isWrite || read.isWrite)
-        continue;
-      const std::optional<Place> both = common(to, from);
-      if (!both || (mayUpdate && from.begin == to.begin && from.end == to.end))
-        continue;
-      wrongUses_.try_emplace(id, Violation{CheckRule::Result,
-                                           "a command reads the bytes that it writes",
-                                           {history_.describe(event)},
-                                           {"it does so in " + str(history_, *both)}});
-      return false;
-    }
-  return true;
-}
-
-bool RaceFinder::visitOwn(RankCells &cells, EventId id, size_t rank) {
-  const Event event = history_.event(id, history_.blockOf(static_cast<int64_t>(rank)));
-  const Accesses accesses = accessesOf(history_, event, /*withPeers=*/false);
-  for (const Access &access : accesses)
-    if (!visit(cells, {id}, access))
-      return false;
-  if (event.kind == EventKind::Release)
-    cells.release(history_.plan(event).releases[event.index].buffer, event.run, id);
-  return isClear(event, id, accesses);
-}
-
-bool RaceFinder::visitPeers(RankCells &cells, const Touch &touch, size_t rank) {
-  const Plan &plan = history_.plans()[rank];
-  const Range &range = plan.endpoints[touch.endpoint].range;
-  const Place place = placeOf(plan, {range.buffer, range.offset, touch.bytes});
-  return visit(cells, touch.actor, {place, touch.isWrite});
-}
-
-/// A use belongs to the run of the accessing event. If the use is visited before the release, the
-/// release conflicts with it, because a release counts as a write; otherwise the use after release
-/// is detected here.
-bool RaceFinder::visit(RankCells &cells, const Actor &actor, const Access &access) {
-  ++accesses_;
-  const Place &place = access.place;
-  if (const EventId end = cells.endOf(place.buffer, history_.event(actor.id).run); end != kNone) {
-    const PlanBuffer &buffer = history_.plans()[place.memory.rank].buffers[place.buffer];
-    wrongUses_.try_emplace(
-        actor.id, Violation{CheckRule::Lifetime,
-                            fmt::format("%{} is used after it was deallocated", buffer.name),
-                            {history_.describe(end), history_.describe(actor.id)},
-                            {str(history_, place)}});
-    return false;
-  }
-  cells.access(actor, access, [&](const Actor &earlier) {
-    const uint32_t block = history_.shiftBetweenBlocks(actor.block, earlier.block);
-    if (history_.blocks() == 1 || asked_.insert({actor.id, earlier.id, block}).second)
-      questions_[actor.id].push_back({earlier.id, block});
-  });
-  return true;
-}
-
-//===- Orders ---------------------------------------------------------------------------------===//
-
 /// Every signal to a flag except the first must happen after the await of the previous signal. A
 /// flag that counts runs and a binary flag are then equivalent: neither loses a signal. `before`
 /// must have advanced to `id`.
@@ -173,26 +44,145 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
                    {"the signal of a run is not ordered after the await of the previous run"}};
 }
 
-std::optional<Violation> RaceFinder::findUnordered(bool relyOnMeetings,
-                                                   const ProgressFn &progress) const {
-  HappensBefore before(history_, relyOnMeetings);
-  std::optional<Violation> earlySignal;
-  ProgressStep step(progress, "races and early signals", "commands", order_.size());
-  for (EventId id : order_) {
-    step.advance();
-    before.advance(id);
-    if (const auto wrong = wrongUses_.find(id); wrong != wrongUses_.end())
-      return wrong->second;
-    for (const Actor &earlier : questions_[id])
-      if (!before.isBeforePresent(earlier.id, earlier.block))
-        return history_.blocks() == 1
-                   ? describeRace(history_, earlier.id, id)
-                   : Violation{CheckRule::Race, "what alike ranks do is not ordered", {}, {}};
-    if (!earlySignal)
-      earlySignal = findEarlySignal(history_, before, id);
+/// Visits the memory of each rank and collects the pairs of events that must be ordered. Then walks
+/// the history once to check that these pairs are ordered.
+class RaceFinder {
+public:
+  RaceFinder(const History &history, llvm::ArrayRef<EventId> order)
+      : history_(history), order_(order), touches_(history.period()),
+        questions_(history.events().size()) {
+    for (EventId id : order)
+      addTouches(id);
   }
-  return earlySignal;
-}
+
+  void visitMemoryOf(size_t rank) {
+    RankCells cells(history_);
+    for (const Touch &touch : touches_[rank % history_.period()])
+      if (!(touch.endpoint == kNone ? visitOwn(cells, touch.actor.id, rank)
+                                    : visitPeers(cells, touch, rank)))
+        return;
+  }
+
+  std::optional<Violation> findUnordered(bool relyOnMeetings, const ProgressFn &progress) const {
+    HappensBefore before(history_, relyOnMeetings);
+    std::optional<Violation> earlySignal;
+    ProgressStep step(progress, "races and early signals", "commands", order_.size());
+    for (EventId id : order_) {
+      step.advance();
+      before.advance(id);
+      if (const auto wrong = wrongUses_.find(id); wrong != wrongUses_.end())
+        return wrong->second;
+      for (const Actor &earlier : questions_[id])
+        if (!before.isBeforePresent(earlier.id, earlier.block))
+          return history_.blocks() == 1
+                     ? describeRace(history_, earlier.id, id)
+                     : Violation{CheckRule::Race, "what alike ranks do is not ordered", {}, {}};
+      if (!earlySignal)
+        earlySignal = findEarlySignal(history_, before, id);
+    }
+    return earlySignal;
+  }
+
+  size_t accesses() const { return accesses_; }
+
+private:
+  /// If an event accesses memory of a rank in another block, its counterpart in one of the blocks
+  /// accesses memory of a rank in the first block.
+  void addTouches(EventId id) {
+    const Event &event = history_.event(id);
+    if (event.kind != EventKind::Command)
+      return touches_[event.rank].push_back({{id}});
+    const Command &command = history_.command(event);
+    const Operands operands = operandsOf(history_.plan(event), command);
+    const auto ofPeers =
+        llvm::count_if(operands, [](const Operand &each) { return each.isPeers(); });
+    if (static_cast<size_t>(ofPeers) < operands.size())
+      touches_[event.rank].push_back({{id}});
+    if (ofPeers == 0 || (ofPeers > 1 && !isClear(event, id, accessesOf(history_, event))))
+      return;
+    const int64_t peer = history_.plan(event).endpoints[command.endpoint].peer;
+    const Actor actor{id, history_.shiftBetweenBlocks(history_.blockOf(peer), 0)};
+    for (const Operand &operand : operands)
+      if (operand.isPeers())
+        touches_[static_cast<size_t>(peer) % history_.period()].push_back(
+            {actor, history_.partner(event.rank, command.endpoint), operand.range.bytes,
+             operand.isWrite});
+  }
+
+  bool visitOwn(RankCells &cells, EventId id, size_t rank) {
+    const Event event = history_.event(id, history_.blockOf(static_cast<int64_t>(rank)));
+    const Accesses accesses = accessesOf(history_, event, /*withPeers=*/false);
+    for (const Access &access : accesses)
+      if (!visit(cells, {id}, access))
+        return false;
+    if (event.kind == EventKind::Release)
+      cells.release(history_.plan(event).releases[event.index].buffer, event.run, id);
+    return isClear(event, id, accesses);
+  }
+
+  bool visitPeers(RankCells &cells, const Touch &touch, size_t rank) {
+    const Plan &plan = history_.plans()[rank];
+    const Range &range = plan.endpoints[touch.endpoint].range;
+    const Place place = placeOf(plan, {range.buffer, range.offset, touch.bytes});
+    return visit(cells, touch.actor, {place, touch.isWrite});
+  }
+
+  /// A use belongs to the run of the accessing event. If the use is visited before the release, the
+  /// release conflicts with it, because a release counts as a write; otherwise the use after
+  /// release is detected here.
+  bool visit(RankCells &cells, const Actor &actor, const Access &access) {
+    ++accesses_;
+    const Place &place = access.place;
+    if (const EventId end = cells.endOf(place.buffer, history_.event(actor.id).run); end != kNone) {
+      const PlanBuffer &buffer = history_.plans()[place.memory.rank].buffers[place.buffer];
+      wrongUses_.try_emplace(
+          actor.id, Violation{CheckRule::Lifetime,
+                              fmt::format("%{} is used after it was deallocated", buffer.name),
+                              {history_.describe(end), history_.describe(actor.id)},
+                              {str(history_, place)}});
+      return false;
+    }
+    cells.access(actor, access, [&](const Actor &earlier) {
+      const uint32_t block = history_.shiftBetweenBlocks(actor.block, earlier.block);
+      if (history_.blocks() == 1 || asked_.insert({actor.id, earlier.id, block}).second)
+        questions_[actor.id].push_back({earlier.id, block});
+    });
+    return true;
+  }
+
+  /// Returns false, and records a wrong use, if a command may read bytes after overwriting them.
+  /// Commands other than GEMMs may work in place, writing exactly the bytes that they read.
+  bool isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses) {
+    if (event.kind != EventKind::Command)
+      return true;
+    const bool mayUpdate = history_.command(event).kind != CommandKind::Matmul;
+    for (const Access &write : accesses)
+      for (const Access &read : accesses) {
+        const Place &from = read.place, &to = write.place;
+        if (!write.isWrite || read.isWrite)
+          continue;
+        const std::optional<Place> both = common(to, from);
+        if (!both || (mayUpdate && from.begin == to.begin && from.end == to.end))
+          continue;
+        wrongUses_.try_emplace(id, Violation{CheckRule::Result,
+                                             "a command reads the bytes that it writes",
+                                             {history_.describe(event)},
+                                             {"it does so in " + str(history_, *both)}});
+        return false;
+      }
+    return true;
+  }
+
+  const History &history_;
+  llvm::ArrayRef<EventId> order_;
+  std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
+  /// For each event of the first block, the events that must complete before it starts.
+  std::vector<std::vector<Actor>> questions_;
+  /// The questions asked so far. Alike ranks mostly yield the same ones.
+  llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
+  std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
+  size_t accesses_ = 0;
+};
 
 } // namespace
 
