@@ -29,6 +29,8 @@ Command addRun(CLI::App &app);
 Command addBench(CLI::App &app);
 Command addDoctor(CLI::App &app);
 Command addP2p(CLI::App &app);
+/// Adds `braid p2p` with the given backends instead of the built-in ones.
+Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends);
 Command addCalibrate(CLI::App &app);
 Command addSimulate(CLI::App &app);
 Command addView(CLI::App &app);

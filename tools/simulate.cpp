@@ -64,7 +64,8 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Sourc
 
 // -- Printing. --
 
-void print(const MachinePrediction &best, const CostModel &model) {
+void print(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
+  const MachinePrediction &best = rows.front().prediction;
   llvm::outs() << fmt::format(
       "@{} on {} ranks of {}\n"
       "  time       {:.1f} µs a run, {:.1f} µs in a series of runs\n"
@@ -79,9 +80,8 @@ void print(const MachinePrediction &best, const CostModel &model) {
   if (best.ranks > model.ranks)
     llvm::outs() << fmt::format("  measured   with {} ranks; the same figures are used for {}\n",
                                 model.ranks, best.ranks);
-}
-
-void printTable(llvm::ArrayRef<PredictedSchedule> rows) {
+  if (rows.size() == 1)
+    return;
   constexpr size_t kShown = 12;
   llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>11}  {:>6}  schedule\n",
                               rows.size(), "µs a run", "in a burst", "E");
@@ -89,16 +89,6 @@ void printTable(llvm::ArrayRef<PredictedSchedule> rows) {
     llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", each.prediction.us,
                                 each.prediction.burstUs, each.prediction.efficiency(),
                                 each.schedule.str());
-}
-
-void write(const PredictedSchedule &row, JsonWriter &json) {
-  const MachinePrediction &prediction = row.prediction;
-  json.attribute("schedule", row.schedule.str());
-  json.attribute("us", prediction.us);
-  json.attribute("burst_us", prediction.burstUs);
-  json.attribute("E", prediction.efficiency());
-  json.attribute("gemms_us", prediction.gemmsUs);
-  json.attribute("others_us", prediction.othersUs);
 }
 
 void printJson(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
@@ -110,9 +100,15 @@ void printJson(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
     json.attribute("ranks", best.ranks);
     json.attribute("memory_bytes", best.memoryBytes);
     json.attribute("simulated", best.simulated);
-    json.attributeArray("predictions", [&] {
-      for (const PredictedSchedule &row : rows)
-        json.object([&] { write(row, json); });
+    json.attributeList("predictions", rows, [](JsonWriter &list, const PredictedSchedule &row) {
+      list.object([&] {
+        list.attribute("schedule", row.schedule.str());
+        list.attribute("us", row.prediction.us);
+        list.attribute("burst_us", row.prediction.burstUs);
+        list.attribute("E", row.prediction.efficiency());
+        list.attribute("gemms_us", row.prediction.gemmsUs);
+        list.attribute("others_us", row.prediction.othersUs);
+      });
     });
   });
   llvm::outs() << "\n";
@@ -122,13 +118,7 @@ Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> 
   const CostModel model = BRAID_TRY(findMachine(flags.machine));
   source = BRAID_TRY(readSource(flags.source.file));
   const std::vector<PredictedSchedule> rows = BRAID_TRY(predict(flags, *source, model));
-  if (flags.json) {
-    printJson(rows, model);
-    return 0;
-  }
-  print(rows.front().prediction, model);
-  if (rows.size() > 1)
-    printTable(rows);
+  flags.json ? printJson(rows, model) : print(rows, model);
   return 0;
 }
 

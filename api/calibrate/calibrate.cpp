@@ -16,8 +16,6 @@ namespace {
 /// The number of operations in a chain.
 constexpr int kChain = 8;
 
-double positive(double us) { return std::max(us, kLeastUs); }
-
 /// Measures the costs of operations in one transfer mode.
 class Calibration {
 public:
@@ -28,25 +26,115 @@ public:
 
   /// Measures in every launch mode. Repeats disturbed measurements a few times, and uses the
   /// shortest times. All ranks use the same times, and therefore make the same decisions.
-  Result<std::vector<OperationCosts>> measureOperations();
+  Result<std::vector<OperationCosts>> measureOperations() {
+    constexpr int kTries = 8;
+    std::vector<OperationCosts> operations;
+    for (int i = 0; i < kTries && (i == 0 || wasDisturbed_); ++i) {
+      Status status = measureAll();
+      if (!status.isOk())
+        return status.annotated(str(transferMode_));
+      wasDisturbed_ = false;
+      operations.clear();
+      for (size_t mode = 0; mode < options_.launchModes.size(); ++mode)
+        operations.push_back(deduce(mode));
+    }
+    return operations;
+  }
 
 private:
   bool uses(Transport transport) const {
     return mesh_.perHost > 1 && llvm::is_contained(options_.transports, transport);
   }
+
+  // -- Measurements. --
+
+  Status measureAll() {
+    using namespace calibration;
+    BRAID_TRY(measure("1 sum", sums(mesh_, small_, 1)));
+    BRAID_TRY(measure("sums", sums(mesh_, small_, 1 + kChain)));
+    BRAID_TRY(measure("large sum", sums(mesh_, large_, 1)));
+    if (usesMessages_)
+      BRAID_TRY(measureTurns("message", Protocol::Get, Transport::Messages));
+    if (!usesPeers_)
+      return Status::ok();
+    for (const auto &[name, turns] : {std::pair("1 turn", 1), std::pair("turns", kChain)})
+      BRAID_TRY(measure(name, transferChain(mesh_, Protocol::Get, 2, turns), Transport::PeerMemory,
+                        /*hasCopies=*/false));
+    BRAID_TRY(measureTurns("get", Protocol::Get, Transport::PeerMemory));
+    return measureTurns("put", Protocol::Put, Transport::PeerMemory);
+  }
+
+  Status measureTurns(const std::string &kind, Protocol protocol, Transport transport) {
+    using calibration::transferChain;
+    BRAID_TRY(measure(kind + " small", transferChain(mesh_, protocol, small_, kChain), transport));
+    return measure(kind + " large", transferChain(mesh_, protocol, large_, 2), transport);
+  }
+
   Status measure(const std::string &name, const std::string &text,
-                 Transport transport = Transport::PeerMemory, bool hasCopies = true);
-  Status measureAll();
-  OperationCosts deduce(size_t mode);
-  void deducePeers(OperationCosts &costs, size_t mode);
-  CopyCost copyLine(double smallUs, double growthUs);
-  CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs);
-  double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
+                 Transport transport = Transport::PeerMemory, bool hasCopies = true) {
+    const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
+        timer_, "calibrating by " + name, text,
+        {.launchModes = options_.launchModes,
+         .transferMode = transport == Transport::Messages ? TransferMode() : transferMode_,
+         .transport = transport,
+         .hasCopies = hasCopies}));
+    std::vector<RunTime> &best = times_.try_emplace(name, times).first->second;
+    for (size_t mode = 0; mode < best.size(); ++mode)
+      best[mode] = {std::min(best[mode].us, times[mode].us),
+                    std::min(best[mode].issueUs, times[mode].issueUs)};
+    return Status::ok();
+  }
+
+  // -- Costs. --
+
+  OperationCosts deduce(size_t mode) {
+    OperationCosts costs;
+    costs.launchMode = options_.launchModes[mode];
+    costs.transferMode = transferMode_;
+    if (costs.launchMode == LaunchMode::Eager)
+      costs.issueUs = times_["sums"][mode].issueUs / (1 + kChain);
+    const double small = growth((us("sums", mode) - us("1 sum", mode)) / kChain);
+    costs.local = copyLine(small, us("large sum", mode) - us("1 sum", mode));
+    costs.runUs = std::max(us("1 sum", mode) - small - costs.issueUs, 0.0);
+    costs.pull = costs.push = costs.local;
+    if (usesPeers_)
+      deducePeers(costs, mode);
+    costs.message = usesMessages_ ? turnLine("message", mode, costs.runUs, 0) : costs.pull;
+    return costs;
+  }
+
+  /// Deduces the transfer costs. A round has two signals: "ready to read" and "done reading".
+  /// Because the ranks wait for each other, a run effectively starts when the last rank starts.
+  void deducePeers(OperationCosts &costs, size_t mode) {
+    const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
+    costs.signalUs = turn / 2;
+    costs.runUs = std::max(us("1 turn", mode) - turn, costs.runUs);
+    costs.pull = turnLine("get", mode, costs.runUs, turn);
+    costs.push = turnLine("put", mode, costs.runUs, turn);
+  }
+
+  /// Returns the cost of the copy or message in a round whose signals take `signalsUs`.
+  CopyCost turnLine(const std::string &kind, size_t mode, double runUs, double signalsUs) {
+    const double small = positive((us(kind + " small", mode) - runUs) / kChain - signalsUs);
+    const double large = positive((us(kind + " large", mode) - runUs) / 2 - signalsUs);
+    return copyLine(small, large - small);
+  }
+
+  /// Fits a line to the times of a small copy and a large copy, which takes `growthUs` longer.
+  CopyCost copyLine(double smallUs, double growthUs) {
+    const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
+    const double bytesPerUs = (large - small) / growth(growthUs);
+    return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
+  }
+
   /// Returns a longer chain's extra time, at least kLeastUs. Records a disturbance if `us` <= 0.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);
   }
+
+  static double positive(double us) { return std::max(us, kLeastUs); }
+  double us(const std::string &name, size_t mode) const { return times_.at(name)[mode].us; }
 
   PlanTimer &timer_;
   const CalibrationOptions &options_;
@@ -57,97 +145,6 @@ private:
   bool wasDisturbed_ = false;
   std::map<std::string, std::vector<RunTime>> times_; ///< by name; one entry per launch mode
 };
-
-Status Calibration::measure(const std::string &name, const std::string &text, Transport transport,
-                            bool hasCopies) {
-  const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
-      timer_, "calibrating by " + name, text,
-      {.launchModes = options_.launchModes,
-       .transferMode = transport == Transport::Messages ? TransferMode() : transferMode_,
-       .transport = transport,
-       .hasCopies = hasCopies}));
-  std::vector<RunTime> &best = times_.try_emplace(name, times).first->second;
-  for (size_t mode = 0; mode < best.size(); ++mode)
-    best[mode] = {std::min(best[mode].us, times[mode].us),
-                  std::min(best[mode].issueUs, times[mode].issueUs)};
-  return Status::ok();
-}
-
-Status Calibration::measureAll() {
-  using namespace calibration;
-  BRAID_TRY(measure("1 sum", sums(mesh_, small_, 1)));
-  BRAID_TRY(measure("sums", sums(mesh_, small_, 1 + kChain)));
-  BRAID_TRY(measure("large sum", sums(mesh_, large_, 1)));
-  const auto measureTurns = [&](const std::string &kind, Protocol protocol, Transport transport) {
-    BRAID_TRY(measure(kind + " small", transferChain(mesh_, protocol, small_, kChain), transport));
-    return measure(kind + " large", transferChain(mesh_, protocol, large_, 2), transport);
-  };
-  if (usesMessages_)
-    BRAID_TRY(measureTurns("message", Protocol::Get, Transport::Messages));
-  if (!usesPeers_)
-    return Status::ok();
-  for (const auto &[name, turns] : {std::pair("1 turn", 1), std::pair("turns", kChain)})
-    BRAID_TRY(measure(name, transferChain(mesh_, Protocol::Get, 2, turns), Transport::PeerMemory,
-                      /*hasCopies=*/false));
-  BRAID_TRY(measureTurns("get", Protocol::Get, Transport::PeerMemory));
-  return measureTurns("put", Protocol::Put, Transport::PeerMemory);
-}
-
-/// Fits a line to the times of a small copy and a large copy, which takes `growthUs` longer.
-CopyCost Calibration::copyLine(double smallUs, double growthUs) {
-  const auto small = static_cast<double>(small_), large = static_cast<double>(large_);
-  const double bytesPerUs = (large - small) / growth(growthUs);
-  return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
-}
-
-/// Returns the cost of the copy or message in a round whose signals take `signalsUs`.
-CopyCost Calibration::turnLine(const std::string &kind, size_t mode, double runUs,
-                               double signalsUs) {
-  const double small = positive((us(kind + " small", mode) - runUs) / kChain - signalsUs);
-  const double large = positive((us(kind + " large", mode) - runUs) / 2 - signalsUs);
-  return copyLine(small, large - small);
-}
-
-OperationCosts Calibration::deduce(size_t mode) {
-  OperationCosts costs;
-  costs.launchMode = options_.launchModes[mode];
-  costs.transferMode = transferMode_;
-  if (costs.launchMode == LaunchMode::Eager)
-    costs.issueUs = times_["sums"][mode].issueUs / (1 + kChain);
-  const double small = growth((us("sums", mode) - us("1 sum", mode)) / kChain);
-  costs.local = copyLine(small, us("large sum", mode) - us("1 sum", mode));
-  costs.runUs = std::max(us("1 sum", mode) - small - costs.issueUs, 0.0);
-  costs.pull = costs.push = costs.local;
-  if (usesPeers_)
-    deducePeers(costs, mode);
-  costs.message = usesMessages_ ? turnLine("message", mode, costs.runUs, 0) : costs.pull;
-  return costs;
-}
-
-/// Deduces the transfer costs. A round has two signals: "ready to read" and "done reading". Because
-/// the ranks wait for each other, a run effectively starts when the last rank starts.
-void Calibration::deducePeers(OperationCosts &costs, size_t mode) {
-  const double turn = growth((us("turns", mode) - us("1 turn", mode)) / (kChain - 1));
-  costs.signalUs = turn / 2;
-  costs.runUs = std::max(us("1 turn", mode) - turn, costs.runUs);
-  costs.pull = turnLine("get", mode, costs.runUs, turn);
-  costs.push = turnLine("put", mode, costs.runUs, turn);
-}
-
-Result<std::vector<OperationCosts>> Calibration::measureOperations() {
-  constexpr int kTries = 8;
-  std::vector<OperationCosts> operations;
-  for (int i = 0; i < kTries && (i == 0 || wasDisturbed_); ++i) {
-    Status status = measureAll();
-    if (!status.isOk())
-      return status.annotated(str(transferMode_));
-    wasDisturbed_ = false;
-    operations.clear();
-    for (size_t mode = 0; mode < options_.launchModes.size(); ++mode)
-      operations.push_back(deduce(mode));
-  }
-  return operations;
-}
 
 /// Returns all transfer modes that `peers` supports, the default first.
 std::vector<TransferMode> allTransferModes(const PeerMemory &peers) {

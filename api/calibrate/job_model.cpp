@@ -35,13 +35,6 @@ std::string JobModel::key() const {
   return fmt::format("cost model of {} ranks{}, {}", timer_.ranks(), hosts, options_.cacheKey);
 }
 
-bool JobModel::isComplete() const {
-  return llvm::all_of(options_.launchModes, [&](LaunchMode mode) {
-    return llvm::all_of(options_.transferModes,
-                        [&](TransferMode transferMode) { return model_.find(mode, transferMode); });
-  });
-}
-
 Result<bool> JobModel::isKept() {
   const std::string text =
       BRAID_TRY(timer_.fromRankZero(cache_ ? cache_->find(key()).value_or("") : ""));
@@ -50,7 +43,11 @@ Result<bool> JobModel::isKept() {
     model_ = std::move(*known);
   else if (!text.empty() && timer_.rank() == 0 && options_.warn)
     options_.warn("measuring the stored cost model again: " + known.status().message());
-  return known && isComplete();
+  return known && llvm::all_of(options_.launchModes, [&](LaunchMode mode) {
+           return llvm::all_of(options_.transferModes, [&](TransferMode transferMode) {
+             return model_.find(mode, transferMode);
+           });
+         });
 }
 
 void JobModel::keep(const std::string &key, std::string value) {

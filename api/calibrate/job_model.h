@@ -37,7 +37,6 @@ public:
 
 private:
   std::string key() const;
-  bool isComplete() const;
   Result<bool> measure(llvm::function_ref<Result<bool>()> measure);
 
   PlanTimer &timer_;

@@ -44,9 +44,8 @@ Result<GemmCost> measureGemm(const CostModel &model, const PlanMatmul &shape, Pl
       calibration::gemms(calibration::Mesh(timer), shape, count),
       {options.launchModes.back(), options.transferModes.front()}));
   const double all = std::max(times.front().us - costs.runUs - costs.issueUs, kLeastUs);
-  GemmCost gemm{shape.dtype, shape.transposeB, shape.m, shape.n, shape.k, all / count};
-  gemm.partial = shape.partial;
-  return gemm;
+  return GemmCost{shape.dtype, shape.transposeB, shape.m,      shape.n,
+                  shape.k,     all / count,      shape.partial};
 }
 
 } // namespace
@@ -70,7 +69,7 @@ Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, P
   bool hasMeasured = false;
   for (const PlanMatmul &shape : shapes) {
     if (!model.find(shape)) {
-      model.add(BRAID_TRY(measureGemm(model, shape, timer, options)));
+      model.gemms.push_back(BRAID_TRY(measureGemm(model, shape, timer, options)));
       hasMeasured = true;
     }
     progress.advance();

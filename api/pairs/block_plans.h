@@ -25,8 +25,10 @@ struct BlockTransfers {
   int64_t rowBytes() const { return slots * bytes; }
 };
 
-/// Returns the Plans of both ranks. The only symmetric buffer contains the row of blocks to send,
-/// followed by the row of received blocks.
+/// The only buffer of the Plans: the row of blocks to send, followed by the row of received blocks.
+inline constexpr uint32_t kBlocks = 0;
+
+/// Returns the Plans of both ranks.
 Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers);
 
 } // namespace braid

@@ -7,6 +7,9 @@
 #include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -31,19 +34,6 @@ constexpr milliseconds kGrace{300};
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
 
-Verdict verdictOf(StatusCode failure) {
-  return failure == StatusCode::TimedOut      ? Verdict::Hung
-         : failure == StatusCode::Unsupported ? Verdict::Unavailable
-                                              : Verdict::Crashed;
-}
-
-std::string numbersOf(const std::vector<Step> &steps) {
-  std::string numbers;
-  for (const Step &step : steps)
-    numbers += (numbers.empty() ? "" : ",") + std::to_string(step.number());
-  return numbers;
-}
-
 /// Runs the jobs that measure one pair.
 class PairJobs {
 public:
@@ -57,19 +47,142 @@ public:
   }
 
   /// Runs jobs until no steps are left, or until a signal arrives.
-  Status run();
+  Status run() {
+    while (!steps_.empty()) {
+      const Result<LaunchReport> report = runJob();
+      const Status &status = report ? report->status : report.status();
+      if (status.isOk() || signals_.first() != 0)
+        break;
+      if (status.code() == StatusCode::BadInput)
+        return status;
+      takeFailure(status);
+      if (status.code() == StatusCode::TimedOut)
+        timeout_ = std::clamp(std::chrono::duration_cast<milliseconds>(kPatience * longest_),
+                              std::min(kLeastPatience, timeout_), timeout_);
+    }
+    return Status::ok();
+  }
 
 private:
-  Result<LaunchReport> runJob();
-  Status listen();
-  void read();
-  void take(const Record &record);
-  void takeFailure(const Status &failure);
-  std::string explained(const Status &failure) const;
+  Result<LaunchReport> runJob() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return unsupported("cannot create a pipe: {}", std::strerror(errno));
+    // This process polls the read end; the ranks inherit the write end.
+    pipe_ = FileDescriptor(ends[0]);
+    const FileDescriptor write(ends[1]);
+    (void)fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
+    (void)fcntl(write.get(), F_SETFD, 0);
+    silence_ = longest_ = Clock::duration(0);
+    lastLook_ = Clock::now();
+    hasBegun_ = false;
+    last_.reset();
+    std::vector<int64_t> steps;
+    for (const Step &step : steps_)
+      steps.push_back(step.number());
+    Result<LaunchReport> report =
+        launch({.ranks = 2,
+                .arguments = {"braid", "p2p", "--backend", options_.backend, "--sizes",
+                              fmt::format("{}", fmt::join(options_.sizes, ",")), "--measure-steps",
+                              fmt::format("{}", fmt::join(steps, ",")), "--measure-to",
+                              std::to_string(write.get())},
+                .environment = {{"BRAID_DEVICES",
+                                 fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}},
+                .input = "",
+                .timeout = std::max(timeout_, kLeastToStart),
+                .grace = kGrace,
+                .discardOutput = true, // libraries may print messages
+                .signals = &signals_,
+                .watch = [this] { return listen(); }});
+    read();
+    return report;
+  }
+
+  /// Reads new records. Returns TimedOut if there has been no record for too long.
+  Status listen() {
+    const Clock::time_point now = Clock::now();
+    silence_ += std::min(now - std::exchange(lastLook_, now), kMostBetweenLooks);
+    read();
+    const milliseconds limit = hasBegun_ ? timeout_ : std::max(timeout_, kLeastToStart);
+    return silence_ <= limit ? Status::ok() : timedOut("no progress for {} ms", limit.count());
+  }
+
+  /// Processes all pending records. Each record is written and read atomically.
+  void read() {
+    Record record;
+    while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
+      longest_ = std::max(longest_, std::exchange(silence_, Clock::duration(0)));
+      hasBegun_ = true;
+      take(record);
+    }
+  }
+
+  void take(const Record &record) {
+    PathReport &report = reportOf(record.step);
+    switch (record.kind) {
+    case Record::Kind::Device: {
+      const auto [identity, description] = llvm::StringRef(record.text).split(' ');
+      MeasuredDevice &device = deviceOf(static_cast<size_t>(record.step.source));
+      device.uuid = identity.str();
+      device.name =
+          description.empty() ? options_.backend + " rank" : description.split(',').first.str();
+      break;
+    }
+    case Record::Kind::Begin:
+      last_ = record;
+      break;
+    case Record::Kind::Bandwidth:
+      report.points.push_back({record.bytes, 0, record.value});
+      break;
+    case Record::Kind::Latency:
+      for (PathReport *each : {&report, &reportOf({record.step.path, 0})})
+        for (PathPoint &point : each->points)
+          if (point.bytes == record.bytes)
+            point.latencyUs = record.value;
+      break;
+    case Record::Kind::Wrong:
+      report.wrong = record.wrong;
+      report.worsen(Verdict::Wrong, fmt::format("byte {} of {} is 0x{:02x}, expected 0x{:02x}",
+                                                record.wrong.offset, sizeText(record.wrong.bytes),
+                                                record.wrong.got, record.wrong.expected));
+      break;
+    }
+  }
+
+  /// Attributes the failure to the step that began last, or to all steps if none has begun. A path
+  /// that the devices do not support is unavailable in both directions.
+  void takeFailure(const Status &failure) {
+    const bool isLack = failure.code() == StatusCode::Unsupported;
+    const Verdict verdict = isLack                                   ? Verdict::Unavailable
+                            : failure.code() == StatusCode::TimedOut ? Verdict::Hung
+                                                                     : Verdict::Crashed;
+    const auto isStruck = [&](const Step &step) {
+      return !last_ || step == last_->step || (isLack && step.path == last_->step.path);
+    };
+    for (const Step &step : steps_)
+      if (isStruck(step))
+        reportOf(step).worsen(verdict, explained(failure));
+    if (last_)
+      steps_.erase(steps_.begin(), llvm::find(steps_, last_->step));
+    llvm::erase_if(steps_, isStruck);
+  }
+
+  /// Describes a failure in one line, with device numbers instead of ranks, and the transfer size.
+  std::string explained(const Status &failure) const {
+    std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
+    for (size_t rank : {0, 1}) {
+      llvm::SmallVector<llvm::StringRef> parts;
+      llvm::StringRef(text).split(parts, fmt::format("rank {}", rank));
+      text = llvm::join(parts, fmt::format("the process of device {}", deviceOf(rank).number));
+    }
+    const bool hasSize = last_ && failure.code() != StatusCode::Unsupported;
+    return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
+  }
+
   MeasuredDevice &deviceOf(size_t rank) const { return report_.devices[devices_[rank]]; }
   PathReport &reportOf(const Step &step) {
-    const bool isForward = step.source == 0;
-    return report_.row(devices_[isForward ? 0 : 1], devices_[isForward ? 1 : 0])->on(step.path);
+    const auto source = static_cast<size_t>(step.source);
+    return report_.row(devices_[source], devices_[1 - source]).on(step.path);
   }
 
   const MeasureOptions &options_;
@@ -86,136 +199,6 @@ private:
   std::optional<Record> last_; ///< the last Begin record
 };
 
-/// Reads new records. Returns TimedOut if there has been no record for too long.
-Status PairJobs::listen() {
-  const Clock::time_point now = Clock::now();
-  silence_ += std::min(now - std::exchange(lastLook_, now), kMostBetweenLooks);
-  read();
-  const milliseconds limit = hasBegun_ ? timeout_ : std::max(timeout_, kLeastToStart);
-  if (silence_ <= limit)
-    return Status::ok();
-  return timedOut("no progress for {} ms", limit.count());
-}
-
-/// Processes all pending records. Each record is written and read atomically.
-void PairJobs::read() {
-  Record record;
-  while (::read(pipe_.get(), &record, sizeof record) == static_cast<ssize_t>(sizeof record)) {
-    longest_ = std::max(longest_, std::exchange(silence_, Clock::duration(0)));
-    hasBegun_ = true;
-    take(record);
-  }
-}
-
-void PairJobs::take(const Record &record) {
-  PathReport &report = reportOf(record.step);
-  switch (record.kind) {
-  case Record::Kind::Device: {
-    const auto [identity, description] = llvm::StringRef(record.text).split(' ');
-    MeasuredDevice &device = deviceOf(static_cast<size_t>(record.step.source));
-    device.uuid = identity.str();
-    device.name =
-        description.empty() ? options_.backend + " rank" : description.split(',').first.str();
-    break;
-  }
-  case Record::Kind::Begin:
-    last_ = record;
-    break;
-  case Record::Kind::Bandwidth:
-    report.points.push_back({record.bytes, 0, record.value});
-    break;
-  case Record::Kind::Latency:
-    for (PathReport *each : {&report, &reportOf({record.step.path, 0})})
-      for (PathPoint &point : each->points)
-        if (point.bytes == record.bytes)
-          point.latencyUs = record.value;
-    break;
-  case Record::Kind::Wrong:
-    report.wrong = record.wrong;
-    report.worsen(Verdict::Wrong, fmt::format("byte {} of {} is 0x{:02x}, expected 0x{:02x}",
-                                              record.wrong.offset, sizeText(record.wrong.bytes),
-                                              record.wrong.got, record.wrong.expected));
-    break;
-  }
-}
-
-Result<LaunchReport> PairJobs::runJob() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return unsupported("cannot create a pipe: {}", std::strerror(errno));
-  // This process polls the read end; the ranks inherit the write end.
-  pipe_ = FileDescriptor(ends[0]);
-  const FileDescriptor write(ends[1]);
-  (void)fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
-  (void)fcntl(write.get(), F_SETFD, 0);
-  silence_ = longest_ = Clock::duration(0);
-  lastLook_ = Clock::now();
-  hasBegun_ = false;
-  last_.reset();
-  LaunchOptions launching;
-  launching.ranks = 2;
-  launching.arguments = options_.command;
-  llvm::append_range(launching.arguments,
-                     std::vector<std::string>{"--measure-steps", numbersOf(steps_), "--measure-to",
-                                              std::to_string(write.get())});
-  launching.environment = {
-      {"BRAID_DEVICES", fmt::format("{},{}", deviceOf(0).number, deviceOf(1).number)}};
-  launching.timeout = std::max(timeout_, kLeastToStart);
-  launching.grace = kGrace;
-  launching.discardOutput = true; // libraries may print messages
-  launching.watch = [this] { return listen(); };
-  launching.signals = &signals_;
-  Result<LaunchReport> report = launch(launching);
-  read();
-  return report;
-}
-
-/// Describes a failure in one line, with device numbers instead of ranks, and the transfer size.
-std::string PairJobs::explained(const Status &failure) const {
-  std::string text = llvm::StringRef(failure.message()).split('\n').first.str();
-  for (size_t rank : {0, 1}) {
-    const std::string name = fmt::format("rank {}", rank);
-    const std::string device = fmt::format("the process of device {}", deviceOf(rank).number);
-    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += device.size())
-      text.replace(at, name.size(), device);
-  }
-  const bool hasSize = last_ && failure.code() != StatusCode::Unsupported;
-  return hasSize ? text + ", at " + sizeText(last_->bytes) : text;
-}
-
-/// Attributes the failure to the step that began last, or to all steps if none has begun. A path
-/// that the devices do not support is unavailable in both directions.
-void PairJobs::takeFailure(const Status &failure) {
-  const Verdict verdict = verdictOf(failure.code());
-  const bool isLack = verdict == Verdict::Unavailable;
-  const auto isStruck = [&](const Step &step) {
-    return !last_ || step == last_->step || (isLack && step.path == last_->step.path);
-  };
-  for (const Step &step : steps_)
-    if (isStruck(step))
-      reportOf(step).worsen(verdict, explained(failure));
-  if (last_)
-    steps_.erase(steps_.begin(), llvm::find(steps_, last_->step));
-  llvm::erase_if(steps_, isStruck);
-}
-
-Status PairJobs::run() {
-  while (!steps_.empty()) {
-    const Result<LaunchReport> report = runJob();
-    const Status &status = report ? report->status : report.status();
-    report_.signal = report ? report->signal : 0;
-    if (status.isOk() || report_.signal != 0)
-      break;
-    if (status.code() == StatusCode::BadInput)
-      return status;
-    takeFailure(status);
-    if (status.code() == StatusCode::TimedOut)
-      timeout_ = std::clamp(std::chrono::duration_cast<milliseconds>(kPatience * longest_),
-                            std::min(kLeastPatience, timeout_), timeout_);
-  }
-  return Status::ok();
-}
-
 } // namespace
 
 Result<PairReport> measurePairs(const MeasureOptions &options) {
@@ -226,8 +209,7 @@ Result<PairReport> measurePairs(const MeasureOptions &options) {
     for (size_t other = one + 1; other < options.devices.size() && report.signal == 0; ++other) {
       options.progress(options.devices[one], options.devices[other], ++number);
       BRAID_TRY(PairJobs(options, signals, report, one, other).run());
-      if (report.signal == 0)
-        report.signal = signals.first();
+      report.signal = signals.first();
     }
   for (PairRow &row : report.rows)
     for (PathReport &path : row.paths)

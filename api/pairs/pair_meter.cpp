@@ -1,15 +1,13 @@
 //===- api/pairs/pair_meter.cpp - one of the two ranks that measure a pair --------------------===//
 
-#include "api/pairs/pair_meter.h"
-
+#include "api/pairs/block_plans.h"
+#include "api/pairs/measure_pairs.h"
 #include "api/ranks/job_state.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 #include "runtime/memory_limit.h"
 #include "runtime/split_mix.h"
 #include "runtime/tune/median.h"
-
-#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,15 +32,6 @@ constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
 /// CPU ranks transfer less, because the cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
-const Effort &effortOn(const Device &device) {
-  return device.sharesHostMemory() ? kOnHost : kOnDevice;
-}
-
-BlockTransfers transfersOf(const Step &step, int64_t bytes, int64_t count, bool andBack) {
-  const int64_t slots = std::clamp<int64_t>(kMostRowBytes / bytes, 1, count);
-  return {step.path, step.source, andBack, bytes, slots, count};
-}
-
 /// Returns the mode for `path`. If the device cannot copy by engine, returns its default mode.
 TransferMode modeOf(Path path, Device &device) {
   if (path == Path::PutKernel || path == Path::GetKernel)
@@ -66,148 +55,155 @@ std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
   return row;
 }
 
-} // namespace
+/// Before a run, the source contains random blocks, and the destination their complements. After
+/// the run, every block is compared. Timed runs are repeated, and only the last result is compared,
+/// so that times include neither filling nor comparing. A time is the maximum over both ranks.
+class PairMeter {
+public:
+  /// `options` and `timer` must outlive this object.
+  PairMeter(const MeterOptions &options, const Backend &backend, PlanTimer &timer)
+      : options_(options), timer_(timer), device_(timer.device()), rank_(timer.rank()),
+        effort_(device_.sharesHostMemory() ? kOnHost : kOnDevice),
+        launchMode_(backend.hasGraphs ? LaunchMode::Graph : LaunchMode::Eager) {}
 
-/// Ignores write errors: when the command stops reading, it also ends its ranks.
-void PairMeter::write(const Record &record) const {
-  // Both ranks know the results, so only rank 0 writes them. Both ranks write Begin, because a rank
-  // may fail in a step before the other rank starts the step.
-  const bool isResult =
-      record.kind == Record::Kind::Bandwidth || record.kind == Record::Kind::Latency;
-  if (rank() == 0 || !isResult)
-    (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
-}
-
-/// Returns true if there is enough memory for the rows to send and receive, plus as much again for
-/// other users of the memory. The host needs two more rows per rank for the comparison.
-bool PairMeter::fits(const BlockTransfers &transfers) const {
-  const auto needed = 4 * static_cast<double>(transfers.rowBytes());
-  const std::optional<int64_t> free = device().freeBytes();
-  return (!free || needed <= static_cast<double>(*free)) &&
-         (free ? 1 : 3) * needed <= static_cast<double>(availableMemory());
-}
-
-// -- One run. --
-
-Result<PairMeter::BlockRun> PairMeter::prepareRun(const BlockTransfers &transfers) {
-  std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers));
-  const std::vector<PlanBuffer> &buffers = plans.front().buffers;
-  const auto rows = llvm::find_if(
-      buffers, [](const PlanBuffer &buffer) { return buffer.kind == BufferKind::Symmetric; });
-  const auto number = static_cast<uint32_t>(rows - buffers.begin());
-  BlockRun run{
-      BRAID_TRY(timer_.makeReady(std::move(plans), launchMode_, modeOf(transfers.path, device()))),
-      nullptr, nullptr};
-  run.sent = static_cast<char *>(run.plan.address(number));
-  run.received = run.sent + transfers.rowBytes();
-  return run;
-}
-
-uint64_t PairMeter::seedOf(int64_t sender) const {
-  return 2 * round_ + static_cast<uint64_t>(sender);
-}
-
-Status PairMeter::copy(void *to, const void *from, int64_t bytes) {
-  device().copy(0, {}, to, from, bytes);
-  return device().synchronize();
-}
-
-/// Fills the source with random bytes, and the destination with the complement of the expected
-/// bytes, so that every byte that is not overwritten is wrong.
-Status PairMeter::fillRows(const BlockRun &run, const BlockTransfers &transfers) {
-  ++round_;
-  const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
-  if (transfers.sends(rank()))
-    BRAID_TRY(copy(run.sent, drawRow(seedOf(rank()), bytes).data(), bytes));
-  if (!transfers.sends(peer))
+  Status measure() {
+    Record record{.kind = Record::Kind::Device, .step = {Path::PutEngine, rank_}};
+    const std::string text = device_.identity() + " " + device_.description();
+    std::strncpy(record.text, text.c_str(), sizeof record.text - 1);
+    write(record);
+    for (int64_t number : options_.steps)
+      if (number >= 0 && number < kSteps)
+        BRAID_TRY(measure(Step::of(number)));
     return Status::ok();
-  std::vector<char> complement = drawRow(seedOf(peer), bytes);
-  for (char &byte : complement)
-    byte = static_cast<char>(~byte);
-  return copy(run.received, complement.data(), bytes);
-}
+  }
 
-/// Returns true if both ranks have received the correct bytes. Otherwise, writes Wrong records.
-Result<bool> PairMeter::compareRow(const BlockRun &run, const BlockTransfers &transfers) {
-  const int64_t peer = 1 - rank(), bytes = transfers.rowBytes();
-  bool isRight = true;
-  if (transfers.sends(peer)) {
-    const std::vector<char> expected = drawRow(seedOf(peer), bytes);
-    std::vector<char> got(expected.size());
-    BRAID_TRY(copy(got.data(), run.received, bytes));
+private:
+  Status measure(const Step &step) {
+    const bool hasLatency = step.source == 1 && right_ == Step{step.path, 0};
+    right_.reset();
+    for (int64_t bytes : options_.sizes) {
+      const auto transfers = [&](int64_t count, bool andBack) -> BlockTransfers {
+        const int64_t slots = std::clamp<int64_t>(kMostRowBytes / bytes, 1, count);
+        return {step.path, step.source, andBack, bytes, slots, count};
+      };
+      const int64_t count = std::clamp<int64_t>(effort_.runBytes / bytes, 2, effort_.most);
+      const BlockTransfers oneWay = transfers(count, /*andBack=*/false);
+      if (BRAID_TRY(timer_.largest(fits(oneWay) ? 0 : 1)) != 0)
+        break;
+      write({Record::Kind::Begin, step, bytes});
+      const std::optional<double> us = BRAID_TRY(time(oneWay));
+      if (!us)
+        return Status::ok();
+      const auto moved = static_cast<double>(bytes * count);
+      write({Record::Kind::Bandwidth, step, bytes, moved / std::max(*us, 1e-3) / 1e3});
+      if (!hasLatency || bytes > kMostForLatency)
+        continue;
+      const std::optional<double> ofTurns =
+          BRAID_TRY(time(transfers(effort_.turns, /*andBack=*/true)));
+      if (!ofTurns)
+        return Status::ok();
+      write(
+          {Record::Kind::Latency, step, bytes, *ofTurns / static_cast<double>(2 * effort_.turns)});
+    }
+    right_ = step;
+    return Status::ok();
+  }
+
+  /// Returns true if there is enough memory for the rows to send and receive, plus as much again
+  /// for other users of the memory. The host needs two more rows per rank for the comparison.
+  bool fits(const BlockTransfers &transfers) const {
+    const auto needed = 4 * static_cast<double>(transfers.rowBytes());
+    const std::optional<int64_t> free = device_.freeBytes();
+    return (!free || needed <= static_cast<double>(*free)) &&
+           (free ? 1 : 3) * needed <= static_cast<double>(availableMemory());
+  }
+
+  /// Runs twice, and times only the second run. Returns the time of a run in microseconds, or
+  /// nullopt if wrong data arrived.
+  Result<std::optional<double>> time(const BlockTransfers &transfers) {
+    std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers));
+    TimedPlan plan =
+        BRAID_TRY(timer_.makeReady(std::move(plans), launchMode_, modeOf(transfers.path, device_)));
+    const std::optional<double> first =
+        BRAID_TRY(checked(plan, transfers, [&] { return timer_.timeRuns(plan, 1); }));
+    return first ? checked(plan, transfers, [&] { return usualTime(plan); }) : first;
+  }
+
+  /// Fills the rows, calls `run`, and compares. Returns the result of `run`, or nullopt if wrong
+  /// data arrived at either rank.
+  Result<std::optional<double>> checked(const TimedPlan &plan, const BlockTransfers &transfers,
+                                        llvm::function_ref<Result<double>()> run) {
+    ++round_;
+    const int64_t peer = 1 - rank_, bytes = transfers.rowBytes();
+    const auto draw = [&](int64_t sender) {
+      return drawRow(2 * round_ + static_cast<uint64_t>(sender), bytes);
+    };
+    char *const sent = static_cast<char *>(plan.address(kBlocks)), *const received = sent + bytes;
+    if (transfers.sends(rank_))
+      BRAID_TRY(copy(sent, draw(rank_).data(), bytes));
+    std::vector<char> expected, got;
+    if (transfers.sends(peer)) {
+      expected = got = draw(peer);
+      for (char &byte : got)
+        byte = static_cast<char>(~byte);
+      BRAID_TRY(copy(received, got.data(), bytes));
+    }
+    const double us = BRAID_TRY(run());
+    if (transfers.sends(peer))
+      BRAID_TRY(copy(got.data(), received, bytes));
     const auto [right, wrong] = std::mismatch(expected.begin(), expected.end(), got.begin());
-    isRight = wrong == got.end();
-    if (!isRight)
+    const bool isWrong = wrong != got.end();
+    if (isWrong)
       write({.kind = Record::Kind::Wrong,
              .step = {transfers.path, peer},
              .wrong = {transfers.bytes, (wrong - got.begin()) % transfers.bytes,
                        static_cast<uint8_t>(*right), static_cast<uint8_t>(*wrong)}});
+    const bool isWrongAnywhere = BRAID_TRY(timer_.largest(isWrong ? 1 : 0)) != 0;
+    return isWrongAnywhere ? std::nullopt : std::optional(us);
   }
-  return BRAID_TRY(timer_.largest(isRight ? 0 : 1)) == 0;
-}
 
-/// Returns the median time of a few bursts, or the minimum if the host's cores copy, because other
-/// work on the host can only add to the time.
-Result<double> PairMeter::usualTime(TimedPlan &plan) {
-  const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
-  const double first = BRAID_TRY(timer_.largest(mine));
-  const double runs = std::clamp(effortOn(device()).burstUs / std::max(first, 1.0), 1.0, kMostRuns);
-  std::vector<double> us;
-  for (int i = 0; i < kBursts; ++i)
-    us.push_back(BRAID_TRY(timer_.timeRuns(plan, static_cast<int64_t>(runs))));
-  return timer_.largest(device().sharesHostMemory() ? *std::min_element(us.begin(), us.end())
-                                                    : median(us));
-}
-
-/// Fills the rows, runs and compares twice. Times only the second run.
-Result<std::optional<double>> PairMeter::time(const BlockTransfers &transfers) {
-  BlockRun run = BRAID_TRY(prepareRun(transfers));
-  BRAID_TRY(fillRows(run, transfers));
-  BRAID_TRY(timer_.timeRuns(run.plan, 1));
-  if (!BRAID_TRY(compareRow(run, transfers)))
-    return std::optional<double>();
-  BRAID_TRY(fillRows(run, transfers));
-  const double us = BRAID_TRY(usualTime(run.plan));
-  return BRAID_TRY(compareRow(run, transfers)) ? std::optional(us) : std::nullopt;
-}
-
-// -- All steps. --
-
-Status PairMeter::measure(const Step &step) {
-  const Effort &effort = effortOn(device());
-  const bool hasLatency = step.source == 1 && right_ == Step{step.path, 0};
-  right_.reset();
-  for (int64_t bytes : options_.sizes) {
-    const int64_t count = std::clamp<int64_t>(effort.runBytes / bytes, 2, effort.most);
-    const BlockTransfers oneWay = transfersOf(step, bytes, count, false);
-    if (BRAID_TRY(timer_.largest(fits(oneWay) ? 0 : 1)) != 0)
-      break;
-    write({Record::Kind::Begin, step, bytes});
-    const std::optional<double> us = BRAID_TRY(time(oneWay));
-    if (!us)
-      return Status::ok();
-    const auto moved = static_cast<double>(bytes * count);
-    write({Record::Kind::Bandwidth, step, bytes, moved / std::max(*us, 1e-3) / 1e3});
-    if (!hasLatency || bytes > kMostForLatency)
-      continue;
-    const BlockTransfers turns = transfersOf(step, bytes, effort.turns, true);
-    const std::optional<double> ofTurns = BRAID_TRY(time(turns));
-    if (!ofTurns)
-      return Status::ok();
-    write({Record::Kind::Latency, step, bytes, *ofTurns / static_cast<double>(2 * turns.count)});
+  /// Returns the median time of a few bursts, or the minimum if the host's cores copy, because
+  /// other work on the host can only add to the time.
+  Result<double> usualTime(TimedPlan &plan) {
+    const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
+    const double first = BRAID_TRY(timer_.largest(mine));
+    const double runs = std::clamp(effort_.burstUs / std::max(first, 1.0), 1.0, kMostRuns);
+    std::vector<double> us;
+    for (int i = 0; i < kBursts; ++i)
+      us.push_back(BRAID_TRY(timer_.timeRuns(plan, static_cast<int64_t>(runs))));
+    return timer_.largest(device_.sharesHostMemory() ? *std::min_element(us.begin(), us.end())
+                                                     : median(us));
   }
-  right_ = step;
-  return Status::ok();
-}
 
-Status PairMeter::measure() {
-  Record record{.kind = Record::Kind::Device, .step = {Path::PutEngine, rank()}};
-  const std::string text = device().identity() + " " + device().description();
-  std::strncpy(record.text, text.c_str(), sizeof record.text - 1);
-  write(record);
-  for (const Step &step : options_.steps)
-    BRAID_TRY(measure(step));
-  return Status::ok();
+  Status copy(void *to, const void *from, int64_t bytes) {
+    device_.copy(0, {}, to, from, bytes);
+    return device_.synchronize();
+  }
+
+  /// Both ranks know the results, so only rank 0 writes them. Both ranks write Begin, because a
+  /// rank may fail in a step before the other rank starts the step. Ignores write errors: when the
+  /// command stops reading, it also ends its ranks.
+  void write(const Record &record) const {
+    const bool isResult =
+        record.kind == Record::Kind::Bandwidth || record.kind == Record::Kind::Latency;
+    if (rank_ == 0 || !isResult)
+      (void)writeAll(options_.results, {reinterpret_cast<const char *>(&record), sizeof record});
+  }
+
+  const MeterOptions &options_;
+  PlanTimer &timer_;
+  Device &device_;
+  const int64_t rank_;
+  const Effort &effort_;
+  const LaunchMode launchMode_;
+  uint64_t round_ = 0;
+  std::optional<Step> right_; ///< the last step, if all of its data was correct
+};
+
+} // namespace
+
+Status measureSteps(const MeterOptions &options, const Backend &backend, PlanTimer &timer) {
+  return PairMeter(options, backend, timer).measure();
 }
 
 Status measureAsRank(const Backend &backend, const MeterOptions &options) {
@@ -219,8 +215,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   job->trials.resize(1);
   PlanTimer timer(*job->cluster, (*place)->rank, job->trials.front());
-  PairMeter meter(options, backend, timer);
-  Status status = meter.measure();
+  Status status = measureSteps(options, backend, timer);
   if (status.isOk())
     status = job->cluster->commit();
   if (!status.isOk())

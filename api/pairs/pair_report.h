@@ -84,15 +84,12 @@ struct PairReport {
 
   /// Creates a row for each pair, without measurements. Device names are empty.
   PairReport(std::string usedBackend, const std::vector<int64_t> &numbers);
-  /// Returns the row for two indices into `devices`, or null if the indices are equal.
-  const PairRow *row(size_t source, size_t destination) const;
-  PairRow *row(size_t source, size_t destination) {
-    return const_cast<PairRow *>(std::as_const(*this).row(source, destination));
-  }
+  /// Returns the row for two indices into `devices`, which must differ.
+  PairRow &row(size_t source, size_t destination);
   Verdict verdict() const;
 };
 
-/// Finds slow paths, and sets their verdicts to Slow. See judge.cpp for the criteria.
+/// Finds slow paths, and sets their verdicts to Slow.
 void judge(PairReport &report);
 
 /// Returns matrices with the bandwidth and latency of each pair's fastest path, and a line for each

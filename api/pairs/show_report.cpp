@@ -21,21 +21,32 @@ const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
   return !path ? nullptr : isLatency ? &row.on(*path).points.front() : &row.on(*path).points.back();
 }
 
-std::string matrixText(const PairReport &report, bool isLatency) {
-  std::string lines = fmt::format("{:>8}", "");
+/// Formats a table with a row for each source and a column for each destination. `head` formats a
+/// device number, and `cell` a pair, or null on the diagonal.
+std::string tableOf(const PairReport &report, const std::string &corner, const char *newRow,
+                    llvm::function_ref<std::string(int64_t number)> head,
+                    llvm::function_ref<std::string(const PairRow *row)> cell) {
+  std::string table = corner;
+  const PairRow *next = report.rows.data();
   for (const MeasuredDevice &device : report.devices)
-    lines += fmt::format("{:>8}", device.number);
-  int64_t bytes = 0;
+    table += head(device.number);
   for (size_t source = 0; source < report.devices.size(); ++source) {
-    lines += fmt::format("\n{:>8}", report.devices[source].number);
-    for (size_t other = 0; other < report.devices.size(); ++other) {
-      const PairRow *row = report.row(source, other);
-      const PathPoint *point = row ? shownPoint(*row, isLatency) : nullptr;
-      const double figure = !point ? 0 : isLatency ? point->latencyUs : point->GBps;
-      lines += fmt::format("{:>8}", figure > 0 ? figureText(figure) : "-");
-      bytes = std::max(bytes, point ? point->bytes : 0);
-    }
+    table += newRow + head(report.devices[source].number);
+    for (size_t other = 0; other < report.devices.size(); ++other)
+      table += cell(source == other ? nullptr : next++);
   }
+  return table;
+}
+
+std::string matrixText(const PairReport &report, bool isLatency) {
+  int64_t bytes = 0;
+  const auto right = [](auto text) { return fmt::format("{:>8}", text); };
+  const std::string lines = tableOf(report, right(""), "\n", right, [&](const PairRow *row) {
+    const PathPoint *point = row ? shownPoint(*row, isLatency) : nullptr;
+    const double figure = !point ? 0 : isLatency ? point->latencyUs : point->GBps;
+    bytes = std::max(bytes, point ? point->bytes : 0);
+    return right(figure > 0 ? figureText(figure) : "-");
+  });
   if (bytes == 0)
     return "";
   return fmt::format("\n{} at {}, by the fastest path of each pair; rows are senders\n{}\n",
@@ -80,34 +91,30 @@ void writePath(JsonWriter &json, const PathReport &path) {
 }
 
 void writePair(JsonWriter &json, const PairRow &row) {
-  json.object([&] {
-    json.attribute("source", row.source);
-    json.attribute("destination", row.destination);
-    json.attribute("verdict", name(row.verdict()));
-    json.attribute("link", name(row.link.kind));
-    json.attribute("nominal_GBps", row.link.nominalGBps);
-    json.attributeObject("paths", [&] {
-      for (Path path : kAllPaths)
-        if (row.on(path).verdict != Verdict::NotMeasured)
-          json.attributeObject(name(path), [&] { writePath(json, row.on(path)); });
-    });
-  });
-}
-
-void writeDevice(JsonWriter &json, const MeasuredDevice &device) {
-  json.object([&] {
-    json.attribute("number", device.number);
-    json.attribute("name", device.name);
-    json.attribute("uuid", device.uuid);
+  json.attribute("source", row.source);
+  json.attribute("destination", row.destination);
+  json.attribute("verdict", name(row.verdict()));
+  json.attribute("link", name(row.link.kind));
+  json.attribute("nominal_GBps", row.link.nominalGBps);
+  json.attributeObject("paths", [&] {
+    for (Path path : kAllPaths)
+      if (row.on(path).verdict != Verdict::NotMeasured)
+        json.attributeObject(name(path), [&] { writePath(json, row.on(path)); });
   });
 }
 
 void writeReport(JsonWriter &json, const PairReport &report) {
-  json.object([&] {
-    json.attribute("backend", report.backend);
-    json.attribute("hostname", report.hostname);
-    json.attributeList("devices", report.devices, writeDevice);
-    json.attributeList("pairs", report.rows, writePair);
+  json.attribute("backend", report.backend);
+  json.attribute("hostname", report.hostname);
+  json.attributeList("devices", report.devices, [](JsonWriter &list, const MeasuredDevice &device) {
+    list.object([&] {
+      list.attribute("number", device.number);
+      list.attribute("name", device.name);
+      list.attribute("uuid", device.uuid);
+    });
+  });
+  json.attributeList("pairs", report.rows, [](JsonWriter &list, const PairRow &row) {
+    list.object([&] { writePair(list, row); });
   });
 }
 
@@ -115,18 +122,6 @@ constexpr const char *kStyle = R"(<style>
 td, th { min-width: 3.5em; padding: .4em; text-align: right; } td { color: #222; }
 .slow { background: #fdae4d; } .hung, .crashed, .wrong { background: #d7301f; color: #fff; }
 </style>)";
-
-/// Formats a table cell. Faster pairs are bluer; if a pair is not ok, its verdict sets the colour.
-std::string cellHtml(const PairRow &row, double most) {
-  const PathPoint *point = shownPoint(row, false);
-  const double GBps = point ? point->GBps : 0;
-  return fmt::format(
-      "<td class=\"{0}\" title=\"{0}\"{1}>{2}</td>", name(row.verdict()).str(),
-      row.verdict() > Verdict::Ok
-          ? ""
-          : fmt::format(" style=\"background:hsl(210 80% {:.0f}%)\"", 97 - 35 * GBps / most),
-      point ? figureText(GBps) : "-");
-}
 
 } // namespace
 
@@ -140,28 +135,35 @@ std::string reportText(const PairReport &report) {
 }
 
 std::string reportJson(const PairReport &report) {
-  return jsonText([&](JsonWriter &json) { writeReport(json, report); }, 1) + "\n";
+  const auto write = [&](JsonWriter &json) { json.object([&] { writeReport(json, report); }); };
+  return jsonText(write, 1) + "\n";
 }
 
+/// Faster pairs are bluer; if a pair is not ok, its verdict sets the colour.
 std::string reportHtml(const PairReport &report) {
   double most = 1e-9;
   for (const PairRow &row : report.rows)
     if (const PathPoint *point = shownPoint(row, false))
       most = std::max(most, point->GBps);
-  std::string table = "<tr><th></th>";
-  for (const MeasuredDevice &device : report.devices)
-    table += fmt::format("<th>{}</th>", device.number);
-  for (size_t source = 0; source < report.devices.size(); ++source) {
-    table += fmt::format("</tr>\n<tr><th>{}</th>", report.devices[source].number);
-    for (size_t other = 0; other < report.devices.size(); ++other) {
-      const PairRow *row = report.row(source, other);
-      table += row ? cellHtml(*row, most) : "<td></td>";
-    }
-  }
+  const auto head = [](int64_t number) { return fmt::format("<th>{}</th>", number); };
+  const auto cell = [&](const PairRow *row) -> std::string {
+    if (!row)
+      return "<td></td>";
+    const PathPoint *point = shownPoint(*row, false);
+    const double GBps = point ? point->GBps : 0;
+    return fmt::format(
+        "<td class=\"{0}\" title=\"{0}\"{1}>{2}</td>", name(row->verdict()).str(),
+        row->verdict() > Verdict::Ok
+            ? ""
+            : fmt::format(" style=\"background:hsl(210 80% {:.0f}%)\"", 97 - 35 * GBps / most),
+        point ? figureText(GBps) : "-");
+  };
   return view::htmlPage("Pairs of devices",
                         fmt::format("{}\n<p>GB/s by the fastest path; rows are senders.</p>\n"
                                     "<table>{}</tr></table>\n<pre>{}</pre>\n",
-                                    kStyle, table, view::htmlText(reportText(report))));
+                                    kStyle,
+                                    tableOf(report, "<tr><th></th>", "</tr>\n<tr>", head, cell),
+                                    view::htmlText(reportText(report))));
 }
 
 } // namespace braid

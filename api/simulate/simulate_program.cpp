@@ -18,6 +18,22 @@ int64_t memoryOfRank(const Plan &plan) {
   return bytes;
 }
 
+/// Return a copy of `model` in which GEMMs take no time, or in which only GEMMs take time.
+CostModel withoutGemms(CostModel model) {
+  for (GemmCost &gemm : model.gemms)
+    gemm.us = 0;
+  return model;
+}
+
+CostModel withGemmsAlone(CostModel model) {
+  constexpr double kAtOnce = 1e15;
+  constexpr CopyCost kFree = {0, kAtOnce};
+  for (OperationCosts &costs : model.operations)
+    costs = {costs.launchMode, costs.transferMode, 0, 0, 0, kFree, kFree, kFree, kFree};
+  model.network = {0, kAtOnce, kAtOnce};
+  return model;
+}
+
 } // namespace
 
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most,

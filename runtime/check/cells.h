@@ -8,8 +8,11 @@
 
 #include "runtime/check/access.h"
 
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <algorithm>
 #include <map>
 
 namespace braid::checker {
@@ -24,15 +27,36 @@ struct Actor {
 /// Tracks the last accesses to the memories of one rank.
 class RankCells {
 public:
-  explicit RankCells(const History &history) : history_(&history) {}
+  explicit RankCells(const History &history) : history_(history) {}
 
   /// Records the access, and calls `expectOrder` for each earlier access that must be ordered
   /// before it.
   void access(Actor actor, const Access &access,
-              llvm::function_ref<void(const Actor &earlier)> expectOrder);
+              llvm::function_ref<void(const Actor &earlier)> expectOrder) {
+    const Place &place = access.place;
+    auto visit = [&](Cell &cell) {
+      if (cell.write.id != kNone && cell.write != actor)
+        expectOrder(cell.write);
+      if (!access.isWrite)
+        return cell.reads.push_back(actor);
+      // A thread's last read suffices, because it follows the thread's other reads.
+      llvm::SmallDenseSet<size_t, 16> threads;
+      for (const Actor &read : llvm::reverse(cell.reads))
+        if (threads.insert(history_.numberOf(history_.event(read.id), read.block)).second &&
+            read != actor)
+          expectOrder(read);
+      cell.write = actor;
+      cell.reads.clear();
+    };
+    forEachCell(cells_[place.memory], place.begin, place.end, visit);
+  }
+
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
   /// Returns the event that ends a buffer's lifetime in a run, or kNone if it has not been reached.
-  EventId endOf(uint32_t buffer, uint32_t run) const;
+  EventId endOf(uint32_t buffer, uint32_t run) const {
+    auto found = releases_.find({buffer, run});
+    return found == releases_.end() ? kNone : found->second;
+  }
 
 private:
   /// The last accesses to a range of bytes. Every access so far covers the whole range or none of
@@ -45,16 +69,38 @@ private:
   /// The cells of one memory, by first byte. Cells are split on demand.
   using Cells = std::map<int64_t, Cell>;
 
-  static void split(Cells &cells, int64_t at);
-  template <class Fn> static void forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn);
+  /// Splits the cell that contains `at`, if any, unless the cell begins there.
+  static void split(Cells &cells, int64_t at) {
+    auto next = cells.upper_bound(at);
+    if (next == cells.begin())
+      return;
+    auto cell = std::prev(next);
+    if (cell->first == at || cell->second.end <= at)
+      return;
+    Cell rest = cell->second;
+    cell->second.end = at;
+    cells.emplace(at, std::move(rest));
+  }
 
-  const History *history_;
+  /// Splits and adds cells to cover [begin, end) exactly, and calls `fn` for each of these cells.
+  template <class Fn> static void forEachCell(Cells &cells, int64_t begin, int64_t end, Fn &&fn) {
+    if (auto same = cells.find(begin); same != cells.end() && same->second.end == end)
+      return fn(same->second); // the most common case
+    split(cells, begin);
+    split(cells, end);
+    auto next = cells.lower_bound(begin);
+    for (int64_t at = begin; at < end; at = next++->second.end) {
+      if (next == cells.end() || next->first > at) {
+        int64_t gapEnd = next == cells.end() ? end : std::min(end, next->first);
+        next = cells.emplace_hint(next, at, Cell{gapEnd});
+      }
+      fn(next->second);
+    }
+  }
+
+  const History &history_;
   std::map<Memory, Cells> cells_;
   std::map<std::pair<uint32_t, uint32_t>, EventId> releases_; ///< by buffer and run
 };
-
-/// Returns bytes, if any, that `command` may read after overwriting them. Commands other than GEMMs
-/// may work in place, writing exactly the bytes that they read.
-std::optional<Place> findOwnConflict(const Command &command, llvm::ArrayRef<Access> accesses);
 
 } // namespace braid::checker

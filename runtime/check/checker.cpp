@@ -83,12 +83,65 @@ public:
         const CheckOptions &options)
       : plans_(plans), fusion_(fusion), relyOnMeetings_(relyOnMeetings), options_(options) {}
 
-  Result<CheckReport> run();
+  Result<CheckReport> run() {
+    CheckReport report;
+    report.ranks = static_cast<int64_t>(plans_.size());
+    report.runs = options_.runs;
+    report.seamsChecked = options_.runs > 1;
+    for (const Plan &plan : plans_)
+      report.commands += commandsToCheck(plan, options_.runs);
+    report.transfers = transfersOf(plans_);
+    report.violation = matchTransfers(plans_, partners_, options_.progress);
+    if (report.violation)
+      return report;
+    const Alike each{report.ranks};
+    const Alike alike = options_.eachRank ? each : checker::findAlike(plans_, partners_);
+    if (alike.period == each.period)
+      return follow(each, report);
+    Result<CheckReport> ofAlike = follow(alike, report);
+    if (!ofAlike || ofAlike->isSafe())
+      return ofAlike;
+    Result<CheckReport> ofAll = follow(each, report);
+    return ofAll ? ofAll : ofAll.status().annotated("not proved safe; to find the reason");
+  }
 
 private:
-  Result<CheckReport> follow(Alike alike, CheckReport report) const;
-  Status expectRoom(int64_t period) const;
-  Execution execute(const History &history, CheckReport &report) const;
+  Result<CheckReport> follow(Alike alike, CheckReport report) const {
+    BRAID_TRY(expectRoom(plans_, alike.period, options_.runs));
+    const ProgressFn &progress = options_.progress;
+    const History history(plans_, partners_, options_.runs, alike, progress);
+    const Execution execution = execute(history, report);
+    if (!report.violation)
+      report.violation =
+          findRace(history, execution.order, relyOnMeetings_, report.accesses, progress);
+    if (report.violation)
+      return report;
+    report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
+                                       report.resultNotChecked, progress);
+    report.resultChecked = report.resultNotChecked.empty();
+    report.orderChecked = report.resultChecked && options_.ordered;
+    return report;
+  }
+
+  Execution execute(const History &history, CheckReport &report) const {
+    Execution execution;
+    const uint32_t streams = mostStreams(plans_);
+    const bool share =
+        options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
+    const uint32_t queues = share ? 1 : options_.queues;
+    report.queues = queues;
+    if (queues != 0)
+      execution = checker::execute(history, queues, options_.progress);
+    else
+      report.queues = smallestSafeQueues(history, streams, execution, options_.progress);
+    if (!execution.cycle.empty())
+      report.violation = deadlock(history, execution, queues);
+    if (report.violation && share)
+      report.violation->notes.push_back(
+          fmt::format("{} streams share {} hardware queues on this backend, in an unknown way",
+                      streams, options_.ownQueues));
+    return execution;
+  }
 
   llvm::ArrayRef<Plan> plans_;
   const Fusion *fusion_;
@@ -96,85 +149,6 @@ private:
   const CheckOptions &options_;
   Partners partners_;
 };
-
-Result<CheckReport> Check::run() {
-  CheckReport report;
-  report.ranks = static_cast<int64_t>(plans_.size());
-  report.runs = options_.runs;
-  report.seamsChecked = options_.runs > 1;
-  for (const Plan &plan : plans_)
-    report.commands += commandsToCheck(plan, options_.runs);
-  report.transfers = transfersOf(plans_);
-  report.violation = matchTransfers(plans_, partners_, options_.progress);
-  if (report.violation)
-    return report;
-  const Alike each{report.ranks};
-  const Alike alike = options_.eachRank ? each : checker::findAlike(plans_, partners_);
-  if (alike.period == each.period)
-    return follow(each, report);
-  Result<CheckReport> ofAlike = follow(alike, report);
-  if (!ofAlike || ofAlike->isSafe())
-    return ofAlike;
-  Result<CheckReport> ofAll = follow(each, report);
-  return ofAll ? ofAll : ofAll.status().annotated("not proved safe; to find the reason");
-}
-
-Result<CheckReport> Check::follow(Alike alike, CheckReport report) const {
-  BRAID_TRY(expectRoom(alike.period));
-  const ProgressFn &progress = options_.progress;
-  const History history(plans_, partners_, options_.runs, alike, progress);
-  const Execution execution = execute(history, report);
-  if (!report.violation)
-    report.violation =
-        findRace(history, execution.order, relyOnMeetings_, report.accesses, progress);
-  if (report.violation)
-    return report;
-  report.violation = findWrongResult(history, execution.order, fusion_, options_.ordered,
-                                     report.resultNotChecked, progress);
-  report.resultChecked = report.resultNotChecked.empty();
-  report.orderChecked = report.resultChecked && options_.ordered;
-  return report;
-}
-
-/// Returns Unsupported if following only the first `period` ranks, which represent all ranks, needs
-/// too much memory in addition to the Plans, or if these ranks have too many commands.
-Status Check::expectRoom(int64_t period) const {
-  double bytes = 0;
-  size_t commands = 0;
-  for (const Plan &plan : plans_.take_front(static_cast<size_t>(period))) {
-    bytes += memoryToCheck(plan, options_.runs);
-    commands += commandsToCheck(plan, options_.runs);
-  }
-  for (const Plan &plan : plans_.drop_front(static_cast<size_t>(period)))
-    bytes += memoryToCheckAlike(plan, options_.runs);
-  BRAID_TRY(expectMemoryToCheck(bytes, static_cast<int64_t>(plans_.size()), options_.runs));
-  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
-  if (commands > kMostCommands)
-    return unsupported(
-        "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
-        commands, counted(period, "rank"), options_.runs);
-  return Status::ok();
-}
-
-Execution Check::execute(const History &history, CheckReport &report) const {
-  Execution execution;
-  const uint32_t streams = mostStreams(plans_);
-  const bool share =
-      options_.queues == 0 && options_.ownQueues != 0 && streams > options_.ownQueues;
-  const uint32_t queues = share ? 1 : options_.queues;
-  report.queues = queues;
-  if (queues != 0)
-    execution = checker::execute(history, queues, options_.progress);
-  else
-    report.queues = smallestSafeQueues(history, streams, execution, options_.progress);
-  if (!execution.cycle.empty())
-    report.violation = deadlock(history, execution, queues);
-  if (report.violation && share)
-    report.violation->notes.push_back(
-        fmt::format("{} streams share {} hardware queues on this backend, in an unknown way",
-                    streams, options_.ownQueues));
-  return execution;
-}
 
 bool sendsMessages(const Plan &plan) {
   return plan.mayHaveMessages() || !plan.groups.empty() || !plan.collectives.empty();

@@ -118,14 +118,6 @@ struct CheckReport {
 double memoryOf(const Plan &plan);
 /// Returns the number of events in the history for this Plan's rank.
 size_t commandsToCheck(const Plan &plan, uint32_t runs);
-/// Returns the number of bytes that check() needs for this Plan's rank if it follows every rank,
-/// excluding the Plan itself.
-double memoryToCheck(const Plan &plan, uint32_t runs);
-/// Like memoryToCheck(), but for a rank that another rank represents, so that only its memory
-/// contents are followed.
-double memoryToCheckAlike(const Plan &plan, uint32_t runs);
-/// Returns Unsupported unless `bytes` bytes are available for checking this many ranks and runs.
-Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs);
 
 /// Checks the Plans of ranks 0 .. ranks-1 of a program. `fusion` defines the correct result and may
 /// be null. Returns Unsupported up front if the check needs more memory than is available or

@@ -42,22 +42,22 @@ const PartialResult *Definition::partialResult(TermId term) const {
 //===- Contents -------------------------------------------------------------------------------===//
 
 const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uint32_t run) {
-  return contents(tensor, rank, run, Rounding::Done);
+  return contents(tensor, rank, run, tensor.type.dtype);
 }
 
 const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uint32_t run,
-                                   Rounding rounding) {
-  const std::tuple key(&tensor, isSharded(tensor) ? rank : -1, run, rounding);
+                                   DType result) {
+  const std::tuple key(&tensor, isSharded(tensor) ? rank : -1, run, result);
   auto known = known_.find(key);
   if (known == known_.end())
-    known = known_.emplace(key, made(tensor, rank, run, rounding)).first;
+    known = known_.emplace(key, made(tensor, rank, run, result)).first;
   return known->second;
 }
 
-/// Inputs and reshards always have their declared type.
-DType Definition::typeOf(const FusionTensor &tensor, Rounding rounding) const {
-  const bool isRounded = rounding == Rounding::Done || numbers_.count(&tensor) ||
-                         llvm::isa<ReshardNode>(tensor.definition);
+/// Returns the type of a computed tensor before rounding. Inputs and reshards have their declared
+/// type.
+DType Definition::exactType(const FusionTensor &tensor) const {
+  const bool isRounded = numbers_.count(&tensor) || llvm::isa<ReshardNode>(tensor.definition);
   const DType dtype = tensor.type.dtype;
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
@@ -67,18 +67,18 @@ bool Definition::isPartial(const MatmulNode &gemm) const {
   return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
 }
 
-Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding) {
+Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, DType result) {
   auto input = numbers_.find(&tensor);
   if (input != numbers_.end())
     return inputContents(tensor, input->second, rank, run);
   if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(tensor.definition))
-    return pointwiseOf(*pointwise, rank, run, typeOf(tensor, rounding));
+    return pointwiseOf(*pointwise, rank, run, result);
   if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
     return resharded(*reshard, rank, run);
   const auto &gemm = *llvm::cast<MatmulNode>(tensor.definition);
   if (isPartial(gemm))
-    return sumOverDevices(gemm, rank, run, typeOf(tensor, rounding));
-  Factor factor = factorOf(gemm, contents(*gemm.b, rank, run), typeOf(tensor, rounding));
+    return sumOverDevices(gemm, rank, run, result);
+  Factor factor = factorOf(gemm, contents(*gemm.b, rank, run), result);
   if (gemm.bias)
     factor.bias = contents(*gemm.bias, rank, run);
   return terms_.gemmOf(rowsOf(gemm, rank, run), factor);
@@ -89,8 +89,7 @@ Pieces Definition::pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t
                                DType result) {
   llvm::SmallVector<TypedPieces, 2> operands;
   for (const FusionTensor *operand : node.operands)
-    operands.push_back(
-        {contents(*operand, rank, run, Rounding::NotYet), typeOf(*operand, Rounding::NotYet)});
+    operands.push_back({contents(*operand, rank, run, exactType(*operand)), exactType(*operand)});
   return terms_.pointwiseOf(node.function, operands, result);
 }
 
@@ -131,9 +130,9 @@ Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) cons
 /// Sums the partial results in rank order, and adds the bias once.
 Pieces Definition::sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t run,
                                   DType result) {
-  Summands summands{{}, {{}, gemm.result.type.dtype}, partialType(gemm), result};
+  Summands summands{{}, {{}, gemm.result.type.dtype}, result};
   for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
-    summands.parts.push_back(partialOf(gemm, owner, rank, run));
+    summands.parts.push_back({partialOf(gemm, owner, rank, run), partialType(gemm)});
   if (gemm.bias)
     summands.bias.pieces = contents(*gemm.bias, rank, run);
   return terms_.sumOf(summands);

@@ -26,12 +26,10 @@ public:
   const PartialResult *partialResult(TermId term) const;
 
 private:
-  /// Done: rounded to the tensor's declared type. NotYet: still in the accumulator's type (computed
-  /// tensors only).
-  enum class Rounding : uint8_t { Done, NotYet };
-  const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
-  DType typeOf(const FusionTensor &tensor, Rounding rounding) const;
-  Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run, Rounding rounding);
+  /// Returns the contents as of type `result`, the tensor's declared type or exactType().
+  const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, DType result);
+  DType exactType(const FusionTensor &tensor) const;
+  Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run, DType result);
   Pieces pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run, DType result);
   Pieces resharded(const ReshardNode &node, int64_t rank, uint32_t run);
   Pieces allBlocks(const FusionTensor &tensor, uint32_t run);
@@ -49,7 +47,7 @@ private:
   Terms &terms_;
   std::map<const FusionTensor *, uint32_t> numbers_; ///< the inputs' parameter numbers
   /// Contents computed so far. Tensors that are equal on all ranks are stored under rank -1.
-  std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, Rounding>, Pieces> known_;
+  std::map<std::tuple<const FusionTensor *, int64_t, uint32_t, DType>, Pieces> known_;
   std::map<TermId, PartialResult> partials_;
 };
 

@@ -2,116 +2,122 @@
 
 #include "runtime/check/difference.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace braid::checker {
+namespace {
 
-void Difference::find(const Pieces &got, const Pieces &expected) {
+/// Describes two pieces that differ, or sums that differ in their addends or their order.
+class Describer {
+public:
+  Describer(const Terms &terms, const Definition &definition, const FusionTensor &output,
+            uint32_t run)
+      : terms_(terms), definition_(definition), output_(output), run_(run) {}
+
+  std::string describe(const Piece &piece) const {
+    if (piece.term == kUndefined)
+      return "nothing";
+    return fmt::format("{} (from its byte {} on)", terms_.str(piece.term), piece.offset);
+  }
+
+  /// Returns the addends that `got` lacks, has too often or should not have. A term that is not a
+  /// sum counts as a single addend.
+  std::vector<std::string> compareSums(const Piece &got, const Piece &expected) const {
+    const DType partial = terms_.partialOf(expected.term);
+    const Addends has = terms_.takenApart(got, partial);
+    const Addends needs = terms_.takenApart(expected, partial);
+    std::vector<std::string> notes;
+    for (const Addend &addend : needs)
+      if (!llvm::is_contained(has, addend))
+        notes.push_back("it lacks " + nameOf(addend, true));
+    for (auto addend = has.begin(); addend != has.end(); ++addend) {
+      const auto count = std::count(addend, has.end(), *addend);
+      const bool isExpected = llvm::is_contained(needs, *addend);
+      if ((isExpected && count == 1) || std::find(has.begin(), addend, *addend) != addend)
+        continue; // right, or already reported
+      const std::string times = count == 1   ? ""
+                                : count == 2 ? " twice"
+                                             : fmt::format(" {} times", count);
+      notes.push_back("it has " + nameOf(*addend, isExpected) + times);
+    }
+    return notes;
+  }
+
+  /// Formats the order of a sum's additions, for example "(rank 0 + rank 1) + rank 2".
+  std::string orderOf(const Piece &sum) const {
+    const DType dtype = output_.type.dtype;
+    return terms_.strOrder(
+        {sum.term, dtype, sum.offset / sizeOf(dtype)}, [&](const Addend &addend) {
+          const PartialResult *partial = definition_.partialResult(addend.term);
+          return partial ? fmt::format("rank {}", partial->rank) : terms_.str(addend.term);
+        });
+  }
+
+private:
+  /// Names an addend, for example "the partial result of rank 1 of run 2".
+  std::string nameOf(const Addend &addend, bool isExpected) const {
+    const PartialResult *partial = definition_.partialResult(addend.term);
+    const bool isBias = terms_.kind(addend.term) == TermKind::EveryRow;
+    if (!partial)
+      return (isBias ? "the bias " : "") + terms_.str(addend.term);
+    std::string name = fmt::format("the partial result of rank {}", partial->rank);
+    if (partial->tensor != &output_)
+      name += " of %" + partial->tensor->name;
+    if (partial->run != run_)
+      name += fmt::format(" of run {}", partial->run + 1);
+    else if (!isExpected && partial->tensor == &output_)
+      name = "other rows of " + name;
+    return name;
+  }
+
+  const Terms &terms_;
+  const Definition &definition_;
+  const FusionTensor &output_;
+  const uint32_t run_;
+};
+
+} // namespace
+
+Difference findDifference(const Terms &terms, const Definition &definition,
+                          const FusionTensor &output, uint32_t run, const Pieces &got,
+                          const Pieces &expected) {
+  Difference difference;
   PieceReader left{got}, right{expected};
-  auto areSame = [&] {
-    const Piece a = left.here(), b = right.here();
-    return a.term == b.term && a.offset == b.offset;
+  const auto areSame = [&] {
+    return !left.isAtEnd() && !right.isAtEnd() && left.here().term == right.here().term &&
+           left.here().offset == right.here().offset;
   };
-  while (!left.isAtEnd() && !right.isAtEnd() && areSame()) {
-    int64_t bytes = std::min(left.here().bytes, right.here().bytes);
+  while (areSame()) {
+    const int64_t bytes = std::min(left.here().bytes, right.here().bytes);
     left.skip(bytes);
     right.skip(bytes);
-    at_ += bytes;
+    difference.at += bytes;
   }
-  got_ = left.isAtEnd() ? Piece{} : left.here();
-  expected_ = right.isAtEnd() ? Piece{} : right.here();
-  if (terms_.kind(expected_.term) == TermKind::Sum && got_.term != kUndefined)
-    compareSums(terms_.partialOf(expected_.term));
-}
-
-std::string Difference::summary() const {
-  if (isReordered_)
-    return fmt::format("%{} is not added in the order of the ranks from byte {} on", output_.name,
-                       at_);
-  return fmt::format("%{} differs from its definition from byte {} on", output_.name, at_);
-}
-
-bool Difference::hasOtherFactor() const {
-  return terms_.kind(got_.term) == TermKind::Gemm &&
-         terms_.strFactors(got_.term, expected_.term, inputNames_).has_value();
-}
-
-std::vector<std::string> Difference::notes() const {
-  if (isReordered_)
-    return {"it is " + orderOf(got_), "expected " + orderOf(expected_)};
-  std::vector<std::string> notes = {"it holds " + describe(got_),
-                                    "expected " + describe(expected_)};
-  if (const auto factors = terms_.strFactors(got_.term, expected_.term, inputNames_))
-    notes = {notes[0] + ", by " + factors->first, notes[1] + ", by " + factors->second};
-  notes.insert(notes.end(), addendNotes_.begin(), addendNotes_.end());
-  return notes;
-}
-
-std::string Difference::describe(const Piece &piece) const {
-  if (piece.term == kUndefined)
-    return "nothing";
-  return fmt::format("{} (from its byte {} on)", terms_.str(piece.term, inputNames_), piece.offset);
-}
-
-//===- Sums -----------------------------------------------------------------------------------===//
-
-/// A term that is not a sum counts as a single addend.
-void Difference::compareSums(DType partial) {
-  const Addends got = terms_.takenApart(got_, partial);
-  const Addends expected = terms_.takenApart(expected_, partial);
-  findMissing(got, expected);
-  findForeign(got, expected);
-  isReordered_ = addendNotes_.empty() && terms_.keepsOrder();
-}
-
-void Difference::findMissing(const Addends &got, const Addends &expected) {
-  for (const Addend &addend : expected)
-    if (std::find(got.begin(), got.end(), addend) == got.end())
-      addendNotes_.push_back("it lacks " + nameOf(addend, true));
-}
-
-void Difference::findForeign(const Addends &got, const Addends &expected) {
-  for (auto addend = got.begin(); addend != got.end(); ++addend) {
-    if (std::find(got.begin(), addend, *addend) != addend)
-      continue; // already reported
-    const bool isExpected = std::find(expected.begin(), expected.end(), *addend) != expected.end();
-    const auto count = std::count(addend, got.end(), *addend);
-    if (isExpected && count == 1)
-      continue;
-    const std::string times = count == 1   ? ""
-                              : count == 2 ? " twice"
-                                           : fmt::format(" {} times", count);
-    addendNotes_.push_back("it has " + nameOf(*addend, isExpected) + times);
+  const Piece is = left.isAtEnd() ? Piece{} : left.here();
+  const Piece wanted = right.isAtEnd() ? Piece{} : right.here();
+  difference.bytes = is.bytes;
+  const auto factors = terms.strFactors(is.term, wanted.term);
+  difference.hasOtherFactor = factors.has_value();
+  const Describer describer(terms, definition, output, run);
+  const char *what = "differs from its definition";
+  difference.notes = {
+      "it holds " + describer.describe(is) + (factors ? ", by " + factors->first : ""),
+      "expected " + describer.describe(wanted) + (factors ? ", by " + factors->second : "")};
+  if (terms.kind(wanted.term) == TermKind::Sum && is.term != kUndefined) {
+    const std::vector<std::string> addends = describer.compareSums(is, wanted);
+    llvm::append_range(difference.notes, addends);
+    if (addends.empty() && terms.keepsOrder()) {
+      what = "is not added in the order of the ranks";
+      difference.notes = {"it is " + describer.orderOf(is),
+                          "expected " + describer.orderOf(wanted)};
+    }
   }
-}
-
-/// Names an addend, for example "the partial result of rank 1 of run 2".
-std::string Difference::nameOf(const Addend &addend, bool isExpected) const {
-  const PartialResult *partial = definition_.partialResult(addend.term);
-  const bool isBias = terms_.kind(addend.term) == TermKind::EveryRow;
-  if (!partial)
-    return (isBias ? "the bias " : "") + terms_.str(addend.term, inputNames_);
-  std::string name = fmt::format("the partial result of rank {}", partial->rank);
-  if (partial->tensor != &output_)
-    name += " of %" + partial->tensor->name;
-  if (partial->run != run_)
-    name += fmt::format(" of run {}", partial->run + 1);
-  else if (!isExpected && partial->tensor == &output_)
-    name = "other rows of " + name;
-  return name;
-}
-
-std::string Difference::briefNameOf(const Addend &addend) const {
-  const PartialResult *partial = definition_.partialResult(addend.term);
-  return partial ? fmt::format("rank {}", partial->rank) : terms_.str(addend.term, inputNames_);
-}
-
-std::string Difference::orderOf(const Piece &sum) const {
-  const int64_t size = sizeOf(output_.type.dtype);
-  return terms_.strOrder({sum.term, output_.type.dtype, sum.offset / size},
-                         [&](const Addend &addend) { return briefNameOf(addend); });
+  difference.summary = fmt::format("%{} {} from byte {} on", output.name, what, difference.at);
+  return difference;
 }
 
 } // namespace braid::checker

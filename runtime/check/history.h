@@ -157,6 +157,10 @@ private:
   uint32_t threads_ = 0;
 };
 
+/// Returns Unsupported if following only the first `period` ranks, which represent all ranks, needs
+/// more memory in addition to the Plans than is available, or if they have too many commands.
+Status expectRoom(llvm::ArrayRef<Plan> plans, int64_t period, uint32_t runs);
+
 /// The result of running the history with `queues` hardware queues per rank: the order in which the
 /// events were reached (arbitrary among blocks), or the cycle of waits that blocks all progress.
 struct Execution {

@@ -64,14 +64,6 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
   return std::nullopt;
 }
 
-std::optional<Violation> findOverlap(llvm::ArrayRef<Plan> plans) {
-  for (const Plan &plan : plans)
-    for (const PlanGroup &group : plan.groups)
-      if (std::optional<Violation> violation = findOverlap(plan, group))
-        return violation;
-  return std::nullopt;
-}
-
 std::string str(const PlanCollective &c) {
   return fmt::format("{}{} of {} bytes of {} to {}{}", name(c.kind).str(),
                      c.reduction ? " " + name(*c.reduction).str() : std::string(), c.src.bytes,
@@ -133,8 +125,10 @@ std::optional<Violation> matchMessages(llvm::ArrayRef<Plan> plans) {
   for (const std::vector<int64_t> &team : teams)
     if (std::optional<Violation> violation = matchTeam(plans, team))
       return violation;
-  if (std::optional<Violation> violation = findOverlap(plans))
-    return violation;
+  for (const Plan &plan : plans)
+    for (const PlanGroup &group : plan.groups)
+      if (std::optional<Violation> violation = findOverlap(plan, group))
+        return violation;
   return findTwo(plans);
 }
 

@@ -20,14 +20,11 @@ namespace {
 class Follower {
 public:
   Follower(const History &history, const Fusion *fusion, bool ordered)
-      : history_(history), terms_(ordered), memory_(history.plans().size()) {
-    if (!fusion)
-      return;
-    definition_.emplace(*fusion, terms_);
-    outputs_ = fusion->outputs();
-    inputs_ = fusion->inputs();
-    for (const FusionTensor *input : inputs_)
-      inputNames_.push_back(input->name);
+      : history_(history), inputs_(fusion ? fusion->inputs() : Tensors()),
+        outputs_(fusion ? fusion->outputs() : Tensors()), terms_(inputs_, ordered),
+        memory_(history.plans().size()) {
+    if (fusion)
+      definition_.emplace(*fusion, terms_);
   }
 
   bool visit(const Event &event) {
@@ -75,6 +72,8 @@ public:
   }
 
 private:
+  using Tensors = std::vector<const FusionTensor *>;
+
   MemoryContents &contentsOf(const Memory &memory) { return memory_[memory.rank][memory]; }
 
   /// Returns true if another buffer may reuse the memory before the next run.
@@ -185,10 +184,12 @@ private:
 
   bool followSum(const Event &event, const PlanSum &sum) {
     auto at = [&](const Range &range) { return placeOf(history_, event, range, kNone); };
-    Summands summands{{}, {{}, sum.dtype}, sum.partial, sum.result};
-    for (int64_t i = 0; i < sum.count; ++i)
-      if (!read(event, at(sum.part(i)), summands.parts.emplace_back()))
+    Summands summands{{}, {{}, sum.dtype}, sum.result};
+    for (int64_t i = 0; i < sum.count; ++i) {
+      summands.parts.push_back({{}, sum.partial});
+      if (!read(event, at(sum.part(i)), summands.parts.back().pieces))
         return false;
+    }
     if (sum.bias.bytes != 0 && !read(event, at(sum.bias), summands.bias.pieces))
       return false;
     return write(event, at(sum.dst), terms_.sumOf(summands));
@@ -240,22 +241,21 @@ private:
       const Pieces got = contentsOf(memory).read(0, bytesOf(expected));
       if (got == expected)
         continue;
-      Difference difference(terms_, *definition_, output, event.run, inputNames_);
-      difference.find(got, expected);
-      wrongOperand_ = difference.hasOtherFactor() ? GemmOperand::B : GemmOperand::A;
-      return failAt({memory, history_.plan(event).outputs[i], difference.at(),
-                     difference.at() + difference.bytes()},
-                    difference.summary(), event, difference.notes());
+      Difference difference =
+          findDifference(terms_, *definition_, output, event.run, got, expected);
+      wrongOperand_ = difference.hasOtherFactor ? GemmOperand::B : GemmOperand::A;
+      return failAt({memory, history_.plan(event).outputs[i], difference.at,
+                     difference.at + difference.bytes},
+                    std::move(difference.summary), event, std::move(difference.notes));
     }
     return true;
   }
 
   const History &history_;
-  Terms terms_; // declared before the members that refer to it
+  const Tensors inputs_, outputs_; ///< in definition order
+  Terms terms_;                    // declared before the members that refer to it
   std::optional<Definition> definition_;
-  std::vector<const FusionTensor *> inputs_, outputs_;   ///< in definition order
   std::vector<std::map<Memory, MemoryContents>> memory_; ///< by rank
-  std::vector<std::string> inputNames_;
   std::optional<Violation> violation_;
   std::optional<Place> wrong_;                ///< part of an output whose first byte is wrong
   GemmOperand wrongOperand_ = GemmOperand::A; ///< operand of the GEMM that wrote `wrong_`

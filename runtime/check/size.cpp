@@ -1,8 +1,9 @@
 //===- runtime/check/size.cpp - the memory that a check needs ---------------------------------===//
 
-#include "runtime/check/checker.h"
+#include "runtime/check/history.h"
 
 #include "ir/counted.h"
+#include "ir/failure.h"
 #include "runtime/memory_limit.h"
 
 #include <fmt/format.h>
@@ -34,11 +35,14 @@ size_t commandsToCheck(const Plan &plan, uint32_t runs) {
   return (plan.commands.size() + plan.releases.size() + 2) * runs + (runs == 1 ? 1 : 0);
 }
 
+namespace {
+
 constexpr double kOfEndpoint = 12; ///< bytes per endpoint, for its partner
 
-/// The constants were measured with all schedules on 512 ranks, and with `pairwise` on 64 to 1,024
+/// Returns the number of bytes needed to follow this Plan's rank, excluding the Plan itself. The
+/// constants were measured with all schedules on 512 ranks, and with `pairwise` on 64 to 1,024
 /// ranks.
-double memoryToCheck(const Plan &plan, uint32_t runs) {
+double memoryToFollow(const Plan &plan, uint32_t runs) {
   constexpr double kOfEvent = 42;   ///< bytes per event: history, order and waiters
   constexpr double kOfCommand = 50; ///< bytes per command in a run: the last accesses to its bytes
   // Each stream has a clock, and usually at most one other clock with pending waiters (history.h).
@@ -49,8 +53,9 @@ double memoryToCheck(const Plan &plan, uint32_t runs) {
          static_cast<double>(plan.endpoints.size()) * kOfEndpoint + clocks * clock;
 }
 
-/// The constants were measured with the examples on 256 to 1,024 ranks.
-double memoryToCheckAlike(const Plan &plan, uint32_t runs) {
+/// Like memoryToFollow(), but for a rank that another rank represents, so that only its memory
+/// contents are followed. The constants were measured with the examples on 256 to 1,024 ranks.
+double memoryOfAlike(const Plan &plan, uint32_t runs) {
   constexpr double kOfCommand = 10; ///< bytes per command in a run: terms for the bytes it writes
   constexpr double kOfTerm = 200;   ///< bytes per term that a run computes
   const size_t terms = plan.matmuls.size() + plan.sums.size() + plan.pointwise.size();
@@ -59,10 +64,27 @@ double memoryToCheckAlike(const Plan &plan, uint32_t runs) {
          static_cast<double>(plan.endpoints.size()) * kOfEndpoint;
 }
 
-Status expectMemoryToCheck(double bytes, int64_t ranks, uint32_t runs) {
-  return expectMemory(
+} // namespace
+
+Status checker::expectRoom(llvm::ArrayRef<Plan> plans, int64_t period, uint32_t runs) {
+  double bytes = 0;
+  size_t commands = 0;
+  for (const Plan &plan : plans.take_front(static_cast<size_t>(period))) {
+    bytes += memoryToFollow(plan, runs);
+    commands += commandsToCheck(plan, runs);
+  }
+  for (const Plan &plan : plans.drop_front(static_cast<size_t>(period)))
+    bytes += memoryOfAlike(plan, runs);
+  const auto ranks = static_cast<int64_t>(plans.size());
+  BRAID_TRY(expectMemory(
       bytes, fmt::format("checking {} of {} takes", counted(runs, "run"), counted(ranks, "rank")),
-      "check fewer runs or ranks");
+      "check fewer runs or ranks"));
+  constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
+  if (commands > kMostCommands)
+    return unsupported(
+        "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
+        commands, counted(period, "rank"), runs);
+  return Status::ok();
 }
 
 } // namespace braid

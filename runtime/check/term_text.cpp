@@ -8,24 +8,33 @@
 
 namespace braid::checker {
 
-std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const {
+std::string Terms::str(TermId id) const {
   const Term &term = terms_[id];
   switch (term.kind) {
   case TermKind::Undefined:
     return "nothing";
   case TermKind::Input: {
     std::string owner = term.second < 0 ? "" : fmt::format(" of rank {}", term.second);
-    return fmt::format("%{}{} in run {}", inputs[static_cast<size_t>(term.first)], owner,
+    return fmt::format("%{}{} in run {}", inputs_[static_cast<size_t>(term.first)]->name, owner,
                        term.third + 1);
   }
-  case TermKind::Gemm:
-    return strGemm(id, inputs);
+  case TermKind::Gemm: { // mentions only unusual properties: "the biased f32 matmul of ..."
+    const Factor &factor = factorOf(id);
+    return fmt::format("the {}{}matmul of {}", factor.bias.empty() ? "" : "biased ",
+                       factor.result == factor.dtype ? "" : name(factor.result).str() + " ",
+                       str(rowsOf(id)));
+  }
   case TermKind::Sum:
-    return strSum(sumAt(id), inputs);
-  case TermKind::Pointwise:
-    return strFunction(functionAt(id), inputs);
+    return strSum(sumAt(id));
+  case TermKind::Pointwise: {
+    std::vector<std::string> operands;
+    for (const Addend &operand : functionAt(id).operands)
+      operands.push_back(str(operand.term));
+    return fmt::format("the {} of {}", keyword(functionAt(id).function).str(),
+                       llvm::join(operands, " and "));
+  }
   case TermKind::EveryRow:
-    return str(rows_[static_cast<size_t>(term.first)].front().term, inputs);
+    return str(rows_[static_cast<size_t>(term.first)].front().term);
   case TermKind::Unrounded:
     return "a sum to which a GEMM has added its own result without rounding it first";
   case TermKind::Mixed:
@@ -34,33 +43,25 @@ std::string Terms::str(TermId id, const std::vector<std::string> &inputs) const 
   return "";
 }
 
-/// Formats, for example, "the biased f32 matmul of %A in run 1". Mentions only unusual properties.
-std::string Terms::strGemm(TermId gemm, const std::vector<std::string> &inputs) const {
-  const Factor &factor = factorOf(gemm);
-  return fmt::format("the {}{}matmul of {}", factor.bias.empty() ? "" : "biased ",
-                     factor.result == factor.dtype ? "" : name(factor.result).str() + " ",
-                     str(rowsOf(gemm), inputs));
-}
-
 /// Formats, for example, "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b in run
 /// 1".
-std::string Terms::strFactor(const Factor &factor, const std::vector<std::string> &inputs) const {
+std::string Terms::strFactor(const Factor &factor) const {
   auto nameOf = [&](const Pieces &pieces) {
-    return pieces.empty() ? "nothing"
-                          : fmt::format("{} from byte {} on", str(pieces.front().term, inputs),
-                                        pieces.front().offset);
+    return pieces.empty()
+               ? "nothing"
+               : fmt::format("{} from byte {} on", str(pieces.front().term), pieces.front().offset);
   };
   std::string text = fmt::format("{}x{} of {}{}", factor.k, factor.n, nameOf(factor.b),
                                  factor.transposeB ? ", transposed" : "");
   return factor.bias.empty() ? text : text + ", and the bias " + nameOf(factor.bias);
 }
 
-std::optional<std::pair<std::string, std::string>>
-Terms::strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const {
+std::optional<std::pair<std::string, std::string>> Terms::strFactors(TermId one,
+                                                                     TermId other) const {
   while (kind(one) == TermKind::Gemm && kind(other) == TermKind::Gemm) {
     const Factor &mine = factorOf(one), &theirs = factorOf(other);
     if (mine != theirs)
-      return std::pair(strFactor(mine, inputs), strFactor(theirs, inputs));
+      return std::pair(strFactor(mine), strFactor(theirs));
     one = rowsOf(one);
     other = rowsOf(other);
   }
@@ -68,17 +69,14 @@ Terms::strFactors(TermId one, TermId other, const std::vector<std::string> &inpu
 }
 
 /// Formats "the sum of w, x, y, z and 4 more", or "the f32 sum ..." if wider than its addends.
-std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs) const {
+std::string Terms::strSum(const Sum &sum) const {
   constexpr size_t kShown = 4;
   const bool isWider = sizeOf(sum.dtype) > sizeOf(sum.partial);
   const std::string what = isWider ? name(sum.dtype).str() + " sum" : "sum";
   std::vector<std::string> names;
-  for (const Addend &addend : sum.addends) {
-    if (names.size() == kShown)
-      break;
+  for (const Addend &addend : llvm::ArrayRef(sum.addends).take_front(kShown)) {
     const bool isSum = kind(addend.term) == TermKind::Sum;
-    names.push_back(
-        fmt::format("{}{}{}", isSum ? "(" : "", str(addend.term, inputs), isSum ? ")" : ""));
+    names.push_back(fmt::format("{}{}{}", isSum ? "(" : "", str(addend.term), isSum ? ")" : ""));
   }
   if (sum.addends.size() == 1)
     return fmt::format("the {} of {} alone", what, names.front());
@@ -87,15 +85,6 @@ std::string Terms::strSum(const Sum &sum, const std::vector<std::string> &inputs
   if (more == 0)
     names.pop_back();
   return fmt::format("the {} of {} and {}", what, llvm::join(names, ", "), last);
-}
-
-std::string Terms::strFunction(const Function &function,
-                               const std::vector<std::string> &inputs) const {
-  std::vector<std::string> operands;
-  for (const Addend &operand : function.operands)
-    operands.push_back(str(operand.term, inputs));
-  return fmt::format("the {} of {}", keyword(function.function).str(),
-                     llvm::join(operands, " and "));
 }
 
 std::string Terms::strOrder(const Addend &addend, NameFn nameOf) const {

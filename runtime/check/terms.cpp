@@ -2,6 +2,8 @@
 
 #include "runtime/check/terms.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 namespace braid::checker {
@@ -56,72 +58,65 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
 Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, const Factor &factor) {
   if (keepsOrder_)
     return {{newTerm(TermKind::Unrounded), 0, bytesOf(addend)}};
-  return sumOf({{gemmOf(a, factor), addend}, {{}, factor.dtype}, factor.result, factor.result});
+  return sumOf({{{gemmOf(a, factor), factor.result}, {addend, factor.result}},
+                {{}, factor.dtype},
+                factor.result});
 }
 
-//===- Sums -----------------------------------------------------------------------------------===//
+//===- Elements -------------------------------------------------------------------------------===//
 
 namespace {
 
-bool areWhole(const Pieces &pieces, DType dtype) {
-  return std::all_of(pieces.begin(), pieces.end(), [&](const Piece &piece) {
-    return piece.offset % sizeOf(dtype) == 0 && piece.bytes % sizeOf(dtype) == 0;
+bool areWhole(const TypedPieces &operand) {
+  return llvm::all_of(operand.pieces, [size = sizeOf(operand.dtype)](const Piece &piece) {
+    return piece.offset % size == 0 && piece.bytes % size == 0;
   });
 }
 
 bool isUndefined(const Addend &addend) { return addend.term == kUndefined; }
 
-using Contents = llvm::SmallVector<std::pair<const Pieces *, DType>, 2>;
+} // namespace
 
-/// Calls `fn` for each maximal range of elements in which each of `contents` stays within one
-/// piece. Passes the first element of each, the start of the range and its length.
-void forEachStretch(const Contents &contents,
-                    llvm::function_ref<void(Addends, int64_t at, int64_t count)> fn) {
+Pieces Terms::elementwise(llvm::ArrayRef<TypedPieces> operands, DType result, ElementsFn fn) {
+  const TypedPieces &first = operands.front();
+  if (!llvm::all_of(operands, areWhole)) // halves of two elements do not form an element
+    return {{newTerm(TermKind::Mixed), 0,
+             bytesOf(first.pieces) / sizeOf(first.dtype) * sizeOf(result)}};
   std::vector<PieceReader> readers;
-  for (const auto &[pieces, dtype] : contents)
-    readers.push_back({*pieces});
+  for (const TypedPieces &operand : operands)
+    readers.push_back({operand.pieces});
+  Pieces made;
   for (int64_t at = 0, count = 0; !readers.front().isAtEnd(); at += count) {
     Addends here;
     count = INT64_MAX;
-    for (size_t i = 0; i < readers.size(); ++i) {
-      const Piece piece = readers[i].here();
-      const int64_t size = sizeOf(contents[i].second);
-      here.push_back({piece.term, contents[i].second, piece.offset / size});
+    for (const auto &[reader, operand] : llvm::zip(readers, operands)) {
+      const Piece piece = reader.here();
+      const int64_t size = sizeOf(operand.dtype);
+      here.push_back({piece.term, operand.dtype, piece.offset / size});
       count = std::min(count, piece.bytes / size);
     }
-    fn(std::move(here), at, count);
-    for (size_t i = 0; i < readers.size(); ++i)
-      readers[i].skip(count * sizeOf(contents[i].second));
+    append(made, fn(std::move(here), at, count));
+    for (const auto &[reader, operand] : llvm::zip(readers, operands))
+      reader.skip(count * sizeOf(operand.dtype));
   }
+  return made;
 }
 
-bool areWhole(const Summands &summands) {
-  return std::all_of(summands.parts.begin(), summands.parts.end(),
-                     [&](const Pieces &part) { return areWhole(part, summands.partial); });
-}
-
-} // namespace
+//===- Sums -----------------------------------------------------------------------------------===//
 
 Pieces Terms::sumOf(const Summands &summands) {
-  const int64_t size = sizeOf(summands.partial), width = sizeOf(summands.dtype);
-  const int64_t elements = bytesOf(summands.parts.front()) / size;
-  if (!areWhole(summands)) // halves of two elements do not form an element
-    return {{newTerm(TermKind::Mixed), 0, elements * width}};
-  Contents contents;
-  for (const Pieces &part : summands.parts)
-    contents.emplace_back(&part, summands.partial);
   const Pieces &bias = summands.bias.pieces;
   const DType biasType = summands.bias.dtype;
   const int64_t row = bytesOf(bias) / sizeOf(biasType);
-  Pieces result;
-  forEachStretch(contents, [&](Addends addends, int64_t at, int64_t count) {
-    // If no rank has a part, the element does not exist.
-    const bool isNothing = std::all_of(addends.begin(), addends.end(), isUndefined);
-    if (row != 0 && !isNothing)
-      addends.push_back({everyRow(bias), biasType, at % row});
-    append(result, isNothing ? Piece{kUndefined, 0, count * width} : sum(addends, summands, count));
-  });
-  return result;
+  return elementwise(summands.parts, summands.dtype,
+                     [&](Addends addends, int64_t at, int64_t count) {
+                       // If no rank has a part, the element does not exist.
+                       if (llvm::all_of(addends, isUndefined))
+                         return Piece{kUndefined, 0, count * sizeOf(summands.dtype)};
+                       if (row != 0)
+                         addends.push_back({everyRow(bias), biasType, at % row});
+                       return sum(addends, summands, count);
+                     });
 }
 
 /// Returns the term for a repeated row, whose elements are numbered within the row.
@@ -145,8 +140,9 @@ static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : D
 /// Returns true if a copied value was rounded to its source type before the conversion: the source
 /// type is not an accumulator type, or the conversion widens.
 static bool keepsRounding(const Summands &summands) {
-  return summands.isCopy && (summands.partial != accumulatorOf(summands.partial) ||
-                             sizeOf(summands.dtype) > sizeOf(summands.partial));
+  const DType partial = summands.partial();
+  return summands.isCopy &&
+         (partial != accumulatorOf(partial) || sizeOf(summands.dtype) > sizeOf(partial));
 }
 
 /// Returns true for a nested sum that may be flattened because it rounds to the type of its
@@ -189,7 +185,7 @@ Piece Terms::sum(const Addends &addends, const Summands &summands, int64_t eleme
   const int64_t first = (keepsOrder_ ? made : inOrderOfTerms(made)).front().element;
   for (Addend &addend : made)
     addend = moved(addend, -first);
-  const TermId term = termOf(summands.dtype, summands.partial, made);
+  const TermId term = termOf(summands.dtype, summands.partial(), made);
   return {term, first * sizeOf(summands.dtype), elements * sizeOf(summands.dtype)};
 }
 
@@ -231,7 +227,7 @@ std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &sum
   const Addend &part = addends.front();
   const int64_t size = sizeOf(summands.dtype);
   const Piece same{part.term, part.element * size, elements * size};
-  if (addends.size() == 1 && summands.partial == summands.dtype)
+  if (addends.size() == 1 && summands.partial() == summands.dtype)
     return same;
   if (!isAccumulated(addends, summands))
     return std::nullopt;
@@ -245,22 +241,10 @@ std::optional<Piece> Terms::sumOfOne(const Addends &addends, const Summands &sum
 
 Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces> operands,
                           DType result) {
-  const int64_t width = sizeOf(result);
-  const int64_t elements = bytesOf(operands.front().pieces) / sizeOf(operands.front().dtype);
-  Contents contents;
-  for (const TypedPieces &operand : operands) {
-    // Halves of two elements do not form an element.
-    if (!areWhole(operand.pieces, operand.dtype))
-      return {{newTerm(TermKind::Mixed), 0, elements * width}};
-    contents.emplace_back(&operand.pieces, operand.dtype);
-  }
-  Pieces made;
-  forEachStretch(contents, [&](Addends here, int64_t, int64_t count) {
-    const bool isNothing = std::any_of(here.begin(), here.end(), isUndefined);
-    append(made, isNothing ? Piece{kUndefined, 0, count * width}
-                           : pointwise({function, result, std::move(here)}, count));
+  return elementwise(operands, result, [&](Addends here, int64_t, int64_t count) {
+    return llvm::any_of(here, isUndefined) ? Piece{kUndefined, 0, count * sizeOf(result)}
+                                           : pointwise({function, result, std::move(here)}, count);
   });
-  return made;
 }
 
 /// Numbers the elements like those of the first operand.
@@ -303,12 +287,12 @@ Pieces Terms::rounded(const TypedPieces &exact, DType result) {
   const int64_t size = sizeOf(exact.dtype), width = sizeOf(result);
   Pieces made;
   for (const Piece &piece : exact.pieces) {
-    const bool isWhole = areWhole(Pieces{piece}, exact.dtype);
-    const TermId term = isWhole ? roundedTerm(piece.term, exact.dtype, result) : kUndefined;
+    const TypedPieces here{{piece}, exact.dtype};
+    const TermId term = areWhole(here) ? roundedTerm(piece.term, exact.dtype, result) : kUndefined;
     if (term != kUndefined)
       append(made, {term, piece.offset / size * width, piece.bytes / size * width});
     else
-      for (const Piece &sum : sumOf({{{piece}}, {{}, result}, exact.dtype, result, true}))
+      for (const Piece &sum : sumOf({{here}, {{}, result}, result, true}))
         append(made, sum);
   }
   return made;

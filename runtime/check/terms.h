@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "ir/fusion.h"
 #include "runtime/plan/plan.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -102,11 +103,12 @@ struct Factor {
 /// The operands of a sum. Parts are added elementwise in the order of `parts`; then the bias is
 /// added to every row.
 struct Summands {
-  std::vector<Pieces> parts;
+  std::vector<TypedPieces> parts; ///< not empty; all of one element type
   TypedPieces bias;
-  DType partial;       ///< element type of the parts
   DType dtype;         ///< element type of the sum
   bool isCopy = false; ///< true for a pure type conversion, unless of a received partial result
+
+  DType partial() const { return parts.front().dtype; }
 };
 
 /// One addend of a sum's element: element `element` of `term`.
@@ -120,8 +122,10 @@ using Addends = std::vector<Addend>;
 
 class Terms {
 public:
-  /// If `keepOrder`, sums with different orders of additions or intermediate sums are distinct.
-  explicit Terms(bool keepOrder = false) : keepsOrder_(keepOrder) {
+  /// `inputs` are the caller's tensors, for str(). If `keepOrder`, sums with different orders of
+  /// additions or intermediate sums are distinct.
+  explicit Terms(std::vector<const FusionTensor *> inputs = {}, bool keepOrder = false)
+      : inputs_(std::move(inputs)), keepsOrder_(keepOrder) {
     unique(TermKind::Undefined, 0); // gets the id kUndefined
   }
   bool keepsOrder() const { return keepsOrder_; }
@@ -153,13 +157,11 @@ public:
   DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
   // For diagnostics; implemented in term_text.cpp.
-  /// Formats a term, for example "the matmul of %A of rank 2 in run 1". `inputs` names the
-  /// parameters.
-  std::string str(TermId term, const std::vector<std::string> &inputs) const;
+  /// Formats a term, for example "the matmul of %A of rank 2 in run 1".
+  std::string str(TermId term) const;
   /// Formats the second operands of two GEMMs if they differ, else those of the GEMMs that compute
   /// the first operands, for example "8x8 of %B in run 1 from byte 0 on, transposed".
-  std::optional<std::pair<std::string, std::string>>
-  strFactors(TermId one, TermId other, const std::vector<std::string> &inputs) const;
+  std::optional<std::pair<std::string, std::string>> strFactors(TermId one, TermId other) const;
   /// Formats the order of additions, for example "(x + y) + z". `nameOf` names addends that are not
   /// sums.
   using NameFn = llvm::function_ref<std::string(const Addend &)>;
@@ -198,6 +200,11 @@ private:
   /// Creates a term distinct from all others. Mixed: rows or elements that span several blocks.
   /// Unrounded: the sum of a GEMM and an addend, if the order of additions is kept.
   TermId newTerm(TermKind kind);
+  /// Concatenates the results of `fn` for each maximal range of elements in which each operand
+  /// stays within one piece. `fn` gets the first element of each operand, the start of the range
+  /// and its length. `result` is the element type of the results.
+  using ElementsFn = llvm::function_ref<Piece(Addends here, int64_t at, int64_t count)>;
+  Pieces elementwise(llvm::ArrayRef<TypedPieces> operands, DType result, ElementsFn fn);
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
   TermId termOf(DType dtype, DType partial, const Addends &addends);
@@ -217,11 +224,10 @@ private:
     return factors_[static_cast<size_t>(terms_[gemm].second)];
   }
   TermId rowsOf(TermId gemm) const { return static_cast<TermId>(terms_[gemm].first); }
-  std::string strGemm(TermId gemm, const std::vector<std::string> &inputs) const;
-  std::string strFactor(const Factor &factor, const std::vector<std::string> &inputs) const;
-  std::string strSum(const Sum &sum, const std::vector<std::string> &inputs) const;
-  std::string strFunction(const Function &function, const std::vector<std::string> &inputs) const;
+  std::string strFactor(const Factor &factor) const;
+  std::string strSum(const Sum &sum) const;
 
+  const std::vector<const FusionTensor *> inputs_;
   const bool keepsOrder_;
   Numbered<Term> terms_;
   Numbered<Factor> factors_;

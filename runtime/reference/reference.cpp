@@ -149,41 +149,17 @@ private:
   std::vector<SparseRows> seconds_; ///< by result
 };
 
-struct Differences {
-  int64_t count = 0;
-  int64_t firstAt = 0; ///< local index of the element
-  double got = 0, expected = 0;
-
-  void note(int64_t at, double gotHere, double expectedHere) {
-    if (count++ == 0) {
-      firstAt = at;
-      got = gotHere;
-      expected = expectedHere;
-    }
-  }
-};
-
 std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 /// Formats an element as "%C[3, 17, 0]". `at` is its local index.
 std::string elementName(const Tensor &tensor, int64_t at) {
   std::string indices;
-  for (size_t axis = tensor.axes(); axis-- > 0;) {
+  for (size_t axis = tensor.global.size(); axis-- > 0;) {
     const int64_t extent = axis == tensor.deviceAxis ? 1 : tensor.global[axis];
     indices = fmt::format("{}{}{}", axis ? ", " : "", at % extent, indices);
     at /= extent;
   }
   return fmt::format("%{}[{}]", tensor.name, indices);
-}
-
-Status wrongResult(const Tensor &tensor, int64_t rank, uint32_t iteration,
-                   const Differences &differences) {
-  return Status(
-      StatusCode::WrongResult,
-      fmt::format("rank {}, iteration {}: {} is {}, expected {} ({} of {} elements differ)", rank,
-                  iteration, elementName(tensor, differences.firstAt), number(differences.got),
-                  number(differences.expected), differences.count,
-                  tensor.placement.localElements()));
 }
 
 } // namespace
@@ -201,7 +177,8 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
     return Status(StatusCode::Unsupported, inputs_.misfit);
   constexpr int64_t kMost = 4096; // elements to compare at a time
   Evaluator evaluator(graph_, inputs_, iteration);
-  Differences differences;
+  int64_t differences = 0;
+  std::string first; ///< the first difference
   std::vector<double> got, expected;
   const Placement &placement = tensor.placement;
   for (int64_t local = 0; local < placement.localElements();) {
@@ -215,11 +192,17 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
     for (size_t i = 0; i < got.size(); ++i, ++local) {
       if (!tensor.exists(global + static_cast<int64_t>(i)))
         expected[i] = std::nan(""); // nonexistent row
-      if (got[i] != expected[i] && !(std::isnan(got[i]) && std::isnan(expected[i])))
-        differences.note(local, got[i], expected[i]);
+      const bool isRight = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
+      if (!isRight && differences++ == 0)
+        first = fmt::format("{} is {}, expected {}", elementName(tensor, local), number(got[i]),
+                            number(expected[i]));
     }
   }
-  return differences.count == 0 ? Status::ok() : wrongResult(tensor, rank, iteration, differences);
+  if (differences == 0)
+    return Status::ok();
+  return Status(StatusCode::WrongResult,
+                fmt::format("rank {}, iteration {}: {} ({} of {} elements differ)", rank, iteration,
+                            first, differences, placement.localElements()));
 }
 
 int64_t Reference::elementsOf(int64_t rank) const {

@@ -23,85 +23,6 @@ std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t co
   return *axis - begin;
 }
 
-/// Reads the nodes of a fusion in source order.
-class GraphReader {
-public:
-  GraphReader(const Fusion &fusion, const std::string &fileName, Graph &graph)
-      : fusion_(fusion), names_(fileName, ""), graph_(graph) {}
-
-  void read(const FusionNode &node) {
-    if (llvm::isa<InputNode>(node))
-      return readInput(*resultOf(node));
-    if (isGemm(node))
-      return readGemm(node);
-    if (isElementwise(node))
-      return readFunction(node);
-    for (const FusionTensor *tensor : llvm::cast<OutputNode>(node).tensors)
-      graph_.outputs.push_back(indexOf_.lookup(tensor));
-  }
-
-private:
-  size_t define(const FusionTensor &tensor) {
-    Tensor made;
-    made.name = tensor.name;
-    made.place = names_.place(tensor.location);
-    made.dtype = tensor.type.dtype;
-    made.global = fusion_.globalShape(tensor.type);
-    made.deviceAxis = tensor.type.find(AxisKind::DIDx);
-    made.uneven = fusion_.unevenRows(tensor.type);
-    made.placement = Placement::of(made.global, made.deviceAxis);
-    indexOf_[&tensor] = graph_.tensors.size();
-    graph_.tensors.push_back(std::move(made));
-    return graph_.tensors.size() - 1;
-  }
-
-  void readInput(const FusionTensor &tensor) {
-    const size_t index = define(tensor);
-    graph_.tensors[index].input = graph_.inputs.size();
-    graph_.inputs.push_back(index);
-  }
-
-  void readFunction(const FusionNode &node) {
-    Function function;
-    for (const FusionTensor *operand : operandsOf(node))
-      function.operands.push_back(indexOf_.lookup(operand));
-    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
-      function.function = pointwise->function;
-    function.result = define(*resultOf(node));
-    graph_.tensors[function.result].function = graph_.functions.size();
-    graph_.functions.push_back(std::move(function));
-  }
-
-  size_t originOf(const FusionTensor &tensor) const {
-    if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
-      return originOf(*reshard->a);
-    return indexOf_.lookup(&tensor);
-  }
-
-  void readGemm(const FusionNode &node) {
-    const auto operands = operandsOf(node);
-    const Contraction contraction = contractionOf(node);
-    Gemm gemm;
-    gemm.first = originOf(*operands[0]);
-    gemm.second = originOf(*operands[1]);
-    if (operands.size() > 2)
-      gemm.bias = originOf(*operands[2]);
-    gemm.transposed = transposesB(node);
-    gemm.rows = graph_.tensors[gemm.first].linesAlong(contraction.first, contraction.count);
-    gemm.columns = graph_.tensors[gemm.second].linesAlong(contraction.second, contraction.count);
-    gemm.shards = isContractedOverDevices(node) ? fusion_.ranks() : 1;
-    gemm.partial = partialType(node);
-    gemm.result = define(*resultOf(node));
-    graph_.tensors[gemm.result].gemm = graph_.gemms.size();
-    graph_.gemms.push_back(gemm);
-  }
-
-  const Fusion &fusion_;
-  const Diagnostics names_;
-  Graph &graph_;
-  llvm::DenseMap<const FusionTensor *, size_t> indexOf_;
-};
-
 } // namespace
 
 Placement Placement::of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axis) {
@@ -129,9 +50,59 @@ Lines Tensor::linesAlong(size_t begin, size_t count) const {
 }
 
 Graph::Graph(const Fusion &fusion, const std::string &fileName) {
-  GraphReader reader(fusion, fileName, *this);
-  for (const auto &node : fusion.nodes())
-    reader.read(*node);
+  const Diagnostics names(fileName, "");
+  llvm::DenseMap<const FusionTensor *, size_t> indexOf;
+  const auto originOf = [&](const FusionTensor *tensor) {
+    while (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor->definition))
+      tensor = reshard->a;
+    return indexOf.lookup(tensor);
+  };
+  for (const auto &node : fusion.nodes()) {
+    if (const auto *output = llvm::dyn_cast<OutputNode>(node.get())) {
+      for (const FusionTensor *tensor : output->tensors)
+        outputs.push_back(indexOf.lookup(tensor));
+      continue;
+    }
+    const FusionTensor &tensor = *resultOf(*node);
+    const auto operands = operandsOf(*node);
+    const size_t index = tensors.size();
+    Tensor made;
+    made.name = tensor.name;
+    made.place = names.place(tensor.location);
+    made.dtype = tensor.type.dtype;
+    made.global = fusion.globalShape(tensor.type);
+    made.deviceAxis = tensor.type.find(AxisKind::DIDx);
+    made.placement = Placement::of(made.global, made.deviceAxis);
+    made.uneven = fusion.unevenRows(tensor.type);
+    if (llvm::isa<InputNode>(*node)) {
+      made.input = inputs.size();
+      inputs.push_back(index);
+    } else if (isGemm(*node)) {
+      made.gemm = gemms.size();
+      Gemm &gemm = gemms.emplace_back();
+      const Contraction contraction = contractionOf(*node);
+      gemm.result = index;
+      gemm.first = originOf(operands[0]);
+      gemm.second = originOf(operands[1]);
+      if (operands.size() > 2)
+        gemm.bias = originOf(operands[2]);
+      gemm.transposed = transposesB(*node);
+      gemm.rows = tensors[gemm.first].linesAlong(contraction.first, contraction.count);
+      gemm.columns = tensors[gemm.second].linesAlong(contraction.second, contraction.count);
+      gemm.shards = isContractedOverDevices(*node) ? fusion.ranks() : 1;
+      gemm.partial = partialType(*node);
+    } else {
+      made.function = functions.size();
+      Function &function = functions.emplace_back();
+      function.result = index;
+      for (const FusionTensor *operand : operands)
+        function.operands.push_back(indexOf.lookup(operand));
+      if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(node.get()))
+        function.function = pointwise->function;
+    }
+    indexOf[&tensor] = index;
+    tensors.push_back(std::move(made));
+  }
 }
 
 } // namespace braid::reference

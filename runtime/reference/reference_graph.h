@@ -35,8 +35,6 @@ struct Lines {
   int64_t depth = 1;   ///< elements per line
   int64_t devices = 1; ///< number of devices that share each line evenly
   bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
-
-  int64_t localDepth() const { return depth / devices; }
 };
 
 struct Tensor {
@@ -51,7 +49,6 @@ struct Tensor {
   std::optional<size_t> gemm;       ///< index into Graph::gemms
   std::optional<size_t> function;   ///< index into Graph::functions
 
-  size_t axes() const { return global.size(); }
   /// Returns true if the element, in global row-major order, is in a row that exists.
   bool exists(int64_t element) const;
   /// Returns the lines along axes [begin, begin + count), which must be the first or last axes.

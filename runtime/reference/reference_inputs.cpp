@@ -87,7 +87,7 @@ Pattern makePattern(const Graph &graph, size_t tensor) {
   for (const Gemm &gemm : graph.gemms)
     if (gemm.second == tensor)
       return makeSecond(graph, tensor, gemm);
-  const Lines lines = graph.tensors[tensor].linesAlong(graph.tensors[tensor].axes() - 1, 1);
+  const Lines lines = graph.tensors[tensor].linesAlong(graph.tensors[tensor].global.size() - 1, 1);
   return {Kind::Dense, lines, lines.depth, lines.depth};
 }
 

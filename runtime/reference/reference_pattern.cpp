@@ -79,7 +79,7 @@ void Pattern::line(uint32_t iteration, int64_t line, Sink sink) const {
 }
 
 void Pattern::fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const {
-  const int64_t count = lines.placement.localElements(), depth = lines.localDepth();
+  const int64_t count = lines.placement.localElements(), depth = lines.depth / lines.devices;
   const int64_t firstK = lines.devices == 1 ? 0 : rank * depth;
   const int64_t toNextLine = lines.areRows ? depth : 1, toNextK = lines.areRows ? 1 : count;
   std::vector<int64_t> numbers; ///< global numbers of the rank's lines

@@ -14,15 +14,6 @@
 namespace braid {
 namespace {
 
-template <class Cost, class IsSame>
-void replaceOrAppend(std::vector<Cost> &all, const Cost &cost, IsSame isSame) {
-  auto known = llvm::find_if(all, isSame);
-  if (known == all.end())
-    all.push_back(cost);
-  else
-    *known = cost;
-}
-
 /// `column` must not be empty. Its entries must differ only in `m` and be sorted by `m`.
 double usOfRows(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
@@ -33,6 +24,38 @@ double usOfRows(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
     return below.us * double(m) / double(below.m);
   const double part = double(m - below.m) / double((*above)->m - below.m);
   return below.us + part * ((*above)->us - below.us);
+}
+
+Result<double> nearestUs(const CostModel &model, const PlanMatmul &shape) {
+  const double wanted = operationsOf(shape);
+  auto distance = [&](const GemmCost &gemm) {
+    return std::abs(std::log((operationsOf(gemm) + 1) / (wanted + 1)));
+  };
+  const GemmCost *found = nullptr;
+  for (const GemmCost &gemm : model.gemms)
+    if (gemm.dtype == shape.dtype && (!found || distance(gemm) < distance(*found)))
+      found = &gemm;
+  if (!found)
+    return unsupported("the cost model has no GEMM of {}", name(shape.dtype).str());
+  return found->us * wanted / operationsOf(*found);
+}
+
+/// Returns the time for `bytes` of memory traffic. A local copy reads and writes each byte.
+double memoryUs(const CostModel &model, double bytes) {
+  double most = 0;
+  for (const OperationCosts &costs : model.operations)
+    most = std::max(most, costs.local.bytesPerUs);
+  return most > 0 ? bytes / 2 / most : 0;
+}
+
+/// Returns the entries with the types, columns and depth of `shape`, sorted by rows.
+std::vector<const GemmCost *> columnOf(const CostModel &model, const PlanMatmul &shape) {
+  std::vector<const GemmCost *> column;
+  for (const GemmCost &gemm : model.gemms)
+    if (gemm.isOfSameColumn(shape))
+      column.push_back(&gemm);
+  llvm::stable_sort(column, [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
+  return column;
 }
 
 } // namespace
@@ -61,23 +84,10 @@ const GemmCost *CostModel::find(const PlanMatmul &shape) const {
 }
 
 void CostModel::add(const OperationCosts &costs) {
-  replaceOrAppend(operations, costs, [&](const OperationCosts &known) {
-    return known.launchMode == costs.launchMode && known.transferMode.movesAs(costs.transferMode);
-  });
-}
-
-void CostModel::add(const GemmCost &gemm) {
-  replaceOrAppend(gemms, gemm, [&](const GemmCost &known) { return known.isOfSameShape(gemm); });
-}
-
-// -- GEMMs. --
-
-/// Returns the time for `bytes` of memory traffic. A local copy reads and writes each byte.
-double CostModel::memoryUs(double bytes) const {
-  double most = 0;
-  for (const OperationCosts &costs : operations)
-    most = std::max(most, costs.local.bytesPerUs);
-  return most > 0 ? bytes / 2 / most : 0;
+  if (const OperationCosts *known = find(costs.launchMode, costs.transferMode))
+    operations[static_cast<size_t>(known - operations.data())] = costs;
+  else
+    operations.push_back(costs);
 }
 
 Result<double> CostModel::gemmUs(const PlanMatmul &shape) const {
@@ -85,57 +95,11 @@ Result<double> CostModel::gemmUs(const PlanMatmul &shape) const {
     return 0;
   PlanMatmul other = shape;
   other.partial = shape.resultType() == shape.dtype ? std::optional(DType::F32) : std::nullopt;
-  std::vector<const GemmCost *> column = columnOf(shape);
+  std::vector<const GemmCost *> column = columnOf(*this, shape);
   if (column.empty())
-    column = columnOf(other);
-  const double us = column.empty() ? BRAID_TRY(nearestUs(shape)) : usOfRows(column, shape.m);
-  return us + memoryUs(static_cast<double>(shape.addend.bytes));
-}
-
-/// Returns the entries with the types, columns and depth of `shape`, sorted by rows.
-std::vector<const GemmCost *> CostModel::columnOf(const PlanMatmul &shape) const {
-  std::vector<const GemmCost *> column;
-  for (const GemmCost &gemm : gemms)
-    if (gemm.isOfSameColumn(shape))
-      column.push_back(&gemm);
-  llvm::stable_sort(column, [](const GemmCost *a, const GemmCost *b) { return a->m < b->m; });
-  return column;
-}
-
-Result<double> CostModel::nearestUs(const PlanMatmul &shape) const {
-  const double wanted = operationsOf(shape);
-  auto distance = [&](const GemmCost &gemm) {
-    return std::abs(std::log((operationsOf(gemm) + 1) / (wanted + 1)));
-  };
-  const GemmCost *found = nullptr;
-  for (const GemmCost &gemm : gemms)
-    if (gemm.dtype == shape.dtype && (!found || distance(gemm) < distance(*found)))
-      found = &gemm;
-  if (!found)
-    return unsupported("the cost model has no GEMM of {}", name(shape.dtype).str());
-  return found->us * wanted / operationsOf(*found);
-}
-
-// -- Parts of a run in isolation. --
-
-CostModel withoutGemms(CostModel model) {
-  for (GemmCost &gemm : model.gemms)
-    gemm.us = 0;
-  return model;
-}
-
-CostModel withGemmsAlone(CostModel model) {
-  constexpr double kAtOnce = 1e15;
-  constexpr CopyCost kFree = {0, kAtOnce};
-  for (OperationCosts &costs : model.operations)
-    costs = {.launchMode = costs.launchMode,
-             .transferMode = costs.transferMode,
-             .local = kFree,
-             .pull = kFree,
-             .push = kFree,
-             .message = kFree};
-  model.network = {0, kAtOnce, kAtOnce};
-  return model;
+    column = columnOf(*this, other);
+  const double us = column.empty() ? BRAID_TRY(nearestUs(*this, shape)) : usOfRows(column, shape.m);
+  return us + memoryUs(*this, static_cast<double>(shape.addend.bytes));
 }
 
 } // namespace braid

@@ -99,8 +99,7 @@ struct CostModel {
   const OperationCosts *find(LaunchMode launchMode, TransferMode transferMode) const;
   /// Returns null unless exactly this shape was measured.
   const GemmCost *find(const PlanMatmul &shape) const;
-  /// Adds an entry, or replaces the one with the same shape or modes.
-  void add(const GemmCost &gemm);
+  /// Adds an entry, or replaces the one with the same modes.
   void add(const OperationCosts &costs);
 
   /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the number of rows
@@ -115,15 +114,6 @@ struct CostModel {
   std::string encode() const;
   /// Returns BadInput if `text` is malformed; the message names the location of the error.
   static Result<CostModel> decode(llvm::StringRef text);
-
-private:
-  double memoryUs(double bytes) const;
-  std::vector<const GemmCost *> columnOf(const PlanMatmul &shape) const;
-  Result<double> nearestUs(const PlanMatmul &shape) const;
 };
-
-/// Return a copy of `model` in which GEMMs take no time, or in which only GEMMs take time.
-CostModel withoutGemms(CostModel model);
-CostModel withGemmsAlone(CostModel model);
 
 } // namespace braid

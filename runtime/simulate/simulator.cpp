@@ -29,194 +29,166 @@ constexpr double kSameMomentUs = 1e-6, kSamePart = 1e-12;
 class Simulator {
 public:
   Simulator(simulator::Job job, double signalUs)
-      : signalUs_(signalUs), ranks_(std::move(job.ranks)), lanes_(std::move(job.lanes)),
-        meetings_(std::move(job.meetings)), flows_(ranks_.size()) {
-    for (const RankState &rank : ranks_)
+      : signalUs_(signalUs), job_(std::move(job)), flows_(job_.ranks.size()) {
+    for (const RankState &rank : job_.ranks)
       spans_.emplace_back(rank.plan->commands.size(), SimulatedSpan{kNever, kNever});
   }
 
   /// Returns the time at which the last command ends.
-  Result<double> run();
+  Result<double> run() {
+    for (uint32_t lane = 0; lane < job_.lanes.size(); ++lane)
+      ready_.push_back(lane);
+    for (;;) {
+      for (size_t i = 0; i < ready_.size(); ++i) // ready_ grows during the loop
+        while (goesOn(ready_[i])) {
+        }
+      ready_.clear();
+      flows_.share();
+      const double timer = timers_.empty() ? kNever : timers_.top().first;
+      const double next = std::min(timer, now_ + flows_.untilNextEnd());
+      if (next == kNever)
+        break;
+      moveTo(next);
+    }
+    std::string text;
+    for (const Lane &lane : job_.lanes) {
+      const Plan &plan = *job_.ranks[lane.rank].plan;
+      if (!lane.isDone())
+        text += fmt::format("\n  rank {} waits in {}", plan.rank,
+                            describeOrigin(plan, plan.commands[lane.step().command].origin));
+    }
+    if (!text.empty())
+      return timedOut("the simulated run cannot end{}", text);
+    return now_;
+  }
   std::vector<std::vector<SimulatedSpan>> takeSpans() { return std::move(spans_); }
 
 private:
   using Phase = Lane::Phase;
 
-  bool goesOn(uint32_t number);
-  bool sleepUntil(uint32_t number, double us);
-  bool meets(uint32_t number);
-  bool starts(uint32_t number);
-  void end(uint32_t number);
-  void setFlag(const RankState &rank, const Command &signal);
-  void wakeLanes(const RankState &rank);
-  void moveTo(double us);
-  Status deadlock() const;
+  // -- Steps. --
 
-  double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
+  /// Advances the next step of lane `number` by one phase. Returns false if the lane is blocked.
+  bool goesOn(uint32_t number) {
+    Lane &lane = job_.lanes[number];
+    if (lane.isDone() || lane.isAsleep || lane.flows > 0)
+      return false;
+    switch (lane.phase) {
+    case Phase::Issue:
+      for (SimulatedSpan &span : spansOf(lane))
+        span.beginUs = std::max(now_, lane.step().issuedUs);
+      lane.phase = Phase::Meeting;
+      return sleepUntil(number, lane.step().issuedUs);
+    case Phase::Meeting:
+      if (!meets(number))
+        return false;
+      lane.phase = Phase::Start;
+      return sleepUntil(number, now_ + lane.step().fixedUs);
+    case Phase::Start:
+      if (!starts(number))
+        return false;
+      lane.phase = Phase::End;
+      return true;
+    case Phase::End:
+      end(lane);
+      return true;
+    }
+    return false;
+  }
+
+  /// Returns true if `us` has been reached; otherwise puts the lane to sleep until then.
+  bool sleepUntil(uint32_t number, double us) {
+    if (us <= now_ + tolerance())
+      return true;
+    job_.lanes[number].isAsleep = true;
+    timers_.push({us, number});
+    return false;
+  }
+
+  /// Returns true if all ranks have reached the step's meeting. The last to arrive wakes the rest.
+  bool meets(uint32_t number) {
+    const uint32_t index = job_.lanes[number].step().meeting;
+    if (index == kNone)
+      return true;
+    simulator::Meeting &meeting = job_.meetings[index];
+    if (!llvm::is_contained(meeting.lanes, number)) {
+      meeting.lanes.push_back(number);
+      if (--meeting.missing == 0)
+        llvm::append_range(ready_, meeting.lanes);
+    }
+    return meeting.missing == 0;
+  }
+
+  /// Starts the step's work and returns true, or returns false if its flag or record is pending.
+  bool starts(uint32_t number) {
+    Lane &lane = job_.lanes[number];
+    const Step &step = lane.step();
+    if (step.flag != kNone) {
+      const double set = job_.ranks[lane.rank].flagSetUs[step.flag];
+      return set != kNever && sleepUntil(number, set);
+    }
+    if (step.record != kNone)
+      return spans_[lane.rank][step.record].endUs != kNever;
+    lane.flows = step.work.size();
+    for (const simulator::Flow &flow : step.work)
+      flows_.start(flow);
+    return true;
+  }
+
+  /// A signal sets the flag on the peer after its latency.
+  void end(Lane &lane) {
+    const RankState &rank = job_.ranks[lane.rank];
+    for (SimulatedSpan &span : spansOf(lane))
+      span.endUs = now_;
+    for (const Command &command :
+         llvm::ArrayRef(rank.plan->commands).slice(lane.step().command, lane.step().count))
+      if (command.kind == CommandKind::Signal) {
+        const simulator::PlacedFlag &flag = rank.peerFlags[command.endpoint];
+        job_.ranks[flag.rank].flagSetUs[flag.flag] = now_ + signalUs_;
+        wakeLanes(job_.ranks[flag.rank]);
+      } else if (command.kind == CommandKind::Record) {
+        wakeLanes(rank);
+      }
+    ++lane.next;
+    lane.phase = Phase::Issue;
+  }
+
+  void wakeLanes(const RankState &rank) {
+    for (uint32_t i = 0; i < rank.plan->streams.size(); ++i)
+      ready_.push_back(rank.firstLane + i);
+  }
+
   llvm::MutableArrayRef<SimulatedSpan> spansOf(const Lane &lane) {
     return llvm::MutableArrayRef(spans_[lane.rank]).slice(lane.step().command, lane.step().count);
   }
 
+  // -- Time. --
+
+  void moveTo(double us) {
+    const double passed = us - now_;
+    now_ = us;
+    for (uint32_t lane : flows_.proceed(passed, tolerance()))
+      if (--job_.lanes[lane].flows == 0)
+        ready_.push_back(lane);
+    while (!timers_.empty() && timers_.top().first <= now_ + tolerance()) {
+      const uint32_t lane = timers_.top().second;
+      timers_.pop();
+      job_.lanes[lane].isAsleep = false;
+      ready_.push_back(lane);
+    }
+  }
+
+  double tolerance() const { return std::max(kSameMomentUs, now_ * kSamePart); }
+
   const double signalUs_;
+  simulator::Job job_;
   std::vector<std::vector<SimulatedSpan>> spans_;
-  std::vector<RankState> ranks_;
-  std::vector<Lane> lanes_;
-  std::vector<simulator::Meeting> meetings_;
   simulator::Flows flows_;
   std::vector<uint32_t> ready_;              ///< lanes that may be able to continue
   using Timer = std::pair<double, uint32_t>; ///< time and lane
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   double now_ = 0;
 };
-
-// -- Steps. --
-
-/// Advances the next step of lane `number` by one phase. Returns false if the lane is blocked.
-bool Simulator::goesOn(uint32_t number) {
-  Lane &lane = lanes_[number];
-  if (lane.isDone() || lane.isAsleep || lane.flows > 0)
-    return false;
-  switch (lane.phase) {
-  case Phase::Issue:
-    for (SimulatedSpan &span : spansOf(lane))
-      span.beginUs = std::max(now_, lane.step().issuedUs);
-    lane.phase = Phase::Meeting;
-    return sleepUntil(number, lane.step().issuedUs);
-  case Phase::Meeting:
-    if (!meets(number))
-      return false;
-    lane.phase = Phase::Start;
-    return sleepUntil(number, now_ + lane.step().fixedUs);
-  case Phase::Start:
-    if (!starts(number))
-      return false;
-    lane.phase = Phase::End;
-    return true;
-  case Phase::End:
-    end(number);
-    return true;
-  }
-  return false;
-}
-
-/// Returns true if `us` has been reached; otherwise puts the lane to sleep until then.
-bool Simulator::sleepUntil(uint32_t number, double us) {
-  if (us <= now_ + tolerance())
-    return true;
-  lanes_[number].isAsleep = true;
-  timers_.push({us, number});
-  return false;
-}
-
-/// Returns true if all ranks have reached the step's meeting. The last to arrive wakes the others.
-bool Simulator::meets(uint32_t number) {
-  if (lanes_[number].step().meeting == kNone)
-    return true;
-  simulator::Meeting &meeting = meetings_[lanes_[number].step().meeting];
-  if (!llvm::is_contained(meeting.lanes, number)) {
-    meeting.lanes.push_back(number);
-    if (--meeting.missing == 0)
-      llvm::append_range(ready_, meeting.lanes);
-  }
-  return meeting.missing == 0;
-}
-
-/// Starts the step's work and returns true, or returns false if its flag or record is pending.
-bool Simulator::starts(uint32_t number) {
-  Lane &lane = lanes_[number];
-  const Step &step = lane.step();
-  if (step.flag != kNone) {
-    const double set = ranks_[lane.rank].flagSetUs[step.flag];
-    return set != kNever && sleepUntil(number, set);
-  }
-  if (step.record != kNone)
-    return spans_[lane.rank][step.record].endUs != kNever;
-  lane.flows = step.work.size();
-  for (const simulator::Flow &flow : step.work)
-    flows_.start(flow);
-  return true;
-}
-
-/// Sets the flag on the peer after the signal's latency.
-void Simulator::setFlag(const RankState &rank, const Command &signal) {
-  const simulator::PlacedFlag &flag = rank.peerFlags[signal.endpoint];
-  ranks_[flag.rank].flagSetUs[flag.flag] = now_ + signalUs_;
-  wakeLanes(ranks_[flag.rank]);
-}
-
-void Simulator::wakeLanes(const RankState &rank) {
-  for (uint32_t i = 0; i < rank.plan->streams.size(); ++i)
-    ready_.push_back(rank.firstLane + i);
-}
-
-void Simulator::end(uint32_t number) {
-  Lane &lane = lanes_[number];
-  const RankState &rank = ranks_[lane.rank];
-  for (SimulatedSpan &span : spansOf(lane))
-    span.endUs = now_;
-  for (const Command &command :
-       llvm::ArrayRef(rank.plan->commands).slice(lane.step().command, lane.step().count))
-    if (command.kind == CommandKind::Signal)
-      setFlag(rank, command);
-    else if (command.kind == CommandKind::Record)
-      wakeLanes(rank);
-  ++lane.next;
-  lane.phase = Phase::Issue;
-}
-
-// -- Time. --
-
-void Simulator::moveTo(double us) {
-  const double passed = us - now_;
-  now_ = us;
-  for (uint32_t lane : flows_.proceed(passed, tolerance()))
-    if (--lanes_[lane].flows == 0)
-      ready_.push_back(lane);
-  while (!timers_.empty() && timers_.top().first <= now_ + tolerance()) {
-    const uint32_t lane = timers_.top().second;
-    timers_.pop();
-    lanes_[lane].isAsleep = false;
-    ready_.push_back(lane);
-  }
-}
-
-Status Simulator::deadlock() const {
-  std::string text = "the simulated run cannot end";
-  for (const Lane &lane : lanes_) {
-    const Plan &plan = *ranks_[lane.rank].plan;
-    if (!lane.isDone())
-      text += fmt::format("\n  rank {} waits in {}", plan.rank,
-                          describeOrigin(plan, plan.commands[lane.step().command].origin));
-  }
-  return Status(StatusCode::TimedOut, text);
-}
-
-Result<double> Simulator::run() {
-  for (uint32_t lane = 0; lane < lanes_.size(); ++lane)
-    ready_.push_back(lane);
-  for (;;) {
-    for (size_t i = 0; i < ready_.size(); ++i) // ready_ grows during the loop
-      while (goesOn(ready_[i])) {
-      }
-    ready_.clear();
-    flows_.share();
-    const double timer = timers_.empty() ? kNever : timers_.top().first;
-    const double next = std::min(timer, now_ + flows_.untilNextEnd());
-    if (next == kNever)
-      break;
-    moveTo(next);
-  }
-  if (!llvm::all_of(lanes_, [](const Lane &lane) { return lane.isDone(); }))
-    return deadlock();
-  return now_;
-}
-
-/// Returns the time between two runs in a burst. A graph with several streams needs an extra
-/// launch.
-double gapUs(llvm::ArrayRef<Plan> plans, const OperationCosts &costs) {
-  const bool hasLaunch = costs.launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;
-  return hasLaunch ? costs.local.fixedUs : 0;
-}
 
 } // namespace
 
@@ -243,7 +215,8 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
   issued.issueUs = 0;
   const double deviceUs = BRAID_TRY(simulateAs(issued));
   simulation.us = costs->runUs + (costs->issueUs > 0 ? BRAID_TRY(simulateAs(*costs)) : deviceUs);
-  simulation.burstUs = std::max(deviceUs + gapUs(plans, *costs), issueUs);
+  const bool hasLaunch = costs->launchMode == LaunchMode::Graph && plans.front().streams.size() > 1;
+  simulation.burstUs = std::max(deviceUs + (hasLaunch ? costs->local.fixedUs : 0), issueUs);
   return simulation;
 }
 

@@ -97,19 +97,186 @@ public:
   }
 
 private:
-  Status checkRank(size_t rank) const;
-  Status addRank(const Plan &plan);
-  Status matchEndpoints();
-  void addBatch(const Plan &plan, size_t begin, size_t end, llvm::ArrayRef<uint32_t> sizes);
-  Step makeStep(const Plan &plan, uint32_t first, uint32_t count);
-  double fixedUs(const Plan &plan, const Step &step) const;
-  void addWork(const Plan &plan, const Command &command, Step &step) const;
-  Flow flowOf(const Plan &plan, const Command &command) const;
-  const CopyCost &costOf(const Command &command) const;
-  uint32_t meetingOf(const Plan &plan, uint32_t command);
+  Status checkRank(size_t rank) const {
+    const Plan &plan = plans_[rank];
+    const auto period = static_cast<int64_t>(plans_.size());
+    const bool hasWholeHosts = plan.hosts() == 1 || period % plan.ranksPerHost == 0;
+    if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == plans_.front().ranks &&
+        plan.ranks % period == 0 && hasWholeHosts)
+      return Status::ok();
+    return badInput("expected the Plan for rank {} of {}, got the Plan for rank {} of {}", rank,
+                    period, plan.rank, plan.ranks);
+  }
 
-  /// Returns the index of the Plan that represents rank `rank` of the mesh.
-  size_t standsFor(int64_t rank) const { return static_cast<size_t>(rank) % plans_.size(); }
+  /// Copies after a fused sum belong to the sum's kernel, so they add no fixed time.
+  Status addRank(const Plan &plan) {
+    RankState &rank = job_.ranks.emplace_back();
+    rank.plan = &plan;
+    rank.firstLane = static_cast<uint32_t>(job_.lanes.size());
+    rank.flagSetUs.assign(plan.flags, kNever);
+    job_.lanes.resize(job_.lanes.size() + plan.streams.size(),
+                      {.rank = static_cast<uint32_t>(plan.rank)});
+    collectives_.clear();
+    records_.assign(plan.events, kNone);
+    gemmUs_.clear();
+    for (const PlanMatmul &shape : plan.matmuls)
+      gemmUs_.push_back(BRAID_TRY(model_.gemmUs(shape)));
+    const std::vector<uint32_t> sizes = kernelSizes(plan, costs_.transferMode);
+    bool hasAdded = false;
+    for (size_t i = 0, end = 0; i < plan.commands.size(); i += sizes[i]) {
+      if (i == end) {
+        end = endOfBatch(plan, i);
+        hasAdded = false;
+      }
+      const Command &command = plan.commands[i];
+      Step step = makeStep(plan, static_cast<uint32_t>(i), sizes[i]);
+      if (hasAdded && command.kind == CommandKind::Copy)
+        step.fixedUs = 0;
+      hasAdded |= sizes[i] > 1 && plan.commands[i + sizes[i] - 1].kind == CommandKind::Sum;
+      // A Group or Collective costs no host time itself, unlike the commands it expands into.
+      if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
+        rank.issuedUs += costs_.issueUs;
+      step.issuedUs = rank.issuedUs;
+      const uint32_t lane = rank.firstLane + command.stream;
+      for (Flow &flow : step.work)
+        flow.lane = lane;
+      job_.lanes[lane].steps.push_back(std::move(step));
+    }
+    return Status::ok();
+  }
+
+  Step makeStep(const Plan &plan, uint32_t first, uint32_t count) {
+    const Command &command = plan.commands[first];
+    Step step{.command = first, .count = count};
+    if (command.kind == CommandKind::Record)
+      records_[command.event] = first;
+    else if (command.kind == CommandKind::WaitEvent)
+      step.record = records_[command.event];
+    else if (command.kind == CommandKind::Await)
+      step.flag = command.flag;
+    step.meeting = meetingOf(plan, first);
+    for (uint32_t i = first; i < first + count; ++i) {
+      step.fixedUs = std::max(step.fixedUs, fixedUs(plan, plan.commands[i], i == first));
+      addWork(plan, plan.commands[i], step);
+    }
+    return step;
+  }
+
+  /// Returns the time before a step's work starts: the longest fixed time of its copies, or the
+  /// fixed time of its first command.
+  double fixedUs(const Plan &plan, const Command &command, bool isFirst) const {
+    const bool isCopy = command.kind == CommandKind::Copy;
+    if (isCopy && command.endpoint != kNone &&
+        !plan.isSameHost(plan.endpoints[command.endpoint].peer))
+      return model_.network.latencyUs;
+    return isCopy || (computes(command) && isFirst) ? costOf(command).fixedUs : 0;
+  }
+
+  /// A sum that is fused into the kernel of its copies takes no additional time. If a GEMM stores
+  /// its result at a peer, the result crosses the link while it is being computed.
+  void addWork(const Plan &plan, const Command &command, Step &step) const {
+    const auto onMachine = [&](double us) {
+      step.work.push_back(
+          {.left = us, .machine = static_cast<uint32_t>(plan.rank), .needsMachine = true});
+    };
+    switch (command.kind) {
+    case CommandKind::Matmul:
+      onMachine(gemmUs_[command.matmul]);
+      if (command.endpoint != kNone)
+        step.work.push_back(flowOf(plan, command));
+      break;
+    case CommandKind::Copy:
+    case CommandKind::Pointwise:
+      step.work.push_back(flowOf(plan, command));
+      break;
+    case CommandKind::Sum:
+      if (step.work.empty())
+        step.work.push_back(flowOf(plan, command));
+      break;
+    case CommandKind::Group:
+    case CommandKind::Collective:
+      if (plan.hosts() == 1)
+        onMachine(costs_.message.us(bytesOfMessage(plan, command)));
+      break;
+    default:
+      break;
+    }
+  }
+
+  const CopyCost &costOf(const Command &command) const {
+    if (command.endpoint == kNone)
+      return costs_.local;
+    return command.src.buffer == kPeerBuffer ? costs_.pull : costs_.push;
+  }
+
+  /// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
+  /// the rank's whole machine.
+  Flow flowOf(const Plan &plan, const Command &command) const {
+    Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command)),
+              .machine = static_cast<uint32_t>(plan.rank)};
+    const double rate = costOf(command).bytesPerUs;
+    if (command.endpoint == kNone) {
+      flow.uses = {{Resource::Memory, plan.rank, rate}};
+      flow.needsMachine = computes(command) || costs_.transferMode.copies == CopyBy::Kernel;
+    } else {
+      const int64_t other = plan.endpoints[command.endpoint].peer;
+      const bool isPull = command.src.buffer == kPeerBuffer;
+      const int64_t peer = other % static_cast<int64_t>(plans_.size()); // represents `other`
+      const int64_t from = isPull ? peer : plan.rank, to = isPull ? plan.rank : peer;
+      const NetworkCost &network = model_.network;
+      if (plan.isSameHost(other))
+        flow.uses = {{Resource::LinkOut, from, rate}, {Resource::LinkIn, to, rate}};
+      else
+        flow.uses = {{Resource::NetworkOut, from, network.rankBytesPerUs},
+                     {Resource::NetworkIn, to, network.rankBytesPerUs},
+                     {Resource::HostOut, plan.hostOf(from), network.bytesPerUs},
+                     {Resource::HostIn, plan.hostOf(to), network.bytesPerUs}};
+    }
+    flow.limit = flow.uses.front().capacity;
+    return flow;
+  }
+
+  /// Returns the meeting of the group or collective that starts with command `index`, or kNone.
+  uint32_t meetingOf(const Plan &plan, uint32_t index) {
+    const Command &command = plan.commands[index];
+    if (index > 0 && plan.commands[index - 1].group == command.group &&
+        plan.commands[index - 1].collective == command.collective)
+      return kNone;
+    std::pair<std::vector<int64_t>, uint32_t> key;
+    if (command.group != kNone) {
+      key = {{}, wholes_[static_cast<size_t>(plan.rank)][command.group].number};
+    } else if (command.collective != kNone) {
+      const std::vector<int64_t> &team = plan.collectives[command.collective].team;
+      key = {team, collectives_[team]++};
+    } else {
+      return kNone;
+    }
+    const auto number = static_cast<uint32_t>(job_.meetings.size());
+    const auto [found, isNew] = meetings_.try_emplace(key, number);
+    if (isNew)
+      job_.meetings.emplace_back();
+    ++job_.meetings[found->second].missing;
+    return found->second;
+  }
+
+  /// Finds the flag that each endpoint's signal sets, in the same way as the executor.
+  Status matchEndpoints() {
+    const auto period = static_cast<int64_t>(plans_.size());
+    std::map<EndpointKey, PlacedFlag> flags;
+    for (const Plan &plan : plans_)
+      for (const Endpoint &endpoint : plan.endpoints)
+        flags[keyOf(plan, endpoint)] = {static_cast<size_t>(plan.rank), endpoint.flag};
+    for (RankState &rank : job_.ranks)
+      for (const Endpoint &endpoint : rank.plan->endpoints) {
+        const auto found = flags.find(partnerKeyOf(*rank.plan, endpoint, period));
+        if (found == flags.end())
+          return badInput("{} on rank {} matches nothing on rank {}",
+                          describeOrigin(*rank.plan, endpoint.origin), rank.plan->rank,
+                          endpoint.peer);
+        rank.peerFlags.push_back(found->second);
+      }
+    return Status::ok();
+  }
 
   llvm::ArrayRef<Plan> plans_;
   const CostModel &model_;
@@ -123,195 +290,6 @@ private:
   std::vector<double> gemmUs_;                           ///< indexed by GEMM in the Plan
   std::vector<uint32_t> records_;                        ///< last record of each event
 };
-
-Status JobBuilder::checkRank(size_t rank) const {
-  const Plan &plan = plans_[rank];
-  const auto period = static_cast<int64_t>(plans_.size());
-  const bool hasWholeHosts = plan.hosts() == 1 || period % plan.ranksPerHost == 0;
-  if (plan.rank == static_cast<int64_t>(rank) && plan.ranks == plans_.front().ranks &&
-      plan.ranks % period == 0 && hasWholeHosts)
-    return Status::ok();
-  return badInput("expected the Plan for rank {} of {}, got the Plan for rank {} of {}", rank,
-                  period, plan.rank, plan.ranks);
-}
-
-Status JobBuilder::addRank(const Plan &plan) {
-  RankState &rank = job_.ranks.emplace_back();
-  rank.plan = &plan;
-  rank.firstLane = static_cast<uint32_t>(job_.lanes.size());
-  rank.flagSetUs.assign(plan.flags, kNever);
-  job_.lanes.resize(job_.lanes.size() + plan.streams.size(),
-                    {.rank = static_cast<uint32_t>(plan.rank)});
-  collectives_.clear();
-  records_.assign(plan.events, kNone);
-  gemmUs_.clear();
-  for (const PlanMatmul &shape : plan.matmuls)
-    gemmUs_.push_back(BRAID_TRY(model_.gemmUs(shape)));
-  const std::vector<uint32_t> sizes = kernelSizes(plan, costs_.transferMode);
-  for (size_t begin = 0, end = 0; begin < plan.commands.size(); begin = end) {
-    end = endOfBatch(plan, begin);
-    addBatch(plan, begin, end, sizes);
-  }
-  return Status::ok();
-}
-
-/// Copies after a fused sum belong to the sum's kernel, so they add no fixed time.
-void JobBuilder::addBatch(const Plan &plan, size_t begin, size_t end,
-                          llvm::ArrayRef<uint32_t> sizes) {
-  RankState &rank = job_.ranks.back();
-  bool hasAdded = false;
-  for (size_t i = begin; i < end; i += sizes[i]) {
-    const Command &command = plan.commands[i];
-    Step step = makeStep(plan, static_cast<uint32_t>(i), sizes[i]);
-    if (hasAdded && command.kind == CommandKind::Copy)
-      step.fixedUs = 0;
-    hasAdded |= sizes[i] > 1 && plan.commands[i + sizes[i] - 1].kind == CommandKind::Sum;
-    // A Group or Collective costs no host time itself, unlike the commands it expands into.
-    if (command.kind != CommandKind::Group && command.kind != CommandKind::Collective)
-      rank.issuedUs += costs_.issueUs;
-    step.issuedUs = rank.issuedUs;
-    const uint32_t lane = rank.firstLane + command.stream;
-    for (Flow &flow : step.work)
-      flow.lane = lane;
-    job_.lanes[lane].steps.push_back(std::move(step));
-  }
-}
-
-Step JobBuilder::makeStep(const Plan &plan, uint32_t first, uint32_t count) {
-  const Command &command = plan.commands[first];
-  Step step{.command = first, .count = count};
-  if (command.kind == CommandKind::Record)
-    records_[command.event] = first;
-  else if (command.kind == CommandKind::WaitEvent)
-    step.record = records_[command.event];
-  else if (command.kind == CommandKind::Await)
-    step.flag = command.flag;
-  step.meeting = meetingOf(plan, first);
-  step.fixedUs = fixedUs(plan, step);
-  for (uint32_t i = first; i < first + count; ++i)
-    addWork(plan, plan.commands[i], step);
-  return step;
-}
-
-/// Returns the longest fixed time of the step's copies, or the fixed time of its first command.
-double JobBuilder::fixedUs(const Plan &plan, const Step &step) const {
-  double most = 0;
-  for (uint32_t i = step.command; i < step.command + step.count; ++i) {
-    const Command &command = plan.commands[i];
-    const bool isCopy = command.kind == CommandKind::Copy;
-    if (isCopy && command.endpoint != kNone &&
-        !plan.isSameHost(plan.endpoints[command.endpoint].peer))
-      most = std::max(most, model_.network.latencyUs);
-    else if (isCopy || (computes(command) && i == step.command))
-      most = std::max(most, costOf(command).fixedUs);
-  }
-  return most;
-}
-
-/// A sum that is fused into the kernel of its copies takes no additional time. If a GEMM stores its
-/// result at a peer, the result crosses the link while it is being computed.
-void JobBuilder::addWork(const Plan &plan, const Command &command, Step &step) const {
-  const auto rank = static_cast<uint32_t>(plan.rank);
-  switch (command.kind) {
-  case CommandKind::Matmul:
-    step.work.push_back({.left = gemmUs_[command.matmul], .machine = rank, .needsMachine = true});
-    if (command.endpoint != kNone)
-      step.work.push_back(flowOf(plan, command));
-    break;
-  case CommandKind::Copy:
-  case CommandKind::Pointwise:
-    step.work.push_back(flowOf(plan, command));
-    break;
-  case CommandKind::Sum:
-    if (step.work.empty())
-      step.work.push_back(flowOf(plan, command));
-    break;
-  case CommandKind::Group:
-  case CommandKind::Collective:
-    if (plan.hosts() == 1)
-      step.work.push_back({.left = costs_.message.us(bytesOfMessage(plan, command)),
-                           .machine = rank,
-                           .needsMachine = true});
-    break;
-  default:
-    break;
-  }
-}
-
-const CopyCost &JobBuilder::costOf(const Command &command) const {
-  if (command.endpoint == kNone)
-    return costs_.local;
-  return command.src.buffer == kPeerBuffer ? costs_.pull : costs_.push;
-}
-
-/// Messages between hosts are copied by their receivers. A kernel that copies within a rank needs
-/// the rank's whole machine.
-Flow JobBuilder::flowOf(const Plan &plan, const Command &command) const {
-  Flow flow{.left = static_cast<double>(bytesLikeCopy(plan, command)),
-            .machine = static_cast<uint32_t>(plan.rank)};
-  const double rate = costOf(command).bytesPerUs;
-  if (command.endpoint == kNone) {
-    flow.uses = {{Resource::Memory, plan.rank, rate}};
-    flow.needsMachine = computes(command) || costs_.transferMode.copies == CopyBy::Kernel;
-  } else {
-    const int64_t other = plan.endpoints[command.endpoint].peer;
-    const bool isPull = command.src.buffer == kPeerBuffer;
-    const auto peer = static_cast<int64_t>(standsFor(other));
-    const int64_t from = isPull ? peer : plan.rank, to = isPull ? plan.rank : peer;
-    const NetworkCost &network = model_.network;
-    if (plan.isSameHost(other))
-      flow.uses = {{Resource::LinkOut, from, rate}, {Resource::LinkIn, to, rate}};
-    else
-      flow.uses = {{Resource::NetworkOut, from, network.rankBytesPerUs},
-                   {Resource::NetworkIn, to, network.rankBytesPerUs},
-                   {Resource::HostOut, plan.hostOf(from), network.bytesPerUs},
-                   {Resource::HostIn, plan.hostOf(to), network.bytesPerUs}};
-  }
-  flow.limit = flow.uses.front().capacity;
-  return flow;
-}
-
-/// Returns the meeting of the group or collective that starts with command `index`, or kNone.
-uint32_t JobBuilder::meetingOf(const Plan &plan, uint32_t index) {
-  const Command &command = plan.commands[index];
-  if (index > 0 && plan.commands[index - 1].group == command.group &&
-      plan.commands[index - 1].collective == command.collective)
-    return kNone;
-  std::pair<std::vector<int64_t>, uint32_t> key;
-  if (command.group != kNone) {
-    key = {{}, wholes_[static_cast<size_t>(plan.rank)][command.group].number};
-  } else if (command.collective != kNone) {
-    const std::vector<int64_t> &team = plan.collectives[command.collective].team;
-    key = {team, collectives_[team]++};
-  } else {
-    return kNone;
-  }
-  const auto [found, isNew] =
-      meetings_.try_emplace(key, static_cast<uint32_t>(job_.meetings.size()));
-  if (isNew)
-    job_.meetings.emplace_back();
-  ++job_.meetings[found->second].missing;
-  return found->second;
-}
-
-/// Finds the flag that each endpoint's signal sets, in the same way as the executor.
-Status JobBuilder::matchEndpoints() {
-  const auto period = static_cast<int64_t>(plans_.size());
-  std::map<EndpointKey, PlacedFlag> flags;
-  for (const Plan &plan : plans_)
-    for (const Endpoint &endpoint : plan.endpoints)
-      flags[keyOf(plan, endpoint)] = {static_cast<size_t>(plan.rank), endpoint.flag};
-  for (RankState &rank : job_.ranks)
-    for (const Endpoint &endpoint : rank.plan->endpoints) {
-      const auto found = flags.find(partnerKeyOf(*rank.plan, endpoint, period));
-      if (found == flags.end())
-        return badInput("{} on rank {} matches nothing on rank {}",
-                        describeOrigin(*rank.plan, endpoint.origin), rank.plan->rank,
-                        endpoint.peer);
-      rank.peerFlags.push_back(found->second);
-    }
-  return Status::ok();
-}
 
 } // namespace
 

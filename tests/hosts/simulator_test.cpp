@@ -17,7 +17,7 @@ CostModel freeModel() {
   for (CopyCost *copy : {&costs.local, &costs.pull, &costs.push})
     *copy = {0, 1e12};
   model.add(costs);
-  model.add(GemmCost{.dtype = DType::F32, .m = 1, .n = 1, .k = 1, .us = 0});
+  model.gemms.push_back({.dtype = DType::F32, .m = 1, .n = 1, .k = 1, .us = 0});
   model.network = {.latencyUs = 7, .bytesPerUs = 2};
   return model;
 }
@@ -87,7 +87,7 @@ TEST(HostsSimulator, CountsWhatAGatherSends) {
 /// which is late.
 TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
   CostModel model = freeModel();
-  model.add(GemmCost{.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});
+  model.gemms.push_back({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});
   const Simulation late = simulated(planned(R"(
 program @late mesh [0 .. 3) of 1 (%A: f32[4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
   %a = allocate symmetric f32[4, 4]

@@ -41,11 +41,11 @@ using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 
 TEST(Judge, NamesWhatIsSlowBesideItsLike) {
   PairReport report = reportOf(4, 390);
-  report.row(1, 2)->on(Path::PutEngine).points.back().GBps = 78;  // a fifth
-  report.row(3, 0)->on(Path::PutEngine).points.back().GBps = 345; // noise
+  report.row(1, 2).on(Path::PutEngine).points.back().GBps = 78;  // a fifth
+  report.row(3, 0).on(Path::PutEngine).points.back().GBps = 345; // noise
   judge(report);
   EXPECT_EQ(slowPairs(report), (Pairs{{1, 2}}));
-  EXPECT_EQ(report.row(1, 2)->on(Path::PutEngine).reason,
+  EXPECT_EQ(report.row(1, 2).on(Path::PutEngine).reason,
             "78.0 GB/s at 256 MiB, expected about 390, the median of similar pairs");
 }
 
@@ -53,7 +53,7 @@ TEST(Judge, ComparesTheDirectionsOfASinglePair) {
   PairReport report = reportOf(2, 25);
   for (PairRow &row : report.rows)
     row.link = {};
-  report.row(1, 0)->on(Path::PutEngine).points.back().GBps = 5;
+  report.row(1, 0).on(Path::PutEngine).points.back().GBps = 5;
   judge(report);
   EXPECT_EQ(slowPairs(report), (Pairs{{1, 0}}));
 }
@@ -73,8 +73,8 @@ TEST(Judge, SaysNothingWithoutReason) {
   // Pairs with other links are not compared, and short transfers only have latency.
   PairReport mixed = reportOf(4, 390);
   for (auto [one, other] : {std::pair<size_t, size_t>(0, 1), {1, 0}}) {
-    mixed.row(one, other)->link = {LinkClass::PcieSwitch, 31.5};
-    mixed.row(one, other)->on(Path::PutEngine).points.back().GBps = 26;
+    mixed.row(one, other).link = {LinkClass::PcieSwitch, 31.5};
+    mixed.row(one, other).on(Path::PutEngine).points.back().GBps = 26;
   }
   judge(mixed);
   EXPECT_EQ(slowPairs(mixed), Pairs());
@@ -89,15 +89,15 @@ TEST(Judge, LeavesCpuRanksRoomForOtherWork) {
   report.backend = "cpu";
   for (PairRow &row : report.rows)
     row.link = {};
-  report.row(0, 1)->on(Path::PutEngine).points.back().GBps = 2;
-  report.row(2, 1)->on(Path::PutEngine).points.back().GBps = 1.2; // a fifth
+  report.row(0, 1).on(Path::PutEngine).points.back().GBps = 2;
+  report.row(2, 1).on(Path::PutEngine).points.back().GBps = 1.2; // a fifth
   judge(report);
   EXPECT_EQ(slowPairs(report), (Pairs{{2, 1}}));
 }
 
 TEST(Judge, LeavesWorseVerdicts) {
   PairReport report = reportOf(4, 390);
-  PathReport &path = report.row(1, 2)->on(Path::PutEngine);
+  PathReport &path = report.row(1, 2).on(Path::PutEngine);
   path.points.back().GBps = 1;
   path.worsen(Verdict::Hung, "no progress");
   path.worsen(Verdict::Wrong, "byte 1 is wrong");
@@ -110,7 +110,7 @@ TEST(Judge, LeavesWorseVerdicts) {
 
 PairReport faultyReport() {
   PairReport report = reportOf(3, 390);
-  report.row(0, 2)->on(Path::GetKernel).worsen(Verdict::Hung, "no <progress>");
+  report.row(0, 2).on(Path::GetKernel).worsen(Verdict::Hung, "no <progress>");
   for (PairRow &row : report.rows)
     row.on(Path::Messages).worsen(Verdict::Unavailable, "there is no NCCL");
   return report;

@@ -1,6 +1,6 @@
 //===- tests/pairs/pair_meter_test.cpp - every path, with ranks that are threads --------------===//
 
-#include "api/pairs/pair_meter.h"
+#include "api/pairs/measure_pairs.h"
 #include "runtime/job/bootstrap/socket.h"
 #include "tests/support/local_mesh.h"
 #include "tests/support/message_cluster.h"
@@ -23,7 +23,7 @@ std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &sta
   const FileDescriptor results(memfd_create("results", MFD_CLOEXEC));
   fcntl(results.get(), F_SETFL, O_APPEND);
   MeterOptions options;
-  options.steps = {{path, 0}, {path, 1}};
+  options.steps = {Step{path, 0}.number(), Step{path, 1}.number()};
   options.sizes = std::move(sizes);
   options.results = results.get();
   const Backend backend = messageBackend();
@@ -32,7 +32,7 @@ std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &sta
   EXPECT_TRUE(mesh.isOk()) << mesh.status().message();
   status = (*mesh)->onEveryRank([&](int64_t rank) {
     PlanTimer timer((*mesh)->cluster(), rank, plans[static_cast<size_t>(rank)]);
-    return PairMeter(options, backend, timer).measure();
+    return measureSteps(options, backend, timer);
   });
   const auto bytes = static_cast<size_t>(lseek(results.get(), 0, SEEK_END));
   EXPECT_EQ(bytes % sizeof(Record), 0u);

@@ -31,7 +31,7 @@ CostModel easyModel(TransferMode transferMode = {}) {
   OperationCosts graph = eager;
   graph.launchMode = LaunchMode::Graph;
   model.operations = {eager, graph};
-  model.add({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100});
+  model.gemms.push_back({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 100});
   return model;
 }
 

@@ -1,0 +1,13 @@
+//===- runtime/check/describe_race.h - describes two accesses that are not ordered ------------===//
+#pragma once
+
+#include "runtime/check/history.h"
+
+namespace braid::checker {
+
+/// Describes a race between `a` and `b`, which access common bytes and of which one at least
+/// writes: the consequences of either order, and a wait that would enforce the intended order.
+/// Requires a history that follows every rank.
+Violation describeRace(const History &history, EventId a, EventId b);
+
+} // namespace braid::checker
