@@ -12,12 +12,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <iterator>
-#include <sstream>
-#include <thread>
 
-#include <fcntl.h>
-#include <sys/prctl.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,39 +22,22 @@ extern char **environ;
 namespace braid {
 
 std::string str(const Ending &ending) {
-  if (ending.notBegun() != 0)
-    return fmt::format("could not start ({})", std::strerror(ending.notBegun()));
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
   return fmt::format("ended with exit status {}", ending.number);
 }
 
-/// Returns the fields that follow the command name in /proc/PID/stat (see proc(5)), or nothing if
-/// the process does not exist.
-static std::vector<std::string> processStatus(int64_t pid) {
+bool isEnding(pid_t pid) {
   auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
   if (!text)
-    return {};
-  // The command name is in parentheses, and may itself contain spaces and parentheses.
-  std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
-bool isEnding(pid_t pid) {
-  const std::vector<std::string> fields = processStatus(pid);
+    return true;
+  // The command name is in parentheses, and may itself contain spaces and parentheses. The flags
+  // are the seventh field after it; see proc(5).
+  llvm::SmallVector<llvm::StringRef> fields;
+  (*text)->getBuffer().rsplit(')').second.split(fields, ' ');
   constexpr unsigned kExiting = 4; // PF_EXITING
   unsigned flags = kExiting;
-  return fields.size() < 7 || llvm::StringRef(fields[6]).getAsInteger(10, flags) ||
-         (flags & kExiting) != 0;
-}
-
-bool isStopped(pid_t pid) {
-  const std::vector<std::string> fields = processStatus(pid);
-  return !fields.empty() && fields[0] == "T";
-}
-
-Status cannotStart(int error) {
-  return unsupported("cannot start another process: {}", std::strerror(error));
+  return fields.size() < 8 || fields[7].getAsInteger(10, flags) || (flags & kExiting) != 0;
 }
 
 namespace {
@@ -94,49 +73,6 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   return texts;
 }
 
-/// The code that the child executes between fork and exec. It only makes system calls, because
-/// other threads of the parent may have held locks during the fork.
-struct ChildSide {
-  char *const *arguments;
-  char *const *environment;
-  int standard[3]; ///< replacements for descriptors 0, 1 and 2; -1: unchanged
-  pid_t parent;
-  sigset_t mask;
-
-  [[noreturn]] void run() const {
-    // If the parent died before prctl(), the kernel does not send SIGKILL; getppid() detects this.
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && redirect()) {
-      resetSignals();
-      execve("/proc/self/exe", arguments, environment);
-    }
-    _exit(Ending::kNotBegun + errno);
-  }
-
-private:
-  bool redirect() const {
-    for (int target = 0; target < 3; ++target) {
-      if (standard[target] < 0)
-        continue;
-      // dup2() of a descriptor onto itself would not clear its close-on-exec flag.
-      if (standard[target] == target ? fcntl(target, F_SETFD, 0) != 0
-                                     : dup2(standard[target], target) < 0)
-        return false;
-    }
-    return true;
-  }
-  void resetSignals() const {
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM}) {
-      struct sigaction action;
-      sigaction(signal, nullptr, &action);
-      if (action.sa_handler == SIG_IGN)
-        continue; // stays ignored, as in the parent
-      action.sa_handler = SIG_DFL;
-      sigaction(signal, &action, nullptr);
-    }
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
-  }
-};
-
 } // namespace
 
 Children::~Children() {
@@ -155,23 +91,19 @@ Status Children::start(int64_t index, const ChildOptions &options) {
       options.arguments.empty() ? ownArguments() : options.arguments;
   std::vector<std::string> environment = environmentWith(options.environment);
   const std::vector<char *> argv = pointersTo(arguments), envp = pointersTo(environment);
-  ChildSide side{argv.data(),
-                 envp.data(),
-                 {options.standardInput, options.standardOutput, options.standardError},
-                 getpid(),
-                 {}};
-  // Block all signals, so that the child does not run this process's signal handlers.
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &side.mask);
-  // fork() would first run the atfork handlers of libraries, which may wait for library threads.
-  const pid_t pid = _Fork();
-  const int error = errno;
-  if (pid == 0)
-    side.run();
-  pthread_sigmask(SIG_SETMASK, &side.mask, nullptr);
-  if (pid < 0)
-    return cannotStart(error);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  const int standard[] = {options.standardInput, options.standardOutput, options.standardError};
+  for (int target = 0; target < 3; ++target)
+    if (standard[target] >= 0)
+      posix_spawn_file_actions_adddup2(&actions, standard[target], target);
+  // Unlike fork(), posix_spawn() runs no atfork handlers, which may wait for library threads.
+  pid_t pid = 0;
+  const int error =
+      posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0)
+    return unsupported("cannot start another process: {}", std::strerror(error));
   pids_[static_cast<size_t>(index)] = pid;
   return Status::ok();
 }
@@ -188,14 +120,6 @@ std::optional<Ending> Children::ending(int64_t index) const {
   return Ending{info.si_code != CLD_EXITED, info.si_status};
 }
 
-std::optional<Ending> Children::endingWithin(int64_t index,
-                                             std::chrono::milliseconds patience) const {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!ending(index) && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return ending(index);
-}
-
 bool Children::isAnyAlive() const {
   for (size_t index = 0; index < pids_.size(); ++index)
     if (pids_[index] != 0 && !ending(static_cast<int64_t>(index)))
@@ -208,7 +132,10 @@ bool Children::isEnding(int64_t index) const {
 }
 
 bool Children::isStopped(int64_t index) const {
-  return pidOf(index) != 0 && braid::isStopped(pidOf(index));
+  siginfo_t info = {};
+  return pidOf(index) != 0 &&
+         waitid(P_PID, static_cast<id_t>(pidOf(index)), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
 }
 
 void Children::kill(int64_t index, int signal) {

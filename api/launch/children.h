@@ -4,7 +4,6 @@
 #include "api/status.h"
 
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,25 +16,14 @@ namespace braid {
 struct Ending {
   bool isSignal = false;
   int number = 0; ///< the signal, or the exit status
-  /// Returns the errno of exec if it failed in the child, otherwise 0. After a failed exec, the
-  /// child exits with status kNotBegun + errno, which no rank uses as an exit status.
-  int notBegun() const { return isSignal || number <= kNotBegun ? 0 : number - kNotBegun; }
   bool operator==(const Ending &) const = default;
-  static constexpr int kNotBegun = 128;
 };
-/// Returns text such as "killed by signal 9 (Killed)", "ended with exit status 3" or "could not
-/// start (Argument list too long)".
+/// Returns text such as "killed by signal 9 (Killed)" or "ended with exit status 3".
 std::string str(const Ending &ending);
 
 /// Returns true if the process has ended or is exiting. The kernel marks a process as exiting
 /// before closing its descriptors.
 bool isEnding(pid_t pid);
-
-/// Returns true if a signal has stopped the process.
-bool isStopped(pid_t pid);
-
-/// Returns Unsupported, stating that a process could not be created because of errno `error`.
-Status cannotStart(int error);
 
 /// Arguments, environment and standard streams for a new process that executes this program.
 struct ChildOptions {
@@ -54,15 +42,12 @@ public:
   ~Children();
   Children(const Children &) = delete;
 
-  /// Starts another copy of this program as child `index`. The kernel kills the child when the
-  /// calling thread ends. Does not wait for exec: if exec fails, the child exits, and ending()
-  /// returns the errno. Returns Unsupported if no process can be created.
+  /// Starts another copy of this program as child `index`. Returns Unsupported if no process can be
+  /// created, or if the program cannot be executed.
   Status start(int64_t index, const ChildOptions &options);
 
   /// Returns how the child ended, or nullopt if it is still running or was never started.
   std::optional<Ending> ending(int64_t index) const;
-  /// Waits up to `patience` for the child to end, then returns ending().
-  std::optional<Ending> endingWithin(int64_t index, std::chrono::milliseconds patience) const;
   bool isAnyAlive() const;
 
   /// Like isEnding(pid_t), but for the child. Also returns true if the child was never started.

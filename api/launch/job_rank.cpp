@@ -6,10 +6,11 @@
 #include "ir/failure.h"
 #include "runtime/job/job_view.h"
 
+#include <csignal>
 #include <exception>
 #include <thread>
 
-#include <unistd.h>
+#include <sys/prctl.h>
 
 namespace braid {
 namespace {
@@ -91,6 +92,9 @@ Result<std::unique_ptr<Client>> JobRank::joinOwn(const ClientHello &hello) {
 
 Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds timeout) {
   BRAID_TRY(checkTimeLimit(timeout));
+  // The kernel kills this rank when its launcher ends. If the launcher has ended, joining fails.
+  if (!place.meeting.empty())
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::unique_ptr<JobRank> rank(new JobRank(place, boundedTime(timeout)));
   const Deadline deadline = rank->joinDeadline_;
   // Ranks find their host by this name. One machine may run two hosts of the same job.

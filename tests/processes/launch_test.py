@@ -385,7 +385,7 @@ def test_no_room_for_processes(job):
 
 
 def test_no_room_for_arguments(job):
-    """The launcher's variables just fit. A rank has more, so exec fails after fork."""
+    """The launcher's variables just fit. A rank has more, so exec fails."""
     def limit():
         # A quarter of the stack is for variables and arguments.
         resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))
@@ -410,7 +410,8 @@ def test_little_room_for_addresses(job):
 
 # -- Ranks that are stopped before they join. --
 
-PTRACE_DETACH, PTRACE_SEIZE, PTRACE_O_TRACEFORK, WAIT_ALL = 17, 0x4206, 2, 0x40000000
+PTRACE_CONT, PTRACE_DETACH, PTRACE_SEIZE, WAIT_ALL = 7, 17, 0x4206, 0x40000000
+PTRACE_O_TRACEVFORK, PTRACE_O_TRACEEXEC = 4, 16
 
 
 def ptrace(request, pid, data=0):
@@ -420,16 +421,18 @@ def ptrace(request, pid, data=0):
 
 
 def start_with_first_rank_stopped(job, milliseconds):
-    """Starts a launcher whose first rank stops when fork() returns."""
+    """Starts a launcher whose first rank stops when exec returns."""
     launcher = job.start("-", "--processes", "--ranks", 2, "--timeout-ms", milliseconds,
                          stdin=subprocess.PIPE)
-    ptrace(PTRACE_SEIZE, launcher.pid, PTRACE_O_TRACEFORK)
+    ptrace(PTRACE_SEIZE, launcher.pid, PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC)
     with open("examples/matmul_local.braid", encoding="utf-8") as file:
         launcher.stdin.write(file.read())
     launcher.stdin.close()
     launcher.stdin = None
-    # The launcher stops when it forks, and the child when it starts.
+    # The launcher stops when it forks, and the child when it starts, and again when exec returns.
     (rank,) = {os.waitpid(-1, WAIT_ALL)[0] for _ in range(2)} - {launcher.pid}
+    ptrace(PTRACE_CONT, rank)
+    os.waitpid(rank, WAIT_ALL)
     os.kill(rank, signal.SIGSTOP)
     ptrace(PTRACE_DETACH, rank)
     ptrace(PTRACE_DETACH, launcher.pid)
