@@ -166,8 +166,7 @@ Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   StepProgress progress("calibrate");
   if (control.rank() == 0)
     options.progress = std::ref(progress);
-  ranks.trials.resize(1);
-  PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
+  PlanTimer timer = ranks.timerOn(control.rank());
   const std::vector<PlanMatmul> gemms = BRAID_TRY(gemmsOf(flags));
   CostModel model = BRAID_TRY(measureMachine(timer, options, gemms));
   if (!flags.usesGpus()) // CPU devices have no name

@@ -4,6 +4,7 @@
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"
 #include "api/ranks/backends.h"
+#include "api/ranks/run_memory.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -473,7 +474,9 @@ std::string Run::leaveOwnRecords() {
     own.waitForOthers();
   else if (!cause || cause->rank != memory.ranksOf(memory.host()).first)
     return "";
-  const auto plans = plans_.empty() ? job_->newestPlans() : llvm::makeArrayRef(plans_);
+  llvm::ArrayRef<Plan> plans = plans_;
+  if (plans.empty() && !job_->ended.empty())
+    plans = job_->ended.rbegin()->second.plans; // those of the run
   const std::string said = leaveRecords(flags_, memory, plans, setup_.place->job);
   return own.isHost() ? said : "";
 }
