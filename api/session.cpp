@@ -2,7 +2,6 @@
 
 #include "api/session.h"
 
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/ranks/check_tensors.h"
 #include "api/ranks/job_state.h"
@@ -99,13 +98,11 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   BRAID_TRY(state.check(compiled, run));
   const CheckOptions check{.ordered = compiled.isReproducible,
                            .ownQueues = state.backend.ownQueues};
-  Result<std::vector<Plan>> plans =
-      options.checks ? makeSafePlans(compiled, check) : makePlans(compiled);
-  if (!plans)
-    return withLocated(plans.status(), *program.state_->source);
+  std::vector<Plan> plans =
+      BRAID_TRY(options.checks ? makeSafePlans(compiled, check) : makePlans(compiled));
   const UnknownGemms unknown = options.measures ? UnknownGemms::Measure : UnknownGemms::Guess;
   const Sessions::iterator own =
-      BRAID_TRY(state.prepare(std::move(*plans), transferModeOf(run), unknown));
+      BRAID_TRY(state.prepare(std::move(plans), transferModeOf(run), unknown));
   auto impl = std::unique_ptr<Impl>(new Impl{std::move(job), program, own});
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }

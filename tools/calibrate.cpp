@@ -6,9 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/choose.h"
-#include "api/launch/launch.h"
 #include "api/machine/gpu_count.h"
-#include "api/ranks/backends.h"
 #include "api/ranks/job_state.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
@@ -198,10 +196,9 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
   if (ranks == 0)
     return unsupported("--backend {}: no GPU here", flags.backend);
   BRAID_TRY(checkGroup("processes", ranks, flags.timeout()));
-  const LaunchReport report = BRAID_TRY(
-      launch({.ranks = ranks, .input = "", .timeout = flags.timeout(), .onFailure = sayCause}));
-  sayEndings(report, "the file is complete");
-  return report.exitCode();
+  return BRAID_TRY(tools::launchRanks({.ranks = ranks, .timeout = flags.timeout()},
+                                      "the file is complete"))
+      .exitCode();
 }
 
 Result<int> calibrateCommand(const CalibrateFlags &flags) {
@@ -221,9 +218,7 @@ Command addCalibrate(CLI::App &app) {
   auto flags = std::make_shared<CalibrateFlags>();
   CLI::App *command = app.add_subcommand("calibrate", "Measure this machine, for braid simulate");
   addFlags(*command, *flags);
-  return {command, [flags] {
-            return runCommand([&](std::unique_ptr<Source> &) { return calibrateCommand(*flags); });
-          }};
+  return {command, [flags] { return runCommand([&] { return calibrateCommand(*flags); }); }};
 }
 
 } // namespace braid::tools

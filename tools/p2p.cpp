@@ -1,14 +1,11 @@
 //===- tools/p2p.cpp - `braid p2p`: measures all pairs of devices -----------------------------===//
 
-#include "tools/p2p.h"
-
 #include "api/machine/ask_nvml.h"
 #include "api/machine/gpu_count.h"
 #include "api/pairs/measure_pairs.h"
-#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
-#include "runtime/job/bootstrap/environment.h"
+#include "tools/command.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -248,16 +245,13 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
 
 } // namespace
 
-Command addP2p(CLI::App &app) { return addP2p(app, builtinBackends); }
-
 Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends) {
   auto flags = std::make_shared<P2pFlags>();
   CLI::App *command = app.add_subcommand(
       "p2p", "Measure the links between all devices; find slow, wrong and hung ones");
   addFlags(*command, *flags);
-  return {command, [flags, backends] {
-            return runCommand([&](std::unique_ptr<Source> &) { return p2p(*flags, backends()); });
-          }};
+  return {command,
+          [flags, backends] { return runCommand([&] { return p2p(*flags, backends()); }); }};
 }
 
 } // namespace braid::tools

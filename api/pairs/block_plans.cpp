@@ -80,11 +80,9 @@ Result<std::vector<Plan>> blockPlans(const BlockTransfers &transfers) {
   const Transport transport =
       transfers.path == Path::Messages ? Transport::Messages : Transport::PeerMemory;
   std::unique_ptr<Source> source = parseSource("blocks", programText(transfers));
-  const Result<Compiled> compiled = compile(*source, {.transport = transport});
-  Result<std::vector<Plan>> plans = compiled ? makePlans(*compiled) : compiled.status();
-  if (!plans)
-    return plans.status().annotated(source->diags.str());
-  for (Plan &plan : *plans)
+  const Compiled compiled = BRAID_TRY(compile(*source, {.transport = transport}));
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+  for (Plan &plan : plans)
     dropSignals(plan, transfers);
   return plans;
 }

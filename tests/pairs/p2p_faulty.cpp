@@ -16,7 +16,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/queue/command_queue.h"
 #include "runtime/job/bootstrap/environment.h"
-#include "tools/p2p.h"
+#include "tools/command.h"
 #include "tools/process.h"
 
 #include "llvm/Support/raw_ostream.h"
