@@ -100,16 +100,14 @@ template <class T> void put(T *place, T value) {
 }
 
 Status give(Result<CompiledProgram> program, braid_program **result) {
-  if (!program)
-    return program.status();
-  *result = new braid_program{*program, program->str()};
+  const CompiledProgram made = BRAID_TRY(std::move(program));
+  *result = new braid_program{made, made.str()};
   return Status::ok();
 }
 
 Status give(Result<std::shared_ptr<Job>> job, braid_job **result) {
-  if (!job)
-    return job.status();
-  *result = new braid_job{std::move(*job)};
+  std::shared_ptr<Job> made = BRAID_TRY(std::move(job));
+  *result = new braid_job{std::move(made)};
   return Status::ok();
 }
 

@@ -3,16 +3,15 @@
 #include "api/fusion.h"
 #include "ir/type.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 namespace braid {
 namespace {
 
 std::string typeText(DType dtype, std::initializer_list<AxisText> axes) {
-  std::string text = name(dtype).str() + "[", separator;
-  for (const AxisText &axis : axes) {
-    text += separator + axis.text;
-    separator = ", ";
-  }
-  return text + "]";
+  const auto texts = llvm::map_range(axes, [](const AxisText &axis) { return axis.text; });
+  return name(dtype).str() + "[" + llvm::join(texts, ", ") + "]";
 }
 
 } // namespace
@@ -34,12 +33,7 @@ void FusionText::define(const std::string &name, const std::string &operation, D
 }
 
 void FusionText::output(std::initializer_list<std::string> names) {
-  std::string separator = "  output %";
-  for (const std::string &each : names) {
-    body_ += separator + each;
-    separator = ", %";
-  }
-  body_ += "\n";
+  body_ += "  output %" + llvm::join(names, ", %") + "\n";
 }
 
 std::string FusionText::str() const {

@@ -140,10 +140,7 @@ Status Job::close() {
     return Status::ok();
   state_->note(JobCall::Close);
   BRAID_TRY(synchronize());
-  const std::vector<std::string> held = BRAID_TRY(state_->askWhatIsHeld());
-  for (size_t number = 0; number < held.size(); ++number)
-    if (!held[number].empty())
-      return badInput("cannot close the job: rank {} {}", number, held[number]);
+  BRAID_TRY(state_->expectNothingHeld());
   BRAID_TRY(state_->cluster->commit());
   // The watchdog reads the Plans of ended sessions until the cluster is destroyed.
   const Sessions ended = std::exchange(state_->ended, {});

@@ -2,7 +2,6 @@
 
 #include "api/program.h"
 
-#include "api/compile/check.h"
 #include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
@@ -25,11 +24,10 @@ std::vector<TensorSpec> specsOf(llvm::ArrayRef<std::unique_ptr<Value>> values) {
 } // namespace
 
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options) {
-  CompileOptions result;
-  result.entry = options.entry;
-  result.ranks = options.ranks;
-  result.parameters = options.parameters;
-  result.reproducible = options.reproducible;
+  CompileOptions result{.entry = options.entry,
+                        .ranks = options.ranks,
+                        .parameters = options.parameters,
+                        .reproducible = options.reproducible};
   BRAID_TRY(result.readSchedule(options.schedule));
   return result;
 }
@@ -41,13 +39,10 @@ Result<std::shared_ptr<ProgramState>> ProgramState::make(std::unique_ptr<Source>
     all = fieldsFor(all).over(all);
   auto state = std::make_shared<ProgramState>();
   state->source = std::move(source);
-  Result<Compiled> compiled = compile(*state->source, options);
-  if (!compiled)
-    return withLocated(compiled.status(), *state->source);
-  state->compiled = *compiled;
+  state->compiled = BRAID_TRY(compile(*state->source, options));
   state->schedule = options.schedule;
-  state->inputs = specsOf(compiled->program->params());
-  state->outputs = specsOf(compiled->program->results());
+  state->inputs = specsOf(state->compiled.program->params());
+  state->outputs = specsOf(state->compiled.program->results());
   return state;
 }
 
@@ -90,20 +85,16 @@ std::string CompiledProgram::explain() const { return state_->explain(); }
 Result<std::string> CompiledProgram::plan(int64_t rank) const {
   if (rank < 0 || rank >= ranks())
     return badInput("expected a rank from 0 to {}, got {}", ranks() - 1, rank);
-  const Result<Plan> plan = makePlan(state_->compiled, rank, state_->source->diags);
-  if (!plan)
-    return withLocated(plan.status(), *state_->source);
-  return braid::str(*plan);
+  return braid::str(BRAID_TRY(makePlan(state_->compiled, rank, state_->source->diags)));
 }
 
 Status CompiledProgram::check(const CheckLimits &limits, std::string *report) const {
   const Compiled &compiled = state_->compiled;
-  Result<CheckReport> checked = checkProgram(
-      compiled, {.queues = limits.queues, .runs = limits.runs, .ordered = compiled.isReproducible});
-  if (!checked)
-    return withLocated(checked.status(), *state_->source);
-  const std::string text = verdictOn(compiled, *checked);
-  if (!checked->isSafe())
+  const CheckReport checked = BRAID_TRY(checkProgram(
+      compiled,
+      {.queues = limits.queues, .runs = limits.runs, .ordered = compiled.isReproducible}));
+  const std::string text = verdictOn(compiled, checked);
+  if (!checked.isSafe())
     return {StatusCode::Rejected, text};
   if (report)
     *report = text;

@@ -2,7 +2,6 @@
 
 #include "api/session.h"
 
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/ranks/check_tensors.h"
 #include "api/ranks/job_state.h"
@@ -26,21 +25,19 @@ struct Session::Impl {
   }
   std::vector<std::unique_ptr<Prepared>> &prepared() const { return own->second.prepared; }
   Status checkRanks(size_t count) const;
-  Status checkTensors(std::span<const RankTensors> ranks) const;
-  Status enter(void *stream);
-  /// Undoes enter() if no run will be issued. Returns `why`.
-  Status refuse(Status why);
-  Status failure() const;
-  void noteRun();
-  Status checkAddresses(std::span<void *const> addresses);
+  /// Issues a run on `stream` by calling `issue`, which issues nothing if it fails.
+  Status run(void *stream, llvm::function_ref<Status()> issue);
+  /// Returns the job's failure, if any. A failed job drops commands, so runs would not write
+  /// outputs.
+  Status failure() const { return cluster().control(cluster().firstHosted()).failure(); }
 };
 
 namespace {
 
-/// Stores the addresses of `tensors` in `addresses`, and returns a view of `addresses`.
+/// Returns the addresses of `tensors`, in thread-local storage.
 template <class Address>
-llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors,
-                                           std::vector<Address> &addresses) {
+llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors) {
+  thread_local std::vector<Address> addresses;
   addresses.clear();
   for (const Tensor &tensor : tensors)
     addresses.push_back(tensor.data);
@@ -66,38 +63,26 @@ Status Session::Impl::checkRanks(size_t count) const {
                         prepared().size() == 1 ? "" : "s", count);
 }
 
-Status Session::Impl::checkTensors(std::span<const RankTensors> ranks) const {
-  BRAID_TRY(checkRanks(ranks.size()));
-  return braid::checkTensors(program.inputs(), program.outputs(), ranks, cluster());
-}
-
-/// Returns the job's failure, if any. A failed job drops commands, so runs would not write outputs.
-Status Session::Impl::failure() const {
-  return cluster().control(cluster().firstHosted()).failure();
-}
-
-Status Session::Impl::enter(void *stream) {
+Status Session::Impl::run(void *stream, llvm::function_ref<Status()> issue) {
+  JobState &state = *job->state_;
   BRAID_TRY(failure());
   for (size_t i = 0; i < prepared().size(); ++i)
     BRAID_TRY(device(i).setCallerStream(stream, {&prepared()[i]->plan(), kNone, 0}));
   const Graphs *graphs = device(0).graphs();
-  job->state_->isCaptured = graphs && graphs->isInCallersCapture();
-  return Status::ok();
-}
-
-Status Session::Impl::refuse(Status why) {
-  for (size_t i = 0; i < prepared().size(); ++i)
-    if (Graphs *graphs = device(i).graphs())
-      graphs->leaveCallersCapture();
-  return why;
-}
-
-/// Records that a run was issued, or, if enter() found a capture, added to the caller's graph.
-void Session::Impl::noteRun() {
-  if (!job->state_->isCaptured)
-    return job->state_->note(JobCall::Run, prepared()[0]->plan().firstCommand);
-  job->state_->captured.insert(own->first);
-  cluster().control(cluster().firstHosted()).noteUnseenRuns();
+  state.isCaptured = graphs && graphs->isInCallersCapture();
+  if (Status issued = issue(); !issued.isOk()) {
+    for (size_t i = 0; i < prepared().size(); ++i)
+      if (Graphs *entered = device(i).graphs())
+        entered->leaveCallersCapture();
+    return issued;
+  }
+  if (state.isCaptured) { // the run was added to the caller's graph
+    own->second.isCaptured = true;
+    cluster().control(cluster().firstHosted()).noteUnseenRuns();
+  } else {
+    state.note(JobCall::Run, prepared()[0]->plan().firstCommand);
+  }
+  return failure();
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -113,13 +98,11 @@ Result<std::unique_ptr<Session>> Session::prepare(std::shared_ptr<Job> job,
   BRAID_TRY(state.check(compiled, run));
   const CheckOptions check{.ordered = compiled.isReproducible,
                            .ownQueues = state.backend.ownQueues};
-  Result<std::vector<Plan>> plans =
-      options.checks ? makeSafePlans(compiled, check) : makePlans(compiled);
-  if (!plans)
-    return withLocated(plans.status(), *program.state_->source);
+  std::vector<Plan> plans =
+      BRAID_TRY(options.checks ? makeSafePlans(compiled, check) : makePlans(compiled));
   const UnknownGemms unknown = options.measures ? UnknownGemms::Measure : UnknownGemms::Guess;
   const Sessions::iterator own =
-      BRAID_TRY(state.prepare(std::move(*plans), transferModeOf(run), unknown));
+      BRAID_TRY(state.prepare(std::move(plans), transferModeOf(run), unknown));
   auto impl = std::unique_ptr<Impl>(new Impl{std::move(job), program, own});
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }
@@ -145,15 +128,14 @@ Status Session::run(std::span<const Tensor> inputs, std::span<const Tensor> outp
 }
 
 Status Session::run(std::span<const RankTensors> ranks, void *stream) {
-  thread_local std::vector<const void *> read;
-  thread_local std::vector<void *> written;
-  BRAID_TRY(impl_->checkTensors(ranks));
-  BRAID_TRY(impl_->enter(stream));
-  for (size_t i = 0; i < ranks.size(); ++i)
-    impl_->prepared()[i]->run(addressesOf(ranks[i].inputs, read),
-                              addressesOf(ranks[i].outputs, written));
-  impl_->noteRun();
-  return impl_->failure();
+  BRAID_TRY(impl_->checkRanks(ranks.size()));
+  BRAID_TRY(checkTensors(program(), ranks, impl_->cluster()));
+  return impl_->run(stream, [&] {
+    for (size_t i = 0; i < ranks.size(); ++i)
+      impl_->prepared()[i]->run(addressesOf<const void *>(ranks[i].inputs),
+                                addressesOf<void *>(ranks[i].outputs));
+    return Status::ok();
+  });
 }
 
 Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
@@ -161,27 +143,14 @@ Status Session::capture(std::span<const Tensor> inputs, std::span<const Tensor> 
 }
 
 Status Session::capture(std::span<const RankTensors> ranks) {
-  BRAID_TRY(impl_->checkTensors(ranks));
+  BRAID_TRY(impl_->checkRanks(ranks.size()));
+  BRAID_TRY(checkTensors(program(), ranks, impl_->cluster()));
   BRAID_TRY(impl_->failure());
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    std::vector<const void *> read;
-    std::vector<void *> written;
-    BRAID_TRY(impl_->prepared()[i]->capture(addressesOf(ranks[i].inputs, read),
-                                            addressesOf(ranks[i].outputs, written)));
-  }
+  for (size_t i = 0; i < ranks.size(); ++i)
+    BRAID_TRY(impl_->prepared()[i]->capture(addressesOf<const void *>(ranks[i].inputs),
+                                            addressesOf<void *>(ranks[i].outputs)));
   BRAID_TRY(impl_->failure()); // after a failure, the recorded graph is incomplete
   impl_->hasGraph = true;
-  return Status::ok();
-}
-
-Status Session::Impl::checkAddresses(std::span<void *const> addresses) {
-  const auto inputs = program.inputs(), outputs = program.outputs();
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const bool isOutput = i >= inputs.size();
-    const size_t number = isOutput ? i - inputs.size() : i;
-    const TensorSpec &spec = isOutput ? outputs[number] : inputs[number];
-    BRAID_TRY(checkTensor(isOutput, number, spec, Tensor(addresses[i], spec), device(0)));
-  }
   return Status::ok();
 }
 
@@ -191,33 +160,30 @@ Status Session::runAt(std::span<void *const> addresses, void *stream) {
   if (addresses.size() != inputs + outputs)
     return badInput("@{}: expected {} addresses, got {}", program().name(), inputs + outputs,
                     addresses.size());
-  BRAID_TRY(impl_->enter(stream));
   if (!impl_->recorded)
     impl_->recorded.emplace(*impl_->prepared()[0]);
   const llvm::ArrayRef<const void *> read(addresses.data(), inputs);
   thread_local std::vector<void *> written;
   written.assign(addresses.begin() + static_cast<ptrdiff_t>(inputs), addresses.end());
-  const Status issued =
-      impl_->recorded->run(read, written, [&] { return impl_->checkAddresses(addresses); });
-  if (!issued.isOk())
-    return impl_->refuse(issued);
-  impl_->noteRun();
-  return impl_->failure();
+  return impl_->run(stream, [&] {
+    return impl_->recorded->run(
+        read, written, [&] { return checkAddresses(program(), addresses, impl_->device(0)); });
+  });
 }
 
 Status Session::replay(void *stream) {
   BRAID_TRY(impl_->job->state_->expectOwnProcess());
   if (!impl_->hasGraph)
     return badInput("@{}: expected capture() before replay()", program().name());
-  BRAID_TRY(impl_->enter(stream));
-  if (impl_->job->state_->isCaptured)
-    return impl_->refuse(unsupported("@{}: the stream is being captured: call run() instead, and "
-                                     "it becomes a part of that graph",
-                                     program().name()));
-  for (const std::unique_ptr<Prepared> &each : impl_->prepared())
-    each->replay();
-  impl_->noteRun();
-  return impl_->failure();
+  return impl_->run(stream, [&] {
+    if (impl_->job->state_->isCaptured)
+      return unsupported("@{}: the stream is being captured: call run() instead, and it becomes a "
+                         "part of that graph",
+                         program().name());
+    for (const std::unique_ptr<Prepared> &each : impl_->prepared())
+      each->replay();
+    return Status::ok();
+  });
 }
 
 } // namespace braid

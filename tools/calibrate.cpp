@@ -6,9 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/choose.h"
-#include "api/launch/launch.h"
 #include "api/machine/gpu_count.h"
-#include "api/ranks/backends.h"
 #include "api/ranks/job_state.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
@@ -166,8 +164,7 @@ Result<CostModel> measureOn(JobState &ranks, const CalibrateFlags &flags) {
   StepProgress progress("calibrate");
   if (control.rank() == 0)
     options.progress = std::ref(progress);
-  ranks.trials.resize(1);
-  PlanTimer timer(*ranks.cluster, control.rank(), ranks.trials.front(), ranks.barrier());
+  PlanTimer timer = ranks.timerOn(control.rank());
   const std::vector<PlanMatmul> gemms = BRAID_TRY(gemmsOf(flags));
   CostModel model = BRAID_TRY(measureMachine(timer, options, gemms));
   if (!flags.usesGpus()) // CPU devices have no name
@@ -199,10 +196,9 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
   if (ranks == 0)
     return unsupported("--backend {}: no GPU here", flags.backend);
   BRAID_TRY(checkGroup("processes", ranks, flags.timeout()));
-  const LaunchReport report = BRAID_TRY(
-      launch({.ranks = ranks, .input = "", .timeout = flags.timeout(), .onFailure = sayCause}));
-  sayEndings(report, "the file is complete");
-  return report.exitCode();
+  return BRAID_TRY(tools::launchRanks({.ranks = ranks, .timeout = flags.timeout()},
+                                      "the file is complete"))
+      .exitCode();
 }
 
 Result<int> calibrateCommand(const CalibrateFlags &flags) {
@@ -222,9 +218,7 @@ Command addCalibrate(CLI::App &app) {
   auto flags = std::make_shared<CalibrateFlags>();
   CLI::App *command = app.add_subcommand("calibrate", "Measure this machine, for braid simulate");
   addFlags(*command, *flags);
-  return {command, [flags] {
-            return runCommand([&](std::unique_ptr<Source> &) { return calibrateCommand(*flags); });
-          }};
+  return {command, [flags] { return runCommand([&] { return calibrateCommand(*flags); }); }};
 }
 
 } // namespace braid::tools

@@ -1,6 +1,6 @@
 //===- tools/check.cpp - `braid check` --------------------------------------------------------===//
 
-#include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "runtime/json.h"
 #include "tools/command.h"
@@ -127,35 +127,28 @@ void printDot(const CheckReport &report) {
   os << "}\n";
 }
 
-Status toOptions(const CheckFlags &flags, CheckOptions &options) {
-  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
-  if (flags.runs < 1 || flags.runs > kMost)
-    return badInput("expected --runs to be an integer from 1 to {}, got {}", kMost, flags.runs);
-  options.queues = flags.queues;
-  options.runs = static_cast<uint32_t>(flags.runs);
-  options.ordered = flags.source.reproducible;
-  return Status::ok();
-}
-
-Result<int> checkCommand(const CheckFlags &flags, std::unique_ptr<Source> &source) {
+Result<int> checkCommand(const CheckFlags &flags) {
   const std::vector<std::string> choices = {"text", "dot"};
   if (!llvm::is_contained(choices, flags.emit))
     return badChoice("--emit", flags.emit, choices);
-  StepProgress progress("check");
-  CheckOptions checkOptions;
-  checkOptions.progress = std::ref(progress);
-  BRAID_TRY(toOptions(flags, checkOptions));
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  if (flags.runs < 1 || flags.runs > kMost)
+    return badInput("expected --runs to be an integer from 1 to {}, got {}", kMost, flags.runs);
   if (flags.json && flags.emit != "text")
     return badInput("expected --json or --emit {}, got both", flags.emit);
-  CompileOptions options;
-  BRAID_TRY(flags.source.toOptions(options));
+  CompileOptions options = BRAID_TRY(flags.source.toOptions());
   if (flags.backend == "nccl")
     options.transport = Transport::Messages;
   else if (flags.backend != "cuda" && flags.backend != "cpu")
     return badChoice("--backend", flags.backend, {"cpu", "cuda", "nccl"});
-  source = BRAID_TRY(readSource(flags.source.file));
+  const std::unique_ptr<Source> source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
-  const CheckReport checked = BRAID_TRY(checkProgram(compiled, checkOptions));
+  StepProgress progress("check");
+  const CheckReport checked =
+      BRAID_TRY(checkProgram(compiled, {.queues = flags.queues,
+                                        .runs = static_cast<uint32_t>(flags.runs),
+                                        .ordered = flags.source.reproducible,
+                                        .progress = std::ref(progress)}));
   if (flags.json)
     llvm::outs() << jsonText([&](JsonWriter &json) { writeReport(json, checked); }, 2) << "\n";
   else if (flags.emit == "dot")
@@ -171,9 +164,8 @@ Command addCheck(CLI::App &app) {
   auto flags = std::make_shared<CheckFlags>();
   CLI::App *command = app.add_subcommand("check", "Prove that a program is safe across all ranks");
   addFlags(*command, *flags);
-  return {command, [flags] {
-            return runCommand([&](auto &source) { return checkCommand(*flags, source); });
-          }};
+  return {command,
+          [flags] { return runCommand([&] { return checkCommand(*flags); }, flags->source.file); }};
 }
 
 } // namespace braid::tools

@@ -2,17 +2,13 @@
 #pragma once
 
 #include "api/compile/compile.h"
+#include "api/launch/launch.h"
+#include "api/ranks/backends.h"
 #include "runtime/job/bootstrap/environment.h"
 #include "tools/integer_flag.h"
 
 #include <array>
 #include <functional>
-
-namespace braid {
-class BackendRegistry;
-struct Backend;
-struct LaunchReport;
-} // namespace braid
 
 namespace braid::tools {
 
@@ -28,9 +24,7 @@ Command addExplain(CLI::App &app);
 Command addRun(CLI::App &app);
 Command addBench(CLI::App &app);
 Command addDoctor(CLI::App &app);
-Command addP2p(CLI::App &app);
-/// Adds `braid p2p` with the given backends instead of the built-in ones.
-Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends);
+Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends = builtinBackends);
 Command addCalibrate(CLI::App &app);
 Command addSimulate(CLI::App &app);
 Command addView(CLI::App &app);
@@ -51,27 +45,26 @@ struct SourceFlags {
   std::string defaultSchedule = "pairwise"; ///< as shown by --help
 
   void addTo(CLI::App &app, bool isFileOptional = false);
-  /// Stores the values in `options`. Errors name the flag, and the expected and actual values.
-  Status toOptions(CompileOptions &options) const;
+  /// Returns the values. Errors name the flag, and the expected and actual values.
+  Result<CompileOptions> toOptions() const;
 };
 
 void addReproducible(CLI::App &app, bool &isReproducible);
 
-/// Formats a failure: unchanged if it has a location in `file`, otherwise as "braid: error: ...".
-/// The result ends with a newline.
+/// Formats a failure: unchanged if it has a location in `file`, which may be "-", otherwise as
+/// "braid: error: ...". The result ends with a newline.
 std::string messageOf(const Status &status, const std::string &file = "");
-/// Prints the source's diagnostics with locations, or, if there are none, "braid: error: ...".
-/// Returns the exit code.
-int report(const Status &status, const Source *source = nullptr);
+/// Prints messageOf(), and returns the exit code.
+int report(const Status &status, const std::string &file = "");
 
-/// Print why a job failed, and which ranks ended differently from the job. If the job succeeded
-/// anyway, the warnings begin with `success`, such as "the run was complete".
-void sayCause(const Status &cause);
-void sayEndings(const LaunchReport &report, const std::string &success);
+/// Launches copies of this command as the ranks of a job, and waits for them. Prints why the job
+/// failed, and which ranks ended differently from the job. If the job succeeded anyway, these
+/// warnings begin with `success`, such as "the run was complete".
+Result<LaunchReport> launchRanks(LaunchOptions options, const std::string &success);
 
-/// Runs `command`, prints its failure, if any, and returns the exit code. `command` returns an exit
-/// code or a failure, and sets `source` to the source that it reads.
-int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command);
+/// Runs `command`, which returns an exit code or a failure. Reports a failure, and returns the exit
+/// code.
+int runCommand(llvm::function_ref<Result<int>()> command, const std::string &file = "");
 
 /// Returns BadInput if another launcher has started this process as one of several ranks, each of
 /// which would execute the whole command. Ignores incomplete sets of variables, and variables for a
@@ -91,8 +84,5 @@ Result<Backend> findBackend(const BackendRegistry &registry, const std::string &
 /// Returns BadInput if `output`, the value of `flag`, is the same file as `input`. Must be called
 /// before any work is done. Empty names mean no file.
 Status expectOtherFile(llvm::StringRef flag, const std::string &output, const std::string &input);
-
-/// Returns the directory for temporary files: $TMPDIR, or /tmp if unset.
-std::string temporaryFolder();
 
 } // namespace braid::tools

@@ -1,6 +1,6 @@
 //===- tools/compile.cpp - `braid compile` ----------------------------------------------------===//
 
-#include "api/compile/explain.h"
+#include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "lowering/pipeline.h"
@@ -74,19 +74,18 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
   return Status::ok();
 }
 
-Result<int> compileCommand(const CompileFlags &flags, std::unique_ptr<Source> &source) {
-  CompileOptions options;
+Result<int> compileCommand(const CompileFlags &flags) {
   if (!llvm::is_contained(kEmitChoices, flags.emit))
     return badChoice("--emit", flags.emit, kEmitChoices);
   BRAID_TRY(checkPassNames(flags.printAfter));
-  BRAID_TRY(flags.source.toOptions(options));
+  CompileOptions options = BRAID_TRY(flags.source.toOptions());
   if (!flags.printAfter.empty())
     options.afterPass = [&](const Pass &pass, const Program &program, bool) {
       if (llvm::is_contained(flags.printAfter, "all") ||
           llvm::is_contained(flags.printAfter, pass.name.str()))
         llvm::errs() << "// after " << pass.name << "\n" << str(program);
     };
-  source = BRAID_TRY(readSource(flags.source.file));
+  const std::unique_ptr<Source> source = BRAID_TRY(readSource(flags.source.file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   if (compiled.isLowered)
     warnOfNoOverlap(compiled, options.schedule);
@@ -103,7 +102,7 @@ Command addCompile(CLI::App &app) {
       app.add_subcommand("compile", "Lower a fusion, and print it with its host program");
   addFlags(*command, *flags);
   return {command, [flags] {
-            return runCommand([&](auto &source) { return compileCommand(*flags, source); });
+            return runCommand([&] { return compileCommand(*flags); }, flags->source.file);
           }};
 }
 

@@ -1,7 +1,6 @@
 //===- tools/doctor.cpp - `braid doctor` ------------------------------------------------------===//
 
 #include "api/doctor/report.h"
-#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "tools/command.h"
@@ -158,9 +157,7 @@ Command addDoctor(CLI::App &app) {
   addInteger(*command, "--timeout-ms", flags->timeoutMs, "T",
              "how long to wait for the driver (default 20000)");
   command->footer(kDoctorFooter);
-  return {command, [flags] {
-            return runCommand([&](std::unique_ptr<Source> &) { return doctorCommand(*flags); });
-          }};
+  return {command, [flags] { return runCommand([&] { return doctorCommand(*flags); }); }};
 }
 
 } // namespace braid::tools

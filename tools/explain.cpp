@@ -30,7 +30,7 @@ Command addExplain(CLI::App &app) {
       app.add_subcommand("explain", "Print why a job failed, from its flight records");
   command->add_option("FILE", *file, "flight records")->required();
   command->footer(kExplainFooter);
-  return {command, [file] { return runCommand([&](auto &) { return explainCommand(*file); }); }};
+  return {command, [file] { return runCommand([&] { return explainCommand(*file); }); }};
 }
 
 } // namespace braid::tools

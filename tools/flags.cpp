@@ -3,8 +3,6 @@
 #include "ir/failure.h"
 #include "tools/command.h"
 
-#include "api/launch/launch.h"
-#include "runtime/execute/backend.h"
 #include "runtime/files.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -12,8 +10,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-
-#include <cstdlib>
 
 namespace braid::tools {
 
@@ -106,32 +102,17 @@ Status expectOtherFile(llvm::StringRef flag, const std::string &output, const st
                   input, output);
 }
 
-std::string temporaryFolder() {
-  const char *folder = std::getenv("TMPDIR");
-  return folder && *folder ? folder : "/tmp";
-}
-
-namespace {
-
-Status readParameter(const std::string &text, CompileOptions &options) {
-  auto [name, value] = llvm::StringRef(text).split('=');
-  int64_t number = 0;
-  if (name.empty() || value.getAsInteger(10, number))
-    return badInput("expected --set NAME=VALUE with a 64-bit integer, got '{}'", text);
-  options.parameters.emplace_back(name.str(), number);
-  return Status::ok();
-}
-
-} // namespace
-
-Status SourceFlags::toOptions(CompileOptions &options) const {
+Result<CompileOptions> SourceFlags::toOptions() const {
   if (ranks && *ranks < 1)
     return badInput("expected --ranks to be at least 1, got {}", *ranks);
-  options.entry = entry;
-  options.ranks = ranks;
-  options.reproducible = reproducible;
-  for (const std::string &text : set)
-    BRAID_TRY(readParameter(text, options));
+  CompileOptions options{.entry = entry, .ranks = ranks, .reproducible = reproducible};
+  for (const std::string &text : set) {
+    auto [name, value] = llvm::StringRef(text).split('=');
+    int64_t number = 0;
+    if (name.empty() || value.getAsInteger(10, number))
+      return badInput("expected --set NAME=VALUE with a 64-bit integer, got '{}'", text);
+    options.parameters.emplace_back(name.str(), number);
+  }
   Configuration flags;
   for (const KnobRow &row : allKnobs())
     if (const auto &text = knobs[static_cast<size_t>(row.knob)]) {
@@ -148,12 +129,12 @@ Status SourceFlags::toOptions(CompileOptions &options) const {
     return badInput("--schedule: {}{}", read.message(),
                     mayBeAuto && !options.isAuto ? "; --schedule auto measures and chooses one"
                                                  : "");
-  return Status::ok();
+  return options;
 }
 
 std::string messageOf(const Status &status, const std::string &file) {
   const llvm::StringRef message = status.message();
-  const std::string place = Diagnostics(file, "").place({}) + ":";
+  const std::string place = Diagnostics(file == "-" ? "<stdin>" : file, "").place({}) + ":";
   if (!file.empty() && message.contains(": error: ") && status.message().starts_with(place))
     return message.rtrim('\n').str() + "\n";
   Diagnostics plain("braid", ""); // truncates long names
@@ -161,24 +142,23 @@ std::string messageOf(const Status &status, const std::string &file) {
   return plain.str();
 }
 
-int report(const Status &status, const Source *source) {
-  llvm::errs() << (source ? messageOf(withLocated(status, *source), source->diags.fileName())
-                          : messageOf(status));
+int report(const Status &status, const std::string &file) {
+  llvm::errs() << messageOf(status, file);
   return static_cast<int>(status.code());
 }
 
-void sayCause(const Status &cause) { llvm::errs() << messageOf(cause); }
-
-void sayEndings(const LaunchReport &report, const std::string &success) {
-  for (const std::string &ending : report.endings)
-    llvm::errs() << (report.status.isOk() ? "braid: warning: " + success + ", but " : "") << ending
+Result<LaunchReport> launchRanks(LaunchOptions options, const std::string &success) {
+  options.onFailure = [](const Status &cause) { report(cause); };
+  LaunchReport job = BRAID_TRY(launch(options));
+  for (const std::string &ending : job.endings)
+    llvm::errs() << (job.status.isOk() ? "braid: warning: " + success + ", but " : "") << ending
                  << "\n";
+  return job;
 }
 
-int runCommand(llvm::function_ref<Result<int>(std::unique_ptr<Source> &source)> command) {
-  std::unique_ptr<Source> source;
-  Result<int> code = command(source);
-  return code ? *code : report(code.status(), source.get());
+int runCommand(llvm::function_ref<Result<int>()> command, const std::string &file) {
+  const Result<int> code = command();
+  return code ? *code : report(code.status(), file);
 }
 
 } // namespace braid::tools

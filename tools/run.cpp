@@ -1,9 +1,7 @@
 //===- tools/run.cpp - `braid run` ------------------------------------------------------------===//
 
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
-#include "api/launch/launch.h"
-#include "api/ranks/backends.h"
+#include "api/ranks/run_memory.h"
 #include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -123,17 +121,15 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
 Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (place && *place && !(*place)->meeting.empty())
-    return RankSetup{RankSetup::Rank, **place};
+    return RankSetup{*place};
   if (flags.processes) {
     BRAID_TRY(checkIsAlone("--processes: cannot be combined with another launcher",
                            "leave out --processes to run as that rank, or "));
-    return RankSetup{RankSetup::Launcher};
+    return RankSetup{.isLauncher = true};
   }
   if (!place)
     return place.status();
-  if (*place)
-    return RankSetup{RankSetup::Rank, **place};
-  return RankSetup{backend.create ? RankSetup::Threads : RankSetup::Launcher};
+  return RankSetup{*place, !*place && !backend.create};
 }
 
 /// Returns true if the user has set a directory for flight records.
@@ -143,12 +139,12 @@ bool leavesRecords(const RunFlags &flags) {
 
 /// Refuses flags that this role does not support or that contradict the launcher's environment.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
-  if (setup.kind != RankSetup::Launcher && !setup.isLaunched() && flags.prefixOutput)
+  if (!setup.isLauncher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output: requires --processes");
-  if (setup.kind == RankSetup::Threads && leavesRecords(flags))
+  if (setup.areThreads() && leavesRecords(flags))
     return badInput(
         "--flight-records: requires ranks that are processes, got threads of one process");
-  if (setup.kind == RankSetup::Threads)
+  if (setup.areThreads())
     return Status::ok();
   if (flags.run.cluster.scheduleSeed)
     return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
@@ -193,7 +189,8 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
   std::string folder = flags.flightRecords;
   if (folder.empty())
     folder =
-        fmt::format("{}/braid-flight-{}-{:016x}", temporaryFolder(), geteuid(), memory.number());
+        fmt::format("{}/braid-flight-{}-{:016x}", processEnvironment()("TMPDIR").value_or("/tmp"),
+                    geteuid(), memory.number());
   const Result<std::string> file = writeFlightRecords(folder, memory, plans, job);
   if (!file)
     return fmt::format("braid: warning: no flight records: {}\n", file.status().message());
@@ -212,7 +209,7 @@ public:
       status = compile();
     if (!status.isOk())
       return fail(status);
-    return setup_.kind == RankSetup::Launcher ? launchRanks() : runRanks();
+    return setup_.isLauncher ? launchRanks() : runRanks();
   }
 
 private:
@@ -220,15 +217,14 @@ private:
   Status createOrJoin();
   Status compile();
   Status choose();
-  bool areThreads() const { return setup_.kind == RankSetup::Threads; }
   bool isChecker() const;
   Status makePlans(bool isDecided);
   Result<RunReport> runHere();
   int runRanks();
   llvm::ArrayRef<Plan> plansFor(const JobMemory &memory);
-  std::vector<Plan> plansOf(const std::string &choice) const;
+  Result<std::vector<Plan>> plansOf(const std::string &choice) const;
   int launchRanks();
-  int fail(const Status &status);
+  int fail(Status cause);
   int endFailed(const Status &cause) const;
   std::string leaveOwnRecords();
   std::string prefixed(const std::string &message) const;
@@ -238,7 +234,6 @@ private:
   Backend backend_;
   RankSetup setup_;
   CompileOptions compileOptions_;
-  std::string file_;                      ///< the name of the source
   std::shared_ptr<ProgramState> program_; ///< has a provisional schedule until choose()
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the ranks' choice
@@ -249,7 +244,7 @@ private:
 /// Determines the role of this process. If it is a rank, joins the job; from then on, a failure of
 /// this process ends all ranks.
 Status Run::begin() {
-  BRAID_TRY(flags_.source.toOptions(compileOptions_));
+  compileOptions_ = BRAID_TRY(flags_.source.toOptions());
   const Configuration &config = compileOptions_.schedule.all;
   BRAID_TRY(checkFlags(flags_));
   backend_ =
@@ -264,15 +259,15 @@ Status Run::begin() {
   setup_ = BRAID_TRY(findSetup(flags_, backend_));
   BRAID_TRY(checkSetup(flags_, setup_, backend_));
   BRAID_TRY(checkFiles(flags_));
-  if (setup_.kind == RankSetup::Rank)
+  if (setup_.place)
     BRAID_TRY(createOrJoin());
   return checkSettings(processEnvironment());
 }
 
 Status Run::createOrJoin() {
   ClusterOptions &cluster = options_.cluster;
-  cluster.ranks = areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
-  if (areThreads()) {
+  cluster.ranks = setup_.areThreads() ? program_->compiled.program->ranks() : setup_.place->ranks;
+  if (setup_.areThreads()) {
     job_ = BRAID_TRY(JobState::create(backend_, cluster));
   } else {
     auto rank = BRAID_TRY(JobRank::join(*setup_.place, cluster.timeout));
@@ -289,14 +284,13 @@ Status Run::compile() {
   const SourceFlags &flags = flags_.source;
   auto source = BRAID_TRY(setup_.isLaunched() ? readSource("-", flags.file == "-" ? "" : flags.file)
                                               : readSource(flags.file));
-  file_ = source->diags.fileName();
   options_.isAuto = compileOptions_.isAuto || (!flags.schedule && choosesByItself(backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
     return badInput("{}: requires --schedule auto",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
   program_ = BRAID_TRY(ProgramState::make(std::move(source), compileOptions_));
   options_.isAuto = options_.isAuto && program_->compiled.isLowered;
-  BRAID_TRY(checkRun(program_->compiled, backend_, options_, areThreads()));
+  BRAID_TRY(checkRun(program_->compiled, backend_, options_, setup_.areThreads()));
   return makePlans(/*isDecided=*/!options_.isAuto);
 }
 
@@ -311,7 +305,7 @@ Status Run::makePlans(bool isDecided) {
   StepProgress progress("check");
   auto report = [&](const WorkProgress &now) {
     progress(now);
-    if (job_ && !areThreads()) // the other ranks are waiting, and must not time out
+    if (job_ && !setup_.areThreads()) // the other ranks are waiting, and must not time out
       job_->cluster->control(setup_.place->rank).tick();
   };
   Result<std::vector<Plan>> plans = makeSafePlans(compiled, {.queues = options_.cluster.queues,
@@ -326,7 +320,7 @@ Status Run::makePlans(bool isDecided) {
 
 /// Returns true if this process checks the program for the whole job: the launcher, or rank 0.
 bool Run::isChecker() const {
-  if (setup_.kind != RankSetup::Rank)
+  if (!setup_.place)
     return true;
   return setup_.place->rank == 0 && (options_.isAuto || !setup_.isLaunched());
 }
@@ -334,7 +328,7 @@ bool Run::isChecker() const {
 /// Lets the ranks choose a schedule. Afterwards, the state is as if flags had set the chosen knobs.
 /// Rank 0 checks the chosen program before any rank prepares it.
 Status Run::choose() {
-  ChooseOptions how = chooseOptions(backend_, !areThreads(), compileOptions_);
+  ChooseOptions how = chooseOptions(backend_, !setup_.areThreads(), compileOptions_);
   if (!flags_.trace.empty()) // a graph's trace would have no commands
     how.launchModes = {LaunchMode::Eager};
   how.timed = flags_.timeBest;
@@ -342,7 +336,7 @@ Status Run::choose() {
   how.warn = warnOnStderr;
   plans_.clear();
   program_ = BRAID_TRY(job_->choose(program_->source->diags, std::move(how)));
-  if (job_->isRank0Here() && !areThreads())
+  if (job_->isRank0Here() && !setup_.areThreads())
     job_->rank->memory().publishChoice(program_->schedule.str());
   if (flags_.explain)
     llvm::errs() << program_->trials;
@@ -351,8 +345,8 @@ Status Run::choose() {
 }
 
 Result<RunReport> Run::runHere() {
-  BRAID_TRY(expectRunMemory(plans_, backend_, options_, areThreads()));
-  if (areThreads())
+  BRAID_TRY(expectRunMemory(plans_, backend_, options_, setup_.areThreads()));
+  if (setup_.areThreads())
     BRAID_TRY(createOrJoin());
   else
     BRAID_TRY(compareOptions(*job_, program_->compiled, options_));
@@ -388,36 +382,34 @@ llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   const std::string choice = memory.choice();
   if (choice.empty())
     return {};
-  std::call_once(isChoiceTaken_, [&] { plans_ = plansOf(choice); });
+  std::call_once(isChoiceTaken_, [&] {
+    Result<std::vector<Plan>> plans = plansOf(choice);
+    plans_ = plans ? std::move(*plans) : std::vector<Plan>(); // fails for lack of memory
+  });
   return plans_;
 }
 
-/// Returns the Plans for `choice`, or none if making them fails, for example for lack of memory.
-std::vector<Plan> Run::plansOf(const std::string &choice) const {
-  const Result<Configurations> chosen = Configurations::parse(choice);
-  if (!chosen)
-    return {};
+Result<std::vector<Plan>> Run::plansOf(const std::string &choice) const {
+  const Configurations chosen = BRAID_TRY(Configurations::parse(choice));
   const Diagnostics &text = program_->source->diags;
-  const auto program = ProgramState::make(parseSource(text.fileName(), text.text()),
-                                          applyTo(compileOptions_, *chosen));
-  Result<std::vector<Plan>> plans =
-      program ? braid::makePlans((*program)->compiled) : program.status();
-  return plans ? std::move(*plans) : std::vector<Plan>();
+  const auto program = BRAID_TRY(ProgramState::make(parseSource(text.fileName(), text.text()),
+                                                    applyTo(compileOptions_, chosen)));
+  return braid::makePlans(program->compiled);
 }
 
 int Run::launchRanks() {
   if (Status status = expectRunMemory(plans_, backend_, options_, /*areThreads=*/false);
       !status.isOk())
     return fail(status);
-  Result<LaunchReport> report = launch({.ranks = program_->compiled.program->ranks(),
-                                        .input = program_->source->diags.text(),
-                                        .timeout = options_.cluster.timeout,
-                                        .prefixOutput = flags_.prefixOutput,
-                                        .plans = [this](auto &memory) { return plansFor(memory); },
-                                        .onFailure = sayCause});
+  Result<LaunchReport> report =
+      tools::launchRanks({.ranks = program_->compiled.program->ranks(),
+                          .input = program_->source->diags.text(),
+                          .timeout = options_.cluster.timeout,
+                          .prefixOutput = flags_.prefixOutput,
+                          .plans = [this](auto &memory) { return plansFor(memory); }},
+                         "the run was complete");
   if (!report)
     return fail(report.status());
-  sayEndings(*report, "the run was complete");
   if (report->signal != 0 || report->status.isOk())
     return report->exitCode();
   const JobMemory &memory = *report->memory;
@@ -438,17 +430,15 @@ std::string Run::prefixed(const std::string &message) const {
   return text;
 }
 
-int Run::fail(const Status &status) {
-  // Other ranks lack these Diagnostics, so the message must include errors with source locations.
-  Status cause = program_ ? withLocated(status, *program_->source) : status;
+int Run::fail(Status cause) {
   if (job_) {
     cause = job_->fail(cause);
     job_->cluster.reset();
   }
   if (isKnown_ && setup_.isLaunched())
     return static_cast<int>(cause.code()); // the launcher prints the cause once
-  llvm::errs() << prefixed(messageOf(cause, file_));
-  if (job_ && !areThreads() && hasFailedRunning(cause))
+  llvm::errs() << prefixed(messageOf(cause, flags_.source.file));
+  if (job_ && !setup_.areThreads() && hasFailedRunning(cause))
     llvm::errs() << prefixed(leaveOwnRecords());
   return endFailed(cause);
 }
@@ -473,7 +463,9 @@ std::string Run::leaveOwnRecords() {
     own.waitForOthers();
   else if (!cause || cause->rank != memory.ranksOf(memory.host()).first)
     return "";
-  const auto plans = plans_.empty() ? job_->newestPlans() : llvm::makeArrayRef(plans_);
+  llvm::ArrayRef<Plan> plans = plans_;
+  if (plans.empty() && !job_->ended.empty())
+    plans = job_->ended.rbegin()->second.plans; // those of the run
   const std::string said = leaveRecords(flags_, memory, plans, setup_.place->job);
   return own.isHost() ? said : "";
 }

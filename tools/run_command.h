@@ -2,7 +2,6 @@
 #pragma once
 
 #include "api/ranks/run.h"
-#include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 
 namespace braid::tools {
@@ -24,13 +23,11 @@ struct RunFlags {
 
 /// The role of this process in the job.
 struct RankSetup {
-  enum Kind {
-    Threads,  ///< all ranks are threads of this process
-    Launcher, ///< this process starts one process per rank
-    Rank,     ///< this process is one rank
-  } kind = Threads;
-  std::optional<Place> place = {}; ///< set only for Rank
+  std::optional<Place> place = {}; ///< set if this process is one rank
+  bool isLauncher = false;         ///< true if this process starts one process per rank
 
+  /// Returns true if all ranks are threads of this process.
+  bool areThreads() const { return !place && !isLauncher; }
   /// Returns true if `braid run --processes` started this rank.
   bool isLaunched() const { return place && !place->meeting.empty(); }
 };

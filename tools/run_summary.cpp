@@ -1,6 +1,5 @@
 //===- tools/run_summary.cpp - the output of `braid run` --------------------------------------===//
 
-#include "api/compile/explain.h"
 #include "ir/counted.h"
 #include "ir/printable.h"
 #include "tools/run_command.h"
@@ -23,7 +22,7 @@ std::string timeText(double seconds) {
 
 /// Returns a line that explains whether the ranks are threads or processes, and why.
 std::string explainRanks(const RunFlags &flags, const RankSetup &setup, int64_t ranks) {
-  if (setup.kind == RankSetup::Threads)
+  if (setup.areThreads())
     return explainLine("ranks", counted(ranks, "thread") + " of this process",
                        "no launcher started this process, and --processes is not given");
   if (!setup.isLaunched())

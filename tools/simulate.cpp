@@ -49,8 +49,7 @@ Result<std::vector<PredictedSchedule>> predict(const SimulateFlags &flags, Sourc
                                                const CostModel &model) {
   StepProgress progress("simulate");
   const ProgressFn listener = std::ref(progress);
-  CompileOptions options;
-  BRAID_TRY(flags.source.toOptions(options));
+  CompileOptions options = BRAID_TRY(flags.source.toOptions());
   const Configuration &run = options.schedule.all;
   options.transport = transportOf(run, Transport::PeerMemory);
   if (options.isAuto)
@@ -114,9 +113,9 @@ void printJson(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
   llvm::outs() << "\n";
 }
 
-Result<int> simulateCommand(const SimulateFlags &flags, std::unique_ptr<Source> &source) {
+Result<int> simulateCommand(const SimulateFlags &flags) {
   const CostModel model = BRAID_TRY(findMachine(flags.machine));
-  source = BRAID_TRY(readSource(flags.source.file));
+  const std::unique_ptr<Source> source = BRAID_TRY(readSource(flags.source.file));
   const std::vector<PredictedSchedule> rows = BRAID_TRY(predict(flags, *source, model));
   flags.json ? printJson(rows, model) : print(rows, model);
   return 0;
@@ -130,7 +129,7 @@ Command addSimulate(CLI::App &app) {
       app.add_subcommand("simulate", "Predict how long a program takes on a machine");
   addFlags(*command, *flags);
   return {command, [flags] {
-            return runCommand([&](auto &source) { return simulateCommand(*flags, source); });
+            return runCommand([&] { return simulateCommand(*flags); }, flags->source.file);
           }};
 }
 

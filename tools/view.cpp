@@ -1,7 +1,6 @@
 //===- tools/view.cpp - `braid view` ----------------------------------------------------------===//
 
 #include "api/autotune/candidates.h"
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/simulate/machines.h"
 #include "api/simulate/simulate_program.h"
@@ -63,14 +62,6 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
   app.footer(kViewFooter);
 }
 
-Result<Compiled> compileSource(const ViewFlags &flags, std::unique_ptr<Source> &source,
-                               CompileOptions &options) {
-  BRAID_TRY(flags.source.toOptions(options));
-  options.transport = transportOf(options.schedule.all, Transport::PeerMemory);
-  source = BRAID_TRY(readSource(flags.source.file));
-  return compile(*source, options);
-}
-
 Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
                            const Configuration &run) {
   const CostModel model = BRAID_TRY(findMachine(machine));
@@ -83,9 +74,11 @@ Result<view::Page> predict(const Compiled &compiled, const std::string &machine,
   return page;
 }
 
-Result<view::Page> pageOfSource(const ViewFlags &flags, std::unique_ptr<Source> &source) {
-  CompileOptions options;
-  const Compiled compiled = BRAID_TRY(compileSource(flags, source, options));
+Result<view::Page> pageOfSource(const ViewFlags &flags) {
+  CompileOptions options = BRAID_TRY(flags.source.toOptions());
+  options.transport = transportOf(options.schedule.all, Transport::PeerMemory);
+  const std::unique_ptr<Source> source = BRAID_TRY(readSource(flags.source.file));
+  const Compiled compiled = BRAID_TRY(compile(*source, options));
   if (!flags.check)
     return predict(compiled, flags.machine.value_or(kMachine), options.schedule.all);
   StepProgress progress("check");
@@ -144,15 +137,15 @@ Status checkFiles(const ViewFlags &flags) {
   return flags.out.empty() ? Status::ok() : checkWritable(flags.out);
 }
 
-Result<view::Page> makePage(const ViewFlags &flags, std::unique_ptr<Source> &source) {
+Result<view::Page> makePage(const ViewFlags &flags) {
   if (!flags.records.empty())
     return view::recordedPage(BRAID_TRY(readFlightRecords(flags.records)));
   if (flags.trace.empty())
-    return pageOfSource(flags, source);
+    return pageOfSource(flags);
   view::Page measured = BRAID_TRY(pageOfTrace(flags));
   if (flags.source.file.empty())
     return measured;
-  view::Page predicted = BRAID_TRY(pageOfSource(flags, source));
+  view::Page predicted = BRAID_TRY(pageOfSource(flags));
   return view::layOver(measured, std::move(predicted));
 }
 
@@ -165,11 +158,10 @@ Status write(const view::Page &page, const std::string &file) {
   return Status::ok();
 }
 
-Result<int> viewCommand(const CLI::App &app, const ViewFlags &flags,
-                        std::unique_ptr<Source> &source) {
+Result<int> viewCommand(const CLI::App &app, const ViewFlags &flags) {
   BRAID_TRY(checkFlags(app, flags));
   BRAID_TRY(checkFiles(flags));
-  const view::Page page = BRAID_TRY(makePage(flags, source));
+  const view::Page page = BRAID_TRY(makePage(flags));
   BRAID_TRY(write(page, flags.out));
   return 0;
 }
@@ -182,7 +174,7 @@ Command addView(CLI::App &app) {
       app.add_subcommand("view", "Write a page that shows a run, a counterexample or a failed job");
   addFlags(*command, *flags);
   return {command, [command, flags] {
-            return runCommand([&](auto &source) { return viewCommand(*command, *flags, source); });
+            return runCommand([&] { return viewCommand(*command, *flags); }, flags->source.file);
           }};
 }
 

@@ -38,12 +38,12 @@ uint64_t signatureOf(const Plan &plan) {
 } // namespace
 
 Result<Compiled> CandidateSearch::compile(Source &source, const CompileOptions &options) const {
-  Result<Compiled> compiled = braid::compile(source, options);
-  if (compiled && !compiled->isLowered)
+  const Compiled compiled = BRAID_TRY(braid::compile(source, options));
+  if (!compiled.isLowered)
     return badInput(
         "schedule applies to a fusion, but @{} in '{}' is a program, which is already lowered",
-        compiled->program->name(), name_);
-  return compiled ? compiled : withLocated(compiled.status(), source);
+        compiled.program->name(), name_);
+  return compiled;
 }
 
 Status CandidateSearch::findFusion() {
@@ -80,10 +80,8 @@ bool CandidateSearch::canLower(const Configurations &schedule) const {
 }
 
 Result<std::vector<Plan>> CandidateSearch::plansOf(const Configurations &schedule) const {
-  std::unique_ptr<Source> source = parseSource(name_, text_);
-  const Compiled compiled = BRAID_TRY(compile(*source, applyTo(options_, schedule)));
-  Result<std::vector<Plan>> plans = makePlans_(compiled);
-  return plans ? std::move(plans) : withLocated(plans.status(), *source);
+  const std::unique_ptr<Source> source = parseSource(name_, text_);
+  return makePlans_(BRAID_TRY(compile(*source, applyTo(options_, schedule))));
 }
 
 Result<std::vector<JudgedCandidate>> CandidateSearch::find(size_t stage, const RunModes &modes,

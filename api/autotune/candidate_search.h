@@ -8,7 +8,6 @@
 #pragma once
 
 #include "api/autotune/candidates.h"
-#include "api/autotune/schedule_choice.h"
 #include "runtime/progress.h"
 
 namespace braid {

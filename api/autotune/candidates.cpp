@@ -145,13 +145,9 @@ void vary(std::vector<Candidate> &all, const Variation &variation, const FusionS
 }
 
 // The runtime's enumerators have the same order as the knobs' values, but some begin with Default.
-static_assert(int(CopyBy::Engine) == int(schedule::Copies::Engine) + 1);
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
-static_assert(int(SignalBy::Memory) == int(schedule::Signals::Memory) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
-static_assert(int(MemoryFrom::Ipc) == int(schedule::Memory::Ipc) + 1);
 static_assert(int(MemoryFrom::Vmm) == int(schedule::Memory::Vmm) + 1);
-static_assert(int(LaunchMode::Eager) == int(schedule::Launch::Eager));
 static_assert(int(LaunchMode::Graph) == int(schedule::Launch::Graph));
 
 template <class Mode> Mode modeOf(const Configuration &config, Knob knob) {

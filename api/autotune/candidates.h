@@ -5,11 +5,22 @@
 #include "api/compile/compile.h"
 #include "lowering/stages/fusion_stages.h"
 
+#include <memory>
+
 namespace braid {
 
 /// Values for the varied knobs of one stage and of the run. All other knobs have their given
 /// values.
 using Candidate = Configuration;
+
+struct JudgedCandidate {
+  Candidate candidate;     ///< for a single stage
+  Configurations schedule; ///< for the whole fusion
+  /// Plans that represent all ranks, shared by candidates that differ only in their modes.
+  std::shared_ptr<const std::vector<Plan>> plans = nullptr;
+  double predictedUs = 0;             ///< predicted time of a run in a burst
+  std::optional<double> burstUs = {}; ///< measured time of a run in a burst, if timed
+};
 
 /// Applies the knobs in `chosen` to `options`. Stages in `chosen` replace all stages in `options`.
 CompileOptions applyTo(CompileOptions options, const Configurations &chosen);

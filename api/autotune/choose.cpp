@@ -5,7 +5,6 @@
 #include "api/autotune/candidate_search.h"
 #include "api/autotune/default_schedules.h"
 #include "api/autotune/kept_choices.h"
-#include "api/autotune/trials.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
@@ -196,6 +195,47 @@ Result<ScheduleChoice> Chooser::choose() {
   return choice;
 }
 
+//===- Explaining the choice ------------------------------------------------------------------===//
+
+std::string lineOf(const JudgedCandidate &judged) {
+  std::string measured = "-", error; // `error`: the prediction error
+  if (judged.burstUs) {
+    measured = fmt::format("{:.1f}", *judged.burstUs);
+    error = fmt::format("{:+.0f} %", 100 * (judged.predictedUs / *judged.burstUs - 1));
+  }
+  return fmt::format("{:>12.1f}{:>12}{:>9}  {}", judged.predictedUs, measured, error,
+                     judged.schedule.str());
+}
+
+/// Describes, for users, which candidates were timed and how.
+std::string howTimed(const StageTrials &trials) {
+  std::string text = fmt::format(
+      "  timed: {} of {} in {:.2f} s, one of each schedule, protocol and transfer mode first",
+      trials.timed(), trials.candidates.size(), trials.seconds);
+  if (trials.finalists > 0)
+    text +=
+        fmt::format("; the fastest {} were timed again in alternation, {} times", trials.finalists, trials.rounds);
+  return text + "\n";
+}
+
+/// Returns the table for one stage.
+std::string tableOf(const ScheduleChoice &choice, const StageTrials &trials, size_t next) {
+  const llvm::ArrayRef<JudgedCandidate> all = trials.candidates;
+  const size_t shown = std::min(all.size() - trials.timed(), next) + trials.timed();
+  const std::string stage = trials.stage.empty() ? "" : ", stage of %" + trials.stage + ",";
+  std::string text = fmt::format(
+      "braid: auto: {} candidates for @{}{} on {} ranks; microseconds per run, back to back\n"
+      "   predicted    measured    error  candidate\n",
+      all.size(), choice.fusion, stage, choice.ranks);
+  for (const JudgedCandidate &each : all.take_front(shown))
+    text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");
+  if (shown < all.size())
+    text += fmt::format("  and {} more\n", all.size() - shown);
+  if (trials.timed() > 0)
+    text += howTimed(trials);
+  return text + fmt::format("  chosen: {}: {}\n", trials.best().schedule.str(), trials.reason());
+}
+
 } // namespace
 
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses, CompileOptions given) {
@@ -217,32 +257,14 @@ Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
   return Chooser(name, text, options, timer).choose();
 }
 
-Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const std::string &text,
-                              const ChooseOptions &options, std::vector<TimedPlans> &trials,
-                              const Barrier &barrier) {
-  std::optional<ScheduleChoice> choice;
-  trials.resize(static_cast<size_t>(cluster.hosted()));
-  auto chooseOnRank = [&](int64_t rank) {
-    const int64_t index = rank - cluster.firstHosted();
-    Device &device = cluster.device(rank);
-    // Replace the caller's stream: it may be CUDA's default stream, which cannot be captured.
-    void *stream = BRAID_TRY(device.callerStream(0));
-    BRAID_TRY(device.setCallerStream(stream, {}));
-    {
-      PlanTimer timer(cluster, rank, trials[static_cast<size_t>(index)], barrier);
-      ScheduleChoice mine = BRAID_TRY(choose(name, text, options, timer));
-      if (index == 0)
-        choice = std::move(mine);
-    }
-    BRAID_TRY(device.synchronize()); // waits for earlier work, too
-    if (trials[static_cast<size_t>(index)].empty())
-      return Status::ok();                              // chosen without trials
-    BRAID_TRY(cluster.control(rank).allGather("idle")); // no rank uses the trials' memory any more
-    device.recycle();
-    return Status::ok();
-  };
-  BRAID_TRY(cluster.onEveryRank(chooseOnRank));
-  return std::move(*choice);
+std::string explain(const ScheduleChoice &choice, size_t next) {
+  if (choice.stages.empty())
+    return fmt::format("braid: auto: {} for @{} on {} ranks: {}, {}\n", choice.origin,
+                       choice.fusion, choice.ranks, choice.schedule.str(), choice.source);
+  std::string text;
+  for (const StageTrials &each : choice.stages)
+    text += tableOf(choice, each, next);
+  return text + fmt::format("  model: {}\n", choice.source);
 }
 
 } // namespace braid

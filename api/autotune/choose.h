@@ -8,9 +8,8 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/autotune/schedule_choice.h"
+#include "api/autotune/trials.h"
 #include "api/calibrate/job_model.h"
-#include "api/timing/plan_timer.h"
 
 namespace braid {
 
@@ -31,6 +30,21 @@ struct ChooseOptions : JobModelOptions {
   double seconds = 2;
 };
 
+struct ScheduleChoice {
+  std::string fusion; ///< the fusion's name
+  int64_t ranks = 0;
+  Configurations schedule;
+  std::string reason;
+  std::string source;                   ///< origin of the machine model, or of a known choice
+  std::vector<StageTrials> stages = {}; ///< in order; empty if there was no search
+  /// If there was no search: "known" if an earlier job made the choice, otherwise "default".
+  std::string origin = {};
+};
+
+/// Returns a table for users: for each stage, the timed candidates and the `next` best-predicted
+/// others, with the choice and its reason.
+std::string explain(const ScheduleChoice &choice, size_t next = 5);
+
 /// Returns the options for a job on `backend`, including the location of its stored model.
 ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
                             CompileOptions given = {});
@@ -41,12 +55,5 @@ ChooseOptions chooseOptions(const Backend &backend, bool ranksAreProcesses,
 /// candidate can be lowered.
 Result<ScheduleChoice> choose(const std::string &name, const std::string &text,
                               const ChooseOptions &options, PlanTimer &timer);
-
-/// Chooses a schedule on all ranks of `cluster`. Collective over the cluster's processes; first
-/// waits for issued runs of other programs. Adds the timed Plans of each rank in this process to
-/// `trials`, which must outlive the cluster if the call fails. See PlanTimer for `barrier`.
-Result<ScheduleChoice> choose(Cluster &cluster, const std::string &name, const std::string &text,
-                              const ChooseOptions &options, std::vector<TimedPlans> &trials,
-                              const Barrier &barrier);
 
 } // namespace braid

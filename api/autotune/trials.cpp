@@ -112,11 +112,9 @@ private:
 
 Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
                               const TimingEffort &warmUp, BurstEffort effort) {
-  auto timeBursts = [&]() -> Result<double> {
-    const double us = BRAID_TRY(timer_.warmUpRuns(ready.plan, warmUp));
-    return timer_.timeBursts(ready.plan, us, effort);
-  };
-  Result<double> us = timeBursts();
+  Result<double> us = timer_.warmUpRuns(ready.plan, warmUp);
+  if (us)
+    us = timer_.timeBursts(ready.plan, *us, effort);
   return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
@@ -151,6 +149,18 @@ Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
 }
 
 } // namespace
+
+size_t StageTrials::timed() const {
+  return static_cast<size_t>(llvm::count_if(
+      candidates, [](const JudgedCandidate &each) { return each.burstUs.has_value(); }));
+}
+
+std::string StageTrials::reason() const {
+  if (candidates.size() == 1)
+    return "the only candidate that the flags allow";
+  return timed() > 1 ? fmt::format("the fastest of the {} that were timed", timed())
+                     : "predicted to be the fastest";
+}
 
 void sortForTrials(std::vector<JudgedCandidate> &candidates) {
   if (candidates.empty())

@@ -14,12 +14,28 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/autotune/schedule_choice.h"
-#include "api/timing/plan_timer.h"
+#include "api/autotune/candidates.h"
 
 #include <limits>
 
 namespace braid {
+
+/// The candidates for one stage, and their trials.
+struct StageTrials {
+  std::string stage = {}; ///< a tensor in the stage; empty if there is only one stage
+  /// The chosen candidate, the other timed candidates as ordered by timeCandidates(), then the
+  /// rest.
+  std::vector<JudgedCandidate> candidates = {};
+  size_t finalists = 0; ///< number of candidates timed again in rounds
+  size_t rounds = 0;    ///< number of rounds that timed every finalist
+  double seconds = 0;   ///< duration of the trials
+
+  const JudgedCandidate &best() const { return candidates.front(); }
+  /// Returns the number of timed candidates.
+  size_t timed() const;
+  /// Explains to the user why the first candidate was chosen.
+  std::string reason() const;
+};
 
 /// Times candidates. Results must be equal on all ranks, so that ranks agree on the next candidate.
 class CandidateTimer {

@@ -3,7 +3,6 @@
 #include "api/bench/row_timer.h"
 
 #include "api/autotune/candidates.h"
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 
@@ -44,8 +43,7 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   std::unique_ptr<Source> source = parseSource(row.file, row.text);
   Result<Compiled> compiled = compile(*source, row.options);
   if (!compiled)
-    return source->diags.hasErrors() ? Status(compiled.status().code(), source->diags.str())
-                                     : compiled.status().annotated(row.name);
+    return source->diags.hasErrors() ? compiled.status() : compiled.status().annotated(row.name);
   std::vector<Plan> plans = BRAID_TRY(makePlans(*compiled));
   if (row.options.reproducible)
     BRAID_TRY(checkOrder(*compiled, plans));

@@ -3,6 +3,7 @@
 #include "api/compile/compile.h"
 
 #include "ir/failure.h"
+#include "runtime/files.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -16,30 +17,23 @@ namespace {
 
 Status located() { return badInput("the text has errors"); }
 
-/// The selected fusion or program. Exactly one pointer is set.
+/// The selected fusion or program. If both pointers are set, the program is selected.
 struct Entry {
   Fusion *fusion = nullptr;
   Program *program = nullptr;
 };
 
-std::vector<std::string> entryNames(const Module &module) {
+Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
+  const Module &module = source.module;
   std::vector<std::string> names;
   for (const auto &fusion : module.fusions)
     names.push_back(fusion->name());
   for (const auto &program : module.programs)
     names.push_back(program->name());
-  return names;
-}
-
-Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
-  const Module &module = source.module;
-  std::vector<std::string> names = entryNames(module);
   if (options.entry) {
     llvm::StringRef name = *options.entry;
     name.consume_front("@");
     Entry entry{module.findFusion(name), module.findProgram(name)};
-    if (entry.program)
-      entry.fusion = nullptr;
     if (entry.fusion || entry.program)
       return entry;
     return badInput("'{}' has no @{}{}", source.diags.fileName(), name.str(),
@@ -74,20 +68,16 @@ std::string otherEntry(const Source &source, const Program &program) {
   return fusion ? fmt::format("; entry={} lowers its fusion", fusion->name()) : "";
 }
 
-bool checkRanks(Source &source, const Program &program, const CompileOptions &options) {
-  if (options.ranks && *options.ranks != program.ranks())
-    return source.diags.error(program.location())
-           << "expected ranks=" << program.ranks() << ", the size of the program's mesh, got "
-           << *options.ranks << otherEntry(source, program);
-  return true;
-}
-
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
   if (const std::string option = loweringOption(options); !option.empty())
     return badInput(
         "{} applies to a fusion, but @{} in '{}' is a program, which is already lowered{}", option,
         program.name(), source.diags.fileName(), otherEntry(source, program));
-  if (!verify(source.module, source.diags) || !checkRanks(source, program, options))
+  if (verify(source.module, source.diags) && options.ranks && *options.ranks != program.ranks())
+    source.diags.error(program.location())
+        << "expected ranks=" << program.ranks() << ", the size of the program's mesh, got "
+        << *options.ranks << otherEntry(source, program);
+  if (source.diags.hasErrors())
     return located();
   return Compiled{&source, &program, source.module.findFusion(program.implements()), false,
                   options.reproducible};
@@ -186,10 +176,40 @@ Status checkTransport(const CompileOptions &options) {
   return Status::ok();
 }
 
+Result<Compiled> compileEntry(Source &source, const CompileOptions &options) {
+  if (source.diags.hasErrors())
+    return located();
+  BRAID_TRY(checkTransport(options));
+  Entry entry = BRAID_TRY(findEntry(source, options));
+  Compiled compiled = BRAID_TRY(entry.program ? compileProgram(source, *entry.program, options)
+                                              : compileFusion(source, *entry.fusion, options));
+  compiled.transport = transportOf(options.schedule.all, options.transport);
+  return compiled;
+}
+
 } // namespace
 
 static_assert(int(Transport::PeerMemory) == int(schedule::DataPlane::PeerMemory) &&
               int(Transport::Messages) == int(schedule::DataPlane::Messages));
+
+std::unique_ptr<Source> parseSource(std::string name, std::string text) {
+  auto source = std::make_unique<Source>(std::move(name), std::move(text));
+  source->module = parse(source->diags);
+  return source;
+}
+
+Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name) {
+  constexpr size_t kMaxBytes = size_t(64) << 20;
+  std::string text = BRAID_TRY(readFile(path, kMaxBytes));
+  const std::string &known = path == "-" ? "<stdin>" : path;
+  return parseSource(name.empty() ? known : name, std::move(text));
+}
+
+Status withLocated(const Status &status, const Diagnostics &diags) {
+  if (status.isOk() || !diags.hasErrors())
+    return status;
+  return {status.code(), llvm::StringRef(diags.str()).rtrim('\n').str()};
+}
 
 Transport transportOf(const Configuration &config, Transport otherwise) {
   return static_cast<Transport>(
@@ -205,14 +225,8 @@ Status CompileOptions::readSchedule(llvm::StringRef text, const Configuration &f
 }
 
 Result<Compiled> compile(Source &source, const CompileOptions &options) {
-  if (source.diags.hasErrors())
-    return located();
-  BRAID_TRY(checkTransport(options));
-  Entry entry = BRAID_TRY(findEntry(source, options));
-  Compiled compiled = BRAID_TRY(entry.program ? compileProgram(source, *entry.program, options)
-                                              : compileFusion(source, *entry.fusion, options));
-  compiled.transport = transportOf(options.schedule.all, options.transport);
-  return compiled;
+  Result<Compiled> compiled = compileEntry(source, options);
+  return compiled ? std::move(compiled) : withLocated(compiled.status(), source.diags);
 }
 
 } // namespace braid

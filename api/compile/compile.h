@@ -1,11 +1,30 @@
 //===- api/compile/compile.h - compiles a source to the program that every rank runs ----------===//
 #pragma once
 
-#include "api/compile/source.h"
+#include "ir/module.h"
 #include "lowering/lower.h"
 #include "runtime/plan/transport.h"
 
 namespace braid {
+
+/// A source text, its module and its diagnostics. Must outlive all programs, Plans and runs made
+/// from it, because they may refer to it.
+struct Source {
+  explicit Source(std::string name, std::string text = "")
+      : diags(std::move(name), std::move(text)) {}
+
+  Diagnostics diags;
+  Module module;
+};
+
+/// Parses `text`, named `name` in diagnostics. Errors are added to the result's `diags`.
+std::unique_ptr<Source> parseSource(std::string name, std::string text);
+/// Parses the file `path`, or standard input for "-". Diagnostics name the file `name`, or `path`
+/// if `name` is empty. Returns BadInput if the file cannot be read or exceeds 64 MiB.
+Result<std::unique_ptr<Source>> readSource(const std::string &path, const std::string &name = "");
+
+/// Replaces the message of a failed `status` with the errors in `diags`, if any.
+Status withLocated(const Status &status, const Diagnostics &diags);
 
 /// The user's choices. An empty optional selects the default.
 struct CompileOptions {
@@ -53,8 +72,8 @@ constexpr Knob kKnobsOfPeerMemory[] = {Knob::Protocol, Knob::SecondShot, Knob::P
 Transport transportOf(const Configuration &config, Transport otherwise);
 
 /// Verifies the source, then finds its program, or lowers its fusion and adds the resulting program
-/// to the source's module. Errors with a source location are added to source.diags, and the Status
-/// merely refers to them. All other errors are reported only in the Status.
+/// to the source's module. Errors with a source location are added to source.diags, and listed in
+/// the Status.
 Result<Compiled> compile(Source &source, const CompileOptions &options);
 
 } // namespace braid

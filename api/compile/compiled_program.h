@@ -25,4 +25,11 @@ struct ProgramState {
 
 Result<CompileOptions> toCompileOptions(const LoweringOptions &options);
 
+/// Formats one explanation line, including the newline: the subject, its value, and the reason.
+std::string explainLine(llvm::StringRef what, const std::string &value, const std::string &why);
+
+/// Adds a warning to the source's diags for each stage of a lowered program that overlaps none of
+/// its transfers, unless the requested schedule `given` rules out overlap for the stage.
+void warnOfNoOverlap(const Compiled &compiled, const Configurations &given);
+
 } // namespace braid

@@ -1,7 +1,5 @@
 //===- api/compile/explain.cpp - explains how a program was lowered ---------------------------===//
 
-#include "api/compile/explain.h"
-
 #include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "ir/counted.h"

@@ -1,4 +1,4 @@
-//===- api/compile/plans.cpp - the Plans of all ranks -----------------------------------------===//
+//===- api/compile/plans.cpp - the Plans of all ranks, and their check ------------------------===//
 
 #include "api/compile/plans.h"
 
@@ -11,7 +11,8 @@
 namespace braid {
 
 Result<Plan> makePlan(const Compiled &compiled, int64_t rank, Diagnostics &diags) {
-  return specialize(*compiled.program, rank, diags, compiled.transport);
+  Result<Plan> plan = specialize(*compiled.program, rank, diags, compiled.transport);
+  return plan ? std::move(plan) : withLocated(plan.status(), diags);
 }
 
 Result<std::vector<Plan>> makePlans(const Compiled &compiled, const ProgressFn &progress) {
@@ -25,6 +26,27 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled, const ProgressFn &
                              fmt::format("the Plans of {} ranks take", ranks), "take fewer ranks"));
     step.advance();
   }
+  return plans;
+}
+
+Result<CheckReport> checkProgram(const Compiled &compiled, const CheckOptions &options) {
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, options.progress));
+  return check(plans, compiled.fusion, options);
+}
+
+std::string verdictOn(const Compiled &compiled, const CheckReport &report) {
+  return fmt::format("@{} is {}", compiled.program->name(), str(report));
+}
+
+Status expectSafe(const Compiled &compiled, llvm::ArrayRef<Plan> plans,
+                  const CheckOptions &options) {
+  const CheckReport report = BRAID_TRY(check(plans, compiled.fusion, options));
+  return report.isSafe() ? Status::ok() : Status(StatusCode::Rejected, verdictOn(compiled, report));
+}
+
+Result<std::vector<Plan>> makeSafePlans(const Compiled &compiled, const CheckOptions &options) {
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled, options.progress));
+  BRAID_TRY(expectSafe(compiled, plans, options));
   return plans;
 }
 

@@ -12,9 +12,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <iterator>
-#include <sstream>
-#include <thread>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -33,28 +30,17 @@ std::string str(const Ending &ending) {
   return fmt::format("ended with exit status {}", ending.number);
 }
 
-/// Returns the fields that follow the command name in /proc/PID/stat (see proc(5)), or nothing if
-/// the process does not exist.
-static std::vector<std::string> processStatus(int64_t pid) {
+bool isEnding(pid_t pid) {
   auto text = llvm::MemoryBuffer::getFileAsStream(fmt::format("/proc/{}/stat", pid));
   if (!text)
-    return {};
-  // The command name is in parentheses, and may itself contain spaces and parentheses.
-  std::istringstream rest((*text)->getBuffer().rsplit(')').second.str());
-  return {std::istream_iterator<std::string>(rest), {}};
-}
-
-bool isEnding(pid_t pid) {
-  const std::vector<std::string> fields = processStatus(pid);
+    return true;
+  // The command name is in parentheses, and may itself contain spaces and parentheses. The flags
+  // are the seventh field after it; see proc(5).
+  llvm::SmallVector<llvm::StringRef> fields;
+  (*text)->getBuffer().rsplit(')').second.split(fields, ' ');
   constexpr unsigned kExiting = 4; // PF_EXITING
   unsigned flags = kExiting;
-  return fields.size() < 7 || llvm::StringRef(fields[6]).getAsInteger(10, flags) ||
-         (flags & kExiting) != 0;
-}
-
-bool isStopped(pid_t pid) {
-  const std::vector<std::string> fields = processStatus(pid);
-  return !fields.empty() && fields[0] == "T";
+  return fields.size() < 8 || fields[7].getAsInteger(10, flags) || (flags & kExiting) != 0;
 }
 
 Status cannotStart(int error) {
@@ -188,14 +174,6 @@ std::optional<Ending> Children::ending(int64_t index) const {
   return Ending{info.si_code != CLD_EXITED, info.si_status};
 }
 
-std::optional<Ending> Children::endingWithin(int64_t index,
-                                             std::chrono::milliseconds patience) const {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!ending(index) && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return ending(index);
-}
-
 bool Children::isAnyAlive() const {
   for (size_t index = 0; index < pids_.size(); ++index)
     if (pids_[index] != 0 && !ending(static_cast<int64_t>(index)))
@@ -208,7 +186,10 @@ bool Children::isEnding(int64_t index) const {
 }
 
 bool Children::isStopped(int64_t index) const {
-  return pidOf(index) != 0 && braid::isStopped(pidOf(index));
+  siginfo_t info = {};
+  return pidOf(index) != 0 &&
+         waitid(P_PID, static_cast<id_t>(pidOf(index)), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
 }
 
 void Children::kill(int64_t index, int signal) {

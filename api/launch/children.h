@@ -4,7 +4,6 @@
 #include "api/status.h"
 
 #include <atomic>
-#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,9 +29,6 @@ std::string str(const Ending &ending);
 /// Returns true if the process has ended or is exiting. The kernel marks a process as exiting
 /// before closing its descriptors.
 bool isEnding(pid_t pid);
-
-/// Returns true if a signal has stopped the process.
-bool isStopped(pid_t pid);
 
 /// Returns Unsupported, stating that a process could not be created because of errno `error`.
 Status cannotStart(int error);
@@ -61,8 +57,6 @@ public:
 
   /// Returns how the child ended, or nullopt if it is still running or was never started.
   std::optional<Ending> ending(int64_t index) const;
-  /// Waits up to `patience` for the child to end, then returns ending().
-  std::optional<Ending> endingWithin(int64_t index, std::chrono::milliseconds patience) const;
   bool isAnyAlive() const;
 
   /// Like isEnding(pid_t), but for the child. Also returns true if the child was never started.

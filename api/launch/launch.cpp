@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -81,6 +82,14 @@ StatusCode codeOf(const Ending &ending) {
   return StatusCode::PeerFailed;
 }
 
+/// Waits up to `patience` until `isReady` returns true. Returns the last result.
+bool waitUntil(milliseconds patience, llvm::function_ref<bool()> isReady) {
+  const auto deadline = Clock::now() + patience;
+  while (!isReady() && Clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(1));
+  return isReady();
+}
+
 /// A single job, from its launch until the last rank is reaped.
 class JobLauncher {
 public:
@@ -97,19 +106,12 @@ private:
   std::string explainDeath(int64_t rank);
   void onSignals();
   void onEnded();
-  void onWatch();
   void sayFailure();
   void killWhatIsLeft();
   std::optional<milliseconds> patienceWith(int64_t rank) const;
   Status failure() const;
-  LaunchReport report();
+  LaunchReport report(const Status &relayed);
 
-  KnownPlans plans() const {
-    KnownPlans plans;
-    if (options_.plans)
-      plans.add(options_.plans(memory_));
-    return plans;
-  }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
   /// Records an interrupt by `signal`. The first call aborts the job.
   void interrupt(int signal);
@@ -125,7 +127,6 @@ private:
   int signalsSeen_ = 0;
   std::optional<Clock::time_point> decidedAt_;
   bool hasSaidFailure_ = false;
-  Status relayed_;                         ///< Ok unless some of the ranks' output was lost
   std::unique_ptr<Rendezvous> rendezvous_; ///< last, because its thread uses the others
 };
 
@@ -137,7 +138,9 @@ Status JobLauncher::start() {
                          .joinTimeout = options_.timeout,
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (options_.plans)
-    host.describe = [this](int64_t rank) { return JobView(memory_, plans()).rankText(rank); };
+    host.describe = [this](int64_t rank) {
+      return JobView(memory_, options_.plans(memory_)).rankText(rank);
+    };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (Status status = startRank(rank, rendezvous_->name(), input); !status.isOk()) {
@@ -165,13 +168,11 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
                                      {"OPENBLAS_NUM_THREADS", "1"}},
                      .standardInput = stdinFile.get()};
   llvm::append_range(child.environment, options_.environment);
-  FileDescriptor nowhere;
-  if (options_.discardOutput) {
-    nowhere = FileDescriptor(open("/dev/null", O_WRONLY | O_CLOEXEC));
-    child.standardOutput = child.standardError = nowhere.get();
-  }
   FileDescriptor output, error;
-  if (options_.prefixOutput) {
+  if (options_.discardOutput) {
+    output = FileDescriptor(open("/dev/null", O_WRONLY | O_CLOEXEC));
+    child.standardOutput = child.standardError = output.get();
+  } else if (options_.prefixOutput) {
     output = BRAID_TRY(relay_.add(rank, STDOUT_FILENO));
     error = BRAID_TRY(relay_.add(rank, STDERR_FILENO));
     child.standardOutput = output.get();
@@ -183,14 +184,14 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
 /// Describes how a rank ended. Called if its connection closes before it disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
-  if (children_.isEnding(rank)) // otherwise, waiting would be useless
-    ending = children_.endingWithin(rank, milliseconds(1000));
-  if (!ending)
+  const auto hasEnded = [&] { return (ending = children_.ending(rank)).has_value(); };
+  // If the rank is not ending, waiting would be useless.
+  if (!children_.isEnding(rank) || !waitUntil(milliseconds(1000), hasEnded))
     return "closed its connection to the job, but still runs";
   // A signal to the whole process group (Ctrl-C in a terminal) is not this rank's failure.
-  if (ending->isSignal && !isDecided())
-    if (signals_.isFirstWithin(ending->number, milliseconds(50)))
-      interrupt(ending->number);
+  if (ending->isSignal && !isDecided() &&
+      waitUntil(milliseconds(50), [&] { return signals_.first() == ending->number; }))
+    interrupt(ending->number);
   return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run was over";
 }
 
@@ -206,14 +207,16 @@ LaunchReport JobLauncher::supervise() {
     isAnyAlive = children_.isAnyAlive();                // must be read before onEnded()
     onSignals();
     onEnded();
-    onWatch();
+    const Status watched = options_.watch ? options_.watch() : Status::ok();
+    if (!watched.isOk() && !isDecided())
+      memory_.abort({watched, -1});
     sayFailure();
     killWhatIsLeft();
   }
-  relayed_ = relay_.finish();
+  const Status relayed = relay_.finish();
   rendezvous_.reset();
   sayFailure();
-  return report();
+  return report(relayed);
 }
 
 void JobLauncher::onSignals() {
@@ -239,13 +242,6 @@ void JobLauncher::onEnded() {
     else
       memory_.abort({peerFailed("rank {} {} before the run was over", rank, str(*ending)), rank});
   }
-}
-
-void JobLauncher::onWatch() {
-  if (!options_.watch)
-    return;
-  if (Status status = options_.watch(); !status.isOk() && !isDecided())
-    memory_.abort({status, -1});
 }
 
 /// Calls onFailure, once, if the job was aborted before a run was committed and the cause is final.
@@ -292,7 +288,8 @@ Status JobLauncher::failure() const {
   return cause ? cause->status : peerFailed("all ranks ended before the run was over");
 }
 
-LaunchReport JobLauncher::report() {
+/// `relayed` is a failure if some of the ranks' output was lost.
+LaunchReport JobLauncher::report(const Status &relayed) {
   LaunchReport report;
   report.signal = interruptedBy_.load();
   if (memory_.committed() == 0)
@@ -300,9 +297,9 @@ LaunchReport JobLauncher::report() {
   int expected = static_cast<int>(report.status.code());
   constexpr int kCannotPrint = static_cast<int>(StatusCode::Unsupported);
   report.isOutputLost = report.status.isOk() && children_.ending(0) == Ending{false, kCannotPrint};
-  if (!relayed_.isOk())
-    report.endings.push_back(relayed_.message());
-  report.isOutputLost |= report.status.isOk() && !relayed_.isOk();
+  if (!relayed.isOk())
+    report.endings.push_back(relayed.message());
+  report.isOutputLost |= report.status.isOk() && !relayed.isOk();
   for (int64_t rank = 0; report.signal == 0 && rank < options_.ranks; ++rank) {
     std::optional<Ending> ending = children_.ending(rank);
     if (!ending || (!ending->isSignal && ending->number == expected) ||

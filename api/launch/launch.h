@@ -9,8 +9,8 @@
 //   BRAID_MEETING             the name of the rendezvous socket
 //   OPENBLAS_NUM_THREADS      1
 //
-// No rank outlives the launcher: ranks are killed if the launcher dies for any reason, and launch()
-// returns only after all ranks have been reaped.
+// No rank outlives the launcher: if the launcher dies for any reason, ranks that have joined are
+// killed, and others cannot join. launch() returns only after all ranks have been reaped.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -42,7 +42,7 @@ struct LaunchOptions {
   /// Variables to add to the environment of every rank, replacing variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
   /// The standard input of every rank; each rank reads the whole text.
-  std::string input;
+  std::string input = {};
   /// All ranks must join the job within this time.
   std::chrono::milliseconds timeout{60000};
   /// After a failure, running ranks are killed after this delay, ranks stopped by a signal at once.

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <iterator>
-#include <thread>
 
 #include <unistd.h>
 
@@ -52,12 +51,5 @@ SignalWatch::~SignalWatch() {
 
 int SignalWatch::first() const { return firstSignal; }
 int SignalWatch::count() const { return signalCount; }
-
-bool SignalWatch::isFirstWithin(int signal, std::chrono::milliseconds patience) const {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (first() != signal && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return first() == signal;
-}
 
 } // namespace braid

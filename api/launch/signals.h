@@ -1,7 +1,6 @@
 //===- api/launch/signals.h - records signals that ask a launcher to end ----------------------===//
 #pragma once
 
-#include <chrono>
 #include <csignal>
 
 namespace braid {
@@ -20,8 +19,6 @@ public:
   int first() const;
   /// Returns the number of signals received.
   int count() const;
-  /// Waits up to `patience` for a first signal. Returns true if it is `signal`.
-  bool isFirstWithin(int signal, std::chrono::milliseconds patience) const;
 
   static constexpr unsigned kLastResortSeconds = 20;
 

@@ -213,7 +213,6 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   // Effectively no timeout: the command detects hangs, and knows whether it has been stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
-  job->trials.resize(1);
   PlanTimer timer(*job->cluster, (*place)->rank, job->trials.front());
   Status status = measureSteps(options, backend, timer);
   if (status.isOk())

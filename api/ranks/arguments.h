@@ -21,10 +21,10 @@ public:
   static Result<Arguments> allocate(const Plan &plan, Device &device);
 
   /// Returns the device addresses for a run.
-  RunArguments addresses() const;
+  const RunArguments &addresses() const { return addresses_; }
   /// Return the host address of an input or output.
   void *input(size_t index) { return tensors_[index].host.get(); }
-  void *output(size_t index) { return tensors_[inputs_ + index].host.get(); }
+  void *output(size_t index) { return tensors_[addresses_.inputs.size() + index].host.get(); }
 
   /// Issues copies of all inputs and outputs to the device, on stream 0.
   void upload();
@@ -40,12 +40,16 @@ private:
     void *device; ///< equal to `host` if the device can access host memory
     int64_t bytes;
   };
-  Arguments(Device &device, size_t inputs) : device_(&device), inputs_(inputs) {}
-  Status add(int64_t bytes);
+  explicit Arguments(Device &device) : device_(&device) {}
+  Result<void *> add(int64_t bytes);
 
   Device *device_;
-  size_t inputs_;               ///< the number of inputs
+  RunArguments addresses_;
   std::vector<Tensor> tensors_; ///< inputs, then outputs
 };
+
+/// Fills `data` with `count` random numbers in [-1, 1) that use the full precision of `dtype`, so
+/// that sums of their products depend on the order of additions.
+void drawNumbers(DType dtype, void *data, int64_t count, uint64_t seed);
 
 } // namespace braid

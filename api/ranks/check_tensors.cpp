@@ -75,13 +75,19 @@ std::pair<const Argument *, const Argument *> findOverlap(llvm::ArrayRef<Argumen
 
 } // namespace
 
-Status checkTensor(bool isOutput, size_t number, const TensorSpec &spec, const Tensor &tensor,
-                   Device &device) {
-  return check({isOutput, number, spec, tensor}, device);
+Status checkAddresses(const CompiledProgram &program, std::span<void *const> addresses,
+                      Device &device) {
+  for (bool areOutputs : {false, true}) {
+    const auto specs = areOutputs ? program.outputs() : program.inputs();
+    for (size_t i = 0; i < specs.size(); ++i)
+      BRAID_TRY(check({areOutputs, i, specs[i], Tensor(addresses[i], specs[i])}, device));
+    addresses = addresses.subspan(specs.size());
+  }
+  return Status::ok();
 }
 
-Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
-                    std::span<const RankTensors> ranks, Cluster &cluster) {
+Status checkTensors(const CompiledProgram &program, std::span<const RankTensors> ranks,
+                    Cluster &cluster) {
   auto atRank = [&](int64_t rank, const Status &status) {
     return ranks.size() == 1 ? status : status.annotated(fmt::format("rank {}", rank));
   };
@@ -89,8 +95,8 @@ Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const Tens
   int64_t rank = cluster.firstHosted();
   for (const RankTensors &given : ranks) {
     Device &device = cluster.device(rank);
-    BRAID_TRY(atRank(rank, add(false, inputSpecs, given.inputs, rank, device, all)));
-    BRAID_TRY(atRank(rank, add(true, outputSpecs, given.outputs, rank, device, all)));
+    BRAID_TRY(atRank(rank, add(false, program.inputs(), given.inputs, rank, device, all)));
+    BRAID_TRY(atRank(rank, add(true, program.outputs(), given.outputs, rank, device, all)));
     ++rank;
   }
   const auto [output, other] = findOverlap(all);

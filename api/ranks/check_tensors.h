@@ -9,11 +9,11 @@ namespace braid {
 /// Checks the number, element types, shapes, alignment and memory of the tensors of all ranks in
 /// this process, and that no output overlaps any other tensor. If a check fails, returns BadInput,
 /// naming the tensor, the expected and actual values, and the rank if there are several.
-Status checkTensors(std::span<const TensorSpec> inputSpecs, std::span<const TensorSpec> outputSpecs,
-                    std::span<const RankTensors> ranks, Cluster &cluster);
+Status checkTensors(const CompiledProgram &program, std::span<const RankTensors> ranks,
+                    Cluster &cluster);
 
-/// Checks a single tensor, which messages refer to as "input NUMBER" or "output NUMBER".
-Status checkTensor(bool isOutput, size_t number, const TensorSpec &spec, const Tensor &tensor,
-                   Device &device);
+/// Checks the alignment and the memory of a rank's tensors. `addresses` lists inputs first.
+Status checkAddresses(const CompiledProgram &program, std::span<void *const> addresses,
+                      Device &device);
 
 } // namespace braid

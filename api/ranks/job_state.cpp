@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <set>
 #include <sstream>
 
 namespace braid {
@@ -15,12 +16,12 @@ namespace braid {
 Result<std::unique_ptr<JobState>> JobState::create(const Backend &backend,
                                                    const ClusterOptions &options) {
   if (!backend.create)
-    return unsupported("the ranks of backend '{}' are processes, not threads of one process",
-                       backend.name);
+    return unsupported("the ranks of backend '{}' are processes, not threads of one", backend.name);
   auto state = std::make_unique<JobState>();
   state->backend = backend;
   state->options = options;
   state->cluster = BRAID_TRY(backend.create(options));
+  state->trials.resize(static_cast<size_t>(options.ranks));
   return state;
 }
 
@@ -38,6 +39,7 @@ Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
   if (!cluster)
     return state->rank->fail(cluster.status());
   state->cluster = std::move(*cluster);
+  state->trials.resize(1);
   return state;
 }
 
@@ -80,10 +82,21 @@ JobState::gather(llvm::function_ref<std::string(int64_t number)> textOf) {
   return all;
 }
 
-Barrier JobState::barrier() {
-  if (!rank)
-    return nullptr;
-  return [this] { return rank->memory().spinUntilAllCome(cluster->firstHosted()); };
+PlanTimer JobState::timerOn(int64_t number) {
+  Barrier barrier;
+  if (rank)
+    barrier = [this, number] { return rank->memory().spinUntilAllCome(number); };
+  const auto index = static_cast<size_t>(number - cluster->firstHosted());
+  return {*cluster, number, trials[index], std::move(barrier)};
+}
+
+Status JobState::recycleTrials(int64_t number) {
+  BRAID_TRY(cluster->device(number).synchronize()); // waits for earlier work, too
+  if (trials[static_cast<size_t>(number - cluster->firstHosted())].empty())
+    return Status::ok();
+  BRAID_TRY(cluster->control(number).allGather("idle"));
+  cluster->device(number).recycle();
+  return Status::ok();
 }
 
 void JobState::note(JobCall call, uint32_t program) {
@@ -121,12 +134,26 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
     how.cacheKey += fmt::format(", {} queues", options.queues);
   if (options.scheduleSeed)
     how.cacheKey += ", in a random order";
-  auto choice = braid::choose(*cluster, text.fileName(), text.text(), how, trials, barrier());
+  std::optional<ScheduleChoice> choice;
+  auto chooseOnRank = [&](int64_t number) {
+    Device &device = cluster->device(number);
+    // Replace the caller's stream: it may be CUDA's default stream, which cannot be captured.
+    void *stream = BRAID_TRY(device.callerStream(0));
+    BRAID_TRY(device.setCallerStream(stream, {}));
+    {
+      PlanTimer timer = timerOn(number);
+      ScheduleChoice mine = BRAID_TRY(braid::choose(text.fileName(), text.text(), how, timer));
+      if (number == cluster->firstHosted())
+        choice = std::move(mine);
+    }
+    return recycleTrials(number);
+  };
+  const Status chosen = cluster->onEveryRank(chooseOnRank);
   if (llvm::any_of(trials, [](const TimedPlans &plans) { return !plans.empty(); }))
     showPlans();
-  if (!choice)
-    return choice.status();
-  trials.clear();
+  BRAID_TRY(chosen);
+  for (TimedPlans &plans : trials)
+    plans.clear();
   auto program = BRAID_TRY(ProgramState::make(parseSource(text.fileName(), text.text()),
                                               applyTo(how.given, choice->schedule)));
   program->choice = fmt::format("{}: {}", choice->schedule.str(), choice->reason);
@@ -145,20 +172,8 @@ int64_t bytesOf(const Plan &plan) {
 
 } // namespace
 
-/// The result is the same on all ranks, because all ranks have the same sessions.
-Status JobState::checkBound(int64_t bytes, const std::string &program) const {
-  const int64_t most = usage().most;
-  if (mostBytes == 0 || most + bytes <= mostBytes)
-    return Status::ok();
-  return unsupported("@{} needs {} bytes on a rank, and open sessions hold {}: "
-                     "JobOptions::mostBytes allows {} in total",
-                     program, bytes, most, mostBytes);
-}
-
 void JobState::showPlans() {
-  cluster->setPlans({});
-  if (rank)
-    rank->setPlans({});
+  showPlans(llvm::ArrayRef<Plan>());
   for (const Sessions *all : {&ended, &sessions})
     for (const auto &[number, session] : *all)
       showPlans(session.plans);
@@ -170,58 +185,42 @@ void JobState::showPlans(llvm::ArrayRef<Plan> plans) {
     rank->setPlans(plans);
 }
 
-llvm::ArrayRef<Plan> JobState::newestPlans() const {
-  for (const Sessions *all : {&sessions, &ended})
-    if (const auto found = all->find(nextSession - 1); found != all->end())
-      return found->second.plans;
-  return {};
-}
-
-Sessions::iterator JobState::add(std::vector<Plan> plans) {
-  SessionPlans session{std::move(plans), {}};
-  for (const Plan &plan : session.plans) {
-    session.bytes += cluster->hosts(plan.rank) ? bytesOf(plan) : 0;
-    session.most = std::max(session.most, bytesOf(plan));
-  }
-  nextCommand = numberCommands(session.plans, nextCommand);
-  const auto added = sessions.emplace(nextSession++, std::move(session)).first;
-  showPlans(added->second.plans);
-  return added;
-}
-
 void JobState::end(Sessions::iterator session) {
-  auto &[number, own] = *session;
-  own.prepared.clear();
-  captured.erase(number);
+  session->second.prepared.clear();
   ended.insert(sessions.extract(session));
 }
 
 Result<Sessions::iterator> JobState::prepare(std::vector<Plan> plans, TransferMode mode,
                                              UnknownGemms unknown) {
   BRAID_TRY(checkHosts(*cluster, plans.front()));
-  int64_t most = 0;
-  for (const Plan &plan : plans)
-    most = std::max(most, bytesOf(plan));
-  BRAID_TRY(checkBound(most, plans.front().program));
-  const Sessions::iterator added = add(std::move(plans));
-  Status status = prepareRanks(added->second, mode, unknown);
+  SessionPlans session{std::move(plans), {}};
+  for (const Plan &plan : session.plans) {
+    session.bytes += cluster->hosts(plan.rank) ? bytesOf(plan) : 0;
+    session.most = std::max(session.most, bytesOf(plan));
+  }
+  // The result is the same on all ranks, because all ranks have the same sessions.
+  if (const int64_t most = usage().most; mostBytes != 0 && most + session.most > mostBytes)
+    return unsupported("@{} needs {} bytes on a rank, and open sessions hold {}: "
+                       "JobOptions::mostBytes allows {} in total",
+                       session.plans.front().program, session.most, most, mostBytes);
+  nextCommand = numberCommands(session.plans, nextCommand);
+  const Sessions::iterator added = sessions.emplace(nextSession++, std::move(session)).first;
+  SessionPlans &own = added->second;
+  showPlans(own.plans);
+  note(JobCall::Prepare, own.plans.front().firstCommand);
+  own.prepared.resize(static_cast<size_t>(cluster->hosted()));
+  Status status = cluster->onEveryRank([&](int64_t number) {
+    const Plan &plan = own.plans[static_cast<size_t>(number)];
+    own.prepared[static_cast<size_t>(number - cluster->firstHosted())] = BRAID_TRY(
+        braid::prepare(plan, cluster->device(number), cluster->control(number), mode, unknown));
+    return Status::ok();
+  });
+  if (status.isOk())
+    status = settle(&own);
   if (status.isOk())
     return added;
   end(added);
   return status;
-}
-
-Status JobState::prepareRanks(SessionPlans &session, TransferMode mode, UnknownGemms unknown) {
-  note(JobCall::Prepare, session.plans.front().firstCommand);
-  session.prepared.resize(static_cast<size_t>(cluster->hosted()));
-  auto prepareRank = [&](int64_t number) {
-    const Plan &plan = session.plans[static_cast<size_t>(number)];
-    session.prepared[static_cast<size_t>(number - cluster->firstHosted())] = BRAID_TRY(
-        braid::prepare(plan, cluster->device(number), cluster->control(number), mode, unknown));
-    return Status::ok();
-  };
-  BRAID_TRY(cluster->onEveryRank(prepareRank));
-  return settle(&session);
 }
 
 /// Returns "BYTES PLANBYTES SESSION SESSION ...": the rank's memory in bytes, the part used by the
@@ -231,8 +230,8 @@ std::string JobState::describeHeld(int64_t number, const SessionPlans *newest) c
   const auto index = static_cast<size_t>(number);
   std::string text = fmt::format("{} {} ", device.heldBytes(),
                                  newest ? device.planBytes(newest->plans[index]) : 0);
-  for (uint64_t session : captured)
-    if (device.graphs()->isInCallersGraph(sessions.at(session).plans[index]))
+  for (const auto &[session, own] : sessions)
+    if (own.isCaptured && device.graphs()->isInCallersGraph(own.plans[index]))
       text += fmt::format("{} ", session);
   return text;
 }
@@ -293,17 +292,19 @@ std::string JobState::whatIsHeld(int64_t number) const {
                                  held, held == 1 ? "graph" : "graphs");
 }
 
-Result<std::vector<std::string>> JobState::askWhatIsHeld() {
+Status JobState::expectNothingHeld() {
   constexpr llvm::StringLiteral kCall = "close: ";
-  std::vector<std::string> held =
+  const std::vector<std::string> held =
       BRAID_TRY(gather([&](int64_t number) { return kCall.str() + whatIsHeld(number); }));
-  for (size_t number = 0; number < held.size(); ++number) {
-    if (llvm::StringRef(held[number]).take_front(kCall.size()) != kCall)
+  for (size_t number = 0; number < held.size(); ++number)
+    if (!held[number].starts_with(kCall.str()))
       return cluster->fail(
           badInput("expected all ranks to close the job, but rank {} is in another call", number));
-    held[number].erase(0, kCall.size());
-  }
-  return held;
+  for (size_t number = 0; number < held.size(); ++number)
+    if (held[number] != kCall)
+      return badInput("cannot close the job: rank {} {}", number,
+                      held[number].substr(kCall.size()));
+  return Status::ok();
 }
 
 } // namespace braid

@@ -21,7 +21,6 @@
 
 #include <map>
 #include <mutex>
-#include <set>
 
 #include <unistd.h>
 
@@ -33,6 +32,7 @@ struct SessionPlans {
   std::vector<std::unique_ptr<Prepared>> prepared; ///< one for each rank in this process
   int64_t bytes = 0;                               ///< allocated on the ranks in this process
   int64_t most = 0;                                ///< the maximum allocated on any one rank
+  bool isCaptured = false; ///< true if a caller's graph on this rank has contained runs
   /// True if, at the last prepare(), a caller's graph on any rank contained runs of this session.
   bool isInGraph = false;
 };
@@ -57,13 +57,13 @@ struct JobState {
   const pid_t process = getpid(); ///< the process that owns the job's threads and connections
   Backend backend;
   ClusterOptions options;
-  int64_t mostBytes = 0;          ///< see JobOptions
-  std::vector<TimedPlans> trials; ///< Plans of a failed choose(), perhaps still in flight
-  std::vector<Plan> chosenFor;    ///< name the program of the last choice in messages
+  int64_t mostBytes = 0; ///< see JobOptions
+  /// The Plans timed on each rank in this process. After a failure, they may still be in flight.
+  std::vector<TimedPlans> trials;
+  std::vector<Plan> chosenFor; ///< name the program of the last choice in messages
   Sessions sessions;
-  Sessions ended;              ///< ended sessions, whose runs may still be in flight
-  int64_t mostHeld = 0;        ///< see JobUsage
-  std::set<uint64_t> captured; ///< sessions with runs in callers' graphs on this rank
+  Sessions ended;       ///< ended sessions, whose runs may still be in flight
+  int64_t mostHeld = 0; ///< see JobUsage
   uint64_t nextSession = 0;
   uint32_t nextCommand = 0; ///< see Plan::firstCommand
   int64_t marks = 0;
@@ -74,9 +74,10 @@ struct JobState {
 
   bool areThreads() const { return rank == nullptr; }
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
-  /// Returns a barrier for timing (see JobMemory::spinUntilAllCome()), or null if the ranks are
-  /// threads.
-  Barrier barrier();
+  /// Returns a timer for a rank in this process, whose Plans are added to `trials`.
+  PlanTimer timerOn(int64_t number);
+  /// Waits until no rank uses the memory of the Plans that it timed, and releases the memory.
+  Status recycleTrials(int64_t number);
   /// Returns true in a process forked from the job's process. The forked process has copies of the
   /// job's objects, but must neither use nor release the resources that the objects own.
   bool isForked() const { return getpid() != process; }
@@ -84,9 +85,9 @@ struct JobState {
   Status expectOwnProcess() const;
   /// Returns BadInput if isForked() or the job is closed.
   Status expectOpen() const;
-  /// Returns, for each rank, the reason why it cannot release its resources yet, or "". Collective.
-  /// Returns BadInput on all ranks if any rank is not in Job::close().
-  Result<std::vector<std::string>> askWhatIsHeld();
+  /// Returns BadInput if any rank cannot release its resources yet. Fails the job with BadInput if
+  /// any rank is not in Job::close(). Collective.
+  Status expectNothingHeld();
   /// Returns BadInput or Unsupported if this job cannot run `compiled` with the run knobs `run`.
   Status check(const Compiled &compiled, const Configuration &run) const;
   /// Compiles the fusion in `text` with the schedule that is fastest on these ranks. Collective;
@@ -99,8 +100,6 @@ struct JobState {
                                      UnknownGemms unknown = UnknownGemms::Measure);
   /// Ends a session. Its runs may still be in flight.
   void end(Sessions::iterator session);
-  /// Returns the Plans of the newest session in rank order, or none if there is no session.
-  llvm::ArrayRef<Plan> newestPlans() const;
   /// Registers the Plans of all sessions for use in messages. Slow if there are many Plans.
   void showPlans();
   /// Gathers one text per rank, in rank order. `textOf` returns the text of a rank in this process
@@ -118,9 +117,6 @@ struct JobState {
   Status fail(const Status &cause);
 
 private:
-  Status checkBound(int64_t bytes, const std::string &program) const;
-  Sessions::iterator add(std::vector<Plan> plans);
-  Status prepareRanks(SessionPlans &session, TransferMode mode, UnknownGemms unknown);
   void showPlans(llvm::ArrayRef<Plan> plans);
   std::string describeHeld(int64_t number, const SessionPlans *newest) const;
   std::string whatIsHeld(int64_t number) const;

@@ -3,11 +3,11 @@
 #include "api/ranks/run.h"
 
 #include "api/ranks/arguments.h"
-#include "api/ranks/rank_summary.h"
 #include "api/ranks/run_memory.h"
 #include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "runtime/execute/handshake.h"
+#include "runtime/execute/trace.h"
 #include "runtime/job/rank_group.h"
 #include "runtime/reference/reference.h"
 
@@ -18,21 +18,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace braid {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Returns the maximum number of runs in flight, whose tensors on all ranks must fit into 1 GiB.
-/// Runs in flight overlap and use different addresses.
-int64_t chooseRunsInFlight(const RunOptions &options, const Plan &plan) {
-  if (options.isGraph()) // a graph contains fixed addresses
-    return 1;
-  constexpr int64_t kMaxRunsInFlight = 4, kBudget = int64_t(1) << 30;
-  int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
-  return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
-}
 
 /// Returns true if every rank has the whole tensor, which must then be bitwise equal on all ranks.
 bool isWhole(const FusionTensor &tensor) { return !tensor.type.find(AxisKind::DIDx); }
@@ -44,22 +36,65 @@ uint64_t digestOf(std::vector<uint64_t> words, llvm::StringRef bytes = "") {
                                         words.size() * sizeof(uint64_t)));
 }
 
+/// One rank's part of a RunReport.
+struct RankSummary {
+  double runSeconds = 0;
+  std::vector<uint64_t> digests; ///< one per output, over all runs
+  std::vector<Span> spans;       ///< all from one Plan; encode() omits their tags' `plan`
+
+  /// Encodes the summary for ranks in other processes, on machines of the same architecture.
+  std::string encode() const;
+  /// Decodes the result of encode() for runs of `plan`.
+  static RankSummary decode(llvm::StringRef bytes, const Plan &plan);
+};
+
+/// The encoding consists of 64-bit words: the run time, the digests, and four words per span.
+std::string RankSummary::encode() const {
+  std::vector<uint64_t> words = {std::bit_cast<uint64_t>(runSeconds)};
+  words.insert(words.end(), digests.begin(), digests.end());
+  for (const Span &span : spans)
+    words.insert(words.end(), {uint64_t(span.tag.command) << 32 | span.tag.run, span.stream,
+                               uint64_t(span.beginNs), uint64_t(span.endNs)});
+  return {reinterpret_cast<const char *>(words.data()), words.size() * sizeof(uint64_t)};
+}
+
+RankSummary RankSummary::decode(llvm::StringRef bytes, const Plan &plan) {
+  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  const auto firstSpan = words.begin() + 1 + static_cast<ptrdiff_t>(plan.outputs.size());
+  RankSummary summary{std::bit_cast<double>(words[0]), {words.begin() + 1, firstSpan}, {}};
+  for (auto word = firstSpan; word != words.end(); word += 4)
+    summary.spans.push_back(
+        {{&plan, static_cast<uint32_t>(word[0] >> 32), static_cast<uint32_t>(word[0])},
+         static_cast<uint32_t>(word[1]),
+         static_cast<int64_t>(word[2]),
+         static_cast<int64_t>(word[3])});
+  return summary;
+}
+
 const ProgressFn kNobody;
 
 /// The state of a call to run(), shared by all ranks in this process.
 class Runner {
 public:
   Runner(const Compiled &compiled, const RunOptions &options, Cluster &cluster,
-         const SessionPlans &session)
+         const SessionPlans &session, double prepareSeconds)
       : compiled_(compiled), options_(options), cluster_(cluster), session_(session) {
     if (compiled.fusion)
       reference_ = std::make_unique<Reference>(*compiled.fusion, options.seed,
                                                compiled.source->diags.fileName());
-    runsInFlight_ = chooseRunsInFlight(options, plan(0));
+    runsInFlight_ = runsInFlight(options, plan(0));
+    report_.prepareSeconds = prepareSeconds;
     report_.commandsPerRun = static_cast<int64_t>(plan(0).commands.size());
     report_.streams = static_cast<int64_t>(plan(0).streams.size()) - 1;
     for (int64_t rank = 0; options.verify && rank < cluster.ranks(); ++rank)
       report_.elementsCompared += reference_->elementsOf(rank) * options.iterations;
+    if (cluster.firstHosted() != 0)
+      return;
+    Device &device = cluster.device(0);
+    report_.choices = device.compute().choices();
+    if (Messages *messages = device.messages(); messages && plan(0).hasMessages())
+      report_.messages = messages->describe();
   }
 
   Status run() {
@@ -69,14 +104,7 @@ public:
     return cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); });
   }
 
-  /// Adds the descriptions of rank 0's compute library and messages to the report.
-  void describeDevice() {
-    Device &device = cluster_.device(0);
-    report_.choices = device.compute().choices();
-    if (Messages *messages = device.messages(); messages && plan(0).hasMessages())
-      report_.messages = messages->describe();
-  }
-  RunReport &report() { return report_; }
+  RunReport takeReport() { return std::move(report_); }
 
 private:
   const Plan &plan(int64_t rank) const { return session_.plans[static_cast<size_t>(rank)]; }
@@ -84,10 +112,10 @@ private:
     return *session_.prepared[static_cast<size_t>(rank - cluster_.firstHosted())];
   }
   Status runRank(int64_t rank);
-  Status runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first, RankSummary &work);
+  Status runBatch(int64_t rank, llvm::MutableArrayRef<Arguments> slots, int64_t first,
+                  RankSummary &work);
   void fill(int64_t rank, Arguments &slot, int64_t iteration) const;
   void fillInput(size_t input, int64_t rank, int64_t iteration, void *data) const;
-  Status compare(int64_t rank, Arguments &slot, int64_t iteration) const;
   void digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digests) const;
   Status finishRank(int64_t rank, RankSummary mine);
   Status merge(const std::vector<std::string> &summaries);
@@ -106,38 +134,38 @@ Status Runner::runRank(int64_t rank) {
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < runsInFlight_; ++i)
     slots.push_back(BRAID_TRY(Arguments::allocate(plan(rank), cluster_.device(rank))));
-  if (options_.isGraph()) {
-    RunArguments arguments = slots.front().addresses();
+  if (const RunArguments &arguments = slots.front().addresses(); options_.isGraph())
     BRAID_TRY(prepared(rank).capture(arguments.inputs, arguments.outputs));
-  }
   RankSummary work;
   work.digests.assign(plan(rank).outputs.size(), 0);
   ProgressStep progress(rank == 0 ? options_.progress : kNobody, "running", "iterations",
                         static_cast<size_t>(options_.iterations));
   for (int64_t first = 0; first < options_.iterations; first += runsInFlight_) {
-    if (Status status = runBatch(rank, slots, first, work); !status.isOk()) {
+    const auto count = static_cast<size_t>(std::min(runsInFlight_, options_.iterations - first));
+    const auto batch = llvm::MutableArrayRef(slots).take_front(count);
+    if (Status status = runBatch(rank, batch, first, work); !status.isOk()) {
       if (cluster_.isStuck()) // a command that never ends may still use the slots
         (void)new std::vector<Arguments>(std::move(slots));
       return status;
     }
-    for (int64_t i = 0; i < std::min(runsInFlight_, options_.iterations - first); ++i)
+    for (size_t i = 0; i < count; ++i)
       progress.advance();
   }
   return finishRank(rank, std::move(work));
 }
 
 /// Issues a run for each slot, waits for all runs, and compares their outputs.
-Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t first,
+Status Runner::runBatch(int64_t rank, llvm::MutableArrayRef<Arguments> slots, int64_t first,
                         RankSummary &work) {
-  int64_t count = std::min<int64_t>(runsInFlight_, options_.iterations - first);
-  for (int64_t i = 0; i < count; ++i) {
-    fill(rank, slots[static_cast<size_t>(i)], first + i);
-    slots[static_cast<size_t>(i)].upload();
+  int64_t iteration = first;
+  for (Arguments &slot : slots) {
+    fill(rank, slot, iteration++);
+    slot.upload();
     cluster_.control(rank).tick();
   }
   Clock::time_point start = Clock::now();
-  for (int64_t i = 0; i < count; ++i) {
-    RunArguments arguments = slots[static_cast<size_t>(i)].addresses();
+  for (Arguments &slot : slots) {
+    const RunArguments &arguments = slot.addresses();
     if (options_.isGraph())
       prepared(rank).replay();
     else
@@ -147,13 +175,14 @@ Status Runner::runBatch(int64_t rank, std::vector<Arguments> &slots, int64_t fir
   work.runSeconds += secondsSince(start);
   if (!options_.verify && !compiled_.isReproducible)
     return Status::ok();
-  for (int64_t i = 0; i < count; ++i)
-    slots[static_cast<size_t>(i)].download();
+  for (Arguments &slot : slots)
+    slot.download();
   BRAID_TRY(cluster_.device(rank).synchronize());
-  for (int64_t i = 0; i < count; ++i) {
-    Arguments &slot = slots[static_cast<size_t>(i)];
-    if (options_.verify)
-      BRAID_TRY(compare(rank, slot, first + i));
+  iteration = first;
+  for (Arguments &slot : slots) {
+    for (size_t i = 0; options_.verify && i < plan(rank).outputs.size(); ++i)
+      BRAID_TRY(reference_->compare(i, rank, static_cast<uint32_t>(iteration), slot.output(i)));
+    ++iteration;
     if (compiled_.isReproducible)
       digest(rank, slot, work.digests);
     cluster_.control(rank).tick();
@@ -188,12 +217,6 @@ void Runner::digest(int64_t rank, Arguments &slot, std::vector<uint64_t> &digest
     const auto bytes = static_cast<size_t>(plan.buffers[plan.outputs[i]].bytes);
     digests[i] = digestOf({digests[i]}, {static_cast<const char *>(slot.output(i)), bytes});
   }
-}
-
-Status Runner::compare(int64_t rank, Arguments &slot, int64_t iteration) const {
-  for (size_t i = 0; i < plan(rank).outputs.size(); ++i)
-    BRAID_TRY(reference_->compare(i, rank, static_cast<uint32_t>(iteration), slot.output(i)));
-  return Status::ok();
 }
 
 /// Converts the spans to wall-clock time, the only clock that all hosts share.
@@ -232,8 +255,7 @@ Status Runner::finishRank(int64_t rank, RankSummary mine) {
 Status Runner::merge(const std::vector<std::string> &summaries) {
   std::vector<RankSummary> ranks;
   for (size_t rank = 0; rank < summaries.size(); ++rank) {
-    ranks.push_back(
-        BRAID_TRY(RankSummary::decode(summaries[rank], plan(static_cast<int64_t>(rank)))));
+    ranks.push_back(RankSummary::decode(summaries[rank], plan(static_cast<int64_t>(rank))));
     report_.runSeconds = std::max(report_.runSeconds, ranks.back().runSeconds);
   }
   if (compiled_.isReproducible)
@@ -287,38 +309,20 @@ std::vector<Choice> choicesOf(const Compiled &compiled, const RunOptions &option
   return choices;
 }
 
-/// Returns BadInput if verification is requested but impossible.
-Status checkVerify(const Compiled &compiled, const Backend &backend, const RunOptions &options) {
-  if (!options.verify)
-    return Status::ok();
-  if (!compiled.fusion)
-    return badInput("{}: cannot verify @{}, which implements no fusion that defines its result",
-                    compiled.source->diags.place(compiled.program->location()),
-                    compiled.program->name());
-  if (!backend.computes)
-    return badInput("backend '{}' computes no results to verify", backend.name);
-  return Status::ok();
-}
-
 } // namespace
 
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads) {
   if (options.iterations < 1)
     return badInput("expected at least 1 iteration, got {}", options.iterations);
-  BRAID_TRY(checkVerify(compiled, backend, options));
+  if (options.verify && !compiled.fusion)
+    return badInput("{}: cannot verify @{}, which implements no fusion that defines its result",
+                    compiled.source->diags.place(compiled.program->location()),
+                    compiled.program->name());
+  if (options.verify && !backend.computes)
+    return badInput("backend '{}' computes no results to verify", backend.name);
   const char *kind = areThreads ? "threads of a process" : "processes";
   return checkGroup(kind, compiled.program->ranks(), options.cluster.timeout);
-}
-
-Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
-                       const RunOptions &options, bool areThreads) {
-  const auto hosted = areThreads ? static_cast<int64_t>(plans.size()) : 1;
-  const int64_t inFlight = chooseRunsInFlight(options, plans.front());
-  return expectMemory(
-      runMemory(plans, backend, inFlight, hosted),
-      fmt::format("running {} rank{} takes", plans.size(), plans.size() == 1 ? "" : "s"),
-      "run fewer ranks or smaller tensors");
 }
 
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options) {
@@ -333,13 +337,10 @@ Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan>
   const auto session = job.prepare(std::move(plans), transferModeOf(options.knobs));
   if (!session)
     return job.cluster->fail(session.status());
-  Runner runner(compiled, options, *job.cluster, (*session)->second);
-  runner.report().prepareSeconds = secondsSince(start);
-  if (job.isRank0Here())
-    runner.describeDevice();
+  Runner runner(compiled, options, *job.cluster, (*session)->second, secondsSince(start));
   const Status status = runner.run();
   job.end(*session);
-  return status.isOk() ? Result<RunReport>(std::move(runner.report())) : job.cluster->fail(status);
+  return status.isOk() ? Result<RunReport>(runner.takeReport()) : job.cluster->fail(status);
 }
 
 } // namespace braid

@@ -48,9 +48,6 @@ struct RunReport {
 /// backend does not support. If `areThreads`, all ranks will be in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
-/// Returns Unsupported if the run needs more memory than is available.
-Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
-                       const RunOptions &options, bool areThreads);
 
 /// Waits until all ranks have joined, and compares their options. If they differ, returns BadInput,
 /// naming the ranks and their values. Collective.

@@ -3,6 +3,9 @@
 #include "api/ranks/run_memory.h"
 
 #include "backends/cpu/gemm.h"
+#include "runtime/memory_limit.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -40,9 +43,17 @@ double scratchOf(const Plan &plan) {
   return static_cast<double>(largest) * static_cast<double>(plan.streams.size());
 }
 
-RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runsInFlight) {
-  RankMemory memory{static_cast<double>(argumentBytes(plan)) * static_cast<double>(runsInFlight), 0,
-                    1};
+/// Returns the total size in bytes of the caller's tensors for one run on one rank.
+int64_t argumentBytes(const Plan &plan) {
+  int64_t bytes = 0;
+  for (const PlanBuffer &buffer : plan.buffers)
+    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
+      bytes += buffer.bytes;
+  return bytes;
+}
+
+RankMemory memoryOf(const Plan &plan, const Backend &backend, int64_t runs) {
+  RankMemory memory{static_cast<double>(argumentBytes(plan)) * static_cast<double>(runs), 0, 1};
   if (!backend.isOnHost)
     return memory;
   memory.own += static_cast<double>(plan.deviceBytes);
@@ -68,29 +79,32 @@ double reservedFor(size_t threads, const Backend &backend) {
 
 } // namespace
 
-int64_t argumentBytes(const Plan &plan) {
-  int64_t bytes = 0;
-  for (const PlanBuffer &buffer : plan.buffers)
-    if (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Output)
-      bytes += buffer.bytes;
-  return bytes;
+int64_t runsInFlight(const RunOptions &options, const Plan &plan) {
+  if (options.isGraph()) // a graph contains fixed addresses
+    return 1;
+  constexpr int64_t kMaxRunsInFlight = 4, kBudget = int64_t(1) << 30;
+  int64_t fitting = kBudget / std::max<int64_t>(argumentBytes(plan) * plan.ranks, 1);
+  return std::clamp<int64_t>(fitting, 1, std::min(kMaxRunsInFlight, options.iterations));
 }
 
-MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
-                     int64_t hosted) {
+Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
+                       const RunOptions &options, bool areThreads) {
   double total = 0, shared = 0, largest = 0; // doubles, to avoid overflow
   size_t threads = 0, mostThreads = 0;
   for (const Plan &plan : plans) {
-    RankMemory memory = memoryOf(plan, backend, runsInFlight);
+    RankMemory memory = memoryOf(plan, backend, runsInFlight(options, plans.front()));
     total += memory.own + memory.shared;
     shared += memory.shared;
     largest = std::max(largest, memory.own);
     threads += memory.threads;
     mostThreads = std::max(mostThreads, memory.threads + 1); // plus the watchdog
   }
-  if (hosted == static_cast<int64_t>(plans.size()))
-    return {total, total + reservedFor(threads, backend)};
-  return {total, largest + shared + reservedFor(mostThreads, backend)};
+  const double ofProcess = areThreads ? total + reservedFor(threads, backend)
+                                      : largest + shared + reservedFor(mostThreads, backend);
+  return expectMemory(
+      {total, ofProcess},
+      fmt::format("running {} rank{} takes", plans.size(), plans.size() == 1 ? "" : "s"),
+      "run fewer ranks or smaller tensors");
 }
 
 } // namespace braid

@@ -1,17 +1,18 @@
 //===- api/ranks/run_memory.h - the memory that a run needs -----------------------------------===//
 #pragma once
 
-#include "runtime/execute/backend.h"
-#include "runtime/memory_limit.h"
+#include "api/ranks/run.h"
 
 namespace braid {
 
-/// Returns the total size in bytes of the caller's tensors for one run on one rank.
-int64_t argumentBytes(const Plan &plan);
+/// Returns the maximum number of runs in flight, whose tensors on all ranks must fit into 1 GiB.
+/// Runs in flight overlap and use different addresses.
+int64_t runsInFlight(const RunOptions &options, const Plan &plan);
 
-/// Returns the host memory needed by a run on all ranks, with `hosted` ranks per process: tensors,
-/// arenas in host memory, and memory for threads and GEMMs. `plans` has one Plan per rank.
-MemoryNeed runMemory(llvm::ArrayRef<Plan> plans, const Backend &backend, int64_t runsInFlight,
-                     int64_t hosted);
+/// Returns Unsupported if the run needs more host memory than is available, for tensors, arenas,
+/// threads and GEMMs. `plans` has one Plan per rank. If `areThreads`, all ranks are in this
+/// process.
+Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
+                       const RunOptions &options, bool areThreads);
 
 } // namespace braid

@@ -38,9 +38,7 @@ CostModel withGemmsAlone(CostModel model) {
 
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most,
                                           const ProgressFn &progress) {
-  auto planOfRank = [&](int64_t rank) {
-    return specialize(*compiled.program, rank, compiled.source->diags, compiled.transport);
-  };
+  auto planOfRank = [&](int64_t rank) { return makePlan(compiled, rank, compiled.source->diags); };
   auto outlineOfRank = [&](int64_t rank, Shift shift) -> Result<Outline> {
     const Plan plan = BRAID_TRY(planOfRank(rank));
     return simulator::timeOutlineOf(plan, shift);

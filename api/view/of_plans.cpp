@@ -103,16 +103,9 @@ Result<PrintedProgram> parseAgain(const std::string &name, const std::string &te
   printed.source = parseSource(name, text);
   CompileOptions options;
   options.transport = transport;
-  Result<Compiled> compiled = compile(*printed.source, options);
-  if (!compiled)
-    return badInput("{}", printed.source->diags.str());
-  printed.title = "@" + compiled->program->name();
-  printed.compiled = *compiled;
-  Result<std::vector<Plan>> plans = makePlans(*compiled);
-  if (!plans)
-    return printed.source->diags.hasErrors() ? badInput("{}", printed.source->diags.str())
-                                             : plans.status();
-  printed.plans = std::move(*plans);
+  printed.compiled = BRAID_TRY(compile(*printed.source, options));
+  printed.title = "@" + printed.compiled.program->name();
+  printed.plans = BRAID_TRY(makePlans(printed.compiled));
   return printed;
 }
 

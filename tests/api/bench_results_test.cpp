@@ -3,7 +3,6 @@
 #include "api/bench/bench_results.h"
 
 #include "api/bench/operation.h"
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 
 #include <fmt/format.h>

@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/check.h"
 #include "api/compile/compile.h"
 #include "api/compile/plans.h"
 #include "ir/text/parser.h"

@@ -1,7 +1,6 @@
 //===- tests/api/reproducible_test.cpp - equal bits for every schedule and size ---------------===//
 
 #include "api/ranks/arguments.h"
-#include "api/ranks/rank_summary.h"
 #include "tests/support/configured.h"
 #include "tests/support/local_mesh.h"
 

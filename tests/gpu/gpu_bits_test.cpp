@@ -11,7 +11,6 @@
 #include "api/compile/plans.h"
 #include "api/launch/job_rank.h"
 #include "api/ranks/arguments.h"
-#include "api/ranks/rank_summary.h"
 #include "backends/cuda/cuda_backend.h"
 #include "runtime/execute/executor.h"
 #include "runtime/numeric.h"

@@ -17,7 +17,6 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/candidates.h"
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 #include "api/launch/launch.h"
 #include "api/ranks/backends.h"

@@ -264,7 +264,8 @@ def test_ranks_of_another_launcher_start_no_jobs(job):
     run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
     job.run(*run, variables=torchrun(1, 2, job)).expect(
         2, r"^braid: error: --processes: cannot be combined with another launcher, but "
-           r"torchrun says that this is rank 1 of 2; leave out --processes to run as that rank, or "
+           r"torchrun says that this is rank 1 of 2; leave out --processes to run as that rank, "
+           r"or "
            r"unset RANK, WORLD_SIZE$")
     job.run(*run, variables=by_hand(0)).expect(2, r"rank 0 of 2.* unset BRAID_RANK, BRAID_RANKS$")
     job.run(*run, variables={"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0",

@@ -1,6 +1,6 @@
 //===- tests/property/collectives_test.cpp - collectives over peer memory ---------------------===//
 
-#include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "tests/property/thinning.h"
 #include "tests/support/collective_case.h"
 #include "tests/support/elements.h"

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "api/compile/check.h"
+#include "api/compile/plans.h"
 #include "tests/support/local_mesh.h"
 #include "tests/support/number_from.h"
 #include "tests/support/random_program.h"

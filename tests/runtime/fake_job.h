@@ -1,7 +1,7 @@
 //===- tests/runtime/fake_job.h - a job memory with contents chosen by a test -----------------===//
 #pragma once
 
-#include "api/compile/source.h"
+#include "api/compile/compile.h"
 #include "runtime/job/bootstrap/job_memory.h"
 #include "runtime/plan/specialize.h"
 

@@ -1,6 +1,6 @@
 //===- tests/runtime/plan_parts_test.cpp - parts of a Plan ------------------------------------===//
 
-#include "api/compile/source.h"
+#include "api/compile/compile.h"
 #include "runtime/plan/plan_parts.h"
 #include "runtime/plan/specialize.h"
 

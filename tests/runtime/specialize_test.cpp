@@ -1,6 +1,6 @@
 //===- tests/runtime/specialize_test.cpp - Program -> Plan ------------------------------------===//
 
-#include "api/compile/source.h"
+#include "api/compile/compile.h"
 #include "runtime/plan/specialize.h"
 
 #include <gmock/gmock.h>

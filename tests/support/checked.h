@@ -1,7 +1,6 @@
 //===- tests/support/checked.h - checks of programs given as text -----------------------------===//
 #pragma once
 
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
 
 #include <string>

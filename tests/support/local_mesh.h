@@ -34,9 +34,9 @@ public:
   int64_t firstHosted() const { return job_->cluster->firstHosted(); }
   Device &device(int64_t rank) { return cluster().device(rank); }
   ControlPlane &control(int64_t rank) { return cluster().control(rank); }
-  const Plan &plan(int64_t rank) const { return job_->newestPlans()[static_cast<size_t>(rank)]; }
+  const Plan &plan(int64_t rank) const { return sessionPlans().plans[static_cast<size_t>(rank)]; }
   Prepared &prepared(int64_t rank) {
-    return *job_->sessions.begin()->second.prepared[static_cast<size_t>(rank - firstHosted())];
+    return *sessionPlans().prepared[static_cast<size_t>(rank - firstHosted())];
   }
 
   /// Issues a run on every rank of this process. Arguments are indexed by rank - firstHosted().
@@ -51,6 +51,8 @@ public:
   }
 
 private:
+  const SessionPlans &sessionPlans() const { return job_->sessions.begin()->second; }
+
   std::unique_ptr<JobState> job_;
 };
 

@@ -1,6 +1,6 @@
 #include "tests/view/pages.h"
 
-#include "api/compile/check.h"
+#include "api/compile/plans.h"
 
 #include <gmock/gmock.h>
 

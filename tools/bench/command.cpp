@@ -1,12 +1,8 @@
 //===- tools/bench/command.cpp - `braid bench` ------------------------------------------------===//
 
-#include "api/compile/check.h"
 #include "api/compile/plans.h"
-#include "api/launch/launch.h"
-#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
-#include "runtime/job/bootstrap/environment.h"
 #include "tools/bench/rank.h"
 
 #include <fmt/format.h>
@@ -17,20 +13,6 @@
 namespace braid::tools {
 namespace {
 
-/// Starts the ranks, which time all shapes, and waits for them. Returns the exit code.
-Result<int> launchRanks(const BenchFlags &flags) {
-  if (!flags.json.empty())
-    BRAID_TRY(checkWritable(flags.json));
-  LaunchOptions options;
-  options.ranks = flags.ranks;
-  options.input = flags.file.text;
-  options.timeout = std::chrono::milliseconds(flags.timeoutMs);
-  options.onFailure = sayCause;
-  const LaunchReport report = BRAID_TRY(launch(options));
-  sayEndings(report, "the shapes were timed");
-  return report.exitCode();
-}
-
 Result<int> bench(BenchFlags flags) {
   const Backend backend =
       BRAID_TRY(findBackend(builtinBackends(), flags.backend, {"cpu", "cuda", "nccl"}));
@@ -40,7 +22,13 @@ Result<int> bench(BenchFlags flags) {
     return benchRank(flags, backend);
   BRAID_TRY(
       checkIsAlone("braid bench starts its own processes, so it cannot run under a launcher"));
-  return launchRanks(flags);
+  if (!flags.json.empty())
+    BRAID_TRY(checkWritable(flags.json));
+  return BRAID_TRY(launchRanks({.ranks = flags.ranks,
+                                .input = flags.file.text,
+                                .timeout = std::chrono::milliseconds(flags.timeoutMs)},
+                               "the shapes were timed"))
+      .exitCode();
 }
 
 //===- The flags ------------------------------------------------------------------------------===//
@@ -61,13 +49,12 @@ std::vector<std::string> standardRows(const Compiled &compiled, bool isAuto) {
 }
 
 /// Ranks read the source from standard input, because FILE may have changed, or may be a pipe.
-Result<int> benchFile(BenchFlags flags, std::unique_ptr<Source> &source) {
-  CompileOptions options;
+Result<int> benchFile(BenchFlags flags) {
   const std::string &file = flags.source.file;
   if (file.empty())
     return badInput("{}", expectedOperation("neither"));
-  BRAID_TRY(flags.source.toOptions(options));
-  source = BRAID_TRY(readSource(flags.isRank ? "-" : file, file == "-" ? "" : file));
+  const CompileOptions options = BRAID_TRY(flags.source.toOptions());
+  const auto source = BRAID_TRY(readSource(flags.isRank ? "-" : file, file == "-" ? "" : file));
   const Compiled compiled = BRAID_TRY(compile(*source, options));
   const std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
   if (!flags.isRank) // times of unsafe programs are meaningless
@@ -125,12 +112,12 @@ Command addBench(CLI::App &app) {
   return {command, [=] {
             for (BenchFlags each : *flags)
               if (command->got_subcommand(each.operation->name)) {
-                return runCommand([&](auto &) -> Result<int> {
+                return runCommand([&]() -> Result<int> {
                   BRAID_TRY(checkNothingBefore(*command, *each.operation));
                   return bench(std::move(each));
                 });
               }
-            return runCommand([&](auto &source) { return benchFile(*file, source); });
+            return runCommand([&] { return benchFile(*file); }, file->source.file);
           }};
 }
 

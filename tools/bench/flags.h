@@ -3,7 +3,6 @@
 
 #include "api/bench/operation.h"
 #include "api/bench/row_timer.h"
-#include "runtime/execute/backend.h"
 #include "tools/command.h"
 
 #include <cstdlib>

@@ -115,7 +115,6 @@ private:
   Status report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast);
   Result<std::string> json();
   ControlPlane &control() { return job_.cluster->control(job_.cluster->firstHosted()); }
-  Device &device() { return job_.cluster->device(job_.cluster->firstHosted()); }
 
   const BenchFlags &flags_;
   JobState &job_;
@@ -123,7 +122,7 @@ private:
 };
 
 Result<std::vector<BenchRow>> RankBench::timeShape(const BenchShape &shape) {
-  PlanTimer planTimer(*job_.cluster, control().rank(), job_.trials.front(), job_.barrier());
+  PlanTimer planTimer = job_.timerOn(control().rank());
   RowTimer timer(planTimer, chooserFor(flags_, job_.backend, planTimer));
   return timer.time(flags_.rowsOf(shape, job_.backend), flags_.timing());
 }
@@ -131,7 +130,7 @@ Result<std::vector<BenchRow>> RankBench::timeShape(const BenchShape &shape) {
 /// Returns the results as JSON, with each row on a single line, because rows have many samples.
 Result<std::string> RankBench::json() {
   const BenchFlags &f = flags_;
-  std::string description = device().description();
+  std::string description = job_.cluster->device(control().rank()).description();
   if (job_.backend.transport == Transport::Messages)
     description += ", NCCL " + BRAID_TRY(job_.backend.messages());
   auto write = [&](JsonWriter &json) {
@@ -172,7 +171,6 @@ Status RankBench::report(const BenchShape &shape, const std::vector<BenchRow> &r
 Status RankBench::run() {
   const std::vector<BenchShape> shapes = flags_.shapes();
   Status refused;
-  job_.trials.resize(1);
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (control().rank() == 0)
       llvm::errs() << fmt::format("braid: {}: shape {} of {}\n", flags_.titleOf(shapes[i]), i + 1,
@@ -183,9 +181,7 @@ Status RankBench::run() {
     for (const BenchRow &row : rows)
       if (refused.isOk() && row.code != StatusCode::Ok)
         refused = Status(row.code, row.name + ": " + row.failure);
-    BRAID_TRY(device().synchronize());
-    BRAID_TRY(control().allGather("idle")); // now no rank uses this shape's memory
-    device().recycle();
+    BRAID_TRY(job_.recycleTrials(control().rank()));
   }
   return refused.isOk() ? control().commit() : refused;
 }
