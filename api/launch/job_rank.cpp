@@ -50,7 +50,7 @@ Status JobRank::joinOtherHosts() {
   std::unique_ptr<Store> store = BRAID_TRY(store_->connect(deadline));
   others_ = BRAID_TRY(
       OtherHosts::start(std::move(store), *memory_,
-                        {.job = store_->job(), .joinTimeout = timeout_, .silence = timeout_}));
+                        {.job = place_.job, .joinTimeout = timeout_, .silence = timeout_}));
   return Status::ok();
 }
 
