@@ -104,12 +104,6 @@ private:
   Status failure() const;
   LaunchReport report();
 
-  KnownPlans plans() const {
-    KnownPlans plans;
-    if (options_.plans)
-      plans.add(options_.plans(memory_));
-    return plans;
-  }
   bool isDecided() const { return memory_.isAborted() || memory_.committed() > 0; }
   /// Records an interrupt by `signal`. The first call aborts the job.
   void interrupt(int signal);
@@ -132,12 +126,15 @@ private:
 Status JobLauncher::start() {
   BRAID_TRY(makeRoomForDescriptors(options_.ranks));
   FileDescriptor input = BRAID_TRY(fileOf(options_.input));
-  RendezvousPlace place = BRAID_TRY(listenAnywhere());
+  RendezvousPlace place =
+      BRAID_TRY(listenForJob({.job = job_, .ranks = options_.ranks}, deadlineIn(options_.timeout)));
   RendezvousOptions host{.job = job_,
                          .joinTimeout = options_.timeout,
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};
   if (options_.plans)
-    host.describe = [this](int64_t rank) { return JobView(memory_, plans()).rankText(rank); };
+    host.describe = [this](int64_t rank) {
+      return JobView(memory_, options_.plans(memory_)).rankText(rank);
+    };
   rendezvous_ = BRAID_TRY(Rendezvous::start(std::move(place), memory_, std::move(host)));
   for (int64_t rank = 0; rank < options_.ranks; ++rank)
     if (Status status = startRank(rank, rendezvous_->name(), input); !status.isOk()) {

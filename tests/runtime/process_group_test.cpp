@@ -81,6 +81,7 @@ protected:
     onAllRanks(static_cast<int64_t>(groups_.size()), body);
   }
   ProcessGroup &group(int64_t rank) { return *groups_[static_cast<size_t>(rank)]; }
+  ControlPlane &control(int64_t rank) { return group(rank).control(rank); }
 
   std::unique_ptr<Host> host_;
   std::vector<std::unique_ptr<ProcessGroup>> groups_;
@@ -204,7 +205,7 @@ TEST_F(ProcessGroupTest, CommitIsForAllOrForNone) {
     std::vector<Status> statuses(5);
     std::vector<std::thread> threads;
     for (int64_t rank = 0; rank < 4; ++rank)
-      threads.emplace_back([&, rank] { statuses[rank] = group(rank).commit(rank); });
+      threads.emplace_back([&, rank] { statuses[rank] = control(rank).commit(); });
     for (std::atomic<int> delay{0}; delay.fetch_add(1) < round * 2000;)
       ;
     group(round % 4).abort(Status(StatusCode::PeerFailed, "too late?"));
@@ -224,11 +225,11 @@ TEST_F(ProcessGroupTest, CommitFailsIfAnotherRankIsInAnotherCall) {
   start(2);
   std::vector<Status> statuses(2);
   onEveryRank([&](int64_t rank) {
-    statuses[rank] = rank == 0 ? group(0).commit(0) : group(1).allGather(1, "").status();
+    statuses[rank] = rank == 0 ? control(0).commit() : control(1).allGather("").status();
   });
   ASSERT_EQ(statuses[0].code(), StatusCode::BadInput);
   EXPECT_EQ(statuses[0].message(), "expected all ranks to commit, but another is in another call");
-  EXPECT_EQ(group(1).commit(1).message(), statuses[0].message());
+  EXPECT_EQ(control(1).commit().message(), statuses[0].message());
   EXPECT_EQ(host_->memory->committed(), 0u);
 }
 
@@ -237,7 +238,7 @@ TEST_F(ProcessGroupTest, TheLongestTimeLimitIsNone) {
   std::vector<Status> statuses(2);
   onEveryRank([&](int64_t rank) {
     std::this_thread::sleep_for(milliseconds(500 * rank));
-    statuses[rank] = group(rank).allGather(rank, "").status();
+    statuses[rank] = control(rank).allGather("").status();
   });
   EXPECT_TRUE(statuses[0].isOk()) << statuses[0].message();
   EXPECT_TRUE(statuses[1].isOk()) << statuses[1].message();
@@ -303,39 +304,39 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   const std::vector<Plan> plans = plansThatWait();
   group(0).setPlans(plans);
   beginToWait(group(0));
-  std::thread rank0([&] { (void)group(0).allGather(0, ""); });
+  std::thread rank0([&] { (void)control(0).allGather(""); });
   // Rank 1 is busy for twice the timeout, which is no stall because it makes progress.
   for (int i = 0; i < 160; ++i) {
-    group(1).tick(1);
+    control(1).tick();
     std::this_thread::sleep_for(milliseconds(10));
   }
   EXPECT_FALSE(group(0).isAborted()) << group(0).failure().message();
-  EXPECT_TRUE(group(1).allGather(1, ""));
+  EXPECT_TRUE(control(1).allGather(""));
   rank0.join();
 }
 
 /// Measures the CPU time of all threads of this process, which only wait.
 TEST_F(ProcessGroupTest, WaitingTakesNoTime) {
   start(2);
-  std::thread rank0([&] { (void)group(0).allGather(0, ""); });
+  std::thread rank0([&] { (void)control(0).allGather(""); });
   auto usedMs = [] { return std::clock() * 1000 / CLOCKS_PER_SEC; };
   const auto before = usedMs();
   std::this_thread::sleep_for(milliseconds(2000));
   EXPECT_LT(usedMs() - before, 100) << "5 % of a core";
-  EXPECT_TRUE(group(1).allGather(1, ""));
+  EXPECT_TRUE(control(1).allGather(""));
   rank0.join();
 }
 
 TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
   start(2);
   std::vector<Status> statuses(2);
-  onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(rank); });
+  onEveryRank([&](int64_t rank) { statuses[rank] = control(rank).commit(); });
   EXPECT_TRUE(statuses[0].isOk() && statuses[1].isOk());
   host_->rendezvous.reset();
   // The commits that were begun have succeeded; new ones fail.
   std::this_thread::sleep_for(milliseconds(150));
   EXPECT_FALSE(group(0).isAborted());
-  onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(rank); });
+  onEveryRank([&](int64_t rank) { statuses[rank] = control(rank).commit(); });
   for (const Status &status : statuses) {
     EXPECT_EQ(status.code(), StatusCode::PeerFailed);
     EXPECT_EQ(status.message(), statuses[0].message());
