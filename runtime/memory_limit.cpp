@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <limits>
-#include <sstream>
 #include <vector>
 
 #include <sys/resource.h>
@@ -24,27 +24,15 @@ struct Limit {
   bool isAddressSpace;
 };
 
-std::string textOfFile(const std::string &path) {
+/// Returns the number that follows the word `key` in a file, or the number at its start if `key` is
+/// empty. Returns nullopt for a missing file, or for another word such as "max".
+std::optional<uint64_t> numberIn(const std::string &path, llvm::StringRef key = "") {
   std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// Returns the number at the start of a file, or nullopt for "max" or a missing file.
-std::optional<uint64_t> numberIn(const std::string &path) {
-  std::ifstream file(path);
+  for (std::string word; word != key;)
+    if (!(file >> word))
+      return std::nullopt;
   uint64_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
-}
-
-/// Returns the number that follows the word `key` in a file.
-std::optional<uint64_t> numberBehind(llvm::StringRef key, const std::string &path) {
-  std::istringstream text(textOfFile(path));
-  for (std::string word; text >> word;)
-    if (uint64_t number = 0; word == key && text >> number)
-      return number;
-  return std::nullopt;
 }
 
 uint64_t minus(uint64_t limit, uint64_t used) { return limit > used ? limit - used : 0; }
@@ -54,8 +42,8 @@ std::optional<uint64_t> leftIn(const std::string &folder) {
   std::optional<uint64_t> used = numberIn(folder + "/memory.current");
   if (!limit || !used)
     return std::nullopt;
-  return minus(*limit,
-               minus(*used, numberBehind("inactive_file", folder + "/memory.stat").value_or(0)));
+  const auto reclaimable = numberIn(folder + "/memory.stat", "inactive_file");
+  return minus(*limit, minus(*used, reclaimable.value_or(0)));
 }
 
 std::vector<Limit> limits() {
@@ -65,9 +53,11 @@ std::vector<Limit> limits() {
     if (std::optional<uint64_t> pages = numberIn("/proc/self/statm"))
       found.push_back({minus(limit.rlim_cur, *pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))),
                        "ulimit -v", true});
-  if (auto left = memoryLeftInGroups(textOfFile("/proc/self/cgroup"), "/sys/fs/cgroup"))
+  std::ifstream groups("/proc/self/cgroup");
+  const std::string membership(std::istreambuf_iterator<char>(groups), {});
+  if (auto left = memoryLeftInGroups(membership, "/sys/fs/cgroup"))
     found.push_back({*left, "memory limit of the control group", false});
-  if (auto kilobytes = numberBehind("MemAvailable:", "/proc/meminfo"))
+  if (auto kilobytes = numberIn("/proc/meminfo", "MemAvailable:"))
     found.push_back({*kilobytes * 1024, "MemAvailable", false});
   return found;
 }

@@ -40,7 +40,7 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
 } // namespace
 
 std::string JobRank::describe(int64_t rank) {
-  std::lock_guard lock(plansMutex_);
+  std::lock_guard lock(plans_.mutex);
   return plans_.empty() ? "" : JobView(*memory_, plans_).rankText(rank);
 }
 
@@ -50,7 +50,7 @@ Status JobRank::joinOtherHosts() {
   std::unique_ptr<Store> store = BRAID_TRY(store_->connect(deadline));
   others_ = BRAID_TRY(
       OtherHosts::start(std::move(store), *memory_,
-                        {.job = store_->job(), .joinTimeout = timeout_, .silence = timeout_}));
+                        {.job = place_.job, .joinTimeout = timeout_, .silence = timeout_}));
   return Status::ok();
 }
 
@@ -62,13 +62,14 @@ Status JobRank::startHost(const std::string &job) {
     memory_->decideHere();
     memory_->abort({joined, place_.rank});
   }
+  // No other rank looks for the host of a single rank.
+  const std::string listensAs = place_.ranks == 1 ? BRAID_TRY(randomName()) : job;
   RendezvousPlace meeting =
-      BRAID_TRY(place_.ranks == 1 ? listenAnywhere()
-                                  : listenForJob({job, place_.rank, place_.ranks}, joinDeadline_));
+      BRAID_TRY(listenForJob({listensAs, place_.rank, place_.ranks}, joinDeadline_));
+  memory_->slot(place_.rank).pid.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
   rendezvous_ = BRAID_TRY(Rendezvous::start(
       std::move(meeting), *memory_,
       {.job = job,
-       .ownRank = place_.rank,
        .joinTimeout = timeout_,
        .explainDeath = [this](int64_t rank) { return braid::explainDeath(*memory_, rank); },
        .describe = [this](int64_t rank) { return describe(rank); }}));
@@ -132,16 +133,6 @@ void JobRank::waitForOthers() {
     else
       ++rank;
   (void)rendezvous_->waitForAllToLeave(deadlineIn(kForLeaving));
-}
-
-void JobRank::setPlans(llvm::ArrayRef<Plan> plans) {
-  std::lock_guard lock(plansMutex_);
-  plans_.add(plans);
-}
-
-void JobRank::forgetPlans(llvm::ArrayRef<Plan> plans) {
-  std::lock_guard lock(plansMutex_);
-  plans_.remove(plans);
 }
 
 } // namespace braid

@@ -21,7 +21,6 @@
 #include "runtime/job/job_view.h"
 #include "runtime/job/network/hosts_store.h"
 
-#include <mutex>
 #include <optional>
 
 namespace braid {
@@ -46,8 +45,8 @@ public:
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// Register and unregister Plans, which messages about failed ranks refer to, like
   /// Cluster::setPlans() and forgetPlans(). Registered Plans must outlive this object.
-  void setPlans(llvm::ArrayRef<Plan> plans);
-  void forgetPlans(llvm::ArrayRef<Plan> plans);
+  void setPlans(llvm::ArrayRef<Plan> plans) { plans_.add(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) { plans_.remove(plans); }
 
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
   /// committed. Returns the recorded failure.
@@ -68,8 +67,7 @@ private:
   const std::chrono::milliseconds timeout_;
   const Deadline joinDeadline_;
   std::optional<JobMemory> memory_; ///< set by join()
-  std::mutex plansMutex_;
-  KnownPlans plans_;                  ///< guarded by plansMutex_
+  KnownPlans plans_;
   bool mayWait_ = false;              ///< true from the success of join() until waitForOthers()
   std::unique_ptr<HostsStore> store_; ///< null if the job is on one host
   std::unique_ptr<Rendezvous> rendezvous_; ///< null if another process is the host

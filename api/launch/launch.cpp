@@ -133,7 +133,8 @@ private:
 Status JobLauncher::start() {
   BRAID_TRY(makeRoomForDescriptors(options_.ranks));
   FileDescriptor input = BRAID_TRY(fileOf(options_.input));
-  RendezvousPlace place = BRAID_TRY(listenAnywhere());
+  RendezvousPlace place =
+      BRAID_TRY(listenForJob({.job = job_, .ranks = options_.ranks}, deadlineIn(options_.timeout)));
   RendezvousOptions host{.job = job_,
                          .joinTimeout = options_.timeout,
                          .explainDeath = [this](int64_t rank) { return explainDeath(rank); }};

@@ -26,7 +26,7 @@ public:
   std::optional<int64_t> ranksPerHost() const override;
   void setPlans(llvm::ArrayRef<Plan> plans) override { parts_->group->setPlans(plans); }
   void forgetPlans(llvm::ArrayRef<Plan> plans) override { parts_->group->forgetPlans(plans); }
-  bool isStuck() const override { return parts_->process && parts_->process->isStuck(); }
+  bool isStuck() const override { return parts_->group->isStuck(); }
   Device &device(int64_t rank) override {
     return parts_->ranks[static_cast<size_t>(rank - firstHosted())]->device;
   }

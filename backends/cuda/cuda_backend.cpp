@@ -66,7 +66,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
 /// Compares UUIDs, because a launcher may present a different GPU to each rank as device 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
-  std::vector<std::string> ofRanks = BRAID_TRY(group_.allGather(group_.rank(), uuid));
+  std::vector<std::string> ofRanks = BRAID_TRY(control(group_.rank()).allGather(uuid));
   const auto mine = ofRanks.begin() + group_.rank();
   const auto first = std::find(ofRanks.begin(), mine, *mine);
   if (first == mine || options.mayShare)

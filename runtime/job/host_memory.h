@@ -19,13 +19,11 @@ namespace braid {
 inline constexpr int64_t kHostAlignment = 256;
 
 inline Status outOfMemory(int64_t rank, int64_t bytes) {
-  return Status(StatusCode::Unsupported, "rank " + std::to_string(rank) + " cannot allocate " +
-                                             std::to_string(bytes) + " bytes");
+  return unsupported("rank {} cannot allocate {} bytes", rank, bytes);
 }
 
 inline Status noSymmetricMemory(int64_t rank) {
-  return Status(StatusCode::BadInput,
-                "expected a symmetric allocation of rank " + std::to_string(rank) + " to export");
+  return badInput("expected a symmetric allocation of rank {} to export", rank);
 }
 
 /// Rounds `bytes` up to a positive multiple of kHostAlignment. Returns 0 if `bytes` is negative or

@@ -3,7 +3,6 @@
 #include "runtime/job/job_view.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -25,6 +24,7 @@ RankView viewOf(const RankSlot &slot) {
   rank.activitySinceNs = slot.activitySinceNs.load(kRelaxed);
   rank.heartbeatNs = slot.heartbeatNs.load(kRelaxed);
   rank.runs = slot.runs.load(kRelaxed);
+  rank.gathers = slot.gathers.load(kRelaxed);
   const uint32_t queues = std::min(slot.queues.load(kRelaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues; ++i)
     rank.queues.push_back(viewOf(slot.queue[i]));
@@ -40,12 +40,6 @@ const char *activityOf(const RankView &rank) {
                           : kStates[static_cast<size_t>(rank.state)];
 }
 
-/// Lists `peers`, except for the Plan's own rank, for example "ranks 1, 3".
-std::string peersText(const Plan &plan, std::set<int64_t> peers) {
-  peers.erase(plan.rank);
-  return fmt::format("{} {}", peers.size() == 1 ? "rank" : "ranks", fmt::join(peers, ", "));
-}
-
 /// Names the stream that records the event that the command `wait` waits for. A Plan is issued in
 /// order, so this is the stream of the last record of the event before `wait`.
 std::string recordingStream(const Plan &plan, uint32_t wait) {
@@ -58,16 +52,16 @@ std::string recordingStream(const Plan &plan, uint32_t wait) {
 
 std::string waitedFor(const Plan &plan, uint32_t index) {
   const Command &command = plan.commands[index];
-  if (command.kind == CommandKind::Collective) {
-    const std::vector<int64_t> &team = plan.collectives[command.collective].team;
-    return peersText(plan, {team.begin(), team.end()});
-  }
-  if (command.kind == CommandKind::Group) {
-    std::set<int64_t> peers;
+  std::set<int64_t> peers;
+  if (command.kind == CommandKind::Collective)
+    peers.insert(plan.collectives[command.collective].team.begin(),
+                 plan.collectives[command.collective].team.end());
+  if (command.kind == CommandKind::Group)
     for (const PlanMessage &message : plan.groups[command.group])
       peers.insert(message.peer);
-    return peersText(plan, std::move(peers));
-  }
+  peers.erase(plan.rank);
+  if (command.kind == CommandKind::Collective || command.kind == CommandKind::Group)
+    return nameRanks(std::vector<int64_t>(peers.begin(), peers.end()));
   if (command.kind == CommandKind::Await && command.endpoint != kNone)
     return fmt::format("rank {}", plan.endpoints[command.endpoint].peer);
   if (command.kind == CommandKind::WaitEvent)
@@ -96,6 +90,7 @@ QueueView viewOf(const QueueSlot &slot) {
 // -- Plans. --
 
 void KnownPlans::add(llvm::ArrayRef<Plan> plans) {
+  std::lock_guard lock(mutex);
   if (plans.empty())
     programs_.clear();
   else
@@ -103,6 +98,7 @@ void KnownPlans::add(llvm::ArrayRef<Plan> plans) {
 }
 
 void KnownPlans::remove(llvm::ArrayRef<Plan> plans) {
+  std::lock_guard lock(mutex);
   const auto found = programs_.find(plans.front().firstCommand);
   if (found != programs_.end() && found->second.data() == plans.data())
     programs_.erase(found);
@@ -135,7 +131,7 @@ const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id) {
 
 JobView::JobView(const JobMemory &memory, const KnownPlans &plans)
     : memory_(memory), plans_(plans) {
-  for (int64_t rank = 0; rank < memory.ranks(); ++rank)
+  for (int64_t rank : memory.allRanks())
     ranks_.push_back(viewOf(memory.slot(rank)));
 }
 

@@ -16,6 +16,7 @@
 #include "llvm/ADT/ArrayRef.h"
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,10 @@ struct CommandId {
 /// must stay alive until they are removed or cleared, or this object is destroyed.
 class KnownPlans {
 public:
+  /// Protects the Plans from being removed. Held by readers while other threads may change the
+  /// Plans; add() and remove() acquire it.
+  std::mutex mutex;
+
   KnownPlans() = default;
   KnownPlans(llvm::ArrayRef<Plan> plans) { add(plans); }
   /// Adds one program's Plans, replacing any with the same command numbers. An empty list clears
@@ -67,7 +72,8 @@ struct RankView {
   RankState state = RankState::Absent;
   HostActivity activity = HostActivity::OwnCode;
   uint64_t activitySinceNs = 0, heartbeatNs = 0;
-  uint32_t runs = 0; ///< the epoch of the last issued run
+  uint32_t runs = 0;    ///< the epoch of the last issued run
+  uint32_t gathers = 0; ///< number of the last all-gather that the rank joined
   std::vector<QueueView> queues;
 
   bool hasJoined() const { return state == RankState::Joined; }
@@ -78,8 +84,7 @@ class JobView {
 public:
   JobView(const JobMemory &memory, const KnownPlans &plans);
 
-  int64_t ranks() const { return memory_.ranks(); }
-  bool isHere(int64_t rank) const { return memory_.isHere(rank); }
+  const JobMemory &memory() const { return memory_; }
   uint64_t nowNs() const { return nowNs_; }
   const RankView &at(int64_t rank) const { return ranks_[static_cast<size_t>(rank)]; }
   /// Returns the Plan of `rank` that contains the command `id`, or null.

@@ -45,62 +45,39 @@ ProcessGroup::ProcessGroup(std::unique_ptr<Client> client, milliseconds timeout)
     : RankGroup(client->memory(), timeout, {client->rank(), 1}, /*areThreads=*/false),
       client_(std::move(client)), pool_(kPage) {}
 
-Status ProcessGroup::waitForDevice(int64_t rank, Drain drain) {
-  setActivity(rank, HostActivity::InSynchronize);
-  std::optional<uint64_t> giveUp;
-  while (!drain.isDone()) {
-    if (isAborted() && !giveUp)
-      giveUp = monotonicNs() + (isStuck_ ? 0 : inNs(kGrace));
-    if (giveUp && monotonicNs() >= *giveUp) {
-      isStuck_ = true;
-      break;
-    }
-    drain.sleep(slice());
-  }
-  setActivity(rank, HostActivity::OwnCode);
-  const Status cause = failure();
-  if (drain.isDone())
-    return cause;
-  return Status(cause.code(), fmt::format("{}\n  rank {} has a command that does not end; its "
-                                          "buffers may still be in use",
-                                          cause.message(), rank));
-}
-
 // -- Shared memory. --
 
-/// Reserves addresses without allocating pages.
-Result<ProcessGroup::Mapping> ProcessGroup::makeShared(size_t bytes) const {
+Result<ProcessGroup::Region> ProcessGroup::makeRegion(size_t bytes) const {
   FileDescriptor descriptor(memfd_create("braid-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.isValid() || ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));
-  return mapShared(std::move(descriptor), bytes);
+  SharedMapping address = BRAID_TRY(mapSealed(descriptor, bytes));
+  return Region{std::move(descriptor), std::move(address), bytes};
 }
 
-Result<ProcessGroup::Mapping> ProcessGroup::mapShared(FileDescriptor descriptor,
-                                                      size_t bytes) const {
+Result<SharedMapping> ProcessGroup::mapSealed(const FileDescriptor &descriptor,
+                                              size_t bytes) const {
   struct stat info;
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (fstat(descriptor.get(), &info) != 0 || static_cast<size_t>(info.st_size) != bytes ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return badInput("expected {} bytes of sealed shared memory", bytes);
-  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (address == MAP_FAILED)
+  SharedMapping address = mapShared(descriptor, bytes);
+  if (!address)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));
-  return Mapping{std::move(descriptor), {address, Unmap{bytes}}, bytes};
+  return address;
 }
-
-void ProcessGroup::Unmap::operator()(void *address) const { munmap(address, bytes); }
 
 /// Adds a region of at least `bytes` bytes. Doubles the total size if possible, because peers map
 /// each region once and regions are never freed.
 Status ProcessGroup::addRegion(size_t bytes) {
   size_t wanted = size_t(4) << 20;
-  for (const Mapping &region : own_)
+  for (const Region &region : own_)
     wanted += region.bytes;
-  Result<Mapping> made = makeShared(std::bit_ceil(std::max(wanted, bytes)));
+  Result<Region> made = makeRegion(std::bit_ceil(std::max(wanted, bytes)));
   if (!made)
-    made = makeShared(bytes);
+    made = makeRegion(bytes);
   own_.push_back(BRAID_TRY(std::move(made)));
   pool_.add(own_.back().address.get(), own_.back().bytes);
   return Status::ok();
@@ -137,11 +114,11 @@ Result<std::string> ProcessGroup::exportMemory(void *base) {
   const std::optional<BlockPool::Block> block = pool_.find(base);
   if (!block)
     return noSymmetricMemory(rank());
-  Mapping &mapping = own_[block->region];
-  if (!mapping.isOffered)
-    BRAID_TRY(client_->offer(std::to_string(block->region), mapping.descriptor.get()));
-  mapping.isOffered = true;
-  return fmt::format("shared:{}:{}:{}:{}", rank(), block->region, mapping.bytes, block->offset);
+  Region &region = own_[block->region];
+  if (!region.isOffered)
+    BRAID_TRY(client_->offer(std::to_string(block->region), region.descriptor.get()));
+  region.isOffered = true;
+  return fmt::format("shared:{}:{}:{}:{}", rank(), block->region, region.bytes, block->offset);
 }
 
 Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
@@ -161,15 +138,15 @@ Result<void *> ProcessGroup::open(int64_t peer, const std::string &handle) {
 }
 
 Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes) {
-  auto known = imports_.find({peer, number});
-  if (known != imports_.end())
-    return known->second.address.get();
-  FileDescriptor descriptor = BRAID_TRY(want(peer, std::to_string(number)));
-  Result<Mapping> mapping = mapShared(std::move(descriptor), bytes);
-  if (!mapping)
-    return mapping.status().annotated(fmt::format("what rank {} shares", peer));
-  mapping->descriptor.reset();
-  return imports_.emplace(std::pair(peer, number), std::move(*mapping)).first->second.address.get();
+  SharedMapping &known = imports_[{peer, number}];
+  if (!known) {
+    const FileDescriptor descriptor = BRAID_TRY(want(peer, std::to_string(number)));
+    Result<SharedMapping> mapping = mapSealed(descriptor, bytes);
+    if (!mapping)
+      return mapping.status().annotated(fmt::format("what rank {} shares", peer));
+    known = std::move(*mapping);
+  }
+  return known.get();
 }
 
 // -- The end. --
@@ -228,10 +205,8 @@ void ProcessGroup::watchHost() {
     return;
   const bool isIdle = slot().issued.load(std::memory_order_relaxed) <= slot().completed() &&
                       slot().activity.load(std::memory_order_relaxed) == HostActivity::OwnCode;
-  if (memory().committed() != 0 && isIdle)
-    return;
-  memory().abort(client_->hostIsGone());
-  memory().decideHere(); // no other process is left to ask the store
+  if (memory().committed() == 0 || !isIdle)
+    client_->abortIfHostIsGone();
 }
 
 /// Lets this host decide if the process that talks to the store takes too long or is suspended.
@@ -246,7 +221,7 @@ void ProcessGroup::watchProposal() {
 }
 
 void ProcessGroup::watchCalls() {
-  std::lock_guard lock(plansMutex_);
+  std::lock_guard lock(plans_.mutex);
   const std::string what = describeDisagreement(memory(), plans_, rank());
   if (!what.empty())
     memory().abort({Status(StatusCode::PeerFailed, what), -1});
@@ -254,7 +229,7 @@ void ProcessGroup::watchCalls() {
 
 /// A rank that has left sends no further signals, but its last ones may still be in flight.
 void ProcessGroup::watchWaits() {
-  std::lock_guard lock(plansMutex_);
+  std::lock_guard lock(plans_.mutex);
   const uint64_t now = monotonicNs();
   const uint32_t queues = std::min(slot().queues.load(std::memory_order_relaxed), kQueueSlots);
   for (uint32_t i = 0; i < queues; ++i) {

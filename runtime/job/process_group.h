@@ -54,12 +54,6 @@ public:
   /// See PeerMemory::open. `handle` must come from exportMemory() on `peer`.
   Result<void *> open(int64_t peer, const std::string &handle);
 
-  /// Needs no timeout, because the watchdog detects a stalled job. After an abort, waits at most
-  /// kGrace for running commands; if one is still running then, the returned Status reports it.
-  Status waitForDevice(int64_t rank, Drain drain) override;
-  /// Returns true after waitForDevice() has given up on a command.
-  bool isStuck() const { return isStuck_; }
-
   // -- Shutdown, in this order, after the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
@@ -71,31 +65,21 @@ public:
   /// Stops the watchdog, if it is running, and disconnects. Idempotent.
   void leave();
 
-  /// The time limit for this rank's workers to finish after an abort. Shorter than the time after
-  /// which the host kills the rank, so that the rank can still report its state.
-  static constexpr std::chrono::milliseconds kGrace{700};
-
 private:
-  struct Unmap {
-    size_t bytes = 0;
-    void operator()(void *address) const;
-  };
-  /// Memory that several processes map.
-  struct Mapping {
-    FileDescriptor descriptor; ///< set only in own_
-    std::unique_ptr<void, Unmap> address;
+  /// A reserved range of addresses; only allocated blocks have pages.
+  struct Region {
+    FileDescriptor descriptor;
+    SharedMapping address;
     size_t bytes = 0;
     bool isOffered = false;
   };
 
-  Result<Mapping> makeShared(size_t bytes) const;
+  Result<Region> makeRegion(size_t bytes) const;
   Status addRegion(size_t bytes);
-  Result<Mapping> mapShared(FileDescriptor descriptor, size_t bytes) const;
+  Result<SharedMapping> mapSealed(const FileDescriptor &descriptor, size_t bytes) const;
   Result<void *> import(int64_t peer, uint32_t number, size_t bytes);
-  Status joinGather(int64_t, const std::string &part, uint32_t step) override {
-    return client_->meet(part, step);
-  }
 
+  void checkHost() override { client_->abortIfHostIsGone(); }
   void watchRank() override;
   void watchHost();
   void watchProposal();
@@ -104,11 +88,9 @@ private:
 
   std::unique_ptr<Client> client_;
   std::function<Status()> probe_;
-  bool isStuck_ = false; ///< a worker did not finish after an abort
-  /// Reserved address ranges; only allocated blocks have pages.
-  std::vector<Mapping> own_;
-  BlockPool pool_;                                          ///< allocates from the regions in own_
-  std::map<std::pair<int64_t, uint32_t>, Mapping> imports_; ///< keyed by rank and region number
+  std::vector<Region> own_;
+  BlockPool pool_; ///< allocates from the regions in own_
+  std::map<std::pair<int64_t, uint32_t>, SharedMapping> imports_; ///< by rank and region number
 
   // Used only by the watchdog.
   /// The time at which each queue was first seen waiting for a rank that has left, or 0.

@@ -6,43 +6,13 @@
 #include "runtime/job/bootstrap/start_thread.h"
 #include "runtime/job/calls.h"
 
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
+#include <fmt/format.h>
 
 namespace braid {
 
 namespace {
 
 constexpr auto kNoOrder = std::memory_order_relaxed;
-
-class RankControl final : public ControlPlane {
-public:
-  /// `notesCalls` must be true if peers in other processes may make different calls.
-  RankControl(RankGroup &group, int64_t rank, bool notesCalls)
-      : group_(group), slot_(group.memory().slot(rank)), rank_(rank), notesCalls_(notesCalls) {}
-  int64_t rank() const override { return rank_; }
-  int64_t size() const override { return group_.size(); }
-  Result<std::vector<std::string>> allGather(std::string mine) override {
-    return group_.allGather(rank_, mine);
-  }
-  Status commit() override { return group_.commit(rank_); }
-  void tick() override { group_.tick(rank_); }
-  void noteCall(JobCall call, uint32_t program) override {
-    if (notesCalls_)
-      braid::noteCall(slot_, call, program);
-  }
-  void noteUnseenRuns() override { slot_.hasUnseenRuns.store(1, kNoOrder); }
-  Status failure() const override { return group_.failure(); }
-  void abort(const Status &cause) override { group_.abort(cause); }
-
-private:
-  RankGroup &group_;
-  RankSlot &slot_;
-  const int64_t rank_;
-  const bool notesCalls_;
-};
-
-auto seqOf(Ranks ranks) { return llvm::seq(ranks.first, ranks.first + ranks.count); }
 
 /// Returns the time since which the rank has been waiting for others, or nullopt. A host thread
 /// outside Braid counts as waiting if a queue is waiting, because it may await that queue's result.
@@ -66,21 +36,74 @@ Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseco
   return checkTimeLimit(timeout);
 }
 
+class RankGroup::Control final : public ControlPlane {
+public:
+  /// `notesCalls` must be true if peers in other processes may make different calls.
+  Control(RankGroup &group, int64_t rank, bool notesCalls)
+      : group_(group), memory_(group.memory_), slot_(memory_.slot(rank)), rank_(rank),
+        notesCalls_(notesCalls) {}
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return group_.size(); }
+  /// If the call fails, aborts the job, because the other ranks wait for this rank. The failure may
+  /// itself be an abort.
+  Result<std::vector<std::string>> allGather(std::string mine) override {
+    auto texts = during(HostActivity::InAllGather, [&] { return memory_.allGather(rank_, mine); });
+    if (texts)
+      return texts;
+    abort(texts.status());
+    return failure();
+  }
+  /// A single atomic in the job memory decides between a commit and an abort. A rank that knows
+  /// that all ranks have arrived commits for all of them before it notifies any; a failure on any
+  /// rank aborts. The first of the two takes effect, and each rank reads the atomic last. If there
+  /// are several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is
+  /// killed after the commit, the step remains committed for all other ranks.
+  Status commit() override {
+    const uint32_t step = memory_.committed() + 1; // no step is committed without this rank
+    const Status met =
+        during(HostActivity::Committing, [&] { return memory_.meet(rank_, "", step); });
+    if (memory_.committed() < step)
+      abort(met.isOk()
+                ? badInput("expected all ranks to commit, but another rank is in a different call")
+                : met);
+    return memory_.committed() >= step ? Status::ok() : failure();
+  }
+  void tick() override { slot_.tick(); }
+  void noteCall(JobCall call, uint32_t program) override {
+    if (notesCalls_)
+      braid::noteCall(slot_, call, program);
+  }
+  void noteUnseenRuns() override { slot_.hasUnseenRuns.store(1, kNoOrder); }
+  Status failure() const override { return group_.failure(); }
+  void abort(const Status &cause) override { group_.abort(cause); }
+
+private:
+  /// Returns the result of `meet`, which waits for other ranks.
+  template <class Meet> std::invoke_result_t<Meet> during(HostActivity activity, Meet meet) {
+    slot_.setActivity(activity);
+    group_.checkHost();
+    auto met = meet();
+    slot_.setActivity(HostActivity::OwnCode);
+    return met;
+  }
+
+  RankGroup &group_;
+  JobMemory &memory_;
+  RankSlot &slot_;
+  const int64_t rank_;
+  const bool notesCalls_;
+};
+
 RankGroup::RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks ranksHere,
                      bool areThreads)
     : memory_(memory), timeout_(boundedTime(timeout)), period_(watchPeriod(timeout)),
       ranksHere_(ranksHere), areThreads_(areThreads), stallRule_(timeout_, period_) {
-  for (int64_t rank : seqOf(ranksHere_)) {
-    controls_.push_back(std::make_unique<RankControl>(*this, rank, !areThreads));
+  for (int64_t rank : ranksHere_) {
+    controls_.push_back(std::make_unique<Control>(*this, rank, !areThreads));
     if (areThreads)
       memory.slot(rank).state.store(RankState::Joined, kNoOrder);
-    setActivity(rank, HostActivity::OwnCode);
+    memory.slot(rank).setActivity(HostActivity::OwnCode);
   }
-}
-
-void RankGroup::setActivity(int64_t rank, HostActivity activity) {
-  memory_.slot(rank).setActivity(activity);
-  tick(rank);
 }
 
 /// The abort is recorded before any wait is released, so every released rank sees it.
@@ -97,69 +120,26 @@ void RankGroup::wakeAll() {
     wake_();
 }
 
-// -- All-gathers. --
-
-Status RankGroup::meet(int64_t rank, const std::string &part, uint32_t step,
-                       HostActivity activity) {
-  setActivity(rank, activity);
-  Status met = failure();
-  if (met.isOk())
-    met = joinGather(rank, part, step);
-  setActivity(rank, HostActivity::OwnCode);
-  return met;
-}
-
-Status RankGroup::joinGather(int64_t rank, const std::string &part, uint32_t step) {
-  const uint32_t number = memory_.slot(rank).gathers.load(kNoOrder) + 1;
-  BRAID_TRY(memory_.bring(rank, number, part, step));
-  while (static_cast<int32_t>(memory_.gathered() - number) < 0) {
-    BRAID_TRY(failure());
-    memory_.waitForGather(number, slice());
-  }
-  return Status::ok();
-}
-
-/// If the call fails, aborts the job, because the other ranks wait for this rank. The failure may
-/// itself be an abort.
-Result<std::vector<std::string>> RankGroup::allGather(int64_t rank, const std::string &mine) {
-  Status status = meet(rank, mine, 0, HostActivity::InAllGather);
-  if (status.isOk()) {
-    auto texts = memory_.parts(memory_.allRanks(), memory_.slot(rank).gathers.load(kNoOrder));
-    if (texts)
-      return texts;
-    status = texts.status();
-  }
-  abort(status);
-  return failure();
-}
-
-/// A single atomic in the job memory decides between a commit and an abort. A rank that knows that
-/// all ranks have arrived commits for all of them before it notifies any; a failure on any rank
-/// aborts. The first of the two takes effect, and each rank reads the atomic last. If there are
-/// several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is killed
-/// after the commit, the step remains committed for all other ranks.
-Status RankGroup::commit(int64_t rank) {
-  const uint32_t step = memory_.committed() + 1; // no step is committed without this rank
-  const Status met = meet(rank, "", step, HostActivity::Committing);
-  if (memory_.committed() < step)
-    abort(met.isOk()
-              ? Status(StatusCode::BadInput,
-                       "expected all ranks to commit, but another rank is in a different call")
-              : met);
-  return memory_.committed() >= step ? Status::ok() : failure();
-}
-
 // -- Waiting for a device. --
 
 Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
-  setActivity(rank, HostActivity::InSynchronize);
+  memory_.slot(rank).setActivity(HostActivity::InSynchronize);
   if (runCommands_)
     runTogether();
-  else
-    while (!drain.isDone())
-      drain.sleep(slice());
-  setActivity(rank, HostActivity::OwnCode);
-  return failure();
+  std::optional<uint64_t> giveUp;
+  while (!runCommands_ && !drain.isDone() && monotonicNs() < giveUp.value_or(~uint64_t(0))) {
+    if (!areThreads_ && isAborted() && !giveUp)
+      giveUp = monotonicNs() + (isStuck_ ? 0 : inNs(kGrace));
+    drain.sleep(slice());
+  }
+  memory_.slot(rank).setActivity(HostActivity::OwnCode);
+  const Status cause = failure();
+  if (runCommands_ || drain.isDone())
+    return cause;
+  isStuck_ = true;
+  return Status(cause.code(), fmt::format("{}\n  rank {} has a command that does not end; its "
+                                          "buffers may still be in use",
+                                          cause.message(), rank));
 }
 
 /// Waits until all ranks have arrived. The last one to arrive runs all ranks' commands with mutex_
@@ -174,8 +154,8 @@ void RankGroup::runTogether() {
     ++timesRun_;
     if (!isAborted() && !runCommands_() && !isAborted()) {
       showWaits_();
-      std::lock_guard plansLock(plansMutex_);
-      abort(deadlockCause(memory_, plans_).status);
+      std::lock_guard plansLock(plans_.mutex);
+      abort(stallCause(memory_, plans_, std::nullopt).status);
     }
     changed_.notify_all();
   }
@@ -207,7 +187,7 @@ void RankGroup::watch() {
   std::unique_lock lock(endMutex_);
   while (!isEnding_) {
     lock.unlock();
-    for (int64_t rank : seqOf(ranksHere_))
+    for (int64_t rank : ranksHere_)
       memory_.slot(rank).heartbeatNs.store(monotonicNs(), kNoOrder);
     watchRank();
     if (!isAborted() && !isClosing_.load(kNoOrder))
@@ -240,7 +220,7 @@ void RankGroup::watchStall() {
     return;
   std::optional<uint64_t> since;
   bool isAnyBusy = false;
-  for (int64_t rank : seqOf(ranksHere_)) {
+  for (int64_t rank : ranksHere_) {
     const RankSlot &slot = memory_.slot(rank);
     isAnyBusy |= isBusy(slot);
     if (const std::optional<uint64_t> waits = waitsSince(slot))
@@ -251,7 +231,7 @@ void RankGroup::watchStall() {
     return;
   if (showWaits_)
     showWaits_();
-  std::lock_guard plansLock(plansMutex_);
+  std::lock_guard plansLock(plans_.mutex);
   memory_.abort(stallCause(memory_, plans_, timeout_));
 }
 

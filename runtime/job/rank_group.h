@@ -47,14 +47,8 @@ public:
   /// A job that makes no progress for this long fails with TimedOut.
   std::chrono::milliseconds timeout() const { return timeout_; }
   /// See Cluster::setPlans and Cluster::forgetPlans.
-  void setPlans(llvm::ArrayRef<Plan> plans) {
-    std::lock_guard lock(plansMutex_);
-    plans_.add(plans);
-  }
-  void forgetPlans(llvm::ArrayRef<Plan> plans) {
-    std::lock_guard lock(plansMutex_);
-    plans_.remove(plans);
-  }
+  void setPlans(llvm::ArrayRef<Plan> plans) { plans_.add(plans); }
+  void forgetPlans(llvm::ArrayRef<Plan> plans) { plans_.remove(plans); }
   /// The longest time that a wait sleeps before it rechecks its limits.
   std::chrono::milliseconds slice() const {
     using std::chrono::milliseconds;
@@ -76,10 +70,6 @@ public:
   ControlPlane &control(int64_t rank) {
     return *controls_[static_cast<size_t>(rank - ranksHere_.first)];
   }
-  Result<std::vector<std::string>> allGather(int64_t rank, const std::string &mine);
-  Status commit(int64_t rank);
-  void tick(int64_t rank) { memory_.slot(rank).arrivals.fetch_add(1, std::memory_order_relaxed); }
-
   struct Drain {
     /// Returns true once every issued command has completed or been dropped.
     llvm::function_ref<bool()> isDone;
@@ -87,8 +77,15 @@ public:
     llvm::function_ref<void(std::chrono::milliseconds)> sleep;
   };
   /// See Device::synchronize. Blocks until the device is done, even after an abort, because the
-  /// caller must not free its buffers while workers use them.
-  virtual Status waitForDevice(int64_t rank, Drain drain);
+  /// caller must not free its buffers while workers use them. A rank that is a process waits at
+  /// most kGrace after an abort; if a command is still running then, the Status reports it. Needs
+  /// no other timeout, because the watchdog detects a stalled job.
+  Status waitForDevice(int64_t rank, Drain drain);
+  /// The time limit for the workers of a process to finish after an abort. Shorter than the time
+  /// after which the host kills the rank, so that the rank can still report its state.
+  static constexpr std::chrono::milliseconds kGrace{700};
+  /// Returns true after waitForDevice() has given up on a command.
+  bool isStuck() const { return isStuck_; }
 
   /// For backends that run commands on the host threads. waitForDevice() is then collective: once
   /// all ranks have called it, one rank's host thread calls `run`, which runs all commands that can
@@ -102,21 +99,18 @@ public:
 protected:
   /// `memory` must outlive the group.
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks ranksHere, bool areThreads);
-  /// Contributes `part` to the next all-gather and blocks until all ranks have contributed. `step`
-  /// is the last step that the rank has completed, or 0.
-  virtual Status joinGather(int64_t rank, const std::string &part, uint32_t step);
+  /// Called by a host thread that is about to wait for other ranks.
+  virtual void checkHost() {}
   /// Called by the watchdog once per period, even after an abort. Must not block; in particular, it
   /// must not call abort(), which waits for the decision.
   virtual void watchRank() {}
-  void setActivity(int64_t rank, HostActivity activity);
 
-  std::mutex plansMutex_;
-  KnownPlans plans_; ///< guarded by plansMutex_
+  KnownPlans plans_;
   /// Set once the host thread is waiting for its peers at shutdown. Such a wait is not a stall.
   std::atomic<bool> isClosing_{false};
 
 private:
-  Status meet(int64_t rank, const std::string &part, uint32_t step, HostActivity activity);
+  class Control;
   void runTogether();
   void wakeAll();
   void watch();
@@ -131,6 +125,7 @@ private:
   std::function<void()> wake_;
   std::function<bool()> runCommands_; ///< null if workers run the commands
   std::function<void()> showWaits_;
+  bool isStuck_ = false; ///< a worker did not finish after an abort
 
   std::mutex mutex_; ///< guards arrived_ and timesRun_
   std::condition_variable changed_;

@@ -4,7 +4,6 @@
 #include "ir/counted.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/Sequence.h"
 
 #include <fmt/format.h>
 
@@ -44,10 +43,10 @@ uint64_t lastSign(const RankView &rank) {
 /// ranks on those hosts appear silent as well.
 std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   const auto key = [&](int64_t rank) {
-    return std::pair(!job.isHere(rank), lastSign(job.at(rank)));
+    return std::pair(!job.memory().isHere(rank), lastSign(job.at(rank)));
   };
   std::optional<int64_t> silent;
-  for (int64_t rank = 0; rank < job.ranks(); ++rank) {
+  for (int64_t rank : job.memory().allRanks()) {
     const uint64_t sign = lastSign(job.at(rank));
     const bool isSilent = job.at(rank).hasJoined() && sign != 0 && job.nowNs() > sign &&
                           job.nowNs() - sign > silenceNs;
@@ -65,7 +64,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;
-  for (int64_t rank = 0; rank < job.ranks(); ++rank)
+  for (int64_t rank : job.memory().allRanks())
     for (const QueueView &queue : job.at(rank).queues) {
       const bool works = job.at(rank).hasJoined() && queue.current && !queue.isWaiting;
       if (works && (!longest || queue.sinceNs < longest->sinceNs)) {
@@ -102,7 +101,7 @@ bool hasPassed(const RankView &rank, const Plan &plan, const Command &signal, Co
 std::optional<int64_t> senderOfLostSignal(const JobView &job, int64_t rank, CommandId id) {
   const Plan *plan = job.plan(rank, id);
   const Endpoint *mine = endpointAwaitedIn(plan, id);
-  if (!mine || mine->peer < 0 || mine->peer >= job.ranks())
+  if (!mine || mine->peer < 0 || mine->peer >= job.memory().ranks())
     return std::nullopt;
   const Plan *peer = job.plan(mine->peer, {id.run, plan->firstCommand});
   const Command *signal = peer ? signalFor(*plan, *mine, *peer) : nullptr;
@@ -115,7 +114,7 @@ std::optional<int64_t> senderOfLostSignal(const JobView &job, int64_t rank, Comm
 }
 
 std::optional<Blame> blameLostSignal(const JobView &job) {
-  for (int64_t rank = 0; rank < job.ranks(); ++rank)
+  for (int64_t rank : job.memory().allRanks())
     for (const QueueView &queue : job.at(rank).queues)
       if (queue.isWaiting)
         if (const auto sender = senderOfLostSignal(job, rank, *queue.current))
@@ -127,21 +126,17 @@ std::optional<Blame> blameLostSignal(const JobView &job) {
 }
 
 /// Returns true if another rank on this host has joined an all-gather that `rank` has not joined.
-bool isLate(const JobMemory &memory, int64_t rank) {
-  const auto gathers = [&](int64_t each) {
-    return memory.slot(each).gathers.load(std::memory_order_relaxed);
-  };
-  const Ranks here = memory.ranksOf(memory.host());
-  return memory.isHere(rank) &&
-         llvm::any_of(llvm::seq(here.first, here.first + here.count), [&](int64_t other) {
-           return static_cast<int32_t>(gathers(other) - gathers(rank)) > 0;
+bool isLate(const JobView &job, int64_t rank) {
+  const JobMemory &memory = job.memory();
+  return memory.isHere(rank) && llvm::any_of(memory.ranksOf(memory.host()), [&](int64_t other) {
+           return static_cast<int32_t>(job.at(other).gathers - job.at(rank).gathers) > 0;
          });
 }
 
 /// Reasons why a rank waits for no other rank, starting with the best explanation of a stall.
 enum class Idle { Absent, OwnCode, Left, Queues, No };
 
-Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
+Idle idleOf(const JobView &job, int64_t rank) {
   const RankView &view = job.at(rank);
   if (!view.hasJoined())
     return view.state == RankState::Absent ? Idle::Absent : Idle::Left;
@@ -151,52 +146,28 @@ Idle idleOf(const JobMemory &memory, const JobView &job, int64_t rank) {
     return Idle::OwnCode;
   if (view.activity == HostActivity::InSynchronize)
     return Idle::Queues;
-  return isLate(memory, rank) ? Idle::OwnCode : Idle::No;
+  return isLate(job, rank) ? Idle::OwnCode : Idle::No;
 }
 
 /// Blames the rank that best explains the stall and, among equals, has issued the fewest runs.
-std::optional<Blame> blameIdleRank(const JobMemory &memory, const JobView &job) {
-  auto key = [&](int64_t rank) { return std::pair(idleOf(memory, job, rank), job.at(rank).runs); };
+std::optional<Blame> blameIdleRank(const JobView &job) {
+  auto key = [&](int64_t rank) { return std::pair(idleOf(job, rank), job.at(rank).runs); };
   int64_t first = 0;
-  for (int64_t rank = 1; rank < job.ranks(); ++rank)
+  for (int64_t rank : job.memory().allRanks())
     if (key(rank) < key(first))
       first = rank;
-  if (idleOf(memory, job, first) == Idle::No)
-    return std::nullopt;
-  return Blame{first, job.text(first, nullptr)};
+  return idleOf(job, first) == Idle::No ? std::nullopt
+                                        : std::optional(Blame{first, job.text(first, nullptr)});
 }
 
-/// Used if no queue is executing a command.
-Blame blameWaits(const JobMemory &memory, const JobView &job) {
-  std::optional<Blame> blame = blameLostSignal(job);
-  if (!blame)
-    blame = blameIdleRank(memory, job);
-  if (blame)
-    return *blame;
+Blame blameNobody(const JobView &job) {
+  const int64_t ranks = job.memory().ranks();
   Blame nobody{-1, "the ranks wait for each other"};
-  for (int64_t rank = 0; rank < std::min(job.ranks(), kMaxWaits); ++rank)
+  for (int64_t rank = 0; rank < std::min(ranks, kMaxWaits); ++rank)
     nobody.text += (rank == 0 ? ": " : "; ") + job.activityText(rank, job.leadingQueue(rank));
-  if (job.ranks() > kMaxWaits)
+  if (ranks > kMaxWaits)
     nobody.text += "; and so on";
   return nobody;
-}
-
-/// The message consists of `headline`, the blame, and one line per rank, up to a limit.
-JobCause causeOf(const JobView &job, const std::string &headline, const Blame &blame) {
-  std::set<int64_t> listed;
-  auto list = [&](int64_t rank) {
-    if (rank >= 0 && listed.size() < kMaxReportedRanks)
-      listed.insert(rank);
-  };
-  list(blame.rank);
-  llvm::for_each(llvm::seq<int64_t>(0, job.ranks()), list);
-  std::string text = headline + ": " + blame.text;
-  for (int64_t rank : listed)
-    text += "\n  " + job.rankText(rank);
-  const int64_t left = job.ranks() - static_cast<int64_t>(listed.size());
-  if (left > 0)
-    text += fmt::format("\n  and {}", counted(left, "more rank"));
-  return {Status(StatusCode::TimedOut, text), blame.rank};
 }
 
 } // namespace
@@ -216,18 +187,33 @@ bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint6
   return isBlocked && now >= std::max(lastMove_, blockedSince) + timeout_ + underWay;
 }
 
-JobCause stallCause(const JobMemory &memory, const KnownPlans &plans, milliseconds timeout) {
+JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
+                    std::optional<milliseconds> timeout) {
   const JobView job(memory, plans);
-  std::optional<Blame> blame = blameSilentRank(job, silenceNs(timeout));
+  std::optional<Blame> blame = timeout ? blameSilentRank(job, silenceNs(*timeout)) : std::nullopt;
   if (!blame)
     blame = blameWorkingQueue(job);
-  return causeOf(job, fmt::format("no progress for {} ms", timeout.count()),
-                 blame ? *blame : blameWaits(memory, job));
-}
-
-JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans) {
-  const JobView job(memory, plans);
-  return causeOf(job, "deadlock: no rank can continue", blameWaits(memory, job));
+  if (!blame)
+    blame = blameLostSignal(job);
+  if (!blame)
+    blame = blameIdleRank(job);
+  if (!blame)
+    blame = blameNobody(job);
+  std::set<int64_t> listed;
+  if (blame->rank >= 0)
+    listed.insert(blame->rank);
+  for (int64_t rank : memory.allRanks())
+    if (listed.size() < kMaxReportedRanks)
+      listed.insert(rank);
+  std::string text = (timeout ? fmt::format("no progress for {} ms", timeout->count())
+                              : "deadlock: no rank can continue") +
+                     ": " + blame->text;
+  for (int64_t rank : listed)
+    text += "\n  " + job.rankText(rank);
+  const int64_t left = memory.ranks() - static_cast<int64_t>(listed.size());
+  if (left > 0)
+    text += fmt::format("\n  and {}", counted(left, "more rank"));
+  return {Status(StatusCode::TimedOut, text), blame->rank};
 }
 
 } // namespace braid

@@ -34,10 +34,9 @@ private:
 /// the following that exists: a rank without a heartbeat; a rank in a command that waits for no
 /// other rank; a rank that waits for no rank, for example because its host thread is outside Braid.
 /// Otherwise, blames no rank and lists the waits. The status is TimedOut; the first line of its
-/// message names the blamed rank, and one line per rank follows.
+/// message names the blamed rank, and one line per rank follows. Without a timeout, describes a
+/// deadlocked job whose ranks are all alive.
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
-                    std::chrono::milliseconds timeout);
-/// Like stallCause(), for a deadlocked job whose ranks are all alive.
-JobCause deadlockCause(const JobMemory &memory, const KnownPlans &plans);
+                    std::optional<std::chrono::milliseconds> timeout);
 
 } // namespace braid

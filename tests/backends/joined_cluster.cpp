@@ -42,7 +42,8 @@ private:
   explicit JoinedCluster(JobMemory memory) : memory_(std::move(memory)) {}
 
   Status open() {
-    Result<RendezvousPlace> place = listenAnywhere();
+    Result<RendezvousPlace> place =
+        listenForJob({.job = *randomName()}, deadlineIn(std::chrono::seconds(30)));
     if (!place)
       return place.status();
     // Stragglers are not killed, because all ranks are in this process.

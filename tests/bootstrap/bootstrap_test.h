@@ -34,6 +34,11 @@ template <class Condition> bool eventually(Condition condition) {
   return condition();
 }
 
+/// Listens under a random name.
+inline Result<RendezvousPlace> listenAnywhere() {
+  return listenForJob({.job = *randomName()}, soon());
+}
+
 /// The host of a job and the job's memory.
 struct Host {
   explicit Host(int64_t ranks, RendezvousOptions options = {.job = "job"}) {
@@ -58,6 +63,16 @@ inline std::unique_ptr<Client> joinAs(const std::string &name, int64_t rank, int
   auto client = Client::join(name, {.job = job, .rank = rank, .ranks = ranks}, soon());
   EXPECT_TRUE(client.isOk()) << client.status().message();
   return client ? std::move(*client) : nullptr;
+}
+
+/// Joins the next all-gather, or commits step `step`, as a rank's control plane does.
+inline Status meet(Client &client, const std::string &part, uint32_t step) {
+  client.abortIfHostIsGone();
+  return client.memory().meet(client.rank(), part, step);
+}
+inline Result<std::vector<std::string>> allGather(Client &client, const std::string &part) {
+  client.abortIfHostIsGone();
+  return client.memory().allGather(client.rank(), part);
 }
 
 /// Runs `body` for each rank, each on a separate thread.

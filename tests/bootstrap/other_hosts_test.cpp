@@ -25,7 +25,7 @@ std::string partOf(int64_t rank, int round) {
 }
 
 void meetOnce(JobOfHosts &job) {
-  job.onRanks([](int64_t, Client &client) { ASSERT_TRUE(client.allGather("x").isOk()); });
+  job.onRanks([](int64_t, Client &client) { ASSERT_TRUE(allGather(client, "x").isOk()); });
 }
 
 TEST(OtherHosts, AllRanksHearEachOther) {
@@ -33,7 +33,7 @@ TEST(OtherHosts, AllRanksHearEachOther) {
   constexpr int kRounds = 25;
   job.onRanks([&](int64_t rank, Client &client) {
     for (int round = 0; round < kRounds; ++round) {
-      const auto parts = client.allGather(partOf(rank, round));
+      const auto parts = allGather(client, partOf(rank, round));
       ASSERT_TRUE(parts.isOk()) << parts.status().message();
       ASSERT_EQ(parts->size(), 6u);
       for (int64_t peer = 0; peer < 6; ++peer)
@@ -45,10 +45,10 @@ TEST(OtherHosts, AllRanksHearEachOther) {
 TEST(OtherHosts, MayBeMany) {
   JobOfHosts job({.hosts = 20, .perHost = 2});
   job.onRanks([&](int64_t rank, Client &client) {
-    const auto parts = client.allGather(std::to_string(rank));
+    const auto parts = allGather(client, std::to_string(rank));
     ASSERT_TRUE(parts.isOk()) << parts.status().message();
     ASSERT_EQ((*parts)[39], "39");
-    ASSERT_TRUE(client.meet("", 1).isOk());
+    ASSERT_TRUE(meet(client, "", 1).isOk());
   });
   job.client(27).memory().abort({Status(StatusCode::PeerFailed, "enough"), 27});
   EXPECT_EQ(job.commonCause(), "enough");
@@ -57,7 +57,7 @@ TEST(OtherHosts, MayBeMany) {
 TEST(OtherHosts, AreToldTooMuch) {
   JobOfHosts job({.hosts = 2, .perHost = 2});
   const std::string part(kMaxStoreValue / 2, 'x');
-  job.onRanks([&](int64_t, Client &client) { EXPECT_FALSE(client.allGather(part).isOk()); });
+  job.onRanks([&](int64_t, Client &client) { EXPECT_FALSE(allGather(client, part).isOk()); });
   EXPECT_THAT(job.commonCause(), StartsWith("expected at most 4194304 bytes from all ranks"));
 }
 
@@ -65,7 +65,7 @@ TEST(OtherHosts, CountAStepTogether) {
   JobOfHosts job({.hosts = 3, .perHost = 1});
   job.onRanks([&](int64_t rank, Client &client) {
     for (uint32_t step = 1; step <= 20; ++step) {
-      const Status met = client.meet("", step);
+      const Status met = meet(client, "", step);
       ASSERT_TRUE(met.isOk()) << met.message();
       ASSERT_EQ(client.memory().committed(), step) << rank;
     }
@@ -77,7 +77,7 @@ TEST(OtherHosts, CountAStepTogether) {
 TEST(OtherHosts, EndWithoutAFailure) {
   for (const int64_t first : {0, 1}) {
     JobOfHosts job({.hosts = 2, .perHost = 2});
-    job.onRanks([&](int64_t, Client &client) { ASSERT_TRUE(client.meet("", 1).isOk()); });
+    job.onRanks([&](int64_t, Client &client) { ASSERT_TRUE(meet(client, "", 1).isOk()); });
     job.endRanksOf(first);
     job.endHost(first);
     std::this_thread::sleep_for(150ms);
@@ -93,7 +93,7 @@ TEST(OtherHosts, MeetAgainInTheSameStore) {
   for (int time = 0; time < 3; ++time) {
     JobOfHosts job({.hosts = 2, .perHost = 1}, -1, shared);
     job.onRanks([&](int64_t, Client &client) {
-      const auto parts = client.allGather(std::to_string(time));
+      const auto parts = allGather(client, std::to_string(time));
       ASSERT_TRUE(parts.isOk()) << parts.status().message();
       EXPECT_EQ((*parts)[0], std::to_string(time));
     });
@@ -148,7 +148,7 @@ TEST(OtherHosts, CountAStepOnAllHostsOrNone) {
         if (rank == round % 3)
           client.memory().abort({Status(StatusCode::PeerFailed, "too late?"), rank});
       });
-      succeeded += client.meet("", 1).isOk() || client.memory().committed() == 1;
+      succeeded += meet(client, "", 1).isOk() || client.memory().committed() == 1;
       aborts.join();
       client.memory().awaitDecision();
     });
@@ -175,7 +175,7 @@ TEST(OtherHosts, HearOfARankThatLeavesTooEarly) {
   meetOnce(job);
   job.client(3).disconnect();
   job.onRanks([&](int64_t rank, Client &client) {
-    EXPECT_TRUE(rank == 3 || !client.allGather("x").isOk());
+    EXPECT_TRUE(rank == 3 || !allGather(client, "x").isOk());
   });
   EXPECT_EQ(job.commonCause(), "rank 3 left before the others were done");
 }
@@ -189,7 +189,7 @@ TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
         std::this_thread::sleep_for(50ms);
         job.endHost(gone);
       } else {
-        EXPECT_FALSE(client.meet("", 1).isOk());
+        EXPECT_FALSE(meet(client, "", 1).isOk());
       }
     });
     EXPECT_THAT(job.commonCause(),

@@ -94,7 +94,7 @@ TEST(Rendezvous, GathersInRankOrder) {
     ASSERT_TRUE(client);
     for (int step = 0; step < 100; ++step) {
       auto mine = [&](int64_t of) { return std::to_string(step) + ":" + std::to_string(of); };
-      auto parts = client->allGather(mine(rank));
+      auto parts = allGather(*client, mine(rank));
       ASSERT_TRUE(parts.isOk()) << parts.status().message();
       EXPECT_EQ(*parts, (std::vector{mine(0), mine(1), mine(2), mine(3)}));
     }
@@ -107,8 +107,8 @@ TEST(Rendezvous, GathersInRankOrder) {
 
 /// Completes the first all-gather of both ranks.
 void agree(Client &first, Client &second) {
-  std::thread other([&] { EXPECT_TRUE(second.allGather("").isOk()); });
-  EXPECT_TRUE(first.allGather("").isOk());
+  std::thread other([&] { EXPECT_TRUE(allGather(second, "").isOk()); });
+  EXPECT_TRUE(allGather(first, "").isOk());
   other.join();
 }
 
@@ -129,7 +129,7 @@ TEST(Rendezvous, PassesDescriptorsOn) {
       auto client = joinAs(host.name(), rank, 3);
       ASSERT_TRUE(client);
       ASSERT_TRUE(client->offer("arena", memoryOf(rank).get()).isOk());
-      ASSERT_TRUE(client->allGather("").isOk());
+      ASSERT_TRUE(allGather(*client, "").isOk());
       for (int64_t other = 0; other < 3; ++other) {
         auto memory = client->want(other, "arena");
         ASSERT_TRUE(memory.isOk()) << memory.status().message();
@@ -139,7 +139,7 @@ TEST(Rendezvous, PassesDescriptorsOn) {
       auto nothing = client->want(1, "other");
       EXPECT_EQ(nothing.status().code(), StatusCode::BadInput);
       EXPECT_EQ(nothing.status().message(), "expected something that rank 1 offers, got 'other'");
-      ASSERT_TRUE(client->allGather("").isOk());
+      ASSERT_TRUE(allGather(*client, "").isOk());
     });
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
     EXPECT_FALSE(host.memory->isAborted());
@@ -163,7 +163,7 @@ struct NamedHost {
   explicit NamedHost(const std::string &job, int64_t ranks)
       : memory(std::move(*JobMemory::create(ranks))),
         rendezvous(std::move(*Rendezvous::start(std::move(*listenForJob({job, 0, ranks}, soon())),
-                                                memory, {.job = job, .ownRank = 0}))) {}
+                                                memory, {.job = job}))) {}
   JobMemory memory;
   std::unique_ptr<Rendezvous> rendezvous;
 };
@@ -175,7 +175,7 @@ TEST(Rendezvous, OfTwoJobsSeeNothingOfEachOther) {
       auto client = Client::find({job, rank, 3}, soon());
       ASSERT_TRUE(client.isOk()) << client.status().message();
       for (int step = 0; step < 20; ++step)
-        EXPECT_EQ(*(*client)->allGather(job), std::vector<std::string>(3, job));
+        EXPECT_EQ(*allGather(**client, job), std::vector<std::string>(3, job));
     });
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
     EXPECT_FALSE(host.memory.isAborted());
@@ -197,7 +197,7 @@ TEST(Rendezvous, IsFoundAlthoughAFailedJobHasItsName) {
   onAllRanks(2, [&](int64_t rank) {
     auto client = Client::find({job, rank, 2}, soon());
     ASSERT_TRUE(client.isOk()) << client.status().message();
-    EXPECT_TRUE((*client)->allGather("").isOk());
+    EXPECT_TRUE(allGather(**client, "").isOk());
   });
   EXPECT_EQ(failed.memory.cause()->status.message(), "the cause");
 }
@@ -216,7 +216,7 @@ TEST(Rendezvous, DropsAnybodyElse) {
                   sendRaw(peer.get(), text, std::vector(descriptors, STDERR_FILENO)));
       return peer;
     };
-    std::thread first([&] { EXPECT_TRUE(joinAs(host.name(), 0, 2)->allGather("").isOk()); });
+    std::thread first([&] { EXPECT_TRUE(allGather(*joinAs(host.name(), 0, 2), "").isOk()); });
     for (int i = 0; i < 20; ++i) {
       say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
       say(std::string(100000, 'x'));
@@ -227,7 +227,7 @@ TEST(Rendezvous, DropsAnybodyElse) {
       say("");
     }
     const FileDescriptor silent = say("");
-    EXPECT_TRUE(joinAs(host.name(), 1, 2)->allGather("").isOk());
+    EXPECT_TRUE(allGather(*joinAs(host.name(), 1, 2), "").isOk());
     first.join();
     EXPECT_FALSE(host.memory->isAborted());
   }
@@ -249,13 +249,13 @@ std::string processes(pid_t one, pid_t other) {
 /// The client, the rejected rank and a later one all get the same cause.
 void expectAllHear(Host &host, Client &client, const ClientHello &hello, const std::string &cause) {
   EXPECT_EQ(refusalOf(host, hello), cause);
-  Status status = client.allGather("").status();
+  Status status = allGather(client, "").status();
   EXPECT_EQ(status.code(), StatusCode::BadInput);
   EXPECT_EQ(status.message(), cause);
   EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 1, .ranks = 3}), cause);
   EXPECT_EQ(refusalOf(host, {.job = "job", .rank = 4, .ranks = 5}), cause);
   auto late = joinAs(host.name(), 2, 3);
-  EXPECT_EQ(late->allGather("").status().message(), cause);
+  EXPECT_EQ(allGather(*late, "").status().message(), cause);
   EXPECT_TRUE(host.rendezvous->isContradicted());
 }
 
@@ -287,9 +287,8 @@ TEST(Rendezvous, NamesTheTwoProcesses) {
 }
 
 TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
-  RendezvousOptions options = {.job = "job"};
-  options.ownRank = 0;
-  Host host(2, options);
+  Host host(2);
+  host.memory->slot(0).pid = static_cast<uint32_t>(getpid());
   ChildRank child([&] {
     auto client = Client::join(host.name(), {.job = "job", .rank = 0, .ranks = 2}, soon());
     _exit(client ? 1 : static_cast<int>(client.status().code()));
@@ -297,7 +296,7 @@ TEST(Rendezvous, KnowsItsOwnRankBeforeThatHasJoined) {
   const std::string cause = twoAre(0, processes(child.pid(), getpid()));
   EXPECT_EQ(WEXITSTATUS(child.wait()), static_cast<int>(StatusCode::BadInput));
   auto client = joinAs(host.name(), 0, 2);
-  EXPECT_EQ(client->allGather("").status().message(), cause);
+  EXPECT_EQ(allGather(*client, "").status().message(), cause);
 }
 
 TEST(Rendezvous, ThatHasBegunIsNotDisturbed) {
@@ -319,13 +318,13 @@ TEST(Rendezvous, SaysWhoDidNotCome) {
   options.joinTimeout = 200ms;
   Host host(4, options);
   auto zero = joinAs(host.name(), 0, 4), one = joinAs(host.name(), 1, 4);
-  Status status = one->allGather("").status();
+  Status status = allGather(*one, "").status();
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
   EXPECT_EQ(status.message(), "expected 4 ranks to join within 0.2 s, got all but ranks 2, 3");
-  EXPECT_EQ(zero->allGather("").status().message(), status.message());
+  EXPECT_EQ(allGather(*zero, "").status().message(), status.message());
   // A late rank gets the same error.
   auto late = joinAs(host.name(), 2, 4);
-  EXPECT_EQ(late->allGather("").status().message(), status.message());
+  EXPECT_EQ(allGather(*late, "").status().message(), status.message());
 }
 
 TEST(Client, SaysWhyItCannotJoin) {
@@ -355,7 +354,7 @@ TEST(Rendezvous, AbortsWhenARankIsKilledInAGather) {
   auto client = joinAs(host.name(), 0, 2);
   ASSERT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Joined; }));
   std::thread killer([&] { child.killNow(); });
-  Status status = client->allGather("").status();
+  Status status = allGather(*client, "").status();
   killer.join();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);
   EXPECT_EQ(status.message(), "rank 1 was killed by signal 9\n  it is rank 1");
@@ -373,7 +372,7 @@ TEST(Rendezvous, SeesADeathThoughAChildKeepsTheConnection) {
   });
   auto client = joinAs(host.name(), 0, 2);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(client->allGather("").status().message(), "rank 1 closed its connection");
+  EXPECT_EQ(allGather(*client, "").status().message(), "rank 1 closed its connection");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
 }
 
@@ -408,7 +407,7 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
   ASSERT_GT(read(names[0], text, sizeof text - 1), 0);
   auto client = joinAs(text, 0, 2);
   EXPECT_TRUE(eventually([&] { return client->isHostGone(); }));
-  EXPECT_EQ(client->allGather("").status().message(), "the launcher is gone");
+  EXPECT_EQ(allGather(*client, "").status().message(), "the launcher is gone");
   close(names[0]);
   close(names[1]);
 }
@@ -426,7 +425,7 @@ std::string causeAfter(const std::string &text, const std::vector<int> &descript
     EXPECT_TRUE(eventually([&] { return host.memory->isAborted(); }));
     EXPECT_TRUE(eventually([&] { return stateOf(host, 1) == RankState::Dead; }));
   }
-  Status status = client->allGather("").status();
+  Status status = allGather(*client, "").status();
   EXPECT_EQ(status.code(), StatusCode::PeerFailed);
   EXPECT_EQ(host.memory->cause()->rank, 1);
   return status.message();
@@ -467,7 +466,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
     Status status;
     if (leavesFirst)
       leave();
-    std::thread gathers([&] { status = zero->allGather("").status(); });
+    std::thread gathers([&] { status = allGather(*zero, "").status(); });
     if (!leavesFirst) {
       std::this_thread::sleep_for(10ms); // by then the host most likely knows of the all-gather
       leave();
@@ -475,7 +474,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
     gathers.join();
     EXPECT_EQ(status.code(), StatusCode::PeerFailed);
     EXPECT_EQ(status.message(), "rank 1 left before the others were done");
-    EXPECT_EQ(two->allGather("").status().message(), status.message());
+    EXPECT_EQ(allGather(*two, "").status().message(), status.message());
     EXPECT_EQ(host.memory->cause()->rank, 1);
   }
 }
@@ -502,7 +501,7 @@ TEST(Client, EndsItsWaitsWhenTheJobIsAborted) {
     std::this_thread::sleep_for(10ms);
     one->memory().abort({Status(StatusCode::TimedOut, "the cause"), 1});
   });
-  EXPECT_EQ(zero->allGather("").status().message(), "the cause");
+  EXPECT_EQ(allGather(*zero, "").status().message(), "the cause");
   aborts.join();
   EXPECT_EQ(zero->want(0, "x").status().message(), "the cause");
   EXPECT_EQ(zero->offer("x", 0).message(), "the cause");

@@ -1,6 +1,7 @@
 //===- tests/network/hosts_store_test.cpp - how hosts connect to a common store ---------------===//
 
 #include "runtime/job/network/hosts_store.h"
+#include "runtime/job/network/tcp_store.h"
 #include "tests/bootstrap/bootstrap_test.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 //===- tests/network/tcp_store_test.cpp - a store, its clients, and peers that are no stores --===//
 
 #include "ir/failure.h"
-#include "runtime/job/network/store_server.h"
+#include "runtime/job/network/tcp_store.h"
 #include "tests/bootstrap/bootstrap_test.h"
 
 #include <gmock/gmock.h>
@@ -21,10 +21,10 @@ std::unique_ptr<StoreServer> startServer(int64_t hosts = 99) {
   return std::move(*server);
 }
 
-std::unique_ptr<TcpStore> storeAt(const StoreServer &server) {
+std::unique_ptr<Store> storeAt(const StoreServer &server) {
   auto socket = connectTo(server.address(), "the store", soon());
   EXPECT_TRUE(socket.isOk()) << socket.status().message();
-  return std::make_unique<TcpStore>(std::move(*socket), "the store");
+  return storeThrough(std::move(*socket), "the store");
 }
 
 /// Repeats a call like its users do: an answer may take longer than one call on a loaded machine.
@@ -35,13 +35,13 @@ template <class Call> auto patiently(Call call) {
       return result;
 }
 
-std::optional<std::string> poll(TcpStore &store, const std::string &key) {
+std::optional<std::string> poll(Store &store, const std::string &key) {
   const auto value = patiently([&] { return store.poll(key); });
   EXPECT_TRUE(value.isOk()) << value.status().message();
   return value ? *value : std::nullopt;
 }
 
-std::string putIfAbsent(TcpStore &store, const std::string &key, const std::string &value) {
+std::string putIfAbsent(Store &store, const std::string &key, const std::string &value) {
   const auto there = patiently([&] { return store.putIfAbsent(key, value); });
   EXPECT_TRUE(there.isOk()) << there.status().message();
   return there ? *there : "";
@@ -78,14 +78,14 @@ struct ByHand {
     int both[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), 0);
     server = FileDescriptor(both[1]);
-    store = std::make_unique<TcpStore>(FileDescriptor(both[0]), "the store");
+    store = storeThrough(FileDescriptor(both[0]), "the store");
   }
   void say(const std::string &bytes) const {
     EXPECT_EQ(send(server.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
   FileDescriptor server;
-  std::unique_ptr<TcpStore> store;
+  std::unique_ptr<Store> store;
 };
 
 std::optional<std::string> said(const ByHand &hand, const std::string &key) {
@@ -161,19 +161,19 @@ TEST(StoreServer, DropsStrangers) {
   EXPECT_EQ(putIfAbsent(*store, "k", "v"), "v");
 }
 
-TEST(StoreRequest, IsTakenAsAWhole) {
-  const StoreRequest request{StoreRequest::Kind::CompareSet, "key", "expected", "value"};
-  const std::string bytes = request.encode() + "rest";
-  for (size_t size = 0; size < bytes.size() - 4; ++size) {
-    llvm::StringRef some = llvm::StringRef(bytes).take_front(size);
-    const auto taken = StoreRequest::take(some);
-    EXPECT_TRUE(taken.isOk() && !*taken && some.size() == size) << size;
+TEST(StoreTable, TakesARequestAsAWhole) {
+  StoreTable table;
+  std::string answers;
+  const std::string request = "\2" + textOfStore("key") + textOfStore("") + textOfStore("value");
+  for (size_t size = 0; size < request.size(); ++size) {
+    std::string some = request.substr(0, size);
+    EXPECT_TRUE(table.serve(some, answers).isOk() && some.size() == size) << size;
   }
-  llvm::StringRef all = bytes;
-  const auto taken = StoreRequest::take(all);
-  ASSERT_TRUE(taken.isOk() && *taken);
-  EXPECT_EQ((*taken)->key + (*taken)->expected + (*taken)->value, "keyexpectedvalue");
-  EXPECT_EQ(all, "rest");
+  EXPECT_EQ(answers, "");
+  std::string all = request + "\2rest";
+  EXPECT_TRUE(table.serve(all, answers).isOk());
+  EXPECT_EQ(answers, textOfStore("value"));
+  EXPECT_EQ(all, "\2rest");
 }
 
 } // namespace

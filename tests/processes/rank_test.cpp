@@ -227,7 +227,8 @@ void Job::run() {
   const auto begin = std::chrono::steady_clock::now();
   Result<JobMemory> memory = JobMemory::create(kRanks);
   ASSERT_TRUE(memory);
-  Result<RendezvousPlace> place = listenAnywhere();
+  Result<RendezvousPlace> place =
+      listenForJob({.job = *randomName()}, deadlineIn(std::chrono::seconds(30)));
   ASSERT_TRUE(place) << place.status().message();
   Result<std::unique_ptr<Rendezvous>> rendezvous =
       Rendezvous::start(std::move(*place), *memory, {.job = "j"});

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kMs = 1000000;
 
-/// Queries the rule every 10 ms from time `from`. Returns the ms until a stall, at most 5 s.
+/// Asks every 10 ms from `from` on. Returns the milliseconds until a stall is reported, up to 5 s.
 uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
   for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
     if (rule.isStalled(now, 1, true, blockedSince))
@@ -42,7 +42,7 @@ TEST(StallRuleTest, OwnCodeIsNoStall) {
   StallRule rule(milliseconds(1000), milliseconds(50));
   for (uint64_t step = 0; step < 1000; ++step)
     ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, false, 0));
-  // The other ranks have made no progress so far, but this rank has only just begun to wait.
+  // The others have made no progress all the time, but this rank has only just begun to wait.
   EXPECT_EQ(askUntilStalled(rule, 15000 * kMs, 15000 * kMs), 1000u);
 }
 
@@ -56,7 +56,7 @@ TEST(StallRuleTest, WhoWasAwayAccusesNobodyAtOnce) {
 
 // -- The process group. --
 
-/// A job in which all ranks are groups in this process.
+/// A job whose ranks are all groups in this process.
 class ProcessGroupTest : public ::testing::Test {
 protected:
   void start(int64_t ranks, milliseconds timeout = milliseconds(30000)) {
@@ -81,6 +81,7 @@ protected:
     onAllRanks(static_cast<int64_t>(groups_.size()), body);
   }
   ProcessGroup &group(int64_t rank) { return *groups_[static_cast<size_t>(rank)]; }
+  ControlPlane &control(int64_t rank) { return group(rank).control(rank); }
 
   std::unique_ptr<Host> host_;
   std::vector<std::unique_ptr<ProcessGroup>> groups_;
@@ -130,7 +131,7 @@ size_t residentSharedMemory() {
   return 0;
 }
 
-/// Block sizes grow, so no block can be reused. Recycled memory is freed even if peers map it.
+/// Blocks grow, so none can be reused. Recycled memory is freed even if peers have it mapped.
 TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   start(2);
   const size_t before = residentSharedMemory();
@@ -149,7 +150,7 @@ TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   }
 }
 
-/// The blocks of many small programs share mappings; separate mappings would exceed the limit.
+/// The blocks of many small programs share mappings; their number would exceed the limit.
 TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   start(2);
   std::vector<char *> mine, theirs;
@@ -204,7 +205,7 @@ TEST_F(ProcessGroupTest, CommitIsForAllOrForNone) {
     std::vector<Status> statuses(5);
     std::vector<std::thread> threads;
     for (int64_t rank = 0; rank < 4; ++rank)
-      threads.emplace_back([&, rank] { statuses[rank] = group(rank).commit(rank); });
+      threads.emplace_back([&, rank] { statuses[rank] = control(rank).commit(); });
     for (std::atomic<int> delay{0}; delay.fetch_add(1) < round * 2000;)
       ;
     group(round % 4).abort(Status(StatusCode::PeerFailed, "too late?"));
@@ -224,12 +225,12 @@ TEST_F(ProcessGroupTest, CommitFailsIfAnotherRankIsInAnotherCall) {
   start(2);
   std::vector<Status> statuses(2);
   onEveryRank([&](int64_t rank) {
-    statuses[rank] = rank == 0 ? group(0).commit(0) : group(1).allGather(1, "").status();
+    statuses[rank] = rank == 0 ? control(0).commit() : control(1).allGather("").status();
   });
   ASSERT_EQ(statuses[0].code(), StatusCode::BadInput);
   EXPECT_EQ(statuses[0].message(),
             "expected all ranks to commit, but another rank is in a different call");
-  EXPECT_EQ(group(1).commit(1).message(), statuses[0].message());
+  EXPECT_EQ(control(1).commit().message(), statuses[0].message());
   EXPECT_EQ(host_->memory->committed(), 0u);
 }
 
@@ -238,13 +239,13 @@ TEST_F(ProcessGroupTest, TheLongestTimeLimitIsNone) {
   std::vector<Status> statuses(2);
   onEveryRank([&](int64_t rank) {
     std::this_thread::sleep_for(milliseconds(500 * rank));
-    statuses[rank] = group(rank).allGather(rank, "").status();
+    statuses[rank] = control(rank).allGather("").status();
   });
   EXPECT_TRUE(statuses[0].isOk()) << statuses[0].message();
   EXPECT_TRUE(statuses[1].isOk()) << statuses[1].message();
 }
 
-/// The killed process may take a long time to exit and to unmap its memory.
+/// The killed process may take long to exit and to unmap its memory.
 TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
   start(2);
   group(0).abort(Status(StatusCode::TimedOut, "the cause"));
@@ -255,7 +256,7 @@ TEST_F(ProcessGroupTest, CloseDoesNotWaitForAKilledRank) {
       << "it gives up after 2 s";
 }
 
-/// Returns the Plans of two ranks, each with one await for rank 1.
+/// Plans of two ranks, each with one wait for rank 1.
 std::vector<Plan> plansThatWait() {
   std::vector<Plan> plans(2);
   for (Plan &plan : plans) {
@@ -272,7 +273,7 @@ std::vector<Plan> plansThatWait() {
   return plans;
 }
 
-/// Marks a rank as waiting in the first command of run 3.
+/// Sets a rank's state to waiting in the first command of run 3.
 void beginToWait(ProcessGroup &group) {
   QueueSlot &queue = group.slot().queue[0];
   group.slot().queues.store(1);
@@ -304,39 +305,39 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   const std::vector<Plan> plans = plansThatWait();
   group(0).setPlans(plans);
   beginToWait(group(0));
-  std::thread rank0([&] { (void)group(0).allGather(0, ""); });
-  // Rank 1 is busy for twice the timeout, but this is not a stall because it makes progress.
+  std::thread rank0([&] { (void)control(0).allGather(""); });
+  // Rank 1 is busy for twice the timeout, which is no stall because it makes progress.
   for (int i = 0; i < 160; ++i) {
-    group(1).tick(1);
+    control(1).tick();
     std::this_thread::sleep_for(milliseconds(10));
   }
   EXPECT_FALSE(group(0).isAborted()) << group(0).failure().message();
-  EXPECT_TRUE(group(1).allGather(1, ""));
+  EXPECT_TRUE(control(1).allGather(""));
   rank0.join();
 }
 
-/// Measures the CPU time of all threads of this process, which are all waiting.
+/// Measures the CPU time of all threads of this process, which only wait.
 TEST_F(ProcessGroupTest, WaitingTakesNoTime) {
   start(2);
-  std::thread rank0([&] { (void)group(0).allGather(0, ""); });
+  std::thread rank0([&] { (void)control(0).allGather(""); });
   auto usedMs = [] { return std::clock() * 1000 / CLOCKS_PER_SEC; };
   const auto before = usedMs();
   std::this_thread::sleep_for(milliseconds(2000));
   EXPECT_LT(usedMs() - before, 100) << "5 % of a core";
-  EXPECT_TRUE(group(1).allGather(1, ""));
+  EXPECT_TRUE(control(1).allGather(""));
   rank0.join();
 }
 
 TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
   start(2);
   std::vector<Status> statuses(2);
-  onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(rank); });
+  onEveryRank([&](int64_t rank) { statuses[rank] = control(rank).commit(); });
   EXPECT_TRUE(statuses[0].isOk() && statuses[1].isOk());
   host_->rendezvous.reset();
-  // The commits that were already started have succeeded; new commits fail.
+  // The commits that were begun have succeeded; new ones fail.
   std::this_thread::sleep_for(milliseconds(150));
   EXPECT_FALSE(group(0).isAborted());
-  onEveryRank([&](int64_t rank) { statuses[rank] = group(rank).commit(rank); });
+  onEveryRank([&](int64_t rank) { statuses[rank] = control(rank).commit(); });
   for (const Status &status : statuses) {
     EXPECT_EQ(status.code(), StatusCode::PeerFailed);
     EXPECT_EQ(status.message(), statuses[0].message());

@@ -5,7 +5,6 @@
 #include "runtime/job/bootstrap/store.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <thread>
 
@@ -102,6 +101,13 @@ JobCause Client::hostIsGone() const {
           first};
 }
 
+void Client::abortIfHostIsGone() {
+  if (!isHostGone())
+    return;
+  memory_.abort(hostIsGone());
+  memory_.decideHere();
+}
+
 /// Returns the reason why the connection failed. After an abort, the host closes all connections.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
@@ -121,7 +127,7 @@ Result<Message> Client::ask(const std::string &text, int descriptor) {
     Result<Message> answer = connection_.receive(deadlineIn(kSlice));
     BRAID_TRY(memory_.failure());
     if (answer)
-      memory_.slot(rank()).arrivals.fetch_add(1, std::memory_order_relaxed);
+      memory_.slot(rank()).tick();
     else if (answer.status().code() == StatusCode::TimedOut)
       continue;
     return answer ? std::move(answer) : lost(answer.status());
@@ -146,47 +152,6 @@ void Client::disconnect() {
   memory_.wake();
   // A child process may keep the connection open, so closing the descriptor is not enough.
   shutdown(connection_.descriptor(), SHUT_RDWR);
-}
-
-// -- All-gathers. --
-
-/// A rank that has left will not join any all-gather. A rank that died has already aborted the job.
-void Client::abortIfSomebodyHasLeft() {
-  std::vector<int64_t> left;
-  for (int64_t peer = 0; peer < ranks(); ++peer) {
-    const RankSlot &slot = memory_.slot(peer);
-    if (memory_.isHere(peer) && slot.state.load(std::memory_order_seq_cst) == RankState::Left &&
-        static_cast<int32_t>(slot.gathers.load(std::memory_order_acquire) - gathers_) < 0)
-      left.push_back(peer);
-  }
-  if (!left.empty())
-    memory_.abort({peerFailed("rank{} {} left before the others were done",
-                              left.size() == 1 ? "" : "s", fmt::join(left, ", ")),
-                   left.front()});
-}
-
-Status Client::meet(const std::string &part, uint32_t step) {
-  RankSlot &own = memory_.slot(rank());
-  own.arrivals.fetch_add(1, std::memory_order_relaxed);
-  const uint32_t number = ++gathers_;
-  if (isHostGone()) { // without a host, nothing detects a dead rank
-    memory_.abort(hostIsGone());
-    memory_.decideHere();
-  }
-  BRAID_TRY(memory_.failure());
-  BRAID_TRY(memory_.bring(rank(), number, part, step));
-  while (static_cast<int32_t>(memory_.gathered() - number) < 0) {
-    BRAID_TRY(memory_.failure());
-    abortIfSomebodyHasLeft();
-    memory_.waitForGather(number, kSlice);
-  }
-  own.arrivals.fetch_add(1, std::memory_order_relaxed);
-  return Status::ok();
-}
-
-Result<std::vector<std::string>> Client::allGather(const std::string &mine) {
-  BRAID_TRY(meet(mine, 0));
-  return memory_.parts(memory_.allRanks(), gathers_);
 }
 
 } // namespace braid

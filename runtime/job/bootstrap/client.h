@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/client.h - a rank's connection to its job ------------------------===//
 //
-// Except for isHostGone(), only the rank's host thread calls these functions. They block until the
-// other ranks respond or the job is aborted. They need no timeout, because the watchdog aborts a
-// job that has stalled or whose host is gone.
+// Only the rank's host thread calls these functions, except where stated. They block until the host
+// responds or the job is aborted. They need no timeout, because the watchdog aborts a job that has
+// stalled or whose host is gone.
 //
 // The first letter of a message is its type:
 //
@@ -57,13 +57,6 @@ public:
   /// ranks would only see that the rank has left.
   Status fail(const Status &cause) { return memory_.fail({cause, rank()}); }
 
-  /// Returns the parts contributed by all ranks, in rank order. Collective: blocks until all ranks
-  /// have called allGather(). If the job is aborted, returns the cause.
-  Result<std::vector<std::string>> allGather(const std::string &mine);
-  /// Contributes `part` to the next all-gather and blocks until all ranks have contributed. `step`
-  /// is the last step that this rank has completed, or 0. After a failure, the job memory shows
-  /// whether the step has been committed.
-  Status meet(const std::string &part, uint32_t step);
   /// Sends a duplicate of `descriptor` to the host under `name`, which is scoped to this rank, and
   /// blocks until the host has received it.
   Status offer(const std::string &name, int descriptor);
@@ -75,8 +68,10 @@ public:
 
   /// Returns true if the host has exited or closed the connection. Never blocks. Thread-safe.
   bool isHostGone() const;
-  /// Returns the failure to report if isHostGone() is true. Its message names the host.
-  JobCause hostIsGone() const;
+  /// If isHostGone(), aborts the job with a message that names the host: without a host, nothing
+  /// detects a dead rank. No other process is left to ask the store, so this host decides.
+  /// Thread-safe.
+  void abortIfHostIsGone();
 
   /// For tests that break the connection.
   Connection &connection() { return connection_; }
@@ -85,13 +80,12 @@ private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
   Result<Message> ask(const std::string &text, int descriptor);
   Status lost(const Status &status);
-  void abortIfSomebodyHasLeft();
+  JobCause hostIsGone() const;
 
   Connection connection_;
   ClientHello hello_;
   JobMemory memory_;
   const FileDescriptor host_; ///< pidfd of the host's process (see Connection::openPeer())
-  uint32_t gathers_ = 0;
   bool saidDisconnect_ = false;
 };
 

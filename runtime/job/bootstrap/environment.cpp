@@ -9,66 +9,52 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
 
 namespace braid {
 namespace {
 
-using Names = std::vector<std::string>;
+/// The meaning of a launcher's variable.
+enum Role { Rank, RankCount, LocalRank, LocalRankCount, Job, kRoles };
+constexpr const char *kMeanings[kRoles] = {
+    "rank of this process", "number of ranks", "rank among those of this host",
+    "number of ranks on this host", "name of the job, or part of it"};
 
-/// The variables that a launcher sets for its ranks. If several have the same meaning, the first
-/// one that is set is used, but all variables in `job` that are set become part of the job's name.
-struct Variables {
+struct Launcher {
   const char *source;
+  /// The names of the variables for each role, separated by spaces. The first one that is set is
+  /// used, but all variables for Job that are set become part of the job's name.
+  const char *names[kRoles];
+  bool saysLocalRank; ///< whether the launcher always sets LocalRank
   const char *advice; ///< shown if ranks are not distributed evenly, host by host
-  Names rank, ranks, localRank, localRanks, job;
-  bool saysLocalRank = true; ///< whether the launcher always sets localRank
 };
 
-const std::vector<Variables> &launchers() {
-  static const std::vector<Variables> all = {
-      {.source = "BRAID_*",
-       .advice = "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + "
-                 "BRAID_LOCAL_RANK",
-       .rank = {"BRAID_RANK"},
-       .ranks = {"BRAID_RANKS"},
-       .localRank = {"BRAID_LOCAL_RANK"},
-       .localRanks = {"BRAID_LOCAL_RANKS"},
-       .job = {"BRAID_JOB"},
-       .saysLocalRank = false},
-      {.source = "torchrun",
-       .advice = "use the same --nproc-per-node on each host",
-       .rank = {"RANK"},
-       .ranks = {"WORLD_SIZE"},
-       .localRank = {"LOCAL_RANK"},
-       .localRanks = {"LOCAL_WORLD_SIZE"},
-       .job = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
-      {.source = "Open MPI",
-       .advice = "use mpirun --map-by slot, with equally many slots on each host",
-       .rank = {"OMPI_COMM_WORLD_RANK"},
-       .ranks = {"OMPI_COMM_WORLD_SIZE"},
-       .localRank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
-       .localRanks = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-       .job = {"PMIX_NAMESPACE"}},
-      {.source = "PMI",
-       .advice = "use mpiexec -ppn N, with N ranks on each host",
-       .rank = {"PMI_RANK"},
-       .ranks = {"PMI_SIZE"},
-       .localRank = {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
-       .localRanks = {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
-       .job = {"PMI_JOBID"},
-       .saysLocalRank = false},
-      {.source = "SLURM",
-       .advice = "use srun --distribution=block --ntasks-per-node=N",
-       .rank = {"SLURM_PROCID"},
-       .ranks = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-       .localRank = {"SLURM_LOCALID"},
-       .localRanks = {"SLURM_STEP_TASKS_PER_NODE"},
-       .job = {"SLURM_STEP_ID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"}},
-  };
-  return all;
-}
+constexpr Launcher kLaunchers[] = {
+    {"BRAID_*",
+     {"BRAID_RANK", "BRAID_RANKS", "BRAID_LOCAL_RANK", "BRAID_LOCAL_RANKS", "BRAID_JOB"},
+     false,
+     "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + BRAID_LOCAL_RANK"},
+    {"torchrun",
+     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+      "MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT"},
+     true,
+     "use the same --nproc-per-node on each host"},
+    {"Open MPI",
+     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+     true,
+     "use mpirun --map-by slot, with equally many slots on each host"},
+    {"PMI",
+     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID PMI_LOCAL_RANK", "MPI_LOCALNRANKS PMI_LOCAL_SIZE",
+      "PMI_JOBID"},
+     false,
+     "use mpiexec -ppn N, with N ranks on each host"},
+    {"SLURM",
+     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS SLURM_NTASKS", "SLURM_LOCALID",
+      "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID SLURM_JOB_ID SLURM_RESTART_COUNT"},
+     true,
+     "use srun --distribution=block --ntasks-per-node=N"},
+};
 
 struct Setting {
   const char *name;
@@ -76,7 +62,7 @@ struct Setting {
   bool isSwitch = false; ///< the value must be on or off
 };
 
-constexpr std::array<Setting, 13> kSettings = {{
+constexpr Setting kSettings[] = {
     {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
     {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
@@ -96,13 +82,24 @@ constexpr std::array<Setting, 13> kSettings = {{
     {"BRAID_CACHE_DIR", "folder for measurements; none: keep none"},
     {"XDG_CACHE_HOME", "if that is not set, its folder braid is used"},
     {"HOME", "if neither is set, its folder .cache/braid is used"},
-}};
+};
 
 constexpr size_t kShownOfValue = 60;
 
-std::optional<std::string> firstSet(const Names &names, const Environment &environment) {
-  const auto found = llvm::find_if(names, [&](const auto &name) { return environment(name); });
-  return found == names.end() ? std::nullopt : std::optional(*found);
+std::vector<std::string> namesFor(Role role, const Launcher &launcher) {
+  std::vector<std::string> names;
+  for (llvm::StringRef name : llvm::split(launcher.names[role], " "))
+    names.push_back(name.str());
+  return names;
+}
+
+/// Returns the variable that is used for a role, or nullopt if none is set.
+std::optional<std::string> firstSet(Role role, const Launcher &launcher,
+                                    const Environment &environment) {
+  for (const std::string &name : namesFor(role, launcher))
+    if (environment(name))
+      return name;
+  return std::nullopt;
 }
 
 /// SLURM numbers steps that srun did not start, such as the batch script and salloc's shell,
@@ -116,42 +113,41 @@ bool isStepOfSrun(const Environment &environment) {
 }
 
 /// Returns the variables that mark this process as a rank started by the launcher `of`.
-Names identifying(const Variables &of, const Environment &environment) {
-  const bool isSlurm = of.source == llvm::StringRef("SLURM");
-  Names found;
-  if (isSlurm && isStepOfSrun(environment))
-    found.push_back("SLURM_STEP_ID");
+std::vector<std::string> identifying(const Launcher &of, const Environment &environment) {
+  if (of.source == llvm::StringRef("SLURM"))
+    return isStepOfSrun(environment) ? std::vector<std::string>{"SLURM_STEP_ID"}
+                                     : std::vector<std::string>();
   // srun sets PMI's variables in addition to SLURM's, and only SLURM's assign ranks to hosts.
+  std::vector<std::string> found;
   const bool isOfSrun = of.source == llvm::StringRef("PMI") && isStepOfSrun(environment) &&
-                        !firstSet(of.localRank, environment);
-  if (!isSlurm && !isOfSrun)
-    for (const Names *names : {&of.rank, &of.ranks})
-      if (const auto name = firstSet(*names, environment))
-        found.push_back(*name);
+                        !firstSet(LocalRank, of, environment);
+  for (Role role : {Rank, RankCount})
+    if (const auto name = firstSet(role, of, environment); name && !isOfSrun)
+      found.push_back(*name);
   return found;
 }
 
 /// Returns the launcher whose variables are used, or null if there is none.
-const Variables *chosenLauncher(const Environment &environment) {
-  const auto found = llvm::find_if(launchers(), [&](const Variables &launcher) {
+const Launcher *chosenLauncher(const Environment &environment) {
+  const auto *found = llvm::find_if(kLaunchers, [&](const Launcher &launcher) {
     return !identifying(launcher, environment).empty();
   });
-  return found == launchers().end() ? nullptr : &*found;
+  return found == std::end(kLaunchers) ? nullptr : found;
 }
 
 class Reader {
 public:
-  Reader(const Variables &variables, const Environment &environment)
-      : variables_(variables), environment_(environment) {}
+  Reader(const Launcher &launcher, const Environment &environment)
+      : launcher_(launcher), environment_(environment) {}
 
   Result<Place> place() const {
-    for (const Names *names : {&variables_.rank, &variables_.ranks})
-      if (!firstSet(*names, environment_))
-        return missing(nameOf(*names));
+    for (Role role : {Rank, RankCount})
+      if (!firstSet(role, launcher_, environment_))
+        return missing(role);
     Place place;
-    place.source = variables_.source;
-    place.ranks = *BRAID_TRY(number(variables_.ranks));
-    place.rank = BRAID_TRY(index(variables_.rank, variables_.ranks, place.ranks));
+    place.source = launcher_.source;
+    place.ranks = *BRAID_TRY(number(RankCount));
+    place.rank = BRAID_TRY(index(Rank, RankCount, place.ranks));
     BRAID_TRY(readHost(place));
     BRAID_TRY(readJob(place));
     return place;
@@ -160,22 +156,21 @@ public:
 private:
   using Number = std::optional<int64_t>;
 
-  Status missing(const std::string &names) const {
-    return badInput("expected {} to be set, too", names);
-  }
+  Status missing(Role role) const { return badInput("expected {} to be set, too", nameOf(role)); }
   Status unevenHosts(const std::string &got) const {
     return unsupported("expected equally many ranks on each host, got {}; {}", got,
-                       variables_.advice);
+                       launcher_.advice);
   }
 
   /// Returns the variable that is set, or all candidates: "SLURM_STEP_NUM_TASKS or SLURM_NTASKS".
-  std::string nameOf(const Names &names) const {
-    return firstSet(names, environment_).value_or(llvm::join(names, " or "));
+  std::string nameOf(Role role) const {
+    return firstSet(role, launcher_, environment_)
+        .value_or(llvm::join(namesFor(role, launcher_), " or "));
   }
 
   /// Reads an integer, or SLURM's list of ranks per host if all entries are equal, as in "4(x2)".
-  Result<Number> number(const Names &names) const {
-    const std::optional<std::string> name = firstSet(names, environment_);
+  Result<Number> number(Role role) const {
+    const std::optional<std::string> name = firstSet(role, launcher_, environment_);
     if (!name)
       return Number();
     const std::string value = *environment_(*name);
@@ -196,29 +191,28 @@ private:
   }
 
   /// Reads an index, which must be less than `count`; `count` must be at least 1.
-  Result<int64_t> index(const Names &names, const Names &countNames, int64_t count) const {
-    const int64_t index = *BRAID_TRY(number(names));
+  Result<int64_t> index(Role role, Role countRole, int64_t count) const {
+    const int64_t index = *BRAID_TRY(number(role));
     if (count < 1)
-      return badInput("expected {} to be at least 1, got {}", nameOf(countNames), count);
+      return badInput("expected {} to be at least 1, got {}", nameOf(countRole), count);
     if (index >= count)
-      return badInput("expected {} to be less than {} = {}, got {}", nameOf(names),
-                      nameOf(countNames), count, index);
+      return badInput("expected {} to be less than {} = {}, got {}", nameOf(role),
+                      nameOf(countRole), count, index);
     return index;
   }
 
   /// Reads the local rank and the host's index. All hosts must have the same number of ranks, and
   /// ranks must be numbered host by host.
   Status readHost(Place &place) const {
-    const Variables &its = variables_;
-    const Number rank = BRAID_TRY(number(its.localRank)), ranks = BRAID_TRY(number(its.localRanks));
-    if (rank.has_value() != ranks.has_value() || (its.saysLocalRank && !rank))
-      return missing(nameOf(rank ? its.localRanks : its.localRank));
+    const Number rank = BRAID_TRY(number(LocalRank)), ranks = BRAID_TRY(number(LocalRankCount));
+    if (rank.has_value() != ranks.has_value() || (launcher_.saysLocalRank && !rank))
+      return missing(rank ? LocalRankCount : LocalRank);
     place.localRanks = ranks.value_or(place.ranks);
     place.localRank =
-        rank ? BRAID_TRY(index(its.localRank, its.localRanks, place.localRanks)) : place.rank;
+        rank ? BRAID_TRY(index(LocalRank, LocalRankCount, place.localRanks)) : place.rank;
     if (place.localRanks > place.ranks)
-      return badInput("expected {} to be at most {} = {}, got {}", nameOf(its.localRanks),
-                      nameOf(its.ranks), place.ranks, place.localRanks);
+      return badInput("expected {} to be at most {} = {}, got {}", nameOf(LocalRankCount),
+                      nameOf(RankCount), place.ranks, place.localRanks);
     if (place.ranks % place.localRanks != 0)
       return unevenHosts(fmt::format("{} of {} on this one", place.localRanks, place.ranks));
     place.hosts = place.ranks / place.localRanks;
@@ -226,7 +220,7 @@ private:
     if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
       return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
                          "of {} on its host; {}",
-                         place.rank, place.localRank, place.localRanks, its.advice);
+                         place.rank, place.localRank, place.localRanks, launcher_.advice);
     return Status::ok();
   }
 
@@ -241,17 +235,17 @@ private:
       return Status::ok();
     }
     place.job = place.source;
-    for (const std::string &name : variables_.job)
+    for (const std::string &name : namesFor(Job, launcher_))
       if (const auto value = environment_(name))
         place.job += fmt::format(" {}={}", name, *value);
     if (place.source == "PMI")
       place.job += ours ? " BRAID_JOB=" + *ours : "";
-    else if (!firstSet(variables_.job, environment_))
-      return missing(nameOf(variables_.job));
+    else if (!firstSet(Job, launcher_, environment_))
+      return missing(Job);
     return Status::ok();
   }
 
-  const Variables &variables_;
+  const Launcher &launcher_;
   const Environment &environment_;
 };
 
@@ -281,7 +275,7 @@ Environment processEnvironment() {
 }
 
 Result<std::optional<Place>> findPlace(const Environment &environment) {
-  const Variables *chosen = chosenLauncher(environment);
+  const Launcher *chosen = chosenLauncher(environment);
   if (!chosen)
     return std::optional<Place>();
   Result<Place> place = Reader(*chosen, environment).place();
@@ -296,7 +290,7 @@ Result<std::optional<Place>> findPlace(const Environment &environment) {
 }
 
 std::string variablesOfPlace(const Environment &environment) {
-  const Variables *chosen = chosenLauncher(environment);
+  const Launcher *chosen = chosenLauncher(environment);
   return chosen ? llvm::join(identifying(*chosen, environment), ", ") : "";
 }
 
@@ -360,22 +354,16 @@ Status checkSettings(const Environment &environment) {
 
 std::vector<VariableReport> reportVariables(const Environment &environment) {
   std::vector<VariableReport> reports;
-  const Variables *chosen = chosenLauncher(environment);
-  for (const Variables &launcher : launchers()) {
-    const std::pair<const Names *, const char *> lists[] = {
-        {&launcher.rank, "rank of this process"},
-        {&launcher.ranks, "number of ranks"},
-        {&launcher.localRank, "rank among those of this host"},
-        {&launcher.localRanks, "number of ranks on this host"},
-        {&launcher.job, "name of the job, or part of it"}};
-    for (const auto &[names, meaning] : lists)
-      for (const std::string &name : *names) {
+  const Launcher *chosen = chosenLauncher(environment);
+  for (const Launcher &launcher : kLaunchers)
+    for (int role = 0; role < kRoles; ++role)
+      for (const std::string &name : namesFor(Role(role), launcher)) {
         const auto value = environment(name);
-        const bool isJob = names == &launcher.job;
-        const bool counts = isJob ? value.has_value() : firstSet(*names, environment) == name;
-        reports.push_back({name, launcher.source, meaning, value, &launcher == chosen && counts});
+        const bool counts =
+            role == Job ? value.has_value() : firstSet(Role(role), launcher, environment) == name;
+        reports.push_back(
+            {name, launcher.source, kMeanings[role], value, &launcher == chosen && counts});
       }
-  }
   for (const Setting &setting : kSettings) {
     std::optional<std::string> value = environment(setting.name);
     reports.push_back({setting.name, "braid", setting.meaning, value, value.has_value()});

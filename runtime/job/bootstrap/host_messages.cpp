@@ -4,6 +4,8 @@
 
 #include "ir/failure.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,11 +97,11 @@ Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t
       return badInput("expected a part of {} bytes, got {}", size, text.size());
   if (text.size() != std::accumulate(sizes.begin(), sizes.end(), uint64_t(0)))
     return badInput("expected the parts of {} ranks, got {} bytes", ranks.count, text.size());
-  for (size_t i = 0; number == round && i < sizes.size(); ++i) {
-    BRAID_TRY(memory.bring(ranks.first + static_cast<int64_t>(i), round,
-                           text.take_front(sizes[i]).str(), step));
-    text = text.drop_front(sizes[i]);
-  }
+  if (number == round)
+    for (const auto &[rank, size] : llvm::zip(ranks, sizes)) {
+      BRAID_TRY(memory.bring(rank, round, text.take_front(size).str(), step));
+      text = text.drop_front(size);
+    }
   return Status::ok();
 }
 
@@ -118,18 +120,17 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks) {
 
 std::string encodeSign(const HostSign &sign, const JobMemory &memory) {
   std::string text = fmt::format("{} {:d} ", sign.number, sign.hasLeft);
-  const Ranks ranks = memory.ranksOf(memory.host());
-  for (int64_t i = 0; i < ranks.count; ++i)
-    appendSlot(memory.slot(ranks.first + i), text);
+  for (int64_t rank : memory.ranksOf(memory.host()))
+    appendSlot(memory.slot(rank), text);
   return text;
 }
 
 Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, uint64_t known) {
   HostSign sign{.number = BRAID_TRY(takeNumber<uint64_t>(text))};
   sign.hasLeft = BRAID_TRY(takeNumber<uint32_t>(text)) != 0;
-  const Ranks ranks = memory.ranksOf(host);
-  for (int64_t i = 0; sign.number != known && i < ranks.count; ++i)
-    BRAID_TRY(takeSlot(text, memory.slot(ranks.first + i)));
+  if (sign.number != known)
+    for (int64_t rank : memory.ranksOf(host))
+      BRAID_TRY(takeSlot(text, memory.slot(rank)));
   return sign;
 }
 

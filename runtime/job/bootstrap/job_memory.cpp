@@ -5,11 +5,15 @@
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/futex.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -33,10 +37,8 @@ Status failed(const char *what) {
 
 } // namespace
 
-uint64_t monotonicNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return uint64_t(now.tv_sec) * 1000000000u + uint64_t(now.tv_nsec);
+std::string nameRanks(llvm::ArrayRef<int64_t> ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 uint64_t RankSlot::completed() const {
@@ -65,7 +67,7 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   layout.host = place.host;
   layout.hosts = place.hosts;
   layout.outcome.store({.isElsewhere = place.hosts > 1}, std::memory_order_relaxed);
-  for (int64_t rank = 0; rank < ranks; ++rank)
+  for (int64_t rank : memory.allRanks())
     for (QueueSlot &queue : memory.slot(rank).queue) {
       queue.current.store(~uint64_t(0), std::memory_order_relaxed);
       queue.lastDone.store(~uint64_t(0), std::memory_order_relaxed);
@@ -90,28 +92,19 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
 
 /// Maps a file that is large enough for the layout of `ranks` ranks.
 Result<JobMemory> JobMemory::mapFile(FileDescriptor descriptor, int64_t ranks) {
-  const size_t bytes = Layout::bytes(ranks);
-  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (address == MAP_FAILED)
+  SharedMapping memory = mapShared(descriptor, Layout::bytes(ranks));
+  if (!memory)
     return failed("addresses of shared memory");
-  return JobMemory(std::move(descriptor), address, bytes);
+  return JobMemory(std::move(descriptor), std::move(memory));
 }
 
-JobMemory::JobMemory(FileDescriptor descriptor, void *address, size_t bytes)
-    : descriptor_(std::move(descriptor)), layout_(static_cast<Layout *>(address)), bytes_(bytes) {}
-
-JobMemory::JobMemory(JobMemory &&other) noexcept
-    : descriptor_(std::move(other.descriptor_)), layout_(std::exchange(other.layout_, nullptr)),
-      bytes_(other.bytes_) {}
-
-JobMemory::~JobMemory() {
-  if (layout_)
-    munmap(layout_, bytes_);
-}
+JobMemory::JobMemory(FileDescriptor descriptor, SharedMapping memory)
+    : descriptor_(std::move(descriptor)), memory_(std::move(memory)),
+      layout_(static_cast<Layout *>(memory_.get())) {}
 
 uint64_t JobMemory::progress() const {
   uint64_t sum = 0;
-  for (int64_t rank = 0; rank < ranks(); ++rank)
+  for (int64_t rank : allRanks())
     sum += slot(rank).progress();
   return sum;
 }
@@ -120,10 +113,9 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
   constexpr uint32_t kSpinsBeforeYield = 10000;
   RankSlot &own = slot(rank);
   const uint32_t mine = own.barrier.fetch_add(1, std::memory_order_acq_rel) + 1;
-  own.arrivals.fetch_add(1, std::memory_order_relaxed);
+  own.tick();
   bool isLong = false;
-  const int64_t first = host() * ranksPerHost();
-  for (int64_t other = first; other < first + ranksPerHost(); ++other)
+  for (int64_t other : ranksOf(host()))
     for (uint32_t spins = 0;
          static_cast<int32_t>(slot(other).barrier.load(std::memory_order_acquire) - mine) < 0 &&
          !(spins > kSpinsBeforeYield && isAborted());
@@ -141,9 +133,40 @@ bool JobMemory::spinUntilAllCome(int64_t rank) {
 
 // -- All-gathers. --
 
+Status JobMemory::meet(int64_t rank, const std::string &part, uint32_t step) {
+  /// The interval at which a blocked rank checks whether the job has failed.
+  constexpr std::chrono::milliseconds kSlice{20};
+  BRAID_TRY(failure());
+  const uint32_t number = slot(rank).gathers.load(std::memory_order_relaxed) + 1;
+  BRAID_TRY(bring(rank, number, part, step));
+  for (uint32_t seen; static_cast<int32_t>((seen = gathered()) - number) < 0;) {
+    BRAID_TRY(failure());
+    abortIfSomebodyHasLeft(number);
+    if (!isAborted())
+      futexWait(&layout_->gathered, seen, kSlice, FutexScope::Processes);
+  }
+  return Status::ok();
+}
+
+Result<std::vector<std::string>> JobMemory::allGather(int64_t rank, const std::string &part) {
+  BRAID_TRY(meet(rank, part, 0));
+  return parts(allRanks(), slot(rank).gathers.load(std::memory_order_relaxed));
+}
+
+/// A rank that died has already aborted the job.
+void JobMemory::abortIfSomebodyHasLeft(uint32_t number) {
+  std::vector<int64_t> left;
+  for (int64_t rank : ranksOf(host()))
+    if (slot(rank).state.load(std::memory_order_seq_cst) == RankState::Left &&
+        !haveCome({rank, 1}, number))
+      left.push_back(rank);
+  if (!left.empty())
+    abort({peerFailed("{} left before the others were done", nameRanks(left)), left.front()});
+}
+
 int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {
   constexpr size_t kPage = 4096;
-  const size_t begin = (bytes_ + kPage - 1) / kPage * kPage;
+  const size_t begin = (Layout::bytes(ranks()) + kPage - 1) / kPage * kPage;
   return static_cast<int64_t>(begin + (static_cast<size_t>(rank) * 2 + number % 2) * kMaxPart);
 }
 
@@ -175,10 +198,9 @@ Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, 
 }
 
 bool JobMemory::haveCome(Ranks ranks, uint32_t number) const {
-  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
-    if (static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_seq_cst) - number) < 0)
-      return false;
-  return true;
+  return llvm::all_of(ranks, [&](int64_t rank) {
+    return static_cast<int32_t>(slot(rank).gathers.load(std::memory_order_seq_cst) - number) >= 0;
+  });
 }
 
 /// Commits the step before any rank learns that all ranks have joined.
@@ -195,15 +217,15 @@ void JobMemory::finishGather(uint32_t number) {
 
 uint32_t JobMemory::leastStep(Ranks ranks, uint32_t number) const {
   uint32_t step = ~0u;
-  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank)
+  for (int64_t rank : ranks)
     step = std::min(step, slot(rank).parts[number % 2].step.load(std::memory_order_relaxed));
   return step;
 }
 
 Result<std::vector<std::string>> JobMemory::parts(Ranks ranks, uint32_t number) const {
-  std::vector<std::string> parts(static_cast<size_t>(ranks.count));
-  for (int64_t rank = ranks.first; rank < ranks.first + ranks.count; ++rank) {
-    std::string &part = parts[static_cast<size_t>(rank - ranks.first)];
+  std::vector<std::string> parts;
+  for (int64_t rank : ranks) {
+    std::string &part = parts.emplace_back();
     part.resize(std::min<size_t>(slot(rank).parts[number % 2].bytes.load(std::memory_order_relaxed),
                                  kMaxPart));
     if (pread(descriptor_.get(), part.data(), part.size(), placeOfPart(rank, number)) !=
@@ -211,12 +233,6 @@ Result<std::vector<std::string>> JobMemory::parts(Ranks ranks, uint32_t number) 
       return internalError("cannot read the all-gather data of rank {}", rank);
   }
   return parts;
-}
-
-void JobMemory::waitForGather(uint32_t number, std::chrono::milliseconds slice) const {
-  const uint32_t seen = gathered();
-  if (static_cast<int32_t>(seen - number) < 0 && !isAborted())
-    futexWait(&layout_->gathered, seen, slice, FutexScope::Processes);
 }
 
 void JobMemory::waitForRanks(uint32_t number, std::chrono::milliseconds slice) const {

@@ -31,7 +31,9 @@
 #include "runtime/job/bootstrap/begun_runs.h"
 #include "runtime/job/bootstrap/socket.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <atomic>
 #include <cassert>
@@ -43,11 +45,11 @@
 
 namespace braid {
 
-/// Returns CLOCK_MONOTONIC in nanoseconds. All ranks on a host share this clock.
-uint64_t monotonicNs();
-constexpr uint64_t inNs(std::chrono::milliseconds time) {
-  return static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+constexpr uint64_t inNs(std::chrono::nanoseconds time) {
+  return static_cast<uint64_t>(time.count());
 }
+/// Returns the time of CLOCK_MONOTONIC, which all ranks on a host share.
+inline uint64_t monotonicNs() { return inNs(std::chrono::steady_clock::now().time_since_epoch()); }
 
 /// Commands are numbered across a job's programs; a Plan's numbers start at Plan::firstCommand.
 inline constexpr uint32_t kNoCommand = ~0u;
@@ -110,10 +112,13 @@ struct RankSlot {
   alignas(64) std::atomic<uint32_t> barrier; ///< number of spin barriers entered
   QueueSlot queue[kQueueSlots];
 
+  /// Called by the rank's host thread. Counts as progress.
   void setActivity(HostActivity now) {
     activitySinceNs.store(monotonicNs(), std::memory_order_relaxed);
     activity.store(now, std::memory_order_relaxed);
+    tick();
   }
+  void tick() { arrivals.fetch_add(1, std::memory_order_relaxed); }
   /// Returns the number of commands completed on all queues.
   uint64_t completed() const;
   /// Returns a counter that increases whenever this rank makes progress.
@@ -134,7 +139,12 @@ inline constexpr size_t kMaxPart = size_t(32) << 20;
 /// A range of consecutive ranks.
 struct Ranks {
   int64_t first, count;
+  auto begin() const { return llvm::seq(first, first + count).begin(); }
+  auto end() const { return llvm::seq(first, first + count).end(); }
 };
+
+/// Formats ranks, for example "rank 2" or "ranks 2, 3".
+std::string nameRanks(llvm::ArrayRef<int64_t> ranks);
 
 /// The reason why a job was aborted.
 struct JobCause {
@@ -150,10 +160,6 @@ public:
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
   /// Returns BadInput if the memory has an unexpected size or version.
   static Result<JobMemory> map(FileDescriptor descriptor, int64_t ranks);
-  JobMemory(JobMemory &&) noexcept;
-  JobMemory &operator=(JobMemory &&) = delete;
-  ~JobMemory();
-
   int descriptor() const { return descriptor_.get(); }
   int64_t ranks() const { return layout_->ranks; }
   /// A random number, drawn at creation, that distinguishes jobs with the same name.
@@ -217,6 +223,14 @@ public:
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
+  /// Contributes `part` of `rank`, which is on this host, to its next all-gather, and blocks until
+  /// all ranks have contributed or the job is aborted; returns the cause of an abort. `step` is the
+  /// last step that the rank has completed, or 0; committed() tells whether it has been committed.
+  /// Needs no timeout, because the watchdog aborts a job that has stalled. If another rank on this
+  /// host has left, and so will never contribute, aborts the job.
+  Status meet(int64_t rank, const std::string &part, uint32_t step);
+  /// Like meet() with step 0. Returns the parts of all ranks, in rank order.
+  Result<std::vector<std::string>> allGather(int64_t rank, const std::string &part);
   /// Contributes `part` of `rank` to all-gather `number`. `step` is the last step that `rank` has
   /// completed, or 0. On a single host, the last rank to join finishes the all-gather. Returns
   /// BadInput if the part exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
@@ -231,9 +245,8 @@ public:
   /// Returns the parts of `ranks` in all-gather `number`. All of these ranks must have joined it.
   Result<std::vector<std::string>> parts(Ranks ranks, uint32_t number) const;
   uint32_t leastStep(Ranks ranks, uint32_t number) const;
-  /// Sleeps until all-gather `number` may have finished, wake() is called, or `slice` has elapsed.
-  void waitForGather(uint32_t number, std::chrono::milliseconds slice) const;
-  /// Like waitForGather(), but waits until a rank on this host may have joined all-gather `number`.
+  /// Sleeps until a rank on this host may have joined all-gather `number`, wake() is called, or
+  /// `slice` has elapsed.
   void waitForRanks(uint32_t number, std::chrono::milliseconds slice) const;
   void wake();
 
@@ -291,16 +304,17 @@ private:
     }
     RankSlot *slots() { return reinterpret_cast<RankSlot *>(this + 1); }
   };
-  JobMemory(FileDescriptor descriptor, void *address, size_t bytes);
+  JobMemory(FileDescriptor descriptor, SharedMapping memory);
   static Result<JobMemory> mapFile(FileDescriptor descriptor, int64_t ranks);
   void changeOutcome(llvm::function_ref<bool(Outcome &outcome)> change);
   uint16_t writeCause(const JobCause &cause);
   JobCause readCause(uint16_t number) const;
   std::optional<JobCause> causeIn(Outcome::State state) const;
   int64_t placeOfPart(int64_t rank, uint32_t number) const;
+  void abortIfSomebodyHasLeft(uint32_t number);
   FileDescriptor descriptor_;
-  Layout *layout_ = nullptr; ///< null after a move
-  size_t bytes_ = 0;
+  SharedMapping memory_;
+  Layout *layout_; ///< the beginning of memory_
 };
 
 } // namespace braid

@@ -4,7 +4,6 @@
 
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/host_messages.h"
-#include "runtime/job/bootstrap/rendezvous.h"
 #include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -47,7 +46,6 @@ public:
       thread_.join();
   }
   Status start() {
-    id_ = BRAID_TRY(randomName());
     return startThread(thread_, "other hosts", [this] { run(); });
   }
 
@@ -111,10 +109,11 @@ private:
   Status introduce() {
     if (!prefix_.empty())
       return Status::ok();
+    const std::string id = std::to_string(memory_.number());
     std::string prefix, taken;
-    for (int64_t job = 1; taken != id_; ++job) {
+    for (int64_t job = 1; taken != id; ++job) {
       prefix = fmt::format("{}{}/", storePrefix(options_.job), job);
-      taken = BRAID_TRY(store_->putIfAbsent(fmt::format("{}is{}", prefix, memory_.host()), id_));
+      taken = BRAID_TRY(store_->putIfAbsent(fmt::format("{}is{}", prefix, memory_.host()), id));
     }
     const std::string shape = fmt::format("{} hosts and {} ranks (version {})", memory_.hosts(),
                                           memory_.ranks(), kHostVersion);
@@ -143,9 +142,9 @@ private:
       host.sign = sign.number;
       host.hasCome = true;
       host.hasLeft = sign.hasLeft;
-      const Ranks ranks = memory_.ranksOf(host.number);
-      for (int64_t i = 0; host.hasLeft && i < ranks.count; ++i)
-        memory_.slot(ranks.first + i).state.store(RankState::Left, std::memory_order_relaxed);
+      if (host.hasLeft)
+        for (int64_t rank : memory_.ranksOf(host.number))
+          memory_.slot(rank).state.store(RankState::Left, std::memory_order_relaxed);
     }
     return Status::ok();
   }
@@ -300,7 +299,7 @@ private:
   std::atomic<bool> isEnding_{false};
 
   // Accessed only by the thread.
-  std::string id_, prefix_;  ///< the prefix of all keys; empty before introduce()
+  std::string prefix_;       ///< the prefix of all keys; empty before introduce()
   std::vector<Host> others_; ///< sorted by number
   uint32_t round_ = 1;
   bool isFailed_ = false;     ///< the round has failed

@@ -9,7 +9,6 @@
 #include "llvm/Support/Errno.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <atomic>
@@ -18,7 +17,6 @@
 #include <thread>
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -35,14 +33,9 @@ constexpr auto kHelloTime = 1s;
 constexpr auto kTick = 50ms;
 constexpr size_t kShownOfJob = 80; ///< maximum length of a job's name in messages
 
-/// Formats ranks, for example "rank 2" or "ranks 2, 3".
-std::string nameRanks(const std::vector<int64_t> &ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-}
-
 /// Formats two process ids in ascending order, as in ": processes 12 and 13". Returns an empty
 /// string if the ids do not tell the two processes apart.
-std::string namePids(int64_t one, int64_t other) {
+std::string namePids(pid_t one, pid_t other) {
   if (one == 0 || other == 0 || one == other)
     return "";
   auto [first, second] = std::minmax(one, other);
@@ -56,14 +49,6 @@ Result<std::string> randomName() {
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
-}
-
-Result<RendezvousPlace> listenAnywhere() {
-  std::string name = nameOfJob(BRAID_TRY(randomName()));
-  FileDescriptor listener = BRAID_TRY(Connection::listenAt(name));
-  if (!listener.isValid())
-    return unsupported("another process already listens at '@{}'", name);
-  return RendezvousPlace{std::move(name), std::move(listener)};
 }
 
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline) {
@@ -86,19 +71,12 @@ namespace {
 
 class RendezvousThread final : public Rendezvous {
 public:
-  RendezvousThread(RendezvousPlace place, JobMemory &memory, RendezvousOptions options,
-                   FileDescriptor stop)
+  RendezvousThread(RendezvousPlace place, JobMemory &memory, RendezvousOptions options)
       : name_(std::move(place.name)), listener_(std::move(place.listener)), memory_(memory),
-        options_(std::move(options)), stop_(std::move(stop)), ranks_(memory.ranksOf(memory.host())),
+        options_(std::move(options)), ranks_(memory.ranksOf(memory.host())),
         joinDeadline_(deadlineIn(options_.joinTimeout)) {}
-  ~RendezvousThread() override {
-    const uint64_t one = 1;
-    (void)!write(stop_.get(), &one, sizeof one);
-    if (thread_.joinable())
-      thread_.join();
-  }
   Status start() {
-    return startThread(thread_, "the meeting", [this] { run(); });
+    return thread_.start("the meeting", [this] { run(); });
   }
 
   const std::string &name() const override { return name_; }
@@ -123,7 +101,7 @@ private:
 
   std::vector<int64_t> ranksIn(RankState state) const {
     std::vector<int64_t> found;
-    for (int64_t rank = ranks_.first; rank < ranks_.first + ranks_.count; ++rank)
+    for (int64_t rank : ranks_)
       if (stateOf(rank) == state)
         found.push_back(rank);
     return found;
@@ -138,10 +116,9 @@ private:
   // -- Called by the thread. --
 
   void run() {
-    blockSignals();
     for (;;) {
       // poll() ignores negative descriptors.
-      std::vector<pollfd> events = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      std::vector<pollfd> events = {{thread_.end(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
       std::vector<int64_t> ranks;
       for (const auto &[rank, each] : members_) {
         ranks.push_back(rank);
@@ -205,10 +182,9 @@ private:
     if (!memory_.isHere(hello.rank))
       return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
                       ranks_.first, ranks_.first + ranks_.count - 1, hello.rank);
-    const bool isOurs = hello.rank == options_.ownRank;
-    if (stateOf(hello.rank) == RankState::Absent && (!isOurs || pid == getpid()))
+    const auto other = static_cast<pid_t>(memory_.slot(hello.rank).pid.load());
+    if (stateOf(hello.rank) == RankState::Absent && (other == 0 || other == pid))
       return Status::ok();
-    const int64_t other = isOurs ? getpid() : memory_.slot(hello.rank).pid.load();
     return badInput("two processes are rank {} of job '{}'{}; start each rank once, and give each "
                     "job its own name (see braid doctor)",
                     hello.rank, job, namePids(pid, other));
@@ -294,25 +270,21 @@ private:
   FileDescriptor listener_; ///< closed once all ranks have joined
   JobMemory &memory_;
   const RendezvousOptions options_;
-  const FileDescriptor stop_; ///< an eventfd, readable once the thread must stop
   std::atomic<bool> isContradicted_{false};
 
   const Ranks ranks_;                            ///< the ranks of this host
   std::map<int64_t, Member> members_;            ///< the connected ranks
   std::map<std::string, FileDescriptor> offers_; ///< keyed by "RANK name", as in a G message
   const Deadline joinDeadline_;
-  std::thread thread_;
+  ServiceThread thread_; ///< last, because it uses the others
 };
 
 } // namespace
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::start(RendezvousPlace place, JobMemory &memory,
                                                       RendezvousOptions options) {
-  FileDescriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop.isValid())
-    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
-  auto rendezvous = std::make_unique<RendezvousThread>(std::move(place), memory, std::move(options),
-                                                       std::move(stop));
+  auto rendezvous =
+      std::make_unique<RendezvousThread>(std::move(place), memory, std::move(options));
   BRAID_TRY(rendezvous->start());
   return std::unique_ptr<Rendezvous>(std::move(rendezvous));
 }

@@ -30,18 +30,14 @@ struct RendezvousPlace {
   std::string name;
   FileDescriptor listener;
 };
-/// Listens under a random name, which must be passed to the ranks.
-Result<RendezvousPlace> listenAnywhere();
-/// Listens under the job's name (see nameOfJob()). Called by the rank that hosts the job. If
-/// another host already uses the name, the job would have two hosts; sends that host `hello` and
-/// returns BadInput with the answer. Returns TimedOut if the name is not free by the deadline.
+/// Listens under the job's name (see nameOfJob()), which may be a random name that is passed to the
+/// ranks. If another host already uses the name, the job would have two hosts; sends that host
+/// `hello` and returns BadInput with the answer. Returns TimedOut if the name is not free by the
+/// deadline.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
 struct RendezvousOptions {
   std::string job; ///< name of the job, for messages
-  /// This process's rank, or -1 if this process is not a rank. A hello from another process that
-  /// claims this rank is a contradiction.
-  int64_t ownRank = -1;
   /// The time limit for all ranks to join. When it has passed, the job is aborted with TimedOut,
   /// and the message names the missing ranks.
   std::chrono::milliseconds joinTimeout{60000};
@@ -54,7 +50,9 @@ struct RendezvousOptions {
 
 class Rendezvous {
 public:
-  /// Starts the thread. `memory` must outlive this object.
+  /// Starts the thread. `memory` must outlive this object. If a rank's process is known before it
+  /// joins, as that of this process's own rank, the caller sets RankSlot::pid; a hello from another
+  /// process that claims this rank is then a contradiction.
   static Result<std::unique_ptr<Rendezvous>> start(RendezvousPlace place, JobMemory &memory,
                                                    RendezvousOptions options);
   /// Stops the thread and closes all connections to clients.

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -88,6 +89,13 @@ FileDescriptor &FileDescriptor::operator=(FileDescriptor &&other) noexcept {
 void FileDescriptor::reset() {
   if (isValid())
     ::close(release());
+}
+
+void Unmap::operator()(void *address) const { munmap(address, bytes); }
+
+SharedMapping mapShared(const FileDescriptor &file, size_t bytes) {
+  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  return {address == MAP_FAILED ? nullptr : address, Unmap{bytes}};
 }
 
 FileDescriptor acceptFrom(const FileDescriptor &listener) {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -58,6 +59,16 @@ public:
 private:
   int number_ = -1;
 };
+
+/// Memory mapped from a file, which is unmapped on destruction.
+struct Unmap {
+  size_t bytes = 0;
+  void operator()(void *address) const;
+};
+using SharedMapping = std::unique_ptr<void, Unmap>;
+/// Maps the first `bytes` bytes of a file, so that writes are visible to all processes that map the
+/// file. Returns null on failure, with errno set.
+SharedMapping mapShared(const FileDescriptor &file, size_t bytes);
 
 /// Accepts a connection. The descriptor is non-blocking and close-on-exec, or invalid on failure.
 FileDescriptor acceptFrom(const FileDescriptor &listener);

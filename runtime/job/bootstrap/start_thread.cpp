@@ -4,10 +4,14 @@
 
 #include "ir/failure.h"
 
+#include "llvm/Support/Errno.h"
+
 #include <csignal>
 #include <system_error>
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace braid {
 namespace {
@@ -30,6 +34,23 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
                        error.code().message(), likelyCause());
   }
   return Status::ok();
+}
+
+Status ServiceThread::start(const char *purpose, std::function<void()> body) {
+  end_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!end_.isValid())
+    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
+  return startThread(thread_, purpose, [body = std::move(body)] {
+    blockSignals();
+    body();
+  });
+}
+
+ServiceThread::~ServiceThread() {
+  const uint64_t one = 1;
+  (void)!write(end_.get(), &one, sizeof one);
+  if (thread_.joinable())
+    thread_.join();
 }
 
 void blockSignals() {

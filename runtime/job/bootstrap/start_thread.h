@@ -1,7 +1,7 @@
 //===- runtime/job/bootstrap/start_thread.h - starts threads and reports failures -------------===//
 #pragma once
 
-#include "api/status.h"
+#include "runtime/job/bootstrap/socket.h"
 
 #include <functional>
 #include <thread>
@@ -11,6 +11,22 @@ namespace braid {
 /// Starts a thread that runs `body`. Returns Unsupported if the system cannot create a thread; the
 /// message names `purpose` and the resource limit that was probably reached, most often memory.
 Status startThread(std::thread &thread, const char *purpose, std::function<void()> body);
+
+/// A thread that serves descriptors until this object is destroyed.
+class ServiceThread {
+public:
+  /// Starts a thread that runs `body` with all signals blocked; see startThread(). `body` must
+  /// return once end() is readable. Called at most once.
+  Status start(const char *purpose, std::function<void()> body);
+  /// Makes end() readable and waits for the thread.
+  ~ServiceThread();
+  /// A descriptor for poll().
+  int end() const { return end_.get(); }
+
+private:
+  FileDescriptor end_; ///< an eventfd
+  std::thread thread_;
+};
 
 /// Blocks all signals in the calling thread, so that other threads of the process handle them.
 void blockSignals();

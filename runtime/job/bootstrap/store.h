@@ -7,6 +7,9 @@
 
 #include "api/status.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA1.h"
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -32,8 +35,10 @@ public:
 };
 
 /// Returns a digest of `text` with 32 hexadecimal digits.
-std::string digestOf(const std::string &text);
+inline std::string digestOf(const std::string &text) {
+  return llvm::toHex(llvm::SHA1::hash(llvm::arrayRefFromStringRef(text)), true).substr(0, 32);
+}
 /// Returns the prefix of all keys of `job`, for example "braid/6f1c...a0/".
-std::string storePrefix(const std::string &job);
+inline std::string storePrefix(const std::string &job) { return "braid/" + digestOf(job) + "/"; }
 
 } // namespace braid

@@ -4,17 +4,199 @@
 
 #include "ir/failure.h"
 #include "ir/printable.h"
+#include "runtime/job/bootstrap/start_thread.h"
+#include "runtime/job/network/tcp_store.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <future>
 #include <thread>
+
+#include <dlfcn.h>
 
 namespace braid {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// -- PMIx. mpirun, prterun and srun --mpi=pmix run PMIx servers, which processes access through
+// libpmix.so.2. Rank 0 puts and commits a string; a rank that gets the string blocks until it has
+// been committed. There is no other synchronization, in particular no fence. --
+
+// The subset of the PMIx 2 API used here. Types that have grown since PMIx 2 are used only in
+// arrays of one element.
+struct Process {
+  char nameSpace[256] = {};
+  uint32_t rank = 0;
+};
+struct Value {
+  uint16_t type = 0;
+  union {
+    char *text;
+    int number;
+    char room[40];
+  } data = {};
+};
+struct Info {
+  char key[512] = {};
+  uint32_t flags = 0;
+  Value value;
+};
+static_assert(offsetof(Value, data) == 8 && offsetof(Info, value) == 520);
+
+enum Code : int { Success = 0, NotFoundYet = -46, TimedOutCode = -24 };
+constexpr uint16_t kText = 3, kInteger = 6;
+constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
+
+/// The server's time limit for a reply. Values that are not yet available are requested again.
+constexpr int kSecondsOfServer = 1;
+/// A rank that leaves with a pending request cannot finalize PMIx, and mpirun treats that as a
+/// crash. Calls therefore wait for the reply to a pending request a little beyond their deadline.
+constexpr milliseconds kForLastAnswer{3000}, kPause{20};
+
+/// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. Returns an empty string unless
+/// the value is a string of at most kLongest characters.
+std::string takeText(Value *value) {
+  constexpr size_t kLongest = 300;
+  std::string text;
+  if (value->type == kText && value->data.text) {
+    const size_t size = strnlen(value->data.text, kLongest + 1);
+    text.assign(value->data.text, size <= kLongest ? size : 0);
+    std::free(value->data.text);
+  }
+  std::free(value);
+  return text;
+}
+
+/// The PMIx library. It is never unloaded, because it may have started threads.
+struct PmixLibrary : std::enable_shared_from_this<PmixLibrary> {
+  int (*init)(Process *, Info *, size_t) = nullptr;
+  int (*finalize)(const Info *, size_t) = nullptr;
+  int (*put)(uint8_t, const char *, Value *) = nullptr;
+  int (*commit)() = nullptr;
+  int (*get)(const Process *, const char *, const Info *, size_t, Value **) = nullptr;
+  const char *(*explain)(int) = nullptr;
+  Process self; ///< written by init(), possibly after its deadline
+
+  static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment) {
+    const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
+    void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      const char *reason = dlerror();
+      return unsupported(
+          "PMIx: {}; set BRAID_PMIX_LIBRARY to the path of the launcher's libpmix.so.2",
+          reason ? reason : file + " cannot be opened");
+    }
+    auto library = std::make_shared<PmixLibrary>();
+    auto find = [&](const char *name, auto &function) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
+      return function != nullptr;
+    };
+    find("PMIx_Error_string", library->explain);
+    if (!find("PMIx_Init", library->init) || !find("PMIx_Finalize", library->finalize) ||
+        !find("PMIx_Put", library->put) || !find("PMIx_Commit", library->commit) ||
+        !find("PMIx_Get", library->get))
+      return unsupported("PMIx: {} lacks a function of PMIx 2", file);
+    return library;
+  }
+
+  /// Calls PMIx on a separate thread, which is abandoned at the deadline. Returns TimedOut soon
+  /// after the deadline, and PeerFailed, with PMIx's reason, for other errors of `call`.
+  Status run(Deadline deadline, std::function<int(PmixLibrary &)> call) {
+    auto answer = std::make_shared<std::promise<int>>();
+    std::future<int> future = answer->get_future();
+    std::thread thread;
+    BRAID_TRY(startThread(thread, "calling PMIx", [=, library = shared_from_this()] {
+      answer->set_value(call(*library));
+    }));
+    thread.detach();
+    const auto status = future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer)));
+    const int code = status == std::future_status::ready ? future.get() : int(TimedOutCode);
+    if (code == NotFoundYet || code == TimedOutCode)
+      return timedOut("PMIx's server did not answer in time");
+    return code == Success ? Status::ok()
+                           : peerFailed("PMIx's server failed: {} ({})",
+                                        explain ? explain(code) : "an error", code);
+  }
+};
+
+/// Every rank of the job must create a Pmix, and destroy it before the process exits. Calls return
+/// TimedOut at the deadline, or up to three seconds later if a request is pending, and PeerFailed
+/// if the launcher is gone.
+class Pmix {
+public:
+  /// Returns Unsupported if the library (named by BRAID_PMIX_LIBRARY) or its server is missing.
+  static Result<std::unique_ptr<Pmix>> open(const Place &place, const Environment &environment,
+                                            Deadline deadline) {
+    auto library = BRAID_TRY(PmixLibrary::open(environment));
+    const Status begun =
+        library->run(deadline, [](PmixLibrary &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
+    if (begun.code() == StatusCode::PeerFailed)
+      return unsupported("PMIx: {}", begun.message());
+    BRAID_TRY(begun);
+    auto opened = std::make_unique<Pmix>(library, storePrefix(place.job) + "store");
+    if (library->self.rank != static_cast<uint32_t>(place.rank))
+      return badInput("expected PMIx to say that this is rank {}, got {}", place.rank,
+                      library->self.rank);
+    return opened;
+  }
+  Pmix(std::shared_ptr<PmixLibrary> library, std::string key)
+      : library_(std::move(library)), key_(std::move(key)) {}
+  /// Finalizes PMIx. Blocks briefly for the server's answer.
+  ~Pmix() {
+    (void)library_->run(deadlineIn(kForLastAnswer),
+                        [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
+  }
+  Pmix(const Pmix &) = delete;
+
+  /// Publishes `text`. Called once, by rank 0.
+  Status put(const std::string &text, Deadline deadline) {
+    return library_->run(deadline, [key = key_, text](PmixLibrary &pmix) {
+      Value entry;
+      entry.type = kText;
+      entry.data.text = const_cast<char *>(text.c_str()); // PMIx copies the text
+      const int put = pmix.put(kForAll, key.c_str(), &entry);
+      return put == Success ? pmix.commit() : put;
+    });
+  }
+
+  /// Blocks until rank 0 has put a string, and returns it. Returns BadInput for any other value.
+  Result<std::string> get(Deadline deadline) {
+    auto text = std::make_shared<std::string>();
+    BRAID_TRY(library_->run(deadline, [=, key = key_](PmixLibrary &pmix) {
+      Process owner = pmix.self;
+      owner.rank = 0;
+      Info limit;
+      std::strcpy(limit.key, "pmix.timeout");
+      limit.value.type = kInteger;
+      limit.value.data.number = kSecondsOfServer;
+      for (;;) {
+        Value *value = nullptr;
+        const int code = pmix.get(&owner, key.c_str(), &limit, 1, &value);
+        if (code == Success && value)
+          *text = takeText(value);
+        if ((code != NotFoundYet && code != TimedOutCode) || Clock::now() >= deadline)
+          return code;
+        std::this_thread::sleep_for(kPause);
+      }
+    }));
+    if (text->empty())
+      return badInput("expected PMIx to return a string that Braid has put, got another value");
+    return *text;
+  }
+
+private:
+  std::shared_ptr<PmixLibrary> library_; ///< shared with calls that have not returned
+  std::string key_;
+};
+
+// -- The store. --
+
 Status noStore(const std::string &why) {
   return unsupported("{}; or set BRAID_RENDEZVOUS=tcp://host:port on all ranks", why);
 }
-
-using Clock = std::chrono::steady_clock;
 
 /// Connects to the store, retrying until the deadline. A proxy may accept a connection and close it
 /// because the store is not running yet, so a connection counts only once the store has answered.
@@ -25,7 +207,7 @@ Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::s
     Result<FileDescriptor> socket = connectTo(at, whose, deadline);
     Status tried = socket.status();
     if (socket) {
-      std::unique_ptr<Store> store = std::make_unique<TcpStore>(std::move(*socket), whose);
+      std::unique_ptr<Store> store = storeThrough(std::move(*socket), whose);
       do
         tried = store->poll("is anybody there").status();
       while (tried.code() == StatusCode::TimedOut && Clock::now() < deadline);
@@ -43,61 +225,78 @@ Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::s
   }
 }
 
+class LaunchersStore final : public HostsStore {
+public:
+  LaunchersStore(const Place &place, const Environment &environment)
+      : place_(place), environment_(environment) {}
+
+  Status start(Deadline deadline) {
+    given_ = BRAID_TRY(rendezvousAddress(environment_));
+    if (given_ || place_.source == "torchrun")
+      return Status::ok();
+    if (place_.source == "Open MPI" ||
+        (place_.source == "SLURM" && environment_("PMIX_NAMESPACE"))) {
+      auto pmix = Pmix::open(place_, environment_, deadline);
+      if (pmix.status().code() == StatusCode::Unsupported)
+        return noStore(pmix.status().message());
+      pmix_ = BRAID_TRY(std::move(pmix));
+      return Status::ok();
+    }
+    return noStore(fmt::format("{} has no store through which hosts meet: use torchrun, mpirun of "
+                               "Open MPI, or srun --mpi=pmix",
+                               place_.source));
+  }
+
+  Result<std::unique_ptr<Store>> connect(Deadline deadline) override {
+    if (!given_ && !pmix_)
+      return connectToTorchrun(deadline);
+    std::optional<TcpAddress> at = given_;
+    if (place_.host == 0) {
+      at = BRAID_TRY(startServer(deadline));
+    } else if (!at) {
+      const std::string text = BRAID_TRY(pmix_->get(deadline));
+      at = parseTcpAddress(text);
+      if (!at)
+        return badInput("expected PMIx to say where host 0 is, got '{}'", printable(text, 80));
+    }
+    return connectToStore(*at, fmt::format("host 0 at {}", textOf(*at)), deadline);
+  }
+
+private:
+  /// If torchrun runs no store, torch.distributed.init_process_group starts one with rank 0.
+  Result<std::unique_ptr<Store>> connectToTorchrun(Deadline deadline) {
+    TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
+    const std::string port = environment_("MASTER_PORT").value_or("");
+    if (llvm::StringRef(port).getAsInteger(10, at.port) || at.port == 0)
+      return badInput("expected MASTER_PORT to be a port, got '{}'", printable(port, 20));
+    const std::string whose =
+        fmt::format("the store of torchrun or torch.distributed.init_process_group at {}:{}",
+                    printable(at.host, 253), at.port);
+    return connectToStore(at, whose, deadline);
+  }
+
+  Result<TcpAddress> startServer(Deadline deadline) {
+    const TcpAddress at = given_ ? *given_ : TcpAddress{BRAID_TRY(addressOfThisHost()), 0};
+    server_ = BRAID_TRY(StoreServer::start(at, place_.hosts));
+    if (pmix_)
+      BRAID_TRY(pmix_->put("tcp://" + textOf(server_->address()), deadline));
+    return server_->address();
+  }
+
+  const Place place_;
+  const Environment environment_;
+  std::optional<TcpAddress> given_; ///< from BRAID_RENDEZVOUS
+  std::unique_ptr<Pmix> pmix_;
+  std::unique_ptr<StoreServer> server_;
+};
+
 } // namespace
 
 Result<std::unique_ptr<HostsStore>>
 HostsStore::open(const Place &place, const Environment &environment, Deadline deadline) {
-  std::unique_ptr<HostsStore> store(new HostsStore(place, environment));
-  store->given_ = BRAID_TRY(rendezvousAddress(environment));
-  if (store->given_ || place.source == "torchrun")
-    return store;
-  if (place.source == "Open MPI" || (place.source == "SLURM" && environment("PMIX_NAMESPACE"))) {
-    auto pmix = Pmix::open(place, environment, deadline);
-    if (pmix.status().code() == StatusCode::Unsupported)
-      return noStore(pmix.status().message());
-    store->pmix_ = BRAID_TRY(std::move(pmix));
-    return store;
-  }
-  return noStore(fmt::format("{} has no store through which hosts meet: use torchrun, mpirun of "
-                             "Open MPI, or srun --mpi=pmix",
-                             place.source));
-}
-
-Result<std::unique_ptr<Store>> HostsStore::connect(Deadline deadline) {
-  if (!given_ && !pmix_)
-    return connectToTorchrun(deadline);
-  const TcpAddress at = BRAID_TRY(place_.host == 0 ? startServer(deadline) : findServer(deadline));
-  return connectToStore(at, fmt::format("host 0 at {}", textOf(at)), deadline);
-}
-
-/// If torchrun runs no store, torch.distributed.init_process_group starts one in rank 0's process.
-Result<std::unique_ptr<Store>> HostsStore::connectToTorchrun(Deadline deadline) {
-  TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
-  const std::string port = environment_("MASTER_PORT").value_or("");
-  if (llvm::StringRef(port).getAsInteger(10, at.port) || at.port == 0)
-    return badInput("expected MASTER_PORT to be a port, got '{}'", printable(port, 20));
-  const std::string whose =
-      fmt::format("the store of torchrun or torch.distributed.init_process_group at {}:{}",
-                  printable(at.host, 253), at.port);
-  return connectToStore(at, whose, deadline);
-}
-
-Result<TcpAddress> HostsStore::startServer(Deadline deadline) {
-  const TcpAddress at = given_ ? *given_ : TcpAddress{BRAID_TRY(addressOfThisHost()), 0};
-  server_ = BRAID_TRY(StoreServer::start(at, place_.hosts));
-  if (pmix_)
-    BRAID_TRY(pmix_->put("tcp://" + textOf(server_->address()), deadline));
-  return server_->address();
-}
-
-Result<TcpAddress> HostsStore::findServer(Deadline deadline) {
-  if (given_)
-    return *given_;
-  const std::string text = BRAID_TRY(pmix_->get(deadline));
-  const std::optional<TcpAddress> at = parseTcpAddress(text);
-  if (!at)
-    return badInput("expected PMIx to say where host 0 is, got '{}'", printable(text, 80));
-  return *at;
+  auto store = std::make_unique<LaunchersStore>(place, environment);
+  BRAID_TRY(store->start(deadline));
+  return std::unique_ptr<HostsStore>(std::move(store));
 }
 
 } // namespace braid

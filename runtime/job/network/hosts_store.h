@@ -8,8 +8,9 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/network/pmix.h"
-#include "runtime/job/network/store_server.h"
+#include "runtime/job/bootstrap/environment.h"
+#include "runtime/job/bootstrap/socket.h"
+#include "runtime/job/bootstrap/store.h"
 
 namespace braid {
 
@@ -21,24 +22,10 @@ public:
   /// deadline. Returns Unsupported, naming BRAID_RENDEZVOUS, if the launcher provides no store.
   static Result<std::unique_ptr<HostsStore>>
   open(const Place &place, const Environment &environment, Deadline deadline);
-  /// Returns the job's name, which is the same on all hosts.
-  const std::string &job() const { return place_.job; }
+  virtual ~HostsStore() = default;
   /// Called once, by the first rank of each host. Host 0 starts the store if there is none; the
   /// other hosts wait for the store until the deadline.
-  Result<std::unique_ptr<Store>> connect(Deadline deadline);
-
-private:
-  HostsStore(Place place, Environment environment)
-      : place_(std::move(place)), environment_(std::move(environment)) {}
-  Result<std::unique_ptr<Store>> connectToTorchrun(Deadline deadline);
-  Result<TcpAddress> startServer(Deadline deadline);
-  Result<TcpAddress> findServer(Deadline deadline);
-
-  const Place place_;
-  const Environment environment_;
-  std::optional<TcpAddress> given_; ///< from BRAID_RENDEZVOUS
-  std::unique_ptr<Pmix> pmix_;
-  std::unique_ptr<StoreServer> server_;
+  virtual Result<std::unique_ptr<Store>> connect(Deadline deadline) = 0;
 };
 
 } // namespace braid

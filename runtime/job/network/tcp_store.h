@@ -1,8 +1,9 @@
-//===- runtime/job/network/tcp_store.h - a client for PyTorch's store protocol ----------------===//
+//===- runtime/job/network/tcp_store.h - PyTorch's store protocol, client and server ----------===//
 //
-// The server is the TCPStore of torchrun's first agent, or Braid's StoreServer. This file
-// implements the requests that Braid uses, in the protocol of PyTorch 2.1 and later. Numbers use
-// the machine's byte order; a string is encoded as an 8-byte length followed by its bytes.
+// The server is the TCPStore of torchrun's first agent, or the StoreServer that host 0 runs for all
+// hosts. This file implements the requests that Braid uses, in the protocol of PyTorch 2.1 and
+// later. Numbers use the machine's byte order; a string is encoded as an 8-byte length followed by
+// its bytes.
 //
 //  0, uint32 0x3c85f7ce       VALIDATE: the first request; no answer
 //  1, key, value              SET: no answer
@@ -13,50 +14,38 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/job/bootstrap/socket.h"
 #include "runtime/job/bootstrap/store.h"
+#include "runtime/job/network/tcp.h"
 
-#include "llvm/ADT/StringRef.h"
-
-#include <deque>
 #include <map>
 
 namespace braid {
 
-class TcpStore final : public Store {
+/// Returns a client that uses an established connection. `whose` names the store in messages.
+std::unique_ptr<Store> storeThrough(FileDescriptor socket, std::string whose);
+
+/// The contents of a store. Depends only on its input bytes, so that it can be fuzzed.
+class StoreTable {
 public:
-  /// Uses an established connection. `whose` names the store in messages.
-  TcpStore(FileDescriptor socket, std::string whose);
-  Status put(const std::string &key, const std::string &value) override;
-  Result<std::string> putIfAbsent(const std::string &key, const std::string &value) override;
-  Result<std::optional<std::string>> poll(const std::string &key) override;
+  /// Removes all complete requests from the front of `bytes`, and appends the answers to `answers`.
+  /// Returns BadInput for malformed bytes; the caller must then drop the client.
+  Status serve(std::string &bytes, std::string &answers);
 
 private:
-  Result<std::string> compareSet(const std::string &key, const std::string &expected,
-                                 const std::string &value);
-  Status write(Deadline deadline);
-  Result<std::string> readAnswer(Deadline deadline);
-
-  const FileDescriptor socket_;
-  const std::string whose_;
-  std::string received_;                    ///< bytes of answers received so far
-  std::string unsent_;                      ///< the unsent bytes of requests
-  std::deque<std::string> asked_;           ///< unanswered requests, in order
-  std::map<std::string, std::string> late_; ///< late answers, keyed by request
+  Result<bool> serveOne(llvm::StringRef &bytes, std::string &answers);
+  std::map<std::string, std::string> values_;
 };
 
-/// A client's request to the server.
-struct StoreRequest {
-  enum class Kind : uint8_t { Validate = 0, Set = 1, CompareSet = 2 };
-  Kind kind = Kind::Validate;
-  std::string key = {}, expected = {}, value = {};
-
-  std::string encode() const;
-  /// Removes one request from the front of `bytes`. Returns nullopt if the request is incomplete,
-  /// and BadInput if it is malformed.
-  static Result<std::optional<StoreRequest>> take(llvm::StringRef &bytes);
+/// Like torchrun's store, this store can be read and written by anyone who can connect to its port.
+/// It accepts connections until all hosts have connected, and then releases the port.
+class StoreServer {
+public:
+  /// Listens at `at` and starts a thread that serves clients. Fails if listenAt() fails.
+  static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts);
+  /// Stops the thread and closes all connections.
+  virtual ~StoreServer() = default;
+  virtual const TcpAddress &address() const = 0;
 };
-inline constexpr size_t kMaxStoreKey = 256;
 
 /// Encodes `text` as a string of the protocol.
 std::string textOfStore(llvm::StringRef text);
