@@ -131,7 +131,7 @@ Result<Options> sized(const char *name, const Options *given, Options defaults) 
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof defaults; i < size; ++i)
     if (bytes[i] != 0)
-      return badInput("{}: expected 0 in fields that braid {} does not know, from byte {} on, got "
+      return badInput("{}: expected 0 in fields unknown to braid {}, from byte {} on, got "
                       "{} at byte {}",
                       name, BRAID_VERSION, sizeof defaults, bytes[i], i);
   std::memcpy(&defaults, given, std::min(size, sizeof defaults));
@@ -285,8 +285,8 @@ braid_error *braid_program_tensor(const braid_program *program, size_t index, co
   return toC({{"program", program}, {"name", name}, {"tensor", tensor}}, [&]() -> Status {
     const auto inputs = program->program.inputs(), outputs = program->program.outputs();
     if (index >= inputs.size() + outputs.size())
-      return badInput("expected the index of a tensor below {}, got {}",
-                      inputs.size() + outputs.size(), index);
+      return badInput("expected a tensor index below {}, got {}", inputs.size() + outputs.size(),
+                      index);
     const TensorSpec &spec = index < inputs.size() ? inputs[index] : outputs[index - inputs.size()];
     *name = spec.name.c_str();
     *tensor = {nullptr, spec.shape.data(), static_cast<int32_t>(spec.shape.size()),

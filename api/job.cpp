@@ -50,8 +50,8 @@ Result<Place> findOwnPlace(const JobOptions &options) {
     return badInput("expected torchrun, mpirun or srun to have started this process, or BRAID_RANK "
                     "and BRAID_RANKS to be set");
   if (options.ranks != 0 && options.ranks != place->ranks)
-    return badInput("expected {} ranks, but {} says that there are {}", options.ranks,
-                    place->source, place->ranks);
+    return badInput("expected {} ranks, but {} reports {}", options.ranks, place->source,
+                    place->ranks);
   return *place;
 }
 

@@ -69,7 +69,8 @@ Diagnostics::InFlight Diagnostics::report(Severity severity, Location location) 
   if (isFull())
     return InFlight(*this, kDropped);
   if (severity == Severity::Error && ++errorCount_ > kMaxErrors) {
-    diagnostics_.push_back({severity, location, "too many errors, the rest is not shown", {}});
+    diagnostics_.push_back(
+        {severity, location, "too many errors; further errors are not shown", {}});
     return InFlight(*this, kDropped);
   }
   diagnostics_.push_back({severity, location, "", {}});

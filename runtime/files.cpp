@@ -188,8 +188,8 @@ Result<std::string> readFile(const std::string &path, size_t mostBytes) {
     if (count < 0 && error != EINTR)
       return cannot("read", path, error);
   }
-  return badInput("'{}' has more than {} bytes, expected at most that many",
-                  isStandard(path) ? "<stdin>" : path, mostBytes);
+  return badInput("'{}' exceeds the limit of {} bytes", isStandard(path) ? "<stdin>" : path,
+                  mostBytes);
 }
 
 } // namespace braid

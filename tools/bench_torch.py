@@ -475,7 +475,7 @@ def main():
     args = parser.parse_args()
     args.graph = args.graph or ("both" if args.device == "cuda" else "no")
     if args.device == "cpu" and args.graph != "no":
-        parser.error("--graph: CPU ranks have none")
+        parser.error("--graph: CPU ranks have no graphs")
     for flag in ("ranks", "graph_runs", "rounds", "bursts"):
         if getattr(args, flag) < 1:
             parser.error(f"--{flag.replace('_', '-')}: expected 1 or more, got "

@@ -194,7 +194,7 @@ Result<int> launchRanks(const CalibrateFlags &flags) {
   BRAID_TRY(checkWritable(flags.file));
   const int64_t ranks = flags.ranks.value_or(flags.usesGpus() ? gpuCount() : 2);
   if (ranks == 0)
-    return unsupported("--backend {}: no GPU here", flags.backend);
+    return unsupported("--backend {}: no GPU found", flags.backend);
   BRAID_TRY(checkGroup("processes", ranks, flags.timeout()));
   return BRAID_TRY(tools::launchRanks({.ranks = ranks, .timeout = flags.timeout()},
                                       "the file is complete"))

@@ -41,7 +41,7 @@ void addFlags(CLI::App &app, CheckFlags &flags) {
              "hardware queues of each rank (default: find the smallest safe number)");
   addInteger(app, "--runs", flags.runs, "R", "number of successive runs to follow (default: 3)");
   addText(app, "--backend", flags.backend, "NAME",
-          "backend to prove it for: cuda (default) or cpu, which access the memory of peers, or "
+          "backend to check for: cuda (default) or cpu, which access the memory of peers, or "
           "nccl, which sends messages");
   app.add_flag("--json", flags.json, "print the report as JSON");
   addText(app, "--emit", flags.emit, "WHAT",

@@ -33,7 +33,7 @@ const std::vector<std::string> kEmitChoices = {"all", "program", "fusion", "plan
 void addFlags(CLI::App &app, CompileFlags &flags) {
   flags.source.addTo(app);
   addText(app, "--emit", flags.emit, "WHAT",
-          "fusion, program, all (default: both), plan, json or dot (a graph)");
+          "fusion, program, all (both; the default), plan, json or dot (a graph)");
   addText(app, "--print-after", flags.printAfter, "PASS|all",
           "print the program to stderr after PASS, or after every pass; repeatable")
       ->expected(1)

@@ -35,7 +35,7 @@ Exit codes: 0 programs can run, even if there are notes or no GPU; 4 a problem s
 std::string describe(const std::optional<Place> &place) {
   constexpr size_t kLongestJob = 200;
   if (!place)
-    return "not a rank of a job: no variables of a launcher are set";
+    return "not a rank of a job: no launcher variables are set";
   const std::string host =
       place->hosts > 1 ? fmt::format(" on host {} of {}", place->host, place->hosts) : "";
   return fmt::format("rank {} of {}{}, from {}, in job '{}'", place->rank, place->ranks, host,
@@ -150,12 +150,12 @@ Result<int> doctorCommand(const DoctorFlags &flags) {
 Command addDoctor(CLI::App &app) {
   auto flags = std::make_shared<DoctorFlags>();
   CLI::App *command = app.add_subcommand(
-      "doctor", "Check whether programs can run on this machine, and say what to do");
-  command->add_flag("--json", flags->asJson, "the same as JSON");
+      "doctor", "Check whether programs can run on this machine, and suggest fixes");
+  command->add_flag("--json", flags->asJson, "print the report as JSON");
   addInteger(*command, "--ranks", flags->ranks, "R",
              "how many ranks are to run here (default: one for each GPU, or those of the job)");
   addInteger(*command, "--timeout-ms", flags->timeoutMs, "T",
-             "how long to wait for the driver (default 20000)");
+             "how long to wait for the driver (default: 20000)");
   command->footer(kDoctorFooter);
   return {command, [flags] { return runCommand([&] { return doctorCommand(*flags); }); }};
 }

@@ -36,9 +36,9 @@ void addKnob(CLI::App &app, const KnobRow &row,
 } // namespace
 
 void addReproducible(CLI::App &app, bool &isReproducible) {
-  app.add_flag("--reproducible", isReproducible,
-               "same bits from the same inputs, whatever the schedule, the number of rows or the "
-               "timing");
+  app.add_flag(
+      "--reproducible", isReproducible,
+      "bit-identical results from the same inputs for every schedule, number of rows and timing");
 }
 
 void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
@@ -70,7 +70,7 @@ Status checkIsAlone(llvm::StringRef expected, llvm::StringRef advice) {
     return Status::ok();
   const std::string got = isOfSeveralHosts
                               ? place.status().message()
-                              : fmt::format("{} says that this is rank {} of {}", (*place)->source,
+                              : fmt::format("{} specifies rank {} of {}", (*place)->source,
                                             (*place)->rank, (*place)->ranks);
   return badInput("{}, but {}; {}unset {}", expected.str(), got, advice.str(),
                   variablesOfPlace(environment));
@@ -123,7 +123,7 @@ Result<CompileOptions> SourceFlags::toOptions() const {
   const bool mayBeAuto = isRun && takesAuto;
   if (options.isAuto && !mayBeAuto)
     return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
-                    "--explain says what to choose",
+                    "--explain shows the choice",
                     command);
   if (!read.isOk())
     return badInput("--schedule: {}{}", read.message(),

@@ -58,9 +58,8 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addText(app, "--backend", flags.backend, "NAME", "cpu or cuda (default: cuda if there are GPUs)");
   addInteger(app, "--ranks", flags.ranks, "N",
              "measure the first N devices (default: all GPUs, or 4 CPU ranks)");
-  withCommas(
-      addInteger(app, "--devices", flags.devices, "GPU",
-                 "measure these GPUs, by the numbers that CUDA gives them, separated by commas"));
+  withCommas(addInteger(app, "--devices", flags.devices, "GPU",
+                        "GPUs to measure: CUDA device numbers separated by commas"));
   withCommas(
       addText(app, "--paths", flags.paths, "PATH",
               "paths to measure, separated by commas; they are explained below (default: all)"));
@@ -68,7 +67,7 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
                         "sizes of transfers, multiples of 4 separated by commas (default: five "
                         "from 4 to 268435456, on CPU ranks four up to 16777216)"));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "report a transfer or a call of the driver as hung after this long (default: 20000)");
+             "report a transfer or a driver call as hung after this long (default: 20000)");
   addText(app, "--json", flags.json, "OUT.json", "write everything measured as JSON");
   addText(app, "--html", flags.html, "OUT.html",
           "write a page with a coloured matrix of the pairs");
@@ -195,7 +194,7 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
   os << reportText(report);
   os.flush();
   if (report.signal != 0) {
-    llvm::errs() << "braid: interrupted: this is what had been measured; no file was written\n";
+    llvm::errs() << "braid: interrupted: these are the results so far; no file was written\n";
     return 128 + report.signal; // the shell convention
   }
   // If one file cannot be written, still write the other.
@@ -205,7 +204,7 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
   BRAID_TRY(html);
   const Verdict verdict = report.verdict();
   if (verdict <= Verdict::Unavailable)
-    return unsupported("nothing was measured; the verdicts say why");
+    return unsupported("nothing was measured; see the verdicts for the reasons");
   return static_cast<int>(verdict == Verdict::Wrong     ? StatusCode::WrongResult
                           : verdict == Verdict::Crashed ? StatusCode::PeerFailed
                           : verdict == Verdict::Hung    ? StatusCode::TimedOut
@@ -227,7 +226,7 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
   options.backend = flags.backend.value_or(gpus > 0 ? "cuda" : "cpu");
   const bool areGpus = options.backend == "cuda";
   if (areGpus && gpus == 0)
-    return unsupported("--backend cuda: no GPU here");
+    return unsupported("--backend cuda: no GPU found");
   BRAID_TRY(readSizes(flags, areGpus));
   options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
   options.command = {"braid",         "p2p",     "--backend",
@@ -248,7 +247,7 @@ Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
 Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends) {
   auto flags = std::make_shared<P2pFlags>();
   CLI::App *command = app.add_subcommand(
-      "p2p", "Measure the links between all devices; find slow, wrong and hung ones");
+      "p2p", "Measure the links between all devices; find slow, faulty and hung links");
   addFlags(*command, *flags);
   return {command,
           [flags, backends] { return runCommand([&] { return p2p(*flags, backends()); }); }};

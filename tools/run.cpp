@@ -37,7 +37,7 @@ Started by torchrun, mpirun or srun, each process is one rank, as its environmen
   mpirun -n 4 braid run examples/ag_matmul.braid --verify)";
 
 constexpr const char *kChecks = "Checks and limits";
-constexpr const char *kOutput = "What is printed and written";
+constexpr const char *kOutput = "Output and files";
 constexpr const char *kAuto = "With --schedule auto";
 
 void addFlags(CLI::App &app, RunFlags &flags) {
@@ -71,7 +71,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                "print each line of the processes as '[rank] text'")
       ->group(kOutput);
   addText(app, "--flight-records", flags.flightRecords, "DIR",
-          "where processes write what they were doing when the job fails, or none (default: a new "
+          "folder for records of what processes were doing when the job failed, or none (default: "
+          "a new "
           "folder)")
       ->group(kOutput);
   app.add_flag_callback(
@@ -111,7 +112,7 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
     return unsupported("--trace: cannot be combined with --graph, because commands of a replayed "
-                       "graph leave no times");
+                       "graph are not timed");
   if (!backend.computes && !flags.trace.empty())
     return badInput("--trace: requires a backend that computes, got '{}'", backend.name);
   return Status::ok();
@@ -448,7 +449,8 @@ int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;
   if (speaks && isOnGpus && cause.code() == StatusCode::Unsupported)
-    llvm::errs() << prefixed("`braid doctor` says what stops programs on this machine\n");
+    llvm::errs() << prefixed(
+        "`braid doctor` reports what prevents programs from running on this machine\n");
   return static_cast<int>(cause.code());
 }
 

@@ -75,7 +75,7 @@ void print(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
       best.program, best.ranks, printable(model.machine), best.us, best.burstUs, best.efficiency(),
       best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
       strOfBytes(static_cast<double>(best.memoryBytes)), best.simulated, best.ranks,
-      best.simulated < best.ranks ? "; the others do the same" : "");
+      best.simulated < best.ranks ? "; the other ranks behave identically" : "");
   if (best.ranks > model.ranks)
     llvm::outs() << fmt::format("  measured   with {} ranks; the same figures are used for {}\n",
                                 model.ranks, best.ranks);

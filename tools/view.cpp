@@ -105,7 +105,7 @@ bool isOfModel(const std::string &flag) {
 Status checkFlags(const CLI::App &app, const ViewFlags &flags) {
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
-    return badInput("--records cannot be combined with FILE, --trace or --check");
+    return badInput("--records: cannot be combined with FILE, --trace or --check");
   if (!hasFile && !hasTrace && flags.records.empty())
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))

@@ -39,8 +39,8 @@ void checkBlocking(const Facts &facts, Lines &lines) {
   const std::string value = facts.variable("CUDA_LAUNCH_BLOCKING");
   if (!value.empty() && value != "0")
     lines.problem("on",
-                  "CUDA_LAUNCH_BLOCKING is '{0}': the host waits for a peer before it has issued "
-                  "what the peer waits for",
+                  "CUDA_LAUNCH_BLOCKING is '{0}': the host waits for a peer before issuing the "
+                  "commands that the peer waits for",
                   "unset CUDA_LAUNCH_BLOCKING", shown(value));
 }
 
@@ -67,7 +67,7 @@ void checkNcclVariables(const Facts &facts, Lines &lines) {
 void checkCache(const Facts &facts, Lines &lines) {
   if (facts.cache.empty())
     lines.note("none", "measurements are not kept (BRAID_CACHE_DIR=none, or no HOME)",
-               "programs on GPUs measure anew each time they start");
+               "GPU programs repeat the measurements at every start");
   else
     lines.ok("fine", "measurements are kept in {0}", printable(facts.cache));
 }

@@ -48,7 +48,7 @@ void checkDriver(const Facts &facts, Lines &lines) {
   const int64_t cuda = asked != 0 ? asked : ofNvml;
   const int64_t needed = facts.cudaNumber("runtime").value_or(0) / 1000 * 1000;
   if (facts.kernelDriver.empty() && !hasNvml && cuda == 0)
-    return lines.problem("missing", "a GPU ({0}), but no NVIDIA driver",
+    return lines.problem("missing", "found a GPU ({0}), but no NVIDIA driver",
                          "install NVIDIA's driver, or start the container with the GPUs (docker "
                          "run --gpus all)",
                          addressesOf(facts));
@@ -64,8 +64,7 @@ void checkDriver(const Facts &facts, Lines &lines) {
                          facts.kernelDriver);
   if (cuda != 0 && cuda < needed)
     return lines.problem("too-old", "the driver supports CUDA {0}, but this program needs CUDA {1}",
-                         "update the driver, or put NVIDIA's cuda-compat before it in "
-                         "LD_LIBRARY_PATH",
+                         "update the driver, or put NVIDIA's cuda-compat first in LD_LIBRARY_PATH",
                          versionText(cuda), versionText(needed));
   const std::string version = hasNvml ? facts.nvml.value->driver : "";
   lines.ok("found", "{0}, which supports CUDA {1}", version.empty() ? facts.kernelDriver : version,
@@ -114,7 +113,7 @@ void checkCuda(const Facts &facts, Lines &lines) {
                          facts.cuda.error);
   checkVisible(facts, lines);
   if (facts.cudaDevices() > 0)
-    lines.ok("found", "CUDA {0} sees {1} of them",
+    lines.ok("found", "CUDA {0}, visible GPUs: {1}",
              versionText(facts.cudaNumber("runtime").value_or(0)), facts.cudaDevices());
   else if (lines.isEmpty())
     lines.problem(
@@ -126,7 +125,7 @@ void checkCuda(const Facts &facts, Lines &lines) {
 void checkCublasLt(const Facts &facts, Lines &lines) {
   if (const std::string error = facts.cudaText("cublaslt error"); !error.empty())
     lines.problem("missing", "{0}",
-                  "install cuBLAS of CUDA {1}, or put its folder into LD_LIBRARY_PATH", error,
+                  "install cuBLAS for CUDA {1}, or add its folder to LD_LIBRARY_PATH", error,
                   facts.cudaNumber("runtime").value_or(0) / 1000);
   else if (const std::string version = facts.cudaText("cublaslt version"); !version.empty())
     lines.ok("found", "cuBLASLt {0} ({1})", version, facts.cudaText("cublaslt file"));
@@ -154,16 +153,16 @@ void checkMode(const Facts &facts, Lines &lines) {
     const ComputeMode mode = gpu.nvml.computeMode.value_or(ComputeMode::Shared);
     if (mode == ComputeMode::Prohibited)
       lines.problem("prohibited", "{0} accepts no programs: its compute mode is 'prohibited'",
-                    "nvidia-smi -c DEFAULT, as root", gpu.name);
+                    "run nvidia-smi -c DEFAULT as root", gpu.name);
     else if (mode != ComputeMode::Shared && facts.variable("BRAID_SHARE_GPUS") == "on")
       lines.problem("not-shared",
                     "{0} accepts one process, but BRAID_SHARE_GPUS=on lets several use it",
-                    "nvidia-smi -c DEFAULT, as root, or unset BRAID_SHARE_GPUS", gpu.name);
+                    "run nvidia-smi -c DEFAULT as root, or unset BRAID_SHARE_GPUS", gpu.name);
     else if (mode != ComputeMode::Shared)
-      lines.note(
-          "exclusive", "{0} accepts one process: its compute mode is exclusive",
-          "no other process can use it meanwhile; nvidia-smi -c DEFAULT (as root) lifts this",
-          gpu.name);
+      lines.note("exclusive", "{0} accepts one process: its compute mode is exclusive",
+                 "no other process can use it at the same time; to change this, run nvidia-smi -c "
+                 "DEFAULT as root",
+                 gpu.name);
   }
 }
 
@@ -171,7 +170,7 @@ void checkMig(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.nvml.mig.value_or(false))
       lines.note("on", "{0} is partitioned (MIG); its instances cannot access each other's memory",
-                 "for several ranks: nvidia-smi -mig 0, as root", gpu.name);
+                 "to use several ranks, run nvidia-smi -mig 0 as root", gpu.name);
 }
 
 void checkSharing(const Facts &facts, Lines &lines) {
@@ -318,7 +317,7 @@ void checkAccess(const Facts &facts, Lines &lines) {
             : (isDivided ? "one of them is partitioned (MIG)" : "the driver reports no reason"));
   });
   if (lines.isEmpty() && reachable > 0)
-    lines.ok("all", "in all {0} pairs the GPUs can access each other's memory", reachable);
+    lines.ok("all", "the GPUs of all {0} pairs can access each other's memory", reachable);
 }
 
 /// Ignores groups of type "identity", which are harmless.
@@ -328,10 +327,11 @@ void checkIommu(const Facts &facts, Lines &lines) {
     if (gpu.iommu.starts_with("DMA"))
       translated.push_back(gpu.pci);
   if (facts.visibleGpus().size() > 1 && !translated.empty())
-    lines.note("translates", "an IOMMU translates the addresses of transfers between GPUs: {0}",
-               "data between GPUs may be slow or wrong; outside of virtual machines, boot Linux "
-               "with iommu=pt",
-               llvm::join(translated, ", "));
+    lines.note(
+        "translates", "an IOMMU translates the addresses of transfers between GPUs: {0}",
+        "transfers between GPUs may be slow or corrupt data; outside virtual machines, boot Linux "
+        "with iommu=pt",
+        llvm::join(translated, ", "));
 }
 
 } // namespace

@@ -45,15 +45,16 @@ void checkAddresses(const Facts &facts, Lines &lines) {
   else if (facts.hasGpu())
     lines.problem("little-for-gpus",
                   "the address space of a process is limited to {0} (ulimit -v), but CUDA reserves "
-                  "as much as its GPUs have memory, {1} or more",
-                  "ulimit -v unlimited, or a higher limit where the job is started", limit,
+                  "addresses for all GPU memory, {1} or more",
+                  "raise the limit where the job is started: ulimit -v unlimited", limit,
                   bytesText(needed));
   else
-    lines.problem("little",
-                  "the address space of a process is limited to {0} (ulimit -v), but it needs {1} "
-                  "or more for {2}",
-                  "ulimit -v unlimited; or --processes, so that each rank has its own", limit,
-                  bytesText(needed), counted(ranksOf(facts), "rank"));
+    lines.problem(
+        "little",
+        "the address space of a process is limited to {0} (ulimit -v), but it needs {1} "
+        "or more for {2}",
+        "run ulimit -v unlimited, or use --processes to give each rank its own address space",
+        limit, bytesText(needed), counted(ranksOf(facts), "rank"));
 }
 
 void checkOpenFiles(const Facts &facts, Lines &lines) {
@@ -64,8 +65,8 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
     lines.ok("fine", "the number of open files is unlimited");
   else if (*facts.limits.openFiles < static_cast<uint64_t>(needed))
     lines.problem("few", "a process may open {0} files (ulimit -Hn), but {2} ranks need {1}",
-                  "raise the hard limit where the job is started: ulimit -Hn {1}, or "
-                  "--ulimit nofile={1} of docker run",
+                  "raise the hard limit where the job is started: ulimit -Hn {1}, or docker run "
+                  "--ulimit nofile={1}",
                   *facts.limits.openFiles, needed, ranks);
   else
     lines.ok("fine", "a process may open {0} files", *facts.limits.openFiles);
@@ -75,7 +76,7 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
 void checkSharedMemory(const Facts &facts, Lines &lines) {
   if (!facts.sharedMemory)
     return lines.problem("missing", "there is no /dev/shm",
-                         "NCCL needs it: mount a tmpfs there; docker run --shm-size=1g does");
+                         "NCCL needs it: mount a tmpfs there, or use docker run --shm-size=1g");
   const std::string size = bytesText(facts.sharedMemory->size);
   const std::string available = bytesText(facts.sharedMemory->available);
   if (facts.sharedMemory->available < 32 * kMiB)
@@ -111,8 +112,8 @@ void checkIpc(const Facts &facts, Lines &lines) {
 void checkProcessors(const Facts &facts, Lines &lines) {
   if (facts.ranks > facts.processors)
     lines.note("few", "{0} ranks share {1} processors",
-               "each rank's host thread needs one; otherwise signals are late", facts.ranks,
-               facts.processors);
+               "each rank's host thread needs its own processor; otherwise signals are late",
+               facts.ranks, facts.processors);
   else
     lines.ok("fine", "{0} processors", facts.processors);
 }

@@ -37,14 +37,14 @@ constexpr milliseconds kSlice{10};
 constexpr milliseconds kTeardownOfRank0{10000};
 
 Status lacking(const char *what) {
-  return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
+  return unsupported("cannot get {} for the ranks of a job: {}", what, std::strerror(errno));
 }
 
 Status makeRoomForDescriptors(int64_t ranks) {
   const rlim_t needed = static_cast<rlim_t>(openFilesFor(ranks));
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return lacking("a limit on open files");
+    return lacking("the limit on open files");
   if (limit.rlim_cur >= needed)
     return Status::ok();
   if (limit.rlim_max < needed)

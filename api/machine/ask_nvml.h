@@ -24,7 +24,7 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
   BRAID_TRY(startThread(thread, "asking the driver", [task] { (*task)(); }));
   thread.detach();
   if (answer.wait_for(patience) != std::future_status::ready)
-    return timedOut("the driver does not answer {} within {} ms: nvidia-smi would hang, too", what,
+    return timedOut("the driver does not answer {} within {} ms: nvidia-smi would also hang", what,
                     patience.count());
   return answer.get();
 }

@@ -283,7 +283,7 @@ JobUsage JobState::usage() const {
 /// Returns why the job cannot be closed, or "": NCCL would hang, or graphs would use freed memory.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
-    return fmt::format("still has {} of its sessions; close them first", sessions.size());
+    return fmt::format("still has {} of its sessions open; close them first", sessions.size());
   Graphs *graphs = cluster->device(number).graphs();
   const int64_t held = graphs ? graphs->callersGraphs() : 0;
   return held == 0 ? ""

@@ -63,9 +63,9 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
                                           const SimulationOptions &options) {
   Result<Simulation> simulation = simulate(plans, model, options);
   if (!simulation && simulation.status().code() == StatusCode::TimedOut)
-    return Status(StatusCode::Rejected, simulation.status().message() +
-                                            "\n  braid check says why, and braid view --check "
-                                            "shows it");
+    return Status(StatusCode::Rejected,
+                  simulation.status().message() +
+                      "\n  braid check prints the reason, and braid view --check shows it");
   if (!simulation)
     return simulation.status();
   MachinePrediction prediction;

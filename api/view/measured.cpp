@@ -82,8 +82,8 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
                     spans.size(), event.rank);
   std::vector<Span> &commands = spans[event.rank];
   if (event.command >= commands.size())
-    return badInput("{}: expected commands of {} below {}, got {}", event.where, program.title,
-                    commands.size(), event.command);
+    return badInput("{}: expected command numbers of {} below {}, got {}", event.where,
+                    program.title, commands.size(), event.command);
   Span &span = commands[event.command];
   if (!std::isnan(span.begin))
     return badInput(
@@ -101,8 +101,8 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   for (const auto &[a, b] : llvm::zip(first, second))
     if (a != b)
       return fmt::format("'{}', got '{}'", printable(b.trim()), printable(a.trim()));
-  return "the same lines and commands, got different ones; a trace of messages does not fit a "
-         "program that spells out transfers";
+  return "the same lines and commands, but they differ; a trace with messages does not match a "
+         "program with explicit transfers";
 }
 
 } // namespace

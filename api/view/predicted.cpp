@@ -29,11 +29,11 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
   page.subtitle = fmt::format("predicted for {} ranks: {}, {}", ranks, model.machine,
                               options.launchMode == LaunchMode::Graph ? "replayed as a graph"
                                                                       : "issued eagerly");
-  page.findings.push_back(fmt::format(
-      "A run takes {}, of which {} pass before its first command is issued and after "
-      "its last has ended; {}.",
-      timeText(simulation.us, page.unit), timeText(simulation.us - timing.total, page.unit),
-      whatLimits(timing, page.unit)));
+  page.findings.push_back(fmt::format("A run takes {}, of which {} are spent before the first "
+                                      "command is issued and after the last one ends; {}.",
+                                      timeText(simulation.us, page.unit),
+                                      timeText(simulation.us - timing.total, page.unit),
+                                      whatLimits(timing, page.unit)));
   if (ranks > model.ranks)
     page.findings.push_back(
         fmt::format("The machine was measured with {} ranks; the same figures are used for {}.",

@@ -82,7 +82,7 @@ CudaCluster::~CudaCluster() {
   if (device_) {
     bool isDone = device_->drain(ProcessGroup::kGrace);
     if (!isDone) {
-      group_.abort(peerFailed("rank {} left with work that has not ended", group_.rank()));
+      group_.abort(peerFailed("rank {} left the job with unfinished work", group_.rank()));
       isDone = device_->drain(ProcessGroup::kGrace);
     }
     if (!isDone)
@@ -103,8 +103,9 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   if (devices.empty())
     return -1;
   if (localRank >= static_cast<int64_t>(devices.size()))
-    return badInput("expected BRAID_DEVICES to name a GPU for each rank, got {} for rank {}",
-                    devices.size(), localRank);
+    return badInput(
+        "expected BRAID_DEVICES to name a GPU for each rank, got a list of length {} for rank {}",
+        devices.size(), localRank);
   return devices[static_cast<size_t>(localRank)];
 }
 
@@ -134,7 +135,7 @@ Status checkEnvironment() {
   const char *blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (blocking && std::string(blocking) != "0" && *blocking)
     return unsupported("expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': the host would wait "
-                       "for a peer before it has issued what the peer waits for",
+                       "for a peer before issuing the commands that the peer waits for",
                        blocking);
   return Status::ok();
 }
@@ -154,9 +155,9 @@ Status checkOptions(const ClusterOptions &options) {
 /// Checks for a missing driver first, because CUDA also reports a missing driver as "insufficient".
 Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
-  std::string text = fmt::format("no GPU here ({})", reason);
+  std::string text = fmt::format("no GPU found ({})", reason);
   if (driver == 0)
-    text = "no GPU here: expected an NVIDIA driver, got none";
+    text = "no GPU found: expected an NVIDIA driver, got none";
   else if (driver < runtime / kMajor * kMajor)
     text = fmt::format("expected an NVIDIA driver that supports CUDA {}.0, got one that supports "
                        "CUDA {}.{}",

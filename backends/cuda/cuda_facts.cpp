@@ -54,7 +54,7 @@ void addDevices(BackendFacts &facts) {
     count = 0;
   facts["devices"] = std::to_string(count);
   if (count == 0)
-    facts["why none"] = code == cudaSuccess ? "it finds none" : cudaGetErrorString(code);
+    facts["why none"] = code == cudaSuccess ? "the device count is 0" : cudaGetErrorString(code);
   if (count > 0) {
     const Result<const Driver *> calls = loadDriver();
     for (int device = 0; device < count; ++device)

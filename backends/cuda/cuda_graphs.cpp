@@ -141,8 +141,8 @@ void CudaGraphs::leaveCapture() {
 Status CudaGraphs::expectNoCapture() {
   if (!streams_.isFirstCaptured())
     return gpu_.group.failure();
-  return badInput("the stream of the last run is being captured: end the capture before a run on "
-                  "another stream, and before waiting");
+  return badInput("the stream of the last run is being captured: end the capture before running on "
+                  "another stream or waiting");
 }
 
 /// As in CUDA, a null stream means the default stream.

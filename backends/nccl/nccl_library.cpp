@@ -31,7 +31,7 @@ std::string valueOf(const char *name) {
 Result<Opened> openFile(const std::string &file) {
   if (void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
     return Opened{handle, file};
-  return unsupported("NCCL: expected a library in {}, got '{}'", file, loaderError());
+  return unsupported("NCCL: cannot load {}: {}", file, loaderError());
 }
 
 /// Prefers a copy that the process has already loaded, because two copies would not share state.
@@ -48,8 +48,8 @@ Result<Opened> find() {
   for (llvm::StringRef folder : list)
     if (Result<Opened> opened = openFile(folder.str() + "/nvidia/nccl/lib/" + kName))
       return opened;
-  return unsupported("NCCL: expected {}, got '{}'; set {} to the path of another NCCL library",
-                     kName, reason, kVariable);
+  return unsupported("NCCL: cannot load {}: {}; set {} to the path of another NCCL library", kName,
+                     reason, kVariable);
 }
 
 Result<Library> read(const Opened &opened) {

@@ -75,7 +75,7 @@ bool TokenCursor::expectClosingBrace(Location open) {
   const auto all = diags_.all();
   if (at(TokenKind::End) && !all.empty() && all.back().location == peek().location)
     return false; // the error has been reported
-  return expected("'}'").note(open, "to close what is opened here");
+  return expected("'}'").note(open, "to close the block opened here");
 }
 
 bool TokenCursor::skipToBrace() {

@@ -480,8 +480,8 @@ bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &
   if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
     return diags_.error(node.location())
            << "'" << keyword(node) << "' contracts two axes of " << ref(node.a)
-           << ", expected the mesh size " << ranks_ << " as the extent of the outer one, axis "
-           << axis << ", got " << shapes_[node.a][axis];
+           << ", expected the mesh size " << ranks_ << " as the extent of outer axis " << axis
+           << ", got " << shapes_[node.a][axis];
   for (auto [operand, index] : {std::pair(node.a, axis), std::pair(node.b, contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
       if (operand->type.axes[i].kind == AxisKind::Stream ||

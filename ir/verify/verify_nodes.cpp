@@ -368,7 +368,7 @@ void NodeVerifier::verifyBias(const SumOp &op) {
 /// All ranks exchange handles once, for entire symmetric buffers.
 void NodeVerifier::visitShareMemHandles(const ShareMemHandlesOp &op) {
   if (context_.frames.size() > 1)
-    error(op) << "expected 'share_mem_handles' at the top level of the program, got it in "
+    error(op) << "expected 'share_mem_handles' at the top level of the program, but it is in "
               << "'" << keyword(*context_.frames.back().owner) << "'";
   if (op.buffers.empty())
     error(op) << "'share_mem_handles' names no buffer";
@@ -401,7 +401,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
     return;
   error(op).note(handles.location(), "the handles are created here")
-      << "expected a tensor in a buffer that " << ref(op.handles) << " names, because under '"
+      << "expected a tensor in a buffer that " << ref(op.handles) << " shares, because with '"
       << name(op.protocol()) << "' the peer " << (isReceive ? "writes" : "reads") << " it, got "
       << ref(op.tensor);
 }
@@ -410,13 +410,13 @@ void NodeVerifier::visitP2P(const P2POp &op) {
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
   if (op.protocol() != Protocol::Put)
     return error(op).note(op.handles->location, "the handles are created here")
-           << "expected handles shared as 'put', because what this sends is computed at the "
+           << "expected handles shared as 'put', because the sent value is computed at the "
            << "receiver, got " << ref(op.handles) << ", shared as 'get'";
   if (op.gemm->bias)
     return error(op) << quoted(*op.gemm) << " in 'p2p' expects no bias, got " << ref(op.gemm->bias);
   const Value *addend = op.gemm->addend;
   if (addend && addend->type.dtype != op.product.type.dtype)
-    return error(op) << quoted(*op.gemm) << " in 'p2p' mixes element types: what it sends is "
+    return error(op) << quoted(*op.gemm) << " in 'p2p' mixes element types: the sent value is "
                      << name(op.product.type.dtype) << ", " << ref(addend) << " is "
                      << name(addend->type.dtype);
   visitMatmul(*op.gemm);
@@ -433,7 +433,7 @@ void NodeVerifier::visitGroup(const GroupOp &op) {
 
 void NodeVerifier::visitCollective(const CollectiveOp &op) {
   if (context_.rankBranches > 0)
-    error(op) << "expected 'collective' on every rank, got it in an 'if' that depends on 'rank'";
+    error(op) << "expected 'collective' on every rank, but it is in an 'if' that depends on 'rank'";
   bool reduces = op.collective == CollectiveKind::ReduceScatter ||
                  op.collective == CollectiveKind::AllReduce ||
                  op.collective == CollectiveKind::Reduce;

@@ -118,7 +118,7 @@ Result<Configuration> Configuration::parse(llvm::StringRef text, const Configura
     if (single.get(row.knob) &&
         flags.get(row.knob).value_or(*single.get(row.knob)) != *single.get(row.knob))
       return badText("expected " + row.name + "=" + row.str(flags.get(row.knob)) + ", as --" +
-                     row.name + " says, got '" + text.str() + "'");
+                     row.name + " specifies, got '" + text.str() + "'");
   return single.over(flags.over(base));
 }
 

@@ -192,7 +192,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
                             config.order() == Order::Hierarchical;
   const std::string hierarchical = config.sums() == Sums::Gemm ? "" : " or order=hierarchical";
   if (config.partials() == Partials::Peer && !staysInHosts)
-    return "partials=peer stores in the memory of peers, but some are on other hosts; use "
+    return "partials=peer stores in peer memory, but some peers are on other hosts; use "
            "partials=local with protocol=get" +
            hierarchical;
   if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
@@ -200,7 +200,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
            "hosts are exchanged in pairs; use protocol=get" +
            hierarchical;
   if (config.secondShot() == SecondShot::Put && !staysInHosts)
-    return "second-shot=put stores sums in the memory of peers, but some are on other hosts; use "
+    return "second-shot=put stores sums in peer memory, but some peers are on other hosts; use "
            "second-shot=same";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
@@ -210,7 +210,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
            ", got one host";
   if (stage.ranksPerHost == 1)
     return "order=hierarchical requires several ranks per host, which forward blocks to one "
-           "another; got one";
+           "another; got one rank";
   return "";
 }
 
@@ -296,7 +296,7 @@ std::string adviceFor(const LoweringState &state, const Stage &stage, const Conf
       others += (others.empty() ? "" : ", ") + preset.name.str();
   }
   return others.empty() ? ""
-                        : " (schedule " + typed.str() + "; these are possible: " + others + ")";
+                        : " (schedule " + typed.str() + "; possible schedules: " + others + ")";
 }
 
 } // namespace

@@ -77,7 +77,7 @@ private:
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
       refuse(axis.strWithType() + " is contracted but split over devices, with one entry on each "
-                                  "device; partial results require two axes, DIDx and the rest");
+                                  "device; partial results require a DIDx axis and an inner axis");
   }
 
   /// Checks a GEMM that contracts over devices: each rank multiplies local shards of both operands.
@@ -174,8 +174,8 @@ private:
       if (!uneven || (operand == first() && uneven->axis == 1))
         continue;
       const AxisOf axis{operand, uneven->axis};
-      refuse(axis.strWithType() + " has padding rows, and only behind the leading axis of a first "
-                                  "operand are the other rows contiguous",
+      refuse(axis.strWithType() + " has padding rows, and the other rows are contiguous only after "
+                                  "the leading axis of a first operand",
              "an extent that divides evenly");
     }
   }
@@ -248,7 +248,7 @@ std::vector<Refusal> checkReshard(const Fusion &fusion, const ReshardNode &node)
                            to.name + " (" + to.type.str() + ")";
   if (from.type.axes.front().kind != AxisKind::DIDx ||
       to.type.axes.front().kind != AxisKind::Stream)
-    return {{both + ", and only a leading DIDx axis is, to Stream"}};
+    return {{both + ", and only a leading DIDx axis can be gathered to Stream"}};
   for (size_t i = 1; i < from.type.axes.size(); ++i)
     if (isSplit(fusion, from.type.axes[i]) != isSplit(fusion, to.type.axes[i]))
       return {{AxisOf{&from, i}.strWithType() + " is not split as axis " + std::to_string(i) +

@@ -129,13 +129,13 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
         raise InputError(f"{what} %{spec.name}: expected an array in host memory, got one on "
                          f"{array.device}")
     if what == "output" and not array.is_writable:
-        raise InputError(f"{what} %{spec.name}: expected an array that can be written, got a "
+        raise InputError(f"{what} %{spec.name}: expected a writable array, got a "
                          "read-only one")
     if array.dtype != spec.dtype or array.shape != spec.shape:
         raise InputError(f"{what} %{spec.name}: expected {spec.dtype}{list(spec.shape)}, got "
                          f"{array.dtype}{list(array.shape)}")
     if not array.is_contiguous:
-        raise InputError(f"{what} %{spec.name}: expected a contiguous array, row-major, got one "
+        raise InputError(f"{what} %{spec.name}: expected a contiguous row-major array, got one "
                          "with other strides")
 
 

@@ -31,7 +31,7 @@ def _path() -> str:
     path = next((path for path in (built, installed) if os.access(path, os.X_OK)),
                 shutil.which("braid"))
     if path is None:
-        raise UnsupportedError(f"the command braid is missing: it is neither {built} nor "
+        raise UnsupportedError(f"cannot find the command braid: it is neither {built} nor "
                                f"{installed}, nor in a folder of PATH")
     return path
 

@@ -175,7 +175,7 @@ def seconds(name: str, value: Any, most: float = float("inf")) -> float:
     given = float(value) if isinstance(value, numbers.Real) else -1.0
     if not 0 <= given <= most:
         bound = "of 0 or more" if most == float("inf") else f"up to {most:g}"
-        raise InputError(f"{name}: expected seconds {bound}, got {value!r}")
+        raise InputError(f"{name}: expected a number of seconds {bound}, got {value!r}")
     return given
 
 

@@ -36,7 +36,7 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     const EventId cause = history.event(stuck.cycle[i]).cause;
     const EventId ahead = stuck.cycle[(i + 1) % stuck.cycle.size()];
     if (cause == kNever) {
-      violation.notes.push_back("nothing ever signals it");
+      violation.notes.push_back("no command ever signals it");
     } else {
       event.waitsFor = history.describe(cause).text;
       event.behind = history.describe(ahead).text;
@@ -102,7 +102,7 @@ public:
     if (!ofAlike || ofAlike->isSafe())
       return ofAlike;
     Result<CheckReport> ofAll = follow(each, report);
-    return ofAll ? ofAll : ofAll.status().annotated("not proved safe; to find the reason");
+    return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and cannot find the reason");
   }
 
 private:
@@ -137,9 +137,9 @@ private:
     if (!execution.cycle.empty())
       report.violation = deadlock(history, execution, queues);
     if (report.violation && share)
-      report.violation->notes.push_back(
-          fmt::format("{} streams share {} hardware queues on this backend, in an unknown way",
-                      streams, options_.ownQueues));
+      report.violation->notes.push_back(fmt::format(
+          "{} streams share {} hardware queues on this backend, with an unknown assignment",
+          streams, options_.ownQueues));
     return execution;
   }
 
@@ -260,7 +260,7 @@ std::string str(const CheckReport &report) {
   const std::string messages =
       report.isOfMessages
           ? fmt::format(
-                "  messages   {}groups meet as a whole; {} collectives a rank, in one order\n",
+                "  messages   {}groups match as a whole; {} collectives a rank, in one order\n",
                 report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
                 report.collectives)
           : std::string();
@@ -268,7 +268,7 @@ std::string str(const CheckReport &report) {
       report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();
   std::string text = fmt::format(
       "safe on {}{}, {}, {} commands\n"
-      "  transfers  {} a run: each send meets one receive, same bytes, type and order\n{}"
+      "  transfers  {} a run: each send matches one receive in bytes, type and order\n{}"
       "  deadlock   none, with {} a rank{}\n"
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
       counted(report.ranks, "rank"), hosts, counted(report.runs, "successive run"), report.commands,

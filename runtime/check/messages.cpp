@@ -53,7 +53,7 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
     if (before.memory == place.memory && place.begin < before.end)
       return Violation{
           CheckRule::Race,
-          fmt::format("two messages of a group arrive in the same bytes [{} .. {}) of %{} of rank "
+          fmt::format("two messages of a group write the same bytes [{} .. {}) of %{} of rank "
                       "{}, in either order",
                       second->range.offset,
                       second->range.offset + std::min(before.end, place.end) - place.begin,
@@ -96,7 +96,7 @@ std::optional<Violation> matchTeam(llvm::ArrayRef<Plan> plans, const std::vector
       if (isShort || isLong) {
         const Plan &with = isShort ? first : plan, &without = isShort ? plan : first;
         return Violation{CheckRule::Transfers,
-                         fmt::format("rank {} takes no part in a collective of its team [{}]",
+                         fmt::format("rank {} does not join a collective of its team [{}]",
                                      without.rank, fmt::join(team, ", ")),
                          {describeNode(with, (isShort ? expected : issued)[i].origin)},
                          {}};

@@ -127,7 +127,7 @@ private:
     for (const Piece &piece : pieces) {
       if (piece.term == kUndefined) {
         unwritten_ = Place{place.memory, place.buffer, begin, begin + piece.bytes};
-        return fail("reads data that nothing has written", event, {str(history_, place)});
+        return fail("reads data that no command has written", event, {str(history_, place)});
       }
       begin += piece.bytes;
     }
@@ -226,7 +226,7 @@ private:
       for (const Piece &piece : contentsOf(place.memory).read(0, place.end)) {
         place.end = place.begin + piece.bytes;
         if (piece.term == kUndefined && piece.bytes != 0)
-          return failAt(place, "the caller reads data that nothing has written", event, {});
+          return failAt(place, "the caller reads data that no command has written", event, {});
         place.begin = place.end;
       }
     }

@@ -62,7 +62,7 @@ private:
       if (plan.ranksPerHost != plans_.front().ranksPerHost)
         return violation(fmt::format("ranks 0 and {} do not agree about their hosts", rank), {});
       if (plan.fingerprint != plans_.front().fingerprint)
-        return violation(fmt::format("ranks 0 and {} hold different programs", rank), {});
+        return violation(fmt::format("ranks 0 and {} have different programs", rank), {});
     }
     return std::nullopt;
   }
@@ -141,8 +141,8 @@ private:
         found.events.push_back(describe(peer, each));
     }
     if (found.events.size() == 2)
-      found.notes.push_back(fmt::format("rank {} has a {} for it, but through other handles; both "
-                                        "sides have to name the same share_mem_handles",
+      found.notes.push_back(fmt::format("rank {} has a {} for it, but with different handles; both "
+                                        "sides must use the same share_mem_handles",
                                         peer.rank, others));
     else if (sameHandles != 0)
       found.notes.push_back(
@@ -166,10 +166,10 @@ private:
     const Endpoint &send = source.endpoints[sender], &receive = target.endpoints[receiver];
     if (send.range.bytes != receive.range.bytes || send.dtype != receive.dtype ||
         send.protocol != receive.protocol)
-      return violation(fmt::format("{} bytes of {} ({}) meet {} bytes of {} ({})", send.range.bytes,
-                                   name(send.dtype).str(), name(send.protocol).str(),
-                                   receive.range.bytes, name(receive.dtype).str(),
-                                   name(receive.protocol).str()),
+      return violation(fmt::format("{} bytes of {} ({}) do not match {} bytes of {} ({})",
+                                   send.range.bytes, name(send.dtype).str(),
+                                   name(send.protocol).str(), receive.range.bytes,
+                                   name(receive.dtype).str(), name(receive.protocol).str()),
                        {describe(source, send), describe(target, receive)});
     partners_[static_cast<size_t>(source.rank)][sender] = receiver;
     partners_[static_cast<size_t>(target.rank)][receiver] = sender;
@@ -233,7 +233,7 @@ private:
         seen[command.endpoint] |= kind;
         if (command.kind == CommandKind::Await && command.flag != e.flag)
           return violation(
-              fmt::format("awaits flag {}, but the transfer's is {}", command.flag, e.flag),
+              fmt::format("awaits flag {}, but the transfer uses flag {}", command.flag, e.flag),
               {describe(plan, e)});
       }
     }

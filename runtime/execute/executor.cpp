@@ -18,7 +18,7 @@
 namespace braid {
 
 Result<void *> PeerMemory::allocateFrom(MemoryFrom from, int64_t) {
-  return unsupported("this backend has no memory '{}'", name(from));
+  return unsupported("this backend does not support memory '{}'", name(from));
 }
 
 /// The channel number used to publish messages.
@@ -458,7 +458,7 @@ void Prepared::run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> o
 Result<uint32_t> Prepared::record(llvm::ArrayRef<const void *> inputs,
                                   llvm::ArrayRef<void *> outputs) {
   if (!graphs_)
-    return unsupported("no graphs here");
+    return unsupported("this device does not support graphs");
   BRAID_TRY(graphs_->beginCapture());
   const Tag tag = begin();
   issueAll(inputs, outputs);

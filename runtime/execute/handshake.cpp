@@ -226,7 +226,7 @@ Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ran
       continue;
     if (other.bytes != mine.bytes || other.dtype != mine.dtype)
       return badInput(
-          "{} on rank {} moves {} bytes of {}, but meets {} on rank {}, which moves {} bytes of {}",
+          "{} on rank {} moves {} bytes of {}, but the matching {} on rank {} moves {} bytes of {}",
           mine.where, rank, mine.bytes, name(mine.dtype).str(), other.where, mine.peer, other.bytes,
           name(other.dtype).str());
     return &other;

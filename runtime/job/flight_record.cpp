@@ -75,8 +75,8 @@ Status cannotWrite(const std::string &path) {
 
 std::string flightRecords(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                           const std::string &job) {
-  return fmt::format("{}\nfirst cause: {}\ncommands completed of those issued, over all runs, and "
-                     "what each rank was in; furthest behind first\n{}",
+  return fmt::format("{}\nfirst cause: {}\ncompleted/issued commands over all runs, and what each "
+                     "rank was doing; slowest first\n{}",
                      headText(memory, plans, job), causeText(memory), ranksText(memory, plans));
 }
 

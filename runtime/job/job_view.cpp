@@ -161,7 +161,7 @@ std::string JobView::activityText(int64_t rank, const QueueView *queue) const {
       fmt::format("rank {} waits for {} in {}", rank,
                   waitedFor(*plan, id.command - plan->firstCommand), commandText(rank, id));
   if (commandOf(plan, id)->kind == CommandKind::Await)
-    text += fmt::format(" (the flag is {}, wanted {})", queue->flagValue, queue->wantedValue);
+    text += fmt::format(" (the flag is {}, expected {})", queue->flagValue, queue->wantedValue);
   return text;
 }
 

@@ -143,7 +143,7 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
     const FileDescriptor descriptor = BRAID_TRY(want(peer, std::to_string(number)));
     Result<SharedMapping> mapping = mapSealed(descriptor, bytes);
     if (!mapping)
-      return mapping.status().annotated(fmt::format("what rank {} shares", peer));
+      return mapping.status().annotated(fmt::format("memory shared by rank {}", peer));
     known = std::move(*mapping);
   }
   return known.get();

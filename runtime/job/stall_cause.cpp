@@ -55,7 +55,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   }
   if (!silent)
     return std::nullopt;
-  return Blame{*silent, fmt::format("rank {} shows no sign of life for {} (stopped?): {}", *silent,
+  return Blame{*silent, fmt::format("rank {} has been unresponsive for {} (stopped?): {}", *silent,
                                     durationText(job.nowNs() - lastSign(job.at(*silent))),
                                     job.rankText(*silent))};
 }

@@ -98,7 +98,7 @@ bool Specializer::visitBlock(const Block &block) {
 
 bool Specializer::visitFor(const ForOp &op) {
   int64_t begin = 0, end = 0;
-  if (!evaluate(op, op.begin, "the first trip", begin) ||
+  if (!evaluate(op, op.begin, "the start of the loop", begin) ||
       !evaluate(op, op.end, "the end of the loop", end))
     return false;
   tripStack_.push_back(0);
@@ -130,7 +130,7 @@ bool Specializer::visitAllocate(const AllocateOp &op) {
   bool isSymmetric = op.space == MemorySpace::Symmetric;
   int64_t offset = (isSymmetric ? symmetric_ : device_).allocate(whole.bytes(), current_);
   if (offset < 0)
-    return error(op) << "the buffers of a rank exceed 64 bits of address";
+    return error(op) << "the buffers of a rank exceed a 64-bit address space";
   plan_.buffers.push_back({isSymmetric ? BufferKind::Symmetric : BufferKind::Device, whole.bytes(),
                            offset, op.result.name});
   views_[&op.result] = std::move(whole);

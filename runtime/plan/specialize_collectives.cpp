@@ -89,7 +89,7 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
                      << trips();
   if (op.collective == CollectiveKind::AllToAll && src.bytes() / sizeOf(src.dtype) % members != 0)
     return error(op) << "alltoall among " << members << " ranks of " << str(src)
-                     << ": expected as many elements for each rank" << trips();
+                     << ": expected the same number of elements for each rank" << trips();
   return true;
 }
 
@@ -103,7 +103,7 @@ bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t 
   if (isNew || plan_.buffers[entry->second].bytes < bytes) {
     const int64_t offset = symmetric_.allocate(bytes, current_);
     if (offset < 0)
-      return error(op) << "the buffers of a rank exceed 64 bits of address";
+      return error(op) << "the buffers of a rank exceed a 64-bit address space";
     entry->second = static_cast<uint32_t>(plan_.buffers.size());
     plan_.buffers.push_back({BufferKind::Symmetric, bytes, offset, name.str()});
   }

@@ -171,10 +171,10 @@ private:
       const Function *function = tensor.function ? &graph_.functions[*tensor.function] : nullptr;
       bounds_[i] = gemm ? boundOf(*gemm) : function ? boundOf(*function) : boundOf(tensor);
       if (function && function->isFar() && bounds_[i].unit < farExponent(tensor.dtype))
-        return fmt::format("{}: cannot verify %{}: expected '{}' of multiples of {}, got of {}",
-                           tensor.place, tensor.name, keyword(*function->function),
-                           std::ldexp(1.0, farExponent(tensor.dtype)),
-                           std::ldexp(1.0, bounds_[i].unit));
+        return fmt::format(
+            "{}: cannot verify %{}: expected '{}' of multiples of {}, got multiples of {}",
+            tensor.place, tensor.name, keyword(*function->function),
+            std::ldexp(1.0, farExponent(tensor.dtype)), std::ldexp(1.0, bounds_[i].unit));
       if (gemm && gemm->shards > 1 && !bounds_[i].isHeldBy(gemm->partial))
         return misfitOf(tensor, "partial results", gemm->partial, bounds_[i]);
       if (!bounds_[i].isHeldBy(tensor.dtype))
@@ -186,9 +186,9 @@ private:
   static std::string misfitOf(const Tensor &tensor, const char *what, DType dtype, Bound range) {
     const DType wider = range.isHeldBy(DType::F32) ? DType::F32 : DType::F64;
     return fmt::format(
-        "{}: cannot verify %{}: expected {} that {} holds exactly, got up to {}{}", tensor.place,
-        tensor.name, what, name(dtype), std::ldexp(range.most, range.unit),
-        range.isHeldBy(wider) ? fmt::format("; {} would hold them", name(wider)) : "");
+        "{}: cannot verify %{}: expected {} that {} represents exactly, got values up to {}{}",
+        tensor.place, tensor.name, what, name(dtype), std::ldexp(range.most, range.unit),
+        range.isHeldBy(wider) ? fmt::format("; {} can represent them", name(wider)) : "");
   }
 
   Bound boundOf(const Tensor &input) const {

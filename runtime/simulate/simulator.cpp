@@ -196,7 +196,7 @@ Result<Simulation> simulate(llvm::ArrayRef<Plan> plans, const CostModel &model,
                             const SimulationOptions &options) {
   const OperationCosts *costs = model.find(options.launchMode, options.transferMode);
   if (!costs)
-    return unsupported("the cost model has no costs of operations issued as {} with {}",
+    return unsupported("the cost model has no costs for launch mode {} with {}",
                        name(options.launchMode).str(), str(options.transferMode));
   Simulation simulation;
   if (plans.front().hosts() > 1)

@@ -141,7 +141,7 @@ Status MeasurementCache::write() {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error)
-    return failed("make the folder", folder_, error.value());
+    return failed("create the folder", folder_, error.value());
   FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
   refresh();
   std::string text = MeasurementFile{machine_, entries_}.encode();

@@ -16,13 +16,13 @@ TEST(NoGpu, TellsADriverThatIsMissingFromOneThatIsTooOld) {
     EXPECT_EQ(status.code(), StatusCode::Unsupported);
     return status.message();
   };
-  EXPECT_EQ(said(0, 12080), "--backend cuda: no GPU here: expected an NVIDIA driver, got none");
+  EXPECT_EQ(said(0, 12080), "--backend cuda: no GPU found: expected an NVIDIA driver, got none");
   EXPECT_EQ(said(11040, 12080), "--backend cuda: expected an NVIDIA driver that supports CUDA "
                                 "12.0, got one that supports CUDA 11.4");
-  EXPECT_EQ(said(12000, 12080), "--backend cuda: no GPU here (no device)");
+  EXPECT_EQ(said(12000, 12080), "--backend cuda: no GPU found (no device)");
   EXPECT_EQ(noGpu("no device", 12000, 12080, "nccl").message(),
-            "--backend nccl: no GPU here (no device)");
-  EXPECT_EQ(said(13000, 12080), "--backend cuda: no GPU here (no device)");
+            "--backend nccl: no GPU found (no device)");
+  EXPECT_EQ(said(13000, 12080), "--backend cuda: no GPU found (no device)");
 }
 
 /// Passes on machines with and without GPUs.

@@ -113,7 +113,7 @@ const Row kRows[] = {
     {"@torchrun -TORCHELASTIC_RUN_ID -TORCHELASTIC_RESTART_COUNT",
      "1 of 4, 1 of 4 here, torchrun, job torchrun MASTER_ADDR=localhost MASTER_PORT=29500"},
     {"@openmpi", kOpenMpi},
-    {"@openmpi -PMIX_NAMESPACE", "2: Open MPI: expected PMIX_NAMESPACE to be set too"},
+    {"@openmpi -PMIX_NAMESPACE", "2: Open MPI: expected PMIX_NAMESPACE to be set as well"},
     // Local ranks can be in any order.
     {"@openmpi OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=3",
      "0 of 4, 3 of 4 here, Open MPI, job Open MPI PMIX_NAMESPACE=9365"},
@@ -142,17 +142,19 @@ const Row kRows[] = {
     {"@braid RANK=x SLURM_STEP_ID=-1", kBraid},
 
     // Incomplete variables of a launcher.
-    {"BRAID_RANK=0", "2: BRAID_*: expected BRAID_RANKS to be set too"},
-    {"@srun WORLD_SIZE=4", "2: torchrun: expected RANK to be set too"},
+    {"BRAID_RANK=0", "2: BRAID_*: expected BRAID_RANKS to be set as well"},
+    {"@srun WORLD_SIZE=4", "2: torchrun: expected RANK to be set as well"},
     {"RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1",
-     "2: torchrun: expected LOCAL_RANK to be set too"},
-    {"@hydra -MPI_LOCALNRANKS", "2: PMI: expected MPI_LOCALNRANKS or PMI_LOCAL_SIZE to be set too"},
-    {"@hydra -MPI_LOCALRANKID", "2: PMI: expected MPI_LOCALRANKID or PMI_LOCAL_RANK to be set too"},
-    {"@srun -SLURM_PROCID", "2: SLURM: expected SLURM_PROCID to be set too"},
+     "2: torchrun: expected LOCAL_RANK to be set as well"},
+    {"@hydra -MPI_LOCALNRANKS",
+     "2: PMI: expected MPI_LOCALNRANKS or PMI_LOCAL_SIZE to be set as well"},
+    {"@hydra -MPI_LOCALRANKID",
+     "2: PMI: expected MPI_LOCALRANKID or PMI_LOCAL_RANK to be set as well"},
+    {"@srun -SLURM_PROCID", "2: SLURM: expected SLURM_PROCID to be set as well"},
     {"@srun -SLURM_NTASKS -SLURM_STEP_NUM_TASKS",
-     "2: SLURM: expected SLURM_STEP_NUM_TASKS or SLURM_NTASKS to be set too"},
+     "2: SLURM: expected SLURM_STEP_NUM_TASKS or SLURM_NTASKS to be set as well"},
     {"@srun -SLURM_STEP_TASKS_PER_NODE",
-     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be set too"},
+     "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be set as well"},
 
     // Values that are no numbers.
     {"@torchrun RANK=-1", "2: torchrun: expected RANK to be a whole number, got '-1'"},
@@ -178,12 +180,12 @@ const Row kRows[] = {
     {"@srun SLURM_LOCALID=4",
      "2: SLURM: expected SLURM_LOCALID to be less than SLURM_STEP_TASKS_PER_NODE = 4, got 4"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=3",
-     "4: SLURM: expected equally many ranks on each host, got 3 of 4 on this one; use srun "},
+     "4: SLURM: expected the same number of ranks on each host, got 3 of 4 on this one; use srun "},
 
     // Several hosts: ranks are numbered host by host, with equal numbers on each.
     {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
      "1 of 4, 1 of 2 here on host 0 of 2, BRAID_*, job j7 meets at /run/x"},
-    {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set too"},
+    {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set as well"},
     {"@braid BRAID_RANK=2 BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
      "4: BRAID_*: expected the ranks of a host to be consecutive, got rank 2 as number 1 of 2 on "
      "its host; number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + "
@@ -192,7 +194,8 @@ const Row kRows[] = {
      "3 of 4, 1 of 2 here on host 1 of 2, torchrun, job torchrun MASTER_ADDR=localhost "
      "MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0"},
     {"@torchrun WORLD_SIZE=6 LOCAL_WORLD_SIZE=4",
-     "4: torchrun: expected equally many ranks on each host, got 4 of 6 on this one; use the same "
+     "4: torchrun: expected the same number of ranks on each host, got 4 of 6 on this one; use the "
+     "same "
      "--nproc-per-node on each host"},
     {"@openmpi OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2", // --map-by node
      "4: Open MPI: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on "
@@ -204,7 +207,7 @@ const Row kRows[] = {
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_PROCID=2 SLURM_LOCALID=0 @pmi2 PMI_RANK=2",
      "2 of 4, 0 of 2 here on host 1 of 2, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=1(x2),2",
-     "4: SLURM: expected equally many ranks on each host, got 1(x2),2; use srun "
+     "4: SLURM: expected the same number of ranks on each host, got 1(x2),2; use srun "
      "--distribution=block --ntasks-per-node=N"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_LOCALID=0", // --distribution=cyclic
      "4: SLURM: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on its "
@@ -223,7 +226,7 @@ TEST(Environment, FindsThePlaceThatLaunchersGive) {
 TEST(Environment, AnErrorListsAllThatWasFoundAndTheWayOut) {
   auto place = findPlace(environmentOf("@salloc RANK=3 PMI_RANK=0 UNRELATED=1"));
   EXPECT_EQ(describe(place),
-            "2: torchrun: expected WORLD_SIZE to be set, too; found RANK='3' (torchrun), "
+            "2: torchrun: expected WORLD_SIZE to be set as well; found RANK='3' (torchrun), "
             "PMI_RANK='0' (PMI), SLURM_NTASKS='8', SLURM_JOB_ID='77' (SLURM); unset the variables "
             "that do not apply, or set BRAID_RANK and BRAID_RANKS, which take precedence");
 }

@@ -177,7 +177,7 @@ TEST(OtherHosts, HearOfARankThatLeavesTooEarly) {
   job.onRanks([&](int64_t rank, Client &client) {
     EXPECT_TRUE(rank == 3 || !allGather(client, "x").isOk());
   });
-  EXPECT_EQ(job.commonCause(), "rank 3 left before the others were done");
+  EXPECT_EQ(job.commonCause(), "rank 3 left the job before the other ranks were done");
 }
 
 TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
@@ -194,7 +194,7 @@ TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
     });
     EXPECT_THAT(job.commonCause(),
                 HasSubstr("host " + std::to_string(gone) + " (rank " + std::to_string(gone) +
-                          ") left before the others were done"));
+                          ") left the job before the other ranks were done"));
     for (int64_t host = 0; host < 3; ++host)
       EXPECT_TRUE(host == gone || job.memory(host).committed() == 0);
   }
@@ -217,7 +217,7 @@ TEST(OtherHosts, AgreeOnTheirNumbers) {
     JobOfHosts job({.hosts = 2, .perHost = 2}, 1);
     JobHost wrong(other, 1, job.shared());
     EXPECT_TRUE(eventually([&] { return wrong.memory().isAborted(); }));
-    EXPECT_THAT(wrong.memory().cause()->status.message(), HasSubstr(" says that there are "));
+    EXPECT_THAT(wrong.memory().cause()->status.message(), HasSubstr(" reports "));
     EXPECT_EQ(job.commonCause(), wrong.memory().cause()->status.message());
   }
 }
@@ -231,11 +231,11 @@ TEST(OtherHosts, LoseAHostThatSaysNothing) {
   EXPECT_TRUE(eventually([&] { return job.memory(0).isAborted() && job.memory(2).isAborted(); }));
   for (const int64_t host : {0, 2})
     EXPECT_EQ(job.memory(host).cause()->status.message(),
-              "host 1 (ranks 2 to 3): nothing was heard from it for 0.6 s; it has stopped, is down "
+              "host 1 (ranks 2 to 3): no heartbeat for 0.6 s; it has stopped, is down "
               "or cannot be reached");
   EXPECT_TRUE(eventually([&] { return job.memory(1).isAborted(); }));
   EXPECT_EQ(job.memory(1).cause()->status.message(),
-            "host 0 (ranks 0 to 1): nothing was heard from it for 0.6 s; the store of the hosts "
+            "host 0 (ranks 0 to 1): no heartbeat for 0.6 s; the store of the hosts "
             "cannot be reached");
 }
 

@@ -271,7 +271,7 @@ TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
     auto client = joinAs(host.name(), 1, 3);
     expectAllHear(host, *client, {.job = "job", .rank = rank, .ranks = 4},
                   "rank " + std::to_string(rank) +
-                      " says that job 'job' has 4 ranks, rank 0 says 3");
+                      " reports that job 'job' has 4 ranks, rank 0 reports 3");
   }
 }
 
@@ -333,7 +333,7 @@ TEST(Client, SaysWhyItCannotJoin) {
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
   EXPECT_EQ(status.message(), "joining as rank 0 at '@" + deaf.name + "', where process " +
                                   std::to_string(getpid()) +
-                                  " listens: expected a message in time, got none");
+                                  " listens: no message arrived in time");
   deaf.listener.reset();
   EXPECT_EQ(Client::join(deaf.name, {}, soon()).status().code(), StatusCode::PeerFailed);
   status = Client::find({"nobody's", 1, 2}, deadlineIn(20ms)).status();
@@ -451,7 +451,7 @@ TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
     return host.memory->isAborted();
   }));
   EXPECT_EQ(host.memory->cause()->status.message(),
-            "rank 0 broke the protocol: too many messages have not been read");
+            "rank 0 broke the protocol: too many unread messages");
 }
 
 TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
@@ -473,7 +473,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
     }
     gathers.join();
     EXPECT_EQ(status.code(), StatusCode::PeerFailed);
-    EXPECT_EQ(status.message(), "rank 1 left before the others were done");
+    EXPECT_EQ(status.message(), "rank 1 left the job before the other ranks were done");
     EXPECT_EQ(allGather(*two, "").status().message(), status.message());
     EXPECT_EQ(host.memory->cause()->rank, 1);
   }

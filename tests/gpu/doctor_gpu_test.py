@@ -176,7 +176,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose names have this in them")
     arguments = parser.parse_args()
     if not glob.glob("/dev/nvidia[0-9]*"):
-        print("skipped: no GPU here")
+        print("skipped: no GPU found")
         sys.exit(SKIPPED)
     doctor = Doctor(os.path.abspath(arguments.braid))
     counts = dict.fromkeys(("passed", "failed", "skipped"), 0)

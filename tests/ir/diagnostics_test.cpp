@@ -98,7 +98,7 @@ TEST(Diagnostics, StopsAfterAHundredErrors) {
   EXPECT_TRUE(diags.isFull());
   ASSERT_EQ(diags.all().size(), 101u);
   EXPECT_EQ(diags.all()[99].message, "error 99");
-  EXPECT_EQ(diags.all()[100].message, "too many errors, the rest is not shown");
+  EXPECT_EQ(diags.all()[100].message, "too many errors; further errors are not shown");
   EXPECT_TRUE(diags.all()[100].notes.empty());
 }
 

@@ -233,7 +233,7 @@ TEST(Schedules, AdvisedAreLowered) {
       for (const char *knob : {"", ";reduction=two-shot", ";partials=peer", ";sums=gemm",
                                ";chunks=2", ";tail-split=2", ";protocol=put"}) {
         const std::string refusal = whyNot(text, preset.name.str() + knob);
-        auto [before, advice] = llvm::StringRef(refusal).split("; these are possible: ");
+        auto [before, advice] = llvm::StringRef(refusal).split("; possible schedules: ");
         llvm::SmallVector<llvm::StringRef, 8> names;
         advice.rtrim(')').split(names, ", ", -1, /*KeepEmpty=*/false);
         for (llvm::StringRef name : names) {

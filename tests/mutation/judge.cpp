@@ -35,7 +35,7 @@ struct DefinitionOnly {
 constexpr DefinitionOnly kDefinitionOnly[] = {
     {CheckRule::Result, "for the second time",
      "computes a part of an output twice, with the same value"},
-    {CheckRule::Result, "reads data that nothing has written",
+    {CheckRule::Result, "reads data that no command has written",
      "reads bytes that nothing wrote, but no output depends on them"},
     {CheckRule::Result, "a command reads the bytes that it writes",
      "computes in place, which a library that copies its operands first gets right"},

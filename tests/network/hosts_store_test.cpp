@@ -167,7 +167,7 @@ TEST_F(HostsStoreTest, PmixThatFails) {
   EXPECT_EQ(connect("Open MPI", 1).code(), StatusCode::PeerFailed);
   setenv("FAKE_PMIX", "late", 1);
   EXPECT_EQ(connect("Open MPI", 0, deadlineIn(50ms)).message(),
-            "PMIx's server did not answer in time");
+            "the PMIx server did not answer in time");
   std::this_thread::sleep_for(2500ms); // the call returns late and does no harm
   unsetenv("FAKE_PMIX");
   const auto zero = open("Open MPI", 0);
@@ -175,7 +175,7 @@ TEST_F(HostsStoreTest, PmixThatFails) {
   for (const char *fault : {"number", "endless"}) {
     setenv("FAKE_PMIX", fault, 1);
     EXPECT_EQ(connect("Open MPI", 1).message(),
-              "expected PMIx to return a string that Braid has put, got another value");
+              "expected PMIx to return a string that Braid stored, got a different value");
   }
   unsetenv("FAKE_PMIX");
 }

@@ -264,17 +264,17 @@ def test_ranks_of_another_launcher_start_no_jobs(job):
     run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
     job.run(*run, variables=torchrun(1, 2, job)).expect(
         2, r"^braid: error: --processes: cannot be combined with another launcher, but "
-           r"torchrun says that this is rank 1 of 2; leave out --processes to run as that rank, "
+           r"torchrun specifies rank 1 of 2; leave out --processes to run as that rank, "
            r"or "
            r"unset RANK, WORLD_SIZE$")
     job.run(*run, variables=by_hand(0)).expect(2, r"rank 0 of 2.* unset BRAID_RANK, BRAID_RANKS$")
     job.run(*run, variables={"PMI_RANK": "0", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0",
                              "MPI_LOCALNRANKS": "3"}).expect(
-        2, r"but PMI: expected equally many ranks on each host, .* unset PMI_RANK, PMI_SIZE$")
+        2, r"but PMI: expected the same number of ranks on each host, .* unset PMI_RANK, PMI_SIZE$")
     mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if mpirun:
         job.run(*run, command=(mpirun, "--oversubscribe", "-n", "2", BRAID, "run"),
-                variables=AS_ROOT).expect(2, r"but Open MPI says that this is rank [01] of 2;")
+                variables=AS_ROOT).expect(2, r"but Open MPI specifies rank [01] of 2;")
 
 
 def test_container_with_variables_of_one_rank(job):
@@ -583,7 +583,7 @@ def expect_all_hear(processes, cause):
 
 
 TWO_ARE = (r"two processes are rank {} of job '" + BY_HAND + r"': processes \d+ and \d+; "
-           r"expected each rank once, and a name of its own for each job \(see braid doctor\)")
+           r"start each rank once, and give each job its own name \(see braid doctor\)")
 
 
 def has_spoken(process, seconds=0):
@@ -629,8 +629,8 @@ def test_different_numbers_of_ranks(job):
                 processes.append(job.start("examples/ag_matmul.braid",
                                            variables=by_hand(rank, ranks[rank])))
                 time.sleep(0.1)
-            expect_all_hear(processes, rf"rank 1 says that job '{BY_HAND}' has {ranks[1]} ranks, "
-                                       rf"rank 0 says {ranks[0]}")
+            expect_all_hear(processes, rf"rank 1 reports that job '{BY_HAND}' has {ranks[1]} "
+                                       rf"ranks, rank 0 reports {ranks[0]}")
 
 
 def test_job_that_runs_is_not_disturbed(job):

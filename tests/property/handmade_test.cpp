@@ -211,7 +211,7 @@ void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) 
   if (rule == CheckRule::Transfers || rule == CheckRule::Deadlock) {
     EXPECT_TRUE(wasShown) << context;
   }
-  if (judged.report->violation->summary == "the caller reads data that nothing has written") {
+  if (judged.report->violation->summary == "the caller reads data that no command has written") {
     EXPECT_TRUE(leavesPoison(judged, seed)) << context;
     Count &unwritten = counts["an output is not written"];
     ++unwritten.programs;

@@ -193,7 +193,8 @@ TEST(CheckerSums, OtherRows) {
 TEST(CheckerSums, WrongSlot) {
   const std::string text = edited(scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]",
                                                       "%slot = select %parts[(rank - 1) mod 3]"}});
-  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads data that nothing has written\n"));
+  EXPECT_THAT(verdict(text),
+              HasSubstr("unsafe (result): reads data that no command has written\n"));
   const std::string filled =
       edited(text, {{"  %own_block =", "  for %j in 0 .. 3 {\n    %each = select %parts[%j]\n"
                                        "    %mine = select %A[rank]\n"
@@ -208,7 +209,8 @@ TEST(CheckerSums, OneHasNotArrivedInTheFirstRun) {
                                                {"  for %i in 1 .. 3 {\n    %slot",
                                                 "  %c = select %C[0]\n  sum %c, %parts\n"
                                                 "  for %i in 1 .. 3 {\n    %slot"}});
-  EXPECT_THAT(verdict(text), HasSubstr("unsafe (result): reads data that nothing has written\n"));
+  EXPECT_THAT(verdict(text),
+              HasSubstr("unsafe (result): reads data that no command has written\n"));
 }
 
 TEST(CheckerSums, RoundedToAnotherTypeOnTheWay) {

@@ -65,13 +65,13 @@ std::string put() {
 TEST(Checker, SaysWhatItProved) {
   EXPECT_EQ(verdict(kGather),
             "safe on 2 ranks, 3 successive runs, 84 commands\n"
-            "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
+            "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
             "  deadlock   none, with 1 hardware queue a rank, so with any number\n"
             "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
             "  result     every output computed once, from the right blocks of its run\n");
   EXPECT_EQ(verdict(put(), {.queues = 2, .runs = 1}),
             "safe on 2 ranks, 1 successive run, 30 commands\n"
-            "  transfers  2 a run: each send meets one receive, same bytes, type and order\n"
+            "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
             "  deadlock   none, with 2 hardware queues a rank\n"
             "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
             "  seams      not checked: races between successive runs need 2 runs or more\n"
@@ -83,7 +83,7 @@ TEST(Checker, ProgramWithoutDefinition) {
   text = edited(text.substr(text.find("program")), {{" implements @f", ""}});
   EXPECT_THAT(verdict(text), HasSubstr("result     not checked: the program implements no fusion"));
   EXPECT_EQ(verdict(edited(text, {{"  set %mine, %own\n", ""}})),
-            "unsafe (result): reads data that nothing has written\n"
+            "unsafe (result): reads data that no command has written\n"
             "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:14:3\n"
             "  %all of rank 0, bytes [0 .. 64)\n");
@@ -137,8 +137,8 @@ TEST(CheckerTransfers, SidesOfOtherHandles) {
   EXPECT_EQ(verdict(text),
             "unsafe (transfers): no receive on rank 1 matches this send\n  rank 0: \"%s = p2p send "
             "%mine to 1 - rank via %h\" at t.braid:23:3\n  rank 1: \"%r = p2p recv %theirs from 1 "
-            "- rank via %other\" at t.braid:24:3\n  rank 1 has a receive for it, but through other "
-            "handles; both sides have to name the same share_mem_handles\n");
+            "- rank via %other\" at t.braid:24:3\n  rank 1 has a receive for it, but with "
+            "different handles; both sides must use the same share_mem_handles\n");
 }
 
 TEST(CheckerTransfers, ReceiveThatNobodySends) {
@@ -388,7 +388,7 @@ TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
                                               "  set %u, %A\n  set %C, %u\n"}});
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   EXPECT_EQ(verdict(edited(text, {{"  set %u, %A\n", ""}})),
-            "unsafe (result): reads data that nothing has written\n"
+            "unsafe (result): reads data that no command has written\n"
             "  rank 0, main, run 1: copy of \"set %C, %u\" at t.braid:12:3\n"
             "  %u of rank 0, bytes [0 .. 16)\n");
 }
@@ -435,7 +435,7 @@ TEST(CheckerResult, StaleBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
                                      {"  wait %r\n", ""},
                                      {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
-            "unsafe (result): reads data that nothing has written\n"
+            "unsafe (result): reads data that no command has written\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
             "t.braid:23:3\n"
             "  %all of rank 0, bytes [64 .. 128)\n"
@@ -589,7 +589,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
   EXPECT_THAT(verdict(text),
               HasSubstr("not checked: %C moves an axis of its second operand, %B\n"));
   EXPECT_EQ(verdict(edited(text, {{"%j in 0 .. 2", "%j in 1 .. 2"}})),
-            "unsafe (result): the caller reads data that nothing has written\n"
+            "unsafe (result): the caller reads data that no command has written\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  no command writes %C of rank 0, bytes [0 .. 20)\n");
 }
@@ -630,7 +630,7 @@ TEST(CheckerPlans, LostSignal) {
             "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n"
             "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:22:3\n"
-            "  nothing ever signals it\n");
+            "  no command ever signals it\n");
 }
 
 TEST(CheckerPlans, MissingAwait) {

@@ -96,7 +96,7 @@ has the rows program, gemms, transfers and uncoupled.
 Command addBench(CLI::App &app) {
   auto file = std::make_shared<BenchFlags>();
   CLI::App *command =
-      app.add_subcommand("bench", "Time an operation or a FILE, and what limits it");
+      app.add_subcommand("bench", "Time an operation or a FILE, and its performance bounds");
   file->source.isRun = true;
   file->addTo(*command);
   command->get_option("FILE")->required(false)->each(

@@ -23,7 +23,7 @@ all rows have them. tools/bench_torch.py times PyTorch, NCCL and others beside B
 )";
 
 std::string footerOf(bool isFusion) {
-  std::string text = "\nA row is a way to compute the result, or a limit of it:\n\n";
+  std::string text = "\nA row is a way to compute the result, or a bound on its time:\n\n";
   for (const RowType &type : rowTypes(isFusion))
     text += fmt::format("  {:<10}  {}\n", type.name, type.help);
   return text + (isFusion ? "  a schedule  see braid run --schedule\n" : "");
@@ -101,7 +101,7 @@ void BenchFlags::addTo(CLI::App &app) {
   addInteger(app, "--bursts", bursts, "B",
              "timed bursts of runs of a row over all rounds; 0: none (default: 21)");
   addInteger(app, "--row-ms", rowMs, "T",
-             "time for a row: fewer runs (3 or more) and bursts, if they take longer; 0: no limit "
+             "time limit of a row, met by fewer runs (3 or more) and bursts; 0: no limit "
              "(default: 200)");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
              "give up after this long without progress (default: 60000)");
@@ -142,7 +142,7 @@ Status BenchFlags::check(const Backend &backendOfName) {
   impl = impl.empty() ? usualRows(*this, backendOfName.transport) : namesIn(impl);
   if (const auto &launch = source.knobs[static_cast<size_t>(Knob::Launch)]) {
     if (!graph.empty())
-      return badInput("expected --launch or --graph, which say how runs are issued, got both");
+      return badInput("expected --launch or --graph, which select how runs are issued, got both");
     graph = *launch == "graph" ? "yes" : "no";
   }
   if (graph.empty())

@@ -15,7 +15,7 @@ static Result<CublasLt> open() {
   const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
   void *library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return unsupported("expected cuBLASLt for the GEMMs, got '{}'", dlerror());
+    return unsupported("cannot load cuBLASLt for the GEMMs: {}", dlerror());
   CublasLt loaded;
   EntryPoints found(library);
 #define BRAID_CUBLAS_FIND(Member, Name) found.find("cublasLt" #Name, loaded.Member);

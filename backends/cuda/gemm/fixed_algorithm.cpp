@@ -54,7 +54,7 @@ std::string nameOfKind(const GemmShape &kind) {
 Result<LtGemm::Algorithm> fixedAlgorithm(const CublasLt &library, cublasLtHandle_t handle,
                                          const GemmShape &kind) {
   const Status none = unsupported(
-      "--reproducible: cuBLASLt has no algorithm for {} that takes every M and does not split K",
+      "--reproducible: cuBLASLt has no algorithm for {} that supports every M and does not split K",
       nameOfKind(kind));
   const std::unique_ptr<LtGemm> ofList = BRAID_TRY(LtGemm::create(library, handle, kind));
   const TriedGemms tried = BRAID_TRY(describeTried(library, handle, kind));

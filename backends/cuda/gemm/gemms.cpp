@@ -196,7 +196,7 @@ Result<LtGemm::Algorithm> Gemms::algorithmOfKind(const GemmShape &shape, const L
     known = ofKinds_.emplace(kind, found).first;
   }
   if (!gemm.check(known->second).isOk())
-    return unsupported("--reproducible: the algorithm for {} does not take M = {}",
+    return unsupported("--reproducible: the algorithm for {} does not support M = {}",
                        nameOfKind(kind), shape.m);
   return known->second;
 }

@@ -26,7 +26,7 @@ def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
     for each in tensors[1:]:
         if each is not None and (each.dtype != first.dtype or each.device != first.device):
             raise InputError(f"expected tensors of one type on one device, got {first.dtype} on "
-                             f"{first.device} beside {each.dtype} on {each.device}")
+                             f"{first.device} and {each.dtype} on {each.device}")
     dtype = DTYPES.get(first.dtype)
     if dtype is None:
         raise InputError("expected bfloat16, float16, float32 or float64, got "
@@ -48,7 +48,7 @@ def _dimension(A: Tensor, dim: int, what: str) -> int:
 
 def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
     if B.dim() != 2 or B.shape[0] != A.shape[-1]:
-        raise InputError(f"expected B to be [{A.shape[-1]}, N], for A is {tuple(A.shape)}; got "
+        raise InputError(f"expected B to be [{A.shape[-1]}, N], because A is {tuple(A.shape)}; got "
                          f"{tuple(B.shape)}")
     if bias is not None and tuple(bias.shape) != (B.shape[1],):
         raise InputError(f"expected a bias of [{B.shape[1]}], got {tuple(bias.shape)}")

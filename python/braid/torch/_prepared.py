@@ -82,7 +82,7 @@ def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> O
         return Operation(job.job, job.job._choose(request), measures)
     except InputError as error:
         job.error = PeerError(
-            f"group '{job.group}': the ranks called different operators, or one operator with "
+            f"group '{job.group}': the ranks called different operators, or the same operator with "
             f"different shapes, types or strides: rank {job.rank} called {layout.operator} of "
             f"{layout.shape}; {error}")
         raise PeerError(str(job.error)) from None  # job.error must not keep tensors alive

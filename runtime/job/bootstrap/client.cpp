@@ -70,7 +70,7 @@ Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline 
       return client;
     if (std::chrono::steady_clock::now() >= deadline)
       return timedOut(
-          "expected the first rank of job '{}' to listen at '@{}', but nothing listens there",
+          "expected the first rank of job '{}' to listen at '@{}', but no process listens there",
           hello.job, name);
     std::this_thread::sleep_for(5ms);
   }

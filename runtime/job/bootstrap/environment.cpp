@@ -43,7 +43,7 @@ constexpr Launcher kLaunchers[] = {
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
       "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
      true,
-     "use mpirun --map-by slot, with equally many slots on each host"},
+     "use mpirun --map-by slot, with the same number of slots on each host"},
     {"PMI",
      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID PMI_LOCAL_RANK", "MPI_LOCALNRANKS PMI_LOCAL_SIZE",
       "PMI_JOBID"},
@@ -63,7 +63,7 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {"BRAID_MEETING", "abstract name of the socket at which the ranks of the job meet"},
+    {"BRAID_MEETING", "abstract name of the socket through which the ranks of the job connect"},
     {"TMPDIR", "folder for flight records; /tmp if not set"},
     {"BRAID_RENDEZVOUS",
      "tcp://host:port of the store on host 0; if not set, the launcher's store is used"},
@@ -80,7 +80,7 @@ constexpr Setting kSettings[] = {
     {"BRAID_NVML_LIBRARY",
      "path of the NVML library, which describes GPUs; libnvidia-ml.so.1 if not set"},
     {"BRAID_CACHE_DIR", "folder for measurements; none: keep none"},
-    {"XDG_CACHE_HOME", "if that is not set, its folder braid is used"},
+    {"XDG_CACHE_HOME", "if BRAID_CACHE_DIR is not set, its folder braid is used"},
     {"HOME", "if neither is set, its folder .cache/braid is used"},
 };
 
@@ -156,9 +156,11 @@ public:
 private:
   using Number = std::optional<int64_t>;
 
-  Status missing(Role role) const { return badInput("expected {} to be set, too", nameOf(role)); }
+  Status missing(Role role) const {
+    return badInput("expected {} to be set as well", nameOf(role));
+  }
   Status unevenHosts(const std::string &got) const {
-    return unsupported("expected equally many ranks on each host, got {}; {}", got,
+    return unsupported("expected the same number of ranks on each host, got {}; {}", got,
                        launcher_.advice);
   }
 
@@ -214,13 +216,13 @@ private:
       return badInput("expected {} to be at most {} = {}, got {}", nameOf(LocalRankCount),
                       nameOf(RankCount), place.ranks, place.localRanks);
     if (place.ranks % place.localRanks != 0)
-      return unevenHosts(fmt::format("{} of {} on this one", place.localRanks, place.ranks));
+      return unevenHosts(fmt::format("{} of {} on this host", place.localRanks, place.ranks));
     place.hosts = place.ranks / place.localRanks;
     place.host = place.rank / place.localRanks;
     if (place.hosts > 1 && place.rank % place.localRanks != place.localRank)
-      return unsupported("expected the ranks of a host to be consecutive, got rank {} as number {} "
-                         "of {} on its host; {}",
-                         place.rank, place.localRank, place.localRanks, launcher_.advice);
+      return unsupported(
+          "expected the ranks of a host to be consecutive, got rank {} as local rank {} of {}; {}",
+          place.rank, place.localRank, place.localRanks, launcher_.advice);
     return Status::ok();
   }
 

@@ -32,7 +32,7 @@ constexpr uint64_t kLayoutMagic = 0x4252414944'4a4211;
 constexpr int64_t kMaxRanks = 4096;
 
 Status failed(const char *what) {
-  return unsupported("expected {} for the ranks of a job, got '{}'", what, std::strerror(errno));
+  return unsupported("cannot get {} for the ranks of a job: {}", what, std::strerror(errno));
 }
 
 } // namespace
@@ -161,7 +161,8 @@ void JobMemory::abortIfSomebodyHasLeft(uint32_t number) {
         !haveCome({rank, 1}, number))
       left.push_back(rank);
   if (!left.empty())
-    abort({peerFailed("{} left before the others were done", nameRanks(left)), left.front()});
+    abort({peerFailed("{} left the job before the other ranks were done", nameRanks(left)),
+           left.front()});
 }
 
 int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {

@@ -120,8 +120,8 @@ private:
     const std::string first = BRAID_TRY(store_->putIfAbsent(prefix + "shape", shape));
     prefix_ = prefix;
     return first == shape ? Status::ok()
-                          : badInput("host {} says that there are {}, another host says {}",
-                                     memory_.host(), shape, first);
+                          : badInput("host {} reports {}, another host reports {}", memory_.host(),
+                                     shape, first);
   }
 
   // -- Heartbeats. --
@@ -215,7 +215,7 @@ private:
   Status finishRound() {
     BRAID_TRY(readParts());
     if (!memory_.haveCome(memory_.allRanks(), round_))
-      return badInput("expected all-gather data from all hosts, got less");
+      return badInput("expected all-gather data from all hosts, but some is missing");
     memory_.finishGather(round_++);
     areSent_ = false;
     for (Host &host : others_)
@@ -227,7 +227,7 @@ private:
   void abortIfRoundCannotEnd() {
     for (const Host &host : others_)
       if (host.hasLeft && hasCome(memory_.host()))
-        memory_.abort({peerFailed("{} left before the others were done", nameOf(host)),
+        memory_.abort({peerFailed("{} left the job before the other ranks were done", nameOf(host)),
                        memory_.ranksOf(host.number).first});
   }
 
@@ -248,8 +248,7 @@ private:
       host.silent += elapsed;
       longest = std::max(longest, host.silent);
       if (host.silent >= options_.silence)
-        giveUp(timedOut("{}: nothing was heard from it for {} s; {}", nameOf(host),
-                        seconds(options_.silence),
+        giveUp(timedOut("{}: no heartbeat for {} s; {}", nameOf(host), seconds(options_.silence),
                         reached_.isOk() ? "it has stopped, is down or cannot be reached"
                                         : "the store of the hosts cannot be reached"),
                memory_.ranksOf(host.number).first);
@@ -290,7 +289,7 @@ private:
     BRAID_TRY(listen());
     const bool isAlone =
         llvm::none_of(others_, [](const Host &host) { return host.hasCome && !host.hasLeft; });
-    return isAlone ? Status::ok() : timedOut("other hosts are there");
+    return isAlone ? Status::ok() : timedOut("other hosts have not left");
   }
 
   const std::unique_ptr<Store> store_;

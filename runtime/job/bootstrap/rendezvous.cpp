@@ -177,11 +177,11 @@ private:
   Status contradiction(const ClientHello &hello, pid_t pid) const {
     const std::string job = printable(options_.job, kShownOfJob);
     if (hello.ranks != memory_.ranks())
-      return badInput("rank {} says that job '{}' has {} ranks, rank 0 says {}", hello.rank, job,
-                      hello.ranks, memory_.ranks());
+      return badInput("rank {} reports that job '{}' has {} ranks, rank 0 reports {}", hello.rank,
+                      job, hello.ranks, memory_.ranks());
     if (!memory_.isHere(hello.rank))
-      return badInput("expected one of the ranks {} to {}, which are on this host, got rank {}",
-                      ranks_.first, ranks_.first + ranks_.count - 1, hello.rank);
+      return badInput("expected a rank of this host, {} to {}, got rank {}", ranks_.first,
+                      ranks_.first + ranks_.count - 1, hello.rank);
     const auto other = static_cast<pid_t>(memory_.slot(hello.rank).pid.load());
     if (stateOf(hello.rank) == RankState::Absent && (other == 0 || other == pid))
       return Status::ok();
@@ -259,7 +259,7 @@ private:
     if (why.code() == StatusCode::BadInput)
       text += "broke the protocol: " + why.message();
     else if (why.code() != StatusCode::PeerFailed)
-      text += "cannot be received from: " + why.message();
+      text += "has a broken connection: " + why.message();
     else
       text += options_.explainDeath ? options_.explainDeath(rank) : "closed its connection";
     const std::string doing = options_.describe ? options_.describe(rank) : "";

@@ -117,7 +117,7 @@ Result<Connection> Connection::connect(const std::string &name, Deadline deadlin
   const AbstractName address(name);
   FileDescriptor socket = makeSocket();
   if (!socket.isValid())
-    return systemError("cannot make a socket");
+    return systemError("cannot create a socket");
   while (::connect(socket.get(), address.get(), address.size) != 0) {
     // A full backlog is not a refusal: the listener has not accepted the connection yet.
     if (!hasNothingNow())
@@ -172,9 +172,9 @@ Status Connection::send(llvm::StringRef text, int descriptor) {
   if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
     return Status::ok();
   if (hasNothingNow())
-    return badInput("too many messages have not been read");
+    return badInput("too many unread messages");
   if (errno == EPIPE || errno == ECONNRESET)
-    return peerFailed("the other side of the connection is gone");
+    return peerFailed("the other side closed the connection");
   return systemError("cannot send");
 }
 
@@ -191,7 +191,7 @@ Result<Message> Connection::receive(Deadline deadline) {
   while ((got = recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) < 0 &&
          hasNothingNow())
     if (!waitUntilReady(socket_.get(), POLLIN, deadline))
-      return timedOut("expected a message in time, got none");
+      return timedOut("no message arrived in time");
   if (got < 0 && errno != ECONNRESET)
     return systemError("cannot receive");
   if (got <= 0)

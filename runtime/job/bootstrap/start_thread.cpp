@@ -19,7 +19,7 @@ namespace {
 std::string likelyCause() {
   rlimit memory = {};
   if (getrlimit(RLIMIT_AS, &memory) == 0 && memory.rlim_cur != RLIM_INFINITY)
-    return "out of memory: this process may have " + std::to_string(memory.rlim_cur >> 20) +
+    return "out of memory: this process is limited to " + std::to_string(memory.rlim_cur >> 20) +
            " MiB (ulimit -v)";
   return "too many processes or too little memory (ulimit -u, ulimit -v, cgroup)";
 }
@@ -30,8 +30,8 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
   try {
     thread = std::thread(std::move(body));
   } catch (const std::system_error &error) {
-    return unsupported("expected one more thread for {}, got '{}': {}", purpose,
-                       error.code().message(), likelyCause());
+    return unsupported("cannot start a thread for {} ({}): {}", purpose, error.code().message(),
+                       likelyCause());
   }
   return Status::ok();
 }
@@ -39,7 +39,7 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
 Status ServiceThread::start(const char *purpose, std::function<void()> body) {
   end_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!end_.isValid())
-    return unsupported("cannot make an eventfd: {}", llvm::sys::StrError(errno));
+    return unsupported("cannot create an eventfd: {}", llvm::sys::StrError(errno));
   return startThread(thread_, purpose, [body = std::move(body)] {
     blockSignals();
     body();

@@ -115,9 +115,9 @@ struct PmixLibrary : std::enable_shared_from_this<PmixLibrary> {
     const auto status = future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer)));
     const int code = status == std::future_status::ready ? future.get() : int(TimedOutCode);
     if (code == NotFoundYet || code == TimedOutCode)
-      return timedOut("PMIx's server did not answer in time");
+      return timedOut("the PMIx server did not answer in time");
     return code == Success ? Status::ok()
-                           : peerFailed("PMIx's server failed: {} ({})",
+                           : peerFailed("the PMIx server failed: {} ({})",
                                         explain ? explain(code) : "an error", code);
   }
 };
@@ -138,8 +138,7 @@ public:
     BRAID_TRY(begun);
     auto opened = std::make_unique<Pmix>(library, storePrefix(place.job) + "store");
     if (library->self.rank != static_cast<uint32_t>(place.rank))
-      return badInput("expected PMIx to say that this is rank {}, got {}", place.rank,
-                      library->self.rank);
+      return badInput("expected PMIx to report rank {}, got {}", place.rank, library->self.rank);
     return opened;
   }
   Pmix(std::shared_ptr<PmixLibrary> library, std::string key)
@@ -183,7 +182,7 @@ public:
       }
     }));
     if (text->empty())
-      return badInput("expected PMIx to return a string that Braid has put, got another value");
+      return badInput("expected PMIx to return a string that Braid stored, got a different value");
     return *text;
   }
 
@@ -242,7 +241,7 @@ public:
       pmix_ = BRAID_TRY(std::move(pmix));
       return Status::ok();
     }
-    return noStore(fmt::format("{} has no store through which hosts meet: use torchrun, mpirun of "
+    return noStore(fmt::format("{} provides no store to connect hosts: use torchrun, mpirun of "
                                "Open MPI, or srun --mpi=pmix",
                                place_.source));
   }
@@ -257,7 +256,8 @@ public:
       const std::string text = BRAID_TRY(pmix_->get(deadline));
       at = parseTcpAddress(text);
       if (!at)
-        return badInput("expected PMIx to say where host 0 is, got '{}'", printable(text, 80));
+        return badInput("expected PMIx to provide the address of host 0, got '{}'",
+                        printable(text, 80));
     }
     return connectToStore(*at, fmt::format("host 0 at {}", textOf(*at)), deadline);
   }

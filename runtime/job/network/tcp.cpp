@@ -41,8 +41,7 @@ Result<Addresses> resolve(const std::string &host, uint16_t port) {
   addrinfo *list = nullptr;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &list);
   if (error != 0)
-    return badInput("expected a host with an address, got '{}': {}", printable(host, 253),
-                    gai_strerror(error));
+    return badInput("cannot resolve host '{}': {}", printable(host, 253), gai_strerror(error));
   return Addresses(list, freeaddrinfo);
 }
 
@@ -155,7 +154,7 @@ Result<FileDescriptor> connectTo(const TcpAddress &at, const std::string &whose,
 Result<std::string> addressOfThisHost() {
   const std::vector<std::string> addresses = addressesOfInterfaces();
   if (addresses.empty())
-    return unsupported("expected an interface that leads to other hosts, got none that is up");
+    return unsupported("cannot reach other hosts: no network interface is up");
   if (const auto named = resolve(hostName(), 0))
     for (const addrinfo *each = named->get(); each; each = each->ai_next)
       if (std::string host = numbersOf(each->ai_addr, each->ai_addrlen).host;
