@@ -2,8 +2,7 @@
 
 #include "tools/p2p.h"
 
-#include "api/machine/ask_nvml.h"
-#include "api/machine/gpu_count.h"
+#include "api/machine/nvml.h"
 #include "api/pairs/measure_pairs.h"
 #include "api/ranks/backends.h"
 #include "ir/failure.h"
