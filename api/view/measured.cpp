@@ -1,6 +1,5 @@
 //===- api/view/measured.cpp - pages that show traces -----------------------------------------===//
 
-#include "api/view/critical_path.h"
 #include "api/view/pages.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
