@@ -169,9 +169,7 @@ def current_stream(array: Any) -> Optional[int]:
     tensors and other libraries' arrays, returns None, which means the legacy default stream."""
     library = _library_of(array)
     module = sys.modules.get(library)
-    if library == "torch" and module:
-        if not array.is_cuda:
-            return None
+    if library == "torch" and module and array.is_cuda:
         return int(module.cuda.current_stream(array.device).cuda_stream)
     if library == "cupy" and module:
         return int(module.cuda.get_current_stream().ptr)
