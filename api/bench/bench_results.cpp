@@ -31,8 +31,7 @@ Spread spreadOf(std::vector<double> samples) {
 }
 
 void BenchRow::fail(const Status &status) {
-  failure = status.message();
-  failure = failure.substr(0, failure.find('\n'));
+  failure = llvm::StringRef(status.message()).split('\n').first.str();
   code = status.code();
 }
 
