@@ -161,11 +161,9 @@ class Problem:
             return functools.partial(dist.all_reduce, self.c)
         return functools.partial(dist.reduce_scatter_tensor, self.own, self.c)
 
-    def transfers(self):
-        return in_order(*[self.gather()] * self.gathers, *[self.reduce()] * bool(self.reduces))
-
-    def sequential(self):
-        return in_order(*[self.gather()] * self.gathers, self.gemms(),
+    def transfers(self, *between):
+        """Returns the gather and the reduction, with the functions `between` between them."""
+        return in_order(*[self.gather()] * self.gathers, *between,
                         *[self.reduce()] * bool(self.reduces))
 
     def symmetric(self):
@@ -226,7 +224,7 @@ class Problem:
             function = bt.matmul_all_reduce if self.reduces == "all" else bt.matmul_reduce_scatter
             calls.append((function, self.weights[-1], {}))
         first = self.block if self.gathers else self.a
-        h, self.choices = first, []
+        h = first
         for function, weight, options in calls:
             self.choices.append(bt.prepare(function, h, weight, seconds=CHOOSE_SECONDS, **options))
             h = function(h, weight, **options)
@@ -276,7 +274,7 @@ class Problem:
         to time."""
         rows = [("braid", ALL, self.braid), ("torch/gemms", GEMMS, self.gemms),
                 ("torch/transfers", TRANSFERS, self.transfers),
-                ("torch/sequential", ALL, self.sequential)]
+                ("torch/sequential", ALL, lambda: self.transfers(self.gemms()))]
         if self.args.operation != "mlp":
             rows.insert(1, ("braid/transfers", TRANSFERS, self.braid_transfers))
         if self.reduces == "all":

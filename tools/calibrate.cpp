@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/choose.h"
-#include "api/machine/gpu_count.h"
+#include "api/ranks/backends.h"
 #include "api/ranks/job_state.h"
 #include "ir/counted.h"
 #include "ir/failure.h"

@@ -1,6 +1,7 @@
 //===- tools/doctor.cpp - `braid doctor` ------------------------------------------------------===//
 
-#include "api/doctor/report.h"
+#include "api/doctor/check.h"
+#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
 #include "tools/command.h"
@@ -62,16 +63,18 @@ std::string variablesText(const std::vector<VariableReport> &variables) {
   return text;
 }
 
-void writePlace(JsonWriter &json, const Place &place) {
-  json.object([&] {
-    json.attribute("source", place.source);
-    json.attribute("rank", place.rank);
-    json.attribute("ranks", place.ranks);
-    json.attribute("local_rank", place.localRank);
-    json.attribute("local_ranks", place.localRanks);
-    json.attribute("host", place.host);
-    json.attribute("hosts", place.hosts);
-    json.attribute("job", place.job);
+void writePlace(JsonWriter &json, const std::optional<Place> &place) {
+  if (!place)
+    return json.attribute("place", nullptr);
+  json.attributeObject("place", [&] {
+    json.attribute("source", place->source);
+    json.attribute("rank", place->rank);
+    json.attribute("ranks", place->ranks);
+    json.attribute("local_rank", place->localRank);
+    json.attribute("local_ranks", place->localRanks);
+    json.attribute("host", place->host);
+    json.attribute("hosts", place->hosts);
+    json.attribute("job", place->job);
   });
 }
 
@@ -82,19 +85,6 @@ void writeVariable(JsonWriter &json, const VariableReport &variable) {
     json.attribute("value", variable.value);
     json.attribute("counts", variable.counts);
     json.attribute("meaning", variable.meaning);
-  });
-}
-
-void writeEnvironment(JsonWriter &json, const std::optional<Place> &place,
-                      const std::vector<VariableReport> &variables) {
-  json.object([&] {
-    json.attributeBegin("place");
-    if (place)
-      writePlace(json, *place);
-    else
-      json.value(nullptr);
-    json.attributeEnd();
-    json.attributeList("variables", variables, writeVariable);
   });
 }
 
@@ -113,9 +103,10 @@ void print(const DoctorFlags &flags, const std::optional<Place> &place, const do
     JsonWriter json(llvm::outs(), 2);
     json.object([&] {
       doctor::writeMembers(json, facts, findings);
-      json.attributeBegin("environment");
-      writeEnvironment(json, place, variables);
-      json.attributeEnd();
+      json.attributeObject("environment", [&] {
+        writePlace(json, place);
+        json.attributeList("variables", variables, writeVariable);
+      });
     });
     llvm::outs() << "\n";
     return;

@@ -1,7 +1,6 @@
 //===- tools/p2p.cpp - `braid p2p`: measures all pairs of devices -----------------------------===//
 
-#include "api/machine/ask_nvml.h"
-#include "api/machine/gpu_count.h"
+#include "api/machine/nvml.h"
 #include "api/pairs/measure_pairs.h"
 #include "ir/failure.h"
 #include "runtime/files.h"

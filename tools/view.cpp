@@ -39,18 +39,14 @@ ranks' commands, what each wait waits for, and the critical path.
   braid view broken.braid --check                             why a program is unsafe
   braid view --records records/host0.txt                      where ranks of a failed job were)";
 
-std::string machineNames() {
-  std::string names;
-  for (const ShippedMachine &machine : shippedMachines())
-    names += (names.empty() ? "" : "|") + machine.name;
-  return names + "|FILE";
-}
-
 void addFlags(CLI::App &app, ViewFlags &flags) {
   flags.source.isRun = true; // launch and transfer modes affect predictions
   flags.source.takesAuto = false;
   flags.source.addTo(app, /*isFileOptional=*/true);
-  addText(app, "--machine", flags.machine, machineNames(),
+  std::string machines;
+  for (const ShippedMachine &machine : shippedMachines())
+    machines += machine.name + "|";
+  addText(app, "--machine", flags.machine, machines + "FILE",
           std::string("machine to predict for; FILE is from braid calibrate (default: ") +
               kMachine + ")");
   addText(app, "--trace", flags.trace, "RUN.json",
@@ -88,10 +84,6 @@ Result<view::Page> pageOfSource(const ViewFlags &flags) {
   const view::PrintedProgram program = BRAID_TRY(view::printAgain(compiled));
   const CheckReport report = BRAID_TRY(checkProgram(program.compiled, checkOptions));
   return view::counterexamplePage(program, report);
-}
-
-Result<view::Page> pageOfTrace(const ViewFlags &flags) {
-  return view::measuredPage(flags.trace, BRAID_TRY(readFile(flags.trace, kMostBytes)));
 }
 
 /// Returns true if `flag` affects only predictions.
@@ -142,27 +134,22 @@ Result<view::Page> makePage(const ViewFlags &flags) {
     return view::recordedPage(BRAID_TRY(readFlightRecords(flags.records)));
   if (flags.trace.empty())
     return pageOfSource(flags);
-  view::Page measured = BRAID_TRY(pageOfTrace(flags));
+  const std::string trace = BRAID_TRY(readFile(flags.trace, kMostBytes));
+  view::Page measured = BRAID_TRY(view::measuredPage(flags.trace, trace));
   if (flags.source.file.empty())
     return measured;
   view::Page predicted = BRAID_TRY(pageOfSource(flags));
   return view::layOver(measured, std::move(predicted));
 }
 
-/// Writes the page to `file`, or to standard output if `file` is empty.
-Status write(const view::Page &page, const std::string &file) {
-  const std::string html = view::toHtml(page);
-  if (!file.empty())
-    return writeFile(file, html);
-  llvm::outs() << html;
-  return Status::ok();
-}
-
 Result<int> viewCommand(const CLI::App &app, const ViewFlags &flags) {
   BRAID_TRY(checkFlags(app, flags));
   BRAID_TRY(checkFiles(flags));
-  const view::Page page = BRAID_TRY(makePage(flags));
-  BRAID_TRY(write(page, flags.out));
+  const std::string html = view::toHtml(BRAID_TRY(makePage(flags)));
+  if (flags.out.empty())
+    llvm::outs() << html;
+  else
+    BRAID_TRY(writeFile(flags.out, html));
   return 0;
 }
 

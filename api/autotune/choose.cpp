@@ -213,8 +213,8 @@ std::string howTimed(const StageTrials &trials) {
       "  timed: {} of {} in {:.2f} s, one of each schedule, protocol and transfer mode first",
       trials.timed(), trials.candidates.size(), trials.seconds);
   if (trials.finalists > 0)
-    text +=
-        fmt::format("; the fastest {} were timed again in alternation, {} times", trials.finalists, trials.rounds);
+    text += fmt::format("; the fastest {} were timed again in alternation, {} times",
+                        trials.finalists, trials.rounds);
   return text + "\n";
 }
 

@@ -10,13 +10,6 @@
 namespace braid {
 namespace {
 
-std::vector<double> mediansOf(const std::vector<std::vector<double>> &rounds) {
-  std::vector<double> medians;
-  for (const std::vector<double> &round : rounds)
-    medians.push_back(spreadOf(round).median);
-  return medians;
-}
-
 void writeTimes(JsonWriter &json, const std::vector<double> &times) {
   json.array([&] {
     for (double us : times)
@@ -38,12 +31,16 @@ Spread spreadOf(std::vector<double> samples) {
 }
 
 void BenchRow::fail(const Status &status) {
-  failure = status.message();
-  failure = failure.substr(0, failure.find('\n'));
+  failure = llvm::StringRef(status.message()).split('\n').first.str();
   code = status.code();
 }
 
-double BenchRow::time() const { return spreadOf(mediansOf(rounds)).median; }
+double BenchRow::time() const {
+  std::vector<double> medians;
+  for (const std::vector<double> &round : rounds)
+    medians.push_back(spreadOf(round).median);
+  return spreadOf(std::move(medians)).median;
+}
 
 Spread BenchRow::spread() const {
   std::vector<double> all;

@@ -3,17 +3,17 @@
 #include "api/bench/bench_row.h"
 
 #include "api/autotune/candidates.h"
-#include "api/bench/uncoupled.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
 #include "runtime/simulate/cost_model.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace braid {
 namespace {
 
-constexpr RowType kOfFusion[] = {
+constexpr RowType kTypes[] = {
     {"gemms", RowKind::Gemms, "the GEMMs alone, not split, without transfers"},
     {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, split into the chunks of the schedule"},
     {"transfers", RowKind::Transfers,
@@ -23,13 +23,6 @@ constexpr RowType kOfFusion[] = {
     {"sequential", RowKind::Sequential, "all transfers, then all GEMMs, or the reverse"},
     {"given", RowKind::Overlapped, "the schedule chosen by the flags"},
     {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses"},
-};
-constexpr RowType kOfProgram[] = {
-    {"gemms", RowKind::Gemms, "the GEMMs of the program alone"},
-    {"transfers", RowKind::Transfers, "the transfers of the program alone, with their sums"},
-    {"uncoupled", RowKind::Uncoupled,
-     "GEMMs and transfers at the same time, neither waiting for the other"},
-    {"program", RowKind::Overlapped, "the whole program"},
 };
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
@@ -61,34 +54,30 @@ CompileOptions optionsOf(const BenchProblem &problem, llvm::StringRef name, RowK
 }
 
 Status checkName(const BenchProblem &problem, llvm::StringRef name) {
-  std::string names;
-  for (const RowType &type : rowTypes(problem.isFusion)) {
-    if (firstWord(name) == type.name)
-      return Status::ok();
-    names += (names.empty() ? "" : ", ") + std::string(type.name);
-  }
-  if (problem.isFusion && (isPreset(firstWord(name)) || namesStages(name)))
+  std::vector<llvm::StringRef> names;
+  for (const RowType &type : kTypes)
+    names.push_back(type.name);
+  if (!problem.isFusion)
+    names = {"gemms", "transfers", "uncoupled", "program"};
+  const bool isSchedule = problem.isFusion && (isPreset(firstWord(name)) || namesStages(name));
+  if (isSchedule || llvm::is_contained(names, firstWord(name)))
     return Status::ok();
-  return badInput("--impl {}: expected {}{}, got '{}'", name.str(), names,
+  return badInput("--impl {}: expected {}{}, got '{}'", name.str(), llvm::join(names, ", "),
                   problem.isFusion ? ", " + presetNames() : "", firstWord(name).str());
 }
 
 } // namespace
 
-llvm::ArrayRef<RowType> rowTypes(bool isFusion) {
-  return isFusion ? llvm::ArrayRef(kOfFusion) : llvm::ArrayRef(kOfProgram);
-}
+llvm::ArrayRef<RowType> rowTypes() { return kTypes; }
 
 RowKind kindOfRow(llvm::StringRef row) {
   const RowType *found =
-      llvm::find_if(kOfFusion, [&](const RowType &type) { return firstWord(row) == type.name; });
-  return found == std::end(kOfFusion) ? RowKind::Overlapped : found->kind;
+      llvm::find_if(kTypes, [&](const RowType &type) { return firstWord(row) == type.name; });
+  return found == std::end(kTypes) ? RowKind::Overlapped : found->kind;
 }
 
 bool namesStages(llvm::StringRef row) {
-  llvm::SmallVector<llvm::StringRef, 4> parts;
-  row.split(parts, ',');
-  return llvm::any_of(parts, [](llvm::StringRef part) {
+  return llvm::any_of(llvm::split(row, ','), [](llvm::StringRef part) {
     auto [name, value] = firstWord(part).split('=');
     return !value.empty() && !findKnob(name);
   });

@@ -19,13 +19,14 @@ enum class RowKind {
   Overlapped,   ///< all the work
 };
 
-/// A keyword that may begin a row's name, up to the first `;`. All other names are schedules.
+/// A keyword that may begin the name, up to the first `;`, of a fusion's row. All other names are
+/// schedules.
 struct RowType {
   const char *name;
   RowKind kind;
   const char *help;
 };
-llvm::ArrayRef<RowType> rowTypes(bool isFusion);
+llvm::ArrayRef<RowType> rowTypes();
 RowKind kindOfRow(llvm::StringRef row);
 
 /// The fusion, which each row lowers in a different way, or the program to time.
@@ -52,6 +53,10 @@ bool namesStages(llvm::StringRef row);
 /// Creates the row `name[;knob=value]...`, or a row with a schedule for each stage. Returns
 /// BadInput if the name is unknown.
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed);
+
+/// Returns a Plan with the GEMMs and the transfers of `plan` (see plan_parts.h), but no
+/// dependencies between them. Transfers use separate streams, which start and end with the run.
+Plan uncoupled(const Plan &plan);
 
 /// Returns the part of `plan` that a row of kind `kind` runs.
 Plan partOf(Plan plan, RowKind kind);

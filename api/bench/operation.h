@@ -13,7 +13,6 @@ namespace braid {
 
 struct BenchShape {
   int64_t m = 0, n = 0, k = 0;
-  bool operator==(const BenchShape &) const = default;
 };
 
 /// A fusion that can be instantiated for all shapes.

@@ -17,13 +17,6 @@ constexpr int64_t kWarmUp = 5, kWarmUpAgain = 2; ///< warm-up runs in the first 
 constexpr double kBurstUs = 10e3;                ///< approximate duration of a burst
 constexpr int64_t kMostOfBurst = 10000;
 
-/// Checks the order of additions if the program was written by a user.
-Status checkOrder(const Compiled &compiled, llvm::ArrayRef<Plan> plans) {
-  if (compiled.isLowered || !compiled.fusion)
-    return Status::ok();
-  return expectSafe(compiled, plans, {.ordered = true});
-}
-
 } // namespace
 
 Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
@@ -45,8 +38,8 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   if (!compiled)
     return source->diags.hasErrors() ? compiled.status() : compiled.status().annotated(row.name);
   std::vector<Plan> plans = BRAID_TRY(makePlans(*compiled));
-  if (row.options.reproducible)
-    BRAID_TRY(checkOrder(*compiled, plans));
+  if (row.options.reproducible && compiled->fusion && !compiled->isLowered) // by a user
+    BRAID_TRY(expectSafe(*compiled, plans, {.ordered = true}));
   double flops = 0;
   for (Plan &plan : plans) {
     flops = std::max(flops, flopsOf(plan));

@@ -1,6 +1,6 @@
 //===- api/bench/uncoupled.cpp - the GEMMs and the transfers of a Plan without dependencies ---===//
 
-#include "api/bench/uncoupled.h"
+#include "api/bench/bench_row.h"
 
 #include "runtime/plan/plan_parts.h"
 

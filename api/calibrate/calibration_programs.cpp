@@ -95,8 +95,17 @@ Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &wh
   if (timer.device().sharesHostMemory())
     effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
   effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
-  Result<std::vector<RunTime>> times =
-      timer.time(std::move(plans), timing.launchModes, effort, timing.transferMode);
+  auto timeEach = [&]() -> Result<std::vector<RunTime>> {
+    TimedPlan plan = BRAID_TRY(
+        timer.makeReady(std::move(plans), timing.launchModes.front(), timing.transferMode));
+    std::vector<RunTime> times;
+    for (LaunchMode launchMode : timing.launchModes) {
+      BRAID_TRY(timer.issueAs(plan, launchMode));
+      times.push_back(BRAID_TRY(timer.time(plan, effort)));
+    }
+    return times;
+  };
+  Result<std::vector<RunTime>> times = timeEach();
   return times ? std::move(times) : times.status().annotated(what);
 }
 

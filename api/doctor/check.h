@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/doctor/facts.h"
+#include "runtime/json.h"
 
 #include <fmt/format.h>
 
@@ -28,22 +29,21 @@ public:
   Lines(const char *check, std::vector<Finding> &findings) : check_(check), findings_(findings) {}
 
   template <class... Args> void ok(const char *line, const char *seen, const Args &...args) {
-    add(line, Severity::Ok, fmt::vformat(seen, fmt::make_format_args(args...)), "");
+    add(line, Severity::Ok, seen, "", fmt::make_format_args(args...));
   }
   template <class... Args>
   void note(const char *line, const char *seen, const char *advice, const Args &...args) {
-    add(line, Severity::Note, fmt::vformat(seen, fmt::make_format_args(args...)),
-        fmt::vformat(advice, fmt::make_format_args(args...)));
+    add(line, Severity::Note, seen, advice, fmt::make_format_args(args...));
   }
   template <class... Args>
   void problem(const char *line, const char *seen, const char *advice, const Args &...args) {
-    add(line, Severity::Problem, fmt::vformat(seen, fmt::make_format_args(args...)),
-        fmt::vformat(advice, fmt::make_format_args(args...)));
+    add(line, Severity::Problem, seen, advice, fmt::make_format_args(args...));
   }
   bool isEmpty() const { return isEmpty_; }
 
 private:
-  void add(const char *line, Severity severity, const std::string &seen, const std::string &advice);
+  void add(const char *line, Severity severity, const char *seen, const char *advice,
+           fmt::format_args args);
 
   const char *check_;
   std::vector<Finding> &findings_;
@@ -63,5 +63,17 @@ std::vector<Check> environmentChecks();
 
 /// Runs all checks, in order, and returns their findings.
 std::vector<Finding> runChecks(const Facts &facts);
+
+/// Returns one line for each finding, followed by its advice, if any. Ends with a summary and a
+/// newline.
+std::string reportText(const Facts &facts, const std::vector<Finding> &findings);
+
+/// Writes the members "exit_code": 0,
+/// "gpus": [{"name", "uuid", "pci", "cuda": 0, "hidden": false}, ...],
+/// "lines": [{"check", "line", "severity", "seen", "advice"}, ...].
+void writeMembers(JsonWriter &json, const Facts &facts, const std::vector<Finding> &findings);
+
+/// Returns 4 if any finding is a Problem, otherwise 0.
+int exitCodeOf(const std::vector<Finding> &findings);
 
 } // namespace braid::doctor

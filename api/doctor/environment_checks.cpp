@@ -14,10 +14,7 @@ std::string shown(const std::string &value) { return printable(value, 60); }
 
 /// Reports environment variables that make programs refuse to run.
 void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
-  const Status status = checkSettings([&](const std::string &name) {
-    const std::string value = facts.variable(name);
-    return value.empty() ? std::nullopt : std::optional(value);
-  });
+  const Status status = checkSettings(facts.environment());
   if (!status.isOk())
     lines.problem("wrong", "{0}", "programs refuse to run until it is corrected or unset",
                   status.message());

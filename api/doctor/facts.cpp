@@ -10,12 +10,10 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Threading.h"
 
 #include <fmt/format.h>
 
-#include <thread>
-
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -55,14 +53,6 @@ std::optional<uint64_t> limitOf(int resource, rlim_t rlimit::*which) {
   return limit.*which;
 }
 
-int64_t ownProcessors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return CPU_COUNT(&set);
-  return std::thread::hardware_concurrency();
-}
-
 std::optional<Space> spaceOf(const char *folder) {
   struct statvfs about = {};
   if (statvfs(folder, &about) != 0)
@@ -78,39 +68,13 @@ std::optional<bool> isOwnNamespace(const std::string &file, llvm::StringRef firs
   return size > 0 ? std::optional(first != target) : std::nullopt;
 }
 
-Environment environmentOf(const std::map<std::string, std::string> &variables) {
-  return [variables](const std::string &name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() || found->second.empty() ? std::nullopt
-                                                             : std::optional(found->second);
-  };
-}
-
-void readProcess(const Sources &sources, Facts &facts) {
-  const std::string self = sources.root + "/proc/self";
-  facts.variables = sources.variables;
-  facts.hasOwnPids = isOwnNamespace(self + "/ns/pid", "pid:[4026531836]");
-  facts.hasOwnIpc = isOwnNamespace(self + "/ns/ipc", "ipc:[4026531839]");
-  facts.limits = sources.limits;
-  facts.processors = sources.processors;
-  facts.sharedMemory = sources.sharedMemory;
-  facts.cache = measurementFolder(environmentOf(sources.variables));
-}
-
 // -- GPUs. --
 
-template <class Value> Answer<Value> answerOf(const Result<Value> &result) {
-  if (result)
-    return {*result, "", false};
-  return {{}, result.status().message(), result.status().code() == StatusCode::TimedOut};
-}
-
-Answer<BackendFacts> askBackend(const Sources &sources, const std::string &name) {
+Result<BackendFacts> askBackend(const Sources &sources, const std::string &name) {
   const auto found = sources.backends.find(name);
   if (found == sources.backends.end())
-    return {};
-  return answerOf(
-      askWithin<BackendFacts>(sources.patience, name == "cuda" ? "CUDA" : "NCCL", found->second));
+    return unsupported("");
+  return askWithin<BackendFacts>(sources.patience, name == "cuda" ? "CUDA" : "NCCL", found->second);
 }
 
 bool isNvidiaGpu(const std::string &folder) {
@@ -135,8 +99,8 @@ std::vector<Gpu> listGpus(const std::string &devices, const Facts &facts) {
     gpu.index = gpus.size() - 1;
     gpu.nvml = device;
   };
-  if (facts.nvml.value)
-    for (const NvmlDevice &device : facts.nvml.value->devices)
+  if (facts.nvml)
+    for (const NvmlDevice &device : facts.nvml->devices)
       add(device.pci, device);
   else
     for (const std::string &address : namesIn(devices))
@@ -169,17 +133,27 @@ void readDrivers(const Sources &sources, Facts &facts) {
   const std::string driver = textAt(sources.root + "/proc/driver/nvidia/version");
   facts.kernelDriver = driver.substr(0, driver.find('\n'));
   facts.deviceFiles = llvm::count_if(namesIn(sources.root + "/dev"), isDeviceFile);
-  facts.nvml = answerOf(
-      askWithin<NvmlReport>(sources.patience, "NVML",
-                            [ask = sources.nvml, environment = environmentOf(sources.variables)] {
-                              return ask(environment);
-                            }));
+  facts.nvml = askWithin<NvmlReport>(
+      sources.patience, "NVML",
+      [ask = sources.nvml, environment = sources.environment()] { return ask(environment); });
   facts.hasCuda = sources.backends.count("cuda") != 0;
   facts.cuda = askBackend(sources, "cuda");
   facts.nccl = askBackend(sources, "nccl");
 }
 
 } // namespace
+
+std::string Process::variable(const std::string &name) const {
+  const auto found = variables.find(name);
+  return found == variables.end() ? "" : found->second;
+}
+
+Environment Process::environment() const {
+  return [process = *this](const std::string &name) {
+    const std::string value = process.variable(name);
+    return value.empty() ? std::nullopt : std::optional(value);
+  };
+}
 
 bool Facts::hasGpu() const {
   return !gpus.empty() || deviceFiles > 0 || !kernelDriver.empty() || isStuck() ||
@@ -192,16 +166,11 @@ std::vector<Gpu> Facts::visibleGpus() const {
   return visible;
 }
 
-std::string Facts::variable(const std::string &name) const {
-  const auto found = variables.find(name);
-  return found == variables.end() ? "" : found->second;
-}
-
 std::string Facts::cudaText(const std::string &name) const {
-  if (!cuda.value)
+  if (!cuda)
     return "";
-  const auto found = cuda.value->find(name);
-  return found == cuda.value->end() ? "" : found->second;
+  const auto found = cuda->find(name);
+  return found == cuda->end() ? "" : found->second;
 }
 
 std::optional<int64_t> Facts::cudaNumber(const std::string &name) const {
@@ -218,7 +187,7 @@ Sources processSources(const BackendRegistry &registry) {
   }
   sources.limits = {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
                     .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
-  sources.processors = ownProcessors();
+  sources.processors = llvm::hardware_concurrency().compute_thread_count();
   sources.sharedMemory = spaceOf("/dev/shm");
   sources.nvml = readNvml;
   for (const Backend &backend : registry.all())
@@ -229,7 +198,11 @@ Sources processSources(const BackendRegistry &registry) {
 
 Facts readFacts(const Sources &sources) {
   Facts facts;
-  readProcess(sources, facts);
+  static_cast<Process &>(facts) = sources;
+  const std::string self = sources.root + "/proc/self";
+  facts.hasOwnPids = isOwnNamespace(self + "/ns/pid", "pid:[4026531836]");
+  facts.hasOwnIpc = isOwnNamespace(self + "/ns/ipc", "ipc:[4026531839]");
+  facts.cache = measurementFolder(sources.environment());
   readDrivers(sources, facts);
   readGpus(sources, facts);
   return facts;

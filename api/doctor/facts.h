@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/machine/ask_nvml.h"
+#include "api/machine/nvml.h"
 #include "runtime/execute/backend.h"
 
 #include <map>
@@ -16,13 +16,6 @@ namespace braid::doctor {
 /// The size and the free space of a file system, in bytes.
 struct Space {
   uint64_t size = 0, available = 0;
-};
-
-/// The result of calling a driver or library.
-template <class Value> struct Answer {
-  std::optional<Value> value;
-  std::string error;   ///< the reason if there is no value; empty if the call was not made
-  bool isLate = false; ///< the call timed out
 };
 
 /// This process's resource limits; nullopt means unlimited.
@@ -42,45 +35,53 @@ struct Gpu {
   std::string iommu; ///< IOMMU group type, such as "DMA"; empty if unknown or none
 };
 
-struct Facts {
+/// Facts that the system calls of this process return.
+struct Process {
   std::map<std::string, std::string> variables;
   Limits limits;
-  int64_t processors = 0; ///< number of processors available to this process
+  int64_t processors = 0;            ///< number of processors available to this process
+  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
+
+  /// Returns the value of an environment variable, or an empty string if it is not set.
+  std::string variable(const std::string &name) const;
+  /// Returns the environment variables that are set and not empty.
+  Environment environment() const;
+};
+
+/// Returns true if a driver or library did not answer in time.
+template <class Value> bool isLate(const Result<Value> &answer) {
+  return answer.status().code() == StatusCode::TimedOut;
+}
+
+struct Facts : Process {
   /// True if this process has its own PID or IPC namespace; nullopt if unknown.
   std::optional<bool> hasOwnPids, hasOwnIpc;
 
-  std::string cache;                 ///< the directory for stored measurements; empty if none
-  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
+  std::string cache; ///< the directory for stored measurements; empty if none
 
   std::vector<Gpu> gpus;    ///< visible GPUs first, in CUDA's order
   std::string kernelDriver; ///< first line of /proc/driver/nvidia/version; empty if not loaded
   int64_t deviceFiles = 0;  ///< number of /dev/nvidia0, /dev/nvidia1, ...
-  Answer<NvmlReport> nvml;
+  Result<NvmlReport> nvml = unsupported("");
   bool hasCuda = false; ///< true if this build has the cuda backend
-  Answer<BackendFacts> cuda, nccl;
+  Result<BackendFacts> cuda = unsupported(""), nccl = unsupported("");
 
   int64_t ranks = 0; ///< number of ranks that will run on this machine; 0 if unknown
 
   bool hasGpu() const;
   std::vector<Gpu> visibleGpus() const;
-  /// Returns the value of an environment variable, or an empty string if it is not set.
-  std::string variable(const std::string &name) const;
   /// Return the cuda backend's fact `name` as text, or as a number. Empty if unknown.
   std::string cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
   /// The number of GPUs that CUDA sees.
   int64_t cudaDevices() const { return cudaNumber("devices").value_or(0); }
   /// Returns true if a driver did not respond. The process must then exit by std::_Exit().
-  bool isStuck() const { return nvml.isLate || cuda.isLate || nccl.isLate; }
+  bool isStuck() const { return isLate(nvml) || isLate(cuda) || isLate(nccl); }
 };
 
 /// The data sources for readFacts().
-struct Sources {
+struct Sources : Process {
   std::string root; ///< prefix for the paths /proc, /sys and /dev
-  std::map<std::string, std::string> variables;
-  Limits limits;
-  int64_t processors = 0;
-  std::optional<Space> sharedMemory; ///< /dev/shm; nullopt if it does not exist
   std::function<Result<NvmlReport>(const Environment &)> nvml;
   std::map<std::string, std::function<Result<BackendFacts>()>> backends; ///< by name
   std::chrono::milliseconds patience = kNvmlPatience; ///< timeout for NVML and for each backend

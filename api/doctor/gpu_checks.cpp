@@ -42,17 +42,17 @@ void findGpus(const Facts &facts, Lines &lines) {
 }
 
 void checkDriver(const Facts &facts, Lines &lines) {
-  const bool hasNvml = facts.nvml.value.has_value();
-  const int64_t ofNvml = hasNvml ? facts.nvml.value->cudaVersion : 0;
+  const bool hasNvml = facts.nvml.isOk();
+  const int64_t ofNvml = hasNvml ? facts.nvml->cudaVersion : 0;
   const int64_t asked = facts.cudaNumber("driver").value_or(0);
   const int64_t cuda = asked != 0 ? asked : ofNvml;
   const int64_t needed = facts.cudaNumber("runtime").value_or(0) / 1000 * 1000;
   if (facts.kernelDriver.empty() && !hasNvml && cuda == 0)
-    return lines.problem("missing", "found a GPU ({0}), but no NVIDIA driver",
+    return lines.problem("missing", "a GPU ({0}), but no NVIDIA driver",
                          "install NVIDIA's driver, or start the container with the GPUs (docker "
                          "run --gpus all)",
                          addressesOf(facts));
-  if (llvm::StringRef(facts.nvml.error).contains("does not match the loaded driver"))
+  if (llvm::StringRef(facts.nvml.status().message()).contains("does not match the loaded driver"))
     return lines.problem(
         "mismatch", "the driver's libraries do not match the loaded driver ({0})",
         "restart the machine after a driver update; in a container, restart the container",
@@ -66,27 +66,27 @@ void checkDriver(const Facts &facts, Lines &lines) {
     return lines.problem("too-old", "the driver supports CUDA {0}, but this program needs CUDA {1}",
                          "update the driver, or put NVIDIA's cuda-compat first in LD_LIBRARY_PATH",
                          versionText(cuda), versionText(needed));
-  const std::string version = hasNvml ? facts.nvml.value->driver : "";
+  const std::string version = hasNvml ? facts.nvml->driver : "";
   lines.ok("found", "{0}, which supports CUDA {1}", version.empty() ? facts.kernelDriver : version,
            versionText(cuda));
 }
 
 void checkNvml(const Facts &facts, Lines &lines) {
-  if (facts.nvml.value)
-    lines.ok("found", "{0}", facts.nvml.value->library);
-  else if (facts.nvml.isLate)
+  if (facts.nvml)
+    lines.ok("found", "{0}", facts.nvml->library);
+  else if (isLate(facts.nvml))
     lines.problem("hung", "{0}", "look for Xid in dmesg; reset the GPU or restart the machine",
-                  facts.nvml.error);
+                  facts.nvml.status().message());
   else
     lines.note("missing", "{0}",
                "power, clocks, links and errors are unknown; set BRAID_NVML_LIBRARY to "
                "libnvidia-ml.so.1, or unset it",
-               facts.nvml.error);
+               facts.nvml.status().message());
 }
 
 void checkVisible(const Facts &facts, Lines &lines) {
   const auto found = facts.variables.find("CUDA_VISIBLE_DEVICES");
-  if (found == facts.variables.end() || !facts.cuda.value)
+  if (found == facts.variables.end() || !facts.cuda)
     return;
   const std::string value = printable(found->second, 60);
   const auto existing = static_cast<int64_t>(facts.gpus.size());
@@ -107,10 +107,10 @@ void checkCuda(const Facts &facts, Lines &lines) {
     return lines.note(
         "not-built", "this build of braid has no cuda backend",
         "build braid with the CUDA compiler, or install a package that includes this backend");
-  if (facts.cuda.isLate)
+  if (isLate(facts.cuda))
     return lines.problem("hung", "{0}",
                          "look for Xid in dmesg; reset the GPU or restart the machine",
-                         facts.cuda.error);
+                         facts.cuda.status().message());
   checkVisible(facts, lines);
   if (facts.cudaDevices() > 0)
     lines.ok("found", "CUDA {0}, visible GPUs: {1}",
@@ -132,9 +132,9 @@ void checkCublasLt(const Facts &facts, Lines &lines) {
 }
 
 void checkNccl(const Facts &facts, Lines &lines) {
-  if (!facts.nccl.value)
+  if (!facts.nccl)
     return;
-  BackendFacts nccl = *facts.nccl.value;
+  BackendFacts nccl = *facts.nccl;
   if (!nccl["error"].empty() && !facts.variable("BRAID_NCCL_LIBRARY").empty())
     return lines.problem("wrong", "{0}", "unset BRAID_NCCL_LIBRARY, or set it to libnccl.so.2",
                          nccl["error"]);
@@ -148,29 +148,33 @@ void checkNccl(const Facts &facts, Lines &lines) {
 
 // -- Each GPU. --
 
-void checkMode(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus()) {
-    const ComputeMode mode = gpu.nvml.computeMode.value_or(ComputeMode::Shared);
-    if (mode == ComputeMode::Prohibited)
-      lines.problem("prohibited", "{0} accepts no programs: its compute mode is 'prohibited'",
-                    "run nvidia-smi -c DEFAULT as root", gpu.name);
-    else if (mode != ComputeMode::Shared && facts.variable("BRAID_SHARE_GPUS") == "on")
-      lines.problem("not-shared",
-                    "{0} accepts one process, but BRAID_SHARE_GPUS=on lets several use it",
-                    "run nvidia-smi -c DEFAULT as root, or unset BRAID_SHARE_GPUS", gpu.name);
-    else if (mode != ComputeMode::Shared)
-      lines.note("exclusive", "{0} accepts one process: its compute mode is exclusive",
-                 "no other process can use it at the same time; to change this, run nvidia-smi -c "
-                 "DEFAULT as root",
-                 gpu.name);
-  }
+/// A check of a machine that runs `look` for each visible GPU.
+template <void (*look)(const Facts &facts, const Gpu &gpu, Lines &lines)>
+void ofEachGpu(const Facts &facts, Lines &lines) {
+  for (const Gpu &gpu : facts.visibleGpus())
+    look(facts, gpu, lines);
 }
 
-void checkMig(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus())
-    if (gpu.nvml.mig.value_or(false))
-      lines.note("on", "{0} is partitioned (MIG); its instances cannot access each other's memory",
-                 "to use several ranks, run nvidia-smi -mig 0 as root", gpu.name);
+void checkMode(const Facts &facts, const Gpu &gpu, Lines &lines) {
+  const ComputeMode mode = gpu.nvml.computeMode.value_or(ComputeMode::Shared);
+  if (mode == ComputeMode::Prohibited)
+    lines.problem("prohibited", "{0} accepts no programs: its compute mode is 'prohibited'",
+                  "run nvidia-smi -c DEFAULT as root", gpu.name);
+  else if (mode != ComputeMode::Shared && facts.variable("BRAID_SHARE_GPUS") == "on")
+    lines.problem("not-shared",
+                  "{0} accepts one process, but BRAID_SHARE_GPUS=on lets several use it",
+                  "run nvidia-smi -c DEFAULT as root, or unset BRAID_SHARE_GPUS", gpu.name);
+  else if (mode != ComputeMode::Shared)
+    lines.note("exclusive", "{0} accepts one process: its compute mode is exclusive",
+               "no other process can use it at the same time; to change this, run nvidia-smi -c "
+               "DEFAULT as root",
+               gpu.name);
+}
+
+void checkMig(const Facts &, const Gpu &gpu, Lines &lines) {
+  if (gpu.nvml.mig.value_or(false))
+    lines.note("on", "{0} is partitioned (MIG); its instances cannot access each other's memory",
+               "to use several ranks, run nvidia-smi -mig 0 as root", gpu.name);
 }
 
 void checkSharing(const Facts &facts, Lines &lines) {
@@ -190,13 +194,12 @@ void checkSharing(const Facts &facts, Lines &lines) {
              facts.cudaDevices());
 }
 
-void checkPower(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus())
-    if (gpu.nvml.powerLimit && gpu.nvml.defaultPowerLimit &&
-        *gpu.nvml.powerLimit < *gpu.nvml.defaultPowerLimit)
-      lines.note("capped", "{0} is limited to {1:.0f} W; the default is {2:.0f} W",
-                 "GEMMs are slower; nvidia-smi -pl {2:.0f} (as root) restores the default",
-                 gpu.name, *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
+void checkPower(const Facts &, const Gpu &gpu, Lines &lines) {
+  if (gpu.nvml.powerLimit && gpu.nvml.defaultPowerLimit &&
+      *gpu.nvml.powerLimit < *gpu.nvml.defaultPowerLimit)
+    lines.note("capped", "{0} is limited to {1:.0f} W; the default is {2:.0f} W",
+               "GEMMs are slower; nvidia-smi -pl {2:.0f} (as root) restores the default", gpu.name,
+               *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
 }
 
 constexpr std::pair<ClockReason, const char *> kThrottles[] = {
@@ -208,88 +211,69 @@ constexpr std::pair<ClockReason, const char *> kThrottles[] = {
     {ClockReason::SyncBoost, "sync boost with another GPU"},
 };
 
-void checkClocks(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus()) {
-    auto hasReason = [&](ClockReason reason) {
-      return (gpu.nvml.clockReasons.value_or(0) & static_cast<uint64_t>(reason)) != 0;
-    };
-    const unsigned clock = gpu.nvml.smClock.value_or(0), most = gpu.nvml.mostSmClock.value_or(0);
-    std::vector<std::string> reasons;
-    for (const auto &[reason, text] : kThrottles)
-      if (hasReason(reason))
-        reasons.push_back(text);
-    if (!reasons.empty())
-      lines.note("throttled", "{0} runs slower because of {1}: {2} MHz of {3} MHz",
-                 "check power and cooling; times measured now are not reliable", gpu.name,
-                 llvm::join(reasons, ", "), clock, most);
-    if (hasReason(ClockReason::Setting))
-      lines.note("set", "the clocks of {0} are set to {1} MHz of {2} MHz",
-                 "nvidia-smi -rgc and -rac (as root) reset them", gpu.name, clock, most);
-  }
+void checkClocks(const Facts &, const Gpu &gpu, Lines &lines) {
+  auto hasReason = [&](ClockReason reason) {
+    return (gpu.nvml.clockReasons.value_or(0) & static_cast<uint64_t>(reason)) != 0;
+  };
+  const unsigned clock = gpu.nvml.smClock.value_or(0), most = gpu.nvml.mostSmClock.value_or(0);
+  std::vector<std::string> reasons;
+  for (const auto &[reason, text] : kThrottles)
+    if (hasReason(reason))
+      reasons.push_back(text);
+  if (!reasons.empty())
+    lines.note("throttled", "{0} runs slower because of {1}: {2} MHz of {3} MHz",
+               "check power and cooling; times measured now are not reliable", gpu.name,
+               llvm::join(reasons, ", "), clock, most);
+  if (hasReason(ClockReason::Setting))
+    lines.note("set", "the clocks of {0} are set to {1} MHz of {2} MHz",
+               "nvidia-smi -rgc and -rac (as root) reset them", gpu.name, clock, most);
 }
 
-void checkEcc(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus()) {
-    if (gpu.nvml.ecc == false)
-      lines.note("off", "{0} runs without ECC",
-                 "memory errors go unnoticed, and results may be wrong", gpu.name);
-    if (gpu.nvml.uncorrected.value_or(0) > 0)
-      lines.problem("errors", "{0} had {1} uncorrectable memory errors since it started",
-                    "stop the processes that use it and run nvidia-smi -r as root; if errors "
-                    "recur, replace it",
-                    gpu.name, *gpu.nvml.uncorrected);
-    else if (gpu.nvml.uncorrectedEver.value_or(0) > 0)
-      lines.note("errors-before", "{0} has had {1} uncorrectable memory errors in its lifetime",
-                 "check whether the number grows: nvidia-smi -q -d ECC,ROW_REMAPPER", gpu.name,
-                 *gpu.nvml.uncorrectedEver);
-  }
+void checkEcc(const Facts &, const Gpu &gpu, Lines &lines) {
+  if (gpu.nvml.ecc == false)
+    lines.note("off", "{0} runs without ECC",
+               "memory errors go unnoticed, and results may be wrong", gpu.name);
+  if (gpu.nvml.uncorrected.value_or(0) > 0)
+    lines.problem("errors", "{0} had {1} uncorrectable memory errors since it started",
+                  "stop the processes that use it and run nvidia-smi -r as root; if errors "
+                  "recur, replace it",
+                  gpu.name, *gpu.nvml.uncorrected);
+  else if (gpu.nvml.uncorrectedEver.value_or(0) > 0)
+    lines.note("errors-before", "{0} has had {1} uncorrectable memory errors in its lifetime",
+               "check whether the number grows: nvidia-smi -q -d ECC,ROW_REMAPPER", gpu.name,
+               *gpu.nvml.uncorrectedEver);
 }
 
-void checkNvLink(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus()) {
-    const auto down =
-        llvm::count_if(gpu.nvml.links, [](const NvmlLink &link) { return !link.isUp; });
-    const auto all = static_cast<int64_t>(gpu.nvml.links.size());
-    if (down > 0 && down < all)
-      lines.note("down", "{1} of {2} NVLinks of {0} are down",
-                 "see nvidia-smi nvlink -s; machines with NVSwitch need the fabric manager",
-                 gpu.name, down, all);
-    for (const NvmlLink &link : gpu.nvml.links)
-      if (link.errors > 0)
-        lines.note("errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
-                   "if the number grows, the link is slow or failing: nvidia-smi nvlink -e",
-                   gpu.name, link.number, link.errors);
-  }
+void checkNvLink(const Facts &, const Gpu &gpu, Lines &lines) {
+  const auto down = llvm::count_if(gpu.nvml.links, [](const NvmlLink &link) { return !link.isUp; });
+  const auto all = static_cast<int64_t>(gpu.nvml.links.size());
+  if (down > 0 && down < all)
+    lines.note("down", "{1} of {2} NVLinks of {0} are down",
+               "see nvidia-smi nvlink -s; machines with NVSwitch need the fabric manager", gpu.name,
+               down, all);
+  for (const NvmlLink &link : gpu.nvml.links)
+    if (link.errors > 0)
+      lines.note("errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
+                 "if the number grows, the link is slow or failing: nvidia-smi nvlink -e", gpu.name,
+                 link.number, link.errors);
 }
 
 /// Checks only the link width, because idle devices run their links at a lower generation.
-void checkPcie(const Facts &facts, Lines &lines) {
-  for (const Gpu &gpu : facts.visibleGpus())
-    if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth &&
-        *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
-      lines.note("narrow", "{0} runs at PCIe x{1}, although it supports x{2}",
-                 "reseat it, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
-                 *gpu.nvml.mostPcieWidth);
+void checkPcie(const Facts &, const Gpu &gpu, Lines &lines) {
+  if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth && *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
+    lines.note("narrow", "{0} runs at PCIe x{1}, although it supports x{2}",
+               "reseat it, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
+               *gpu.nvml.mostPcieWidth);
 }
 
 // -- Pairs of GPUs. --
 
-void forEachPair(const Facts &facts, llvm::function_ref<void(const Gpu &, const Gpu &)> look) {
-  const std::vector<Gpu> gpus = facts.visibleGpus();
-  for (size_t a = 0; a < gpus.size(); ++a)
-    for (size_t b = a + 1; b < gpus.size(); ++b)
-      look(gpus[a], gpus[b]);
-}
-
-const NvmlPair &nvmlPair(const Facts &facts, const Gpu &from, const Gpu &to) {
-  static const NvmlPair kUnknown;
-  return facts.nvml.value ? facts.nvml.value->pairs[from.index][to.index] : kUnknown;
-}
-
 /// Returns NVML's reason why one of two GPUs cannot access the other, or "" if there is none.
 std::string refusalOf(const Facts &facts, const Gpu &a, const Gpu &b) {
-  const std::string &there = nvmlPair(facts, a, b).refusal;
-  return there.empty() ? nvmlPair(facts, b, a).refusal : there;
+  if (!facts.nvml)
+    return "";
+  const std::string &there = facts.nvml->pairs[a.index][b.index].refusal;
+  return there.empty() ? facts.nvml->pairs[b.index][a.index].refusal : there;
 }
 
 /// Returns true if both GPUs can access each other, according to CUDA or else to NVML.
@@ -302,7 +286,7 @@ bool canReach(const Facts &facts, const Gpu &a, const Gpu &b) {
 
 void checkAccess(const Facts &facts, Lines &lines) {
   int64_t reachable = 0;
-  forEachPair(facts, [&](const Gpu &a, const Gpu &b) {
+  auto checkPair = [&](const Gpu &a, const Gpu &b) {
     if (canReach(facts, a, b)) {
       ++reachable;
       return;
@@ -315,7 +299,11 @@ void checkAccess(const Facts &facts, Lines &lines) {
         !why.empty()
             ? why
             : (isDivided ? "one of them is partitioned (MIG)" : "the driver reports no reason"));
-  });
+  };
+  const std::vector<Gpu> gpus = facts.visibleGpus();
+  for (size_t a = 0; a < gpus.size(); ++a)
+    for (size_t b = a + 1; b < gpus.size(); ++b)
+      checkPair(gpus[a], gpus[b]);
   if (lines.isEmpty() && reachable > 0)
     lines.ok("all", "the GPUs of all {0} pairs can access each other's memory", reachable);
 }
@@ -337,14 +325,22 @@ void checkIommu(const Facts &facts, Lines &lines) {
 } // namespace
 
 std::vector<Check> gpuChecks() {
-  return {{"gpu", false, findGpus},           {"driver", true, checkDriver},
-          {"nvml", true, checkNvml},          {"cuda", true, checkCuda},
-          {"cublaslt", true, checkCublasLt},  {"nccl", true, checkNccl},
-          {"compute-mode", true, checkMode},  {"mig", true, checkMig},
-          {"sharing", true, checkSharing},    {"power", true, checkPower},
-          {"clocks", true, checkClocks},      {"ecc", true, checkEcc},
-          {"nvlink", true, checkNvLink},      {"pcie", true, checkPcie},
-          {"peer-access", true, checkAccess}, {"iommu", true, checkIommu}};
+  return {{"gpu", false, findGpus},
+          {"driver", true, checkDriver},
+          {"nvml", true, checkNvml},
+          {"cuda", true, checkCuda},
+          {"cublaslt", true, checkCublasLt},
+          {"nccl", true, checkNccl},
+          {"compute-mode", true, ofEachGpu<checkMode>},
+          {"mig", true, ofEachGpu<checkMig>},
+          {"sharing", true, checkSharing},
+          {"power", true, ofEachGpu<checkPower>},
+          {"clocks", true, ofEachGpu<checkClocks>},
+          {"ecc", true, ofEachGpu<checkEcc>},
+          {"nvlink", true, ofEachGpu<checkNvLink>},
+          {"pcie", true, ofEachGpu<checkPcie>},
+          {"peer-access", true, checkAccess},
+          {"iommu", true, checkIommu}};
 }
 
 } // namespace braid::doctor

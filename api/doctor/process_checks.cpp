@@ -101,14 +101,6 @@ void checkNamespace(const std::optional<bool> &isOwn, const char *kind, const ch
     lines.ok("first", "this process is in the machine's own {0} namespace", kind);
 }
 
-void checkPids(const Facts &facts, Lines &lines) {
-  checkNamespace(facts.hasOwnPids, "PID", "pid", lines);
-}
-
-void checkIpc(const Facts &facts, Lines &lines) {
-  checkNamespace(facts.hasOwnIpc, "IPC", "ipc", lines);
-}
-
 void checkProcessors(const Facts &facts, Lines &lines) {
   if (facts.ranks > facts.processors)
     lines.note("few", "{0} ranks share {1} processors",
@@ -121,9 +113,14 @@ void checkProcessors(const Facts &facts, Lines &lines) {
 } // namespace
 
 std::vector<Check> processChecks() {
-  return {{"address-space", false, checkAddresses},   {"open-files", false, checkOpenFiles},
-          {"shared-memory", true, checkSharedMemory}, {"pid-namespace", true, checkPids},
-          {"ipc-namespace", true, checkIpc},          {"processors", false, checkProcessors}};
+  return {{"address-space", false, checkAddresses},
+          {"open-files", false, checkOpenFiles},
+          {"shared-memory", true, checkSharedMemory},
+          {"pid-namespace", true,
+           [](auto &facts, auto &lines) { checkNamespace(facts.hasOwnPids, "PID", "pid", lines); }},
+          {"ipc-namespace", true,
+           [](auto &facts, auto &lines) { checkNamespace(facts.hasOwnIpc, "IPC", "ipc", lines); }},
+          {"processors", false, checkProcessors}};
 }
 
 } // namespace braid::doctor

@@ -204,29 +204,28 @@ void readReport(const Library &nvml, NvmlReport &report) {
   }
 }
 
-Result<NvmlReport> read(const Environment &environment) {
-  const std::string file = environment("BRAID_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
-  Library nvml;
-  if (!nvml.open(file))
-    return unsupported("NVML: cannot load {}: {}; {}", printable(file), printable(loaderError()),
-                       kWhere);
-  if (!nvml.find("nvmlInit_v2"))
-    return unsupported("NVML: {} lacks nvmlInit_v2; {}", printable(file), kWhere);
-  NvmlReport report;
-  report.library = fileOf(nvml.find("nvmlInit_v2"), file);
-  if (const int code = nvml.call("nvmlInit_v2"); code != 0)
-    return unsupported("NVML: cannot initialize {}: {}", printable(report.library), explain(code));
-  readReport(nvml, report);
-  (void)nvml.call("nvmlShutdown");
-  return report;
-}
-
 } // namespace
 } // namespace braid::nvml
 
 namespace braid {
 
-Result<NvmlReport> readNvml(const Environment &environment) { return nvml::read(environment); }
+Result<NvmlReport> readNvml(const Environment &environment) {
+  using namespace nvml;
+  const std::string file = environment("BRAID_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
+  Library library;
+  if (!library.open(file))
+    return unsupported("NVML: cannot load {}: {}; {}", printable(file), printable(loaderError()),
+                       kWhere);
+  if (!library.find("nvmlInit_v2"))
+    return unsupported("NVML: {} lacks nvmlInit_v2; {}", printable(file), kWhere);
+  NvmlReport report;
+  report.library = fileOf(library.find("nvmlInit_v2"), file);
+  if (const int code = library.call("nvmlInit_v2"); code != 0)
+    return unsupported("NVML: cannot initialize {}: {}", printable(report.library), explain(code));
+  readReport(library, report);
+  (void)library.call("nvmlShutdown");
+  return report;
+}
 
 std::string normalizedPci(const std::string &address) {
   const std::string lower = llvm::StringRef(address).lower();

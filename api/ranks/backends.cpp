@@ -23,6 +23,14 @@ BackendRegistry builtinBackends() {
   return registry;
 }
 
+int64_t gpuCount() {
+#ifdef BRAID_HAS_CUDA
+  return countGpus();
+#else
+  return 0;
+#endif
+}
+
 bool choosesByItself(const Backend &backend) {
   return !backend.isOnHost && backend.transport == Transport::PeerMemory;
 }

@@ -8,6 +8,10 @@ namespace braid {
 
 BackendRegistry builtinBackends();
 
+/// Returns the number of GPUs that this process can use, or 0 if there is no driver, or no cuda
+/// backend in this build. Queries the driver, which takes about 100 ms.
+int64_t gpuCount();
+
 /// Returns true if schedules are chosen by measurement by default, that is, on GPUs that access
 /// peers' memory: CPU timings vary too much, and the cost model lacks costs for messages.
 bool choosesByItself(const Backend &backend);

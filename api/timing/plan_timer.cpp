@@ -2,6 +2,7 @@
 
 #include "api/timing/plan_timer.h"
 
+#include "api/timing/seconds_since.h"
 #include "ir/failure.h"
 #include "lowering/schedule/gpu_facts.h"
 #include "runtime/tune/median.h"
@@ -24,10 +25,6 @@ static double lowerMedian(std::vector<double> &values) {
   const auto middle = values.begin() + (static_cast<std::ptrdiff_t>(values.size()) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-static double usSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
 double warmUpTimeUs(double operations) {
@@ -115,7 +112,7 @@ Status PlanTimer::meet() {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kIdleGapUs));
     return control().allGather("").status();
   }
-  for (const Clock::time_point start = Clock::now(); usSince(start) < kIdleGapUs;)
+  for (const Clock::time_point start = Clock::now(); 1e6 * secondsSince(start) < kIdleGapUs;)
     ; // spin, because a sleeping thread would wake too late
   if (barrier_())
     return Status::ok();
@@ -127,9 +124,9 @@ Result<RunTime> PlanTimer::timeOnce(TimedPlan &plan) {
   BRAID_TRY(meet());
   const Clock::time_point start = Clock::now();
   plan.issue(1);
-  const double issueUs = usSince(start);
+  const double issueUs = 1e6 * secondsSince(start);
   BRAID_TRY(device().synchronize());
-  return RunTime{usSince(start), issueUs};
+  return RunTime{1e6 * secondsSince(start), issueUs};
 }
 
 Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
@@ -142,7 +139,7 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
   if (stopwatch)
     stopwatch->stopClock();
   BRAID_TRY(device().synchronize());
-  const double onHost = usSince(start);
+  const double onHost = 1e6 * secondsSince(start);
   return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
@@ -227,19 +224,6 @@ Result<TimedPlan> PlanTimer::makeReady(std::vector<Plan> plans, LaunchMode launc
   timed.outputs = BRAID_TRY(tensors_.outputsOf(plan));
   BRAID_TRY(issueAs(timed, launchMode));
   return timed;
-}
-
-Result<std::vector<RunTime>> PlanTimer::time(std::vector<Plan> plans,
-                                             llvm::ArrayRef<LaunchMode> launchModes,
-                                             const TimingEffort &effort,
-                                             TransferMode transferMode) {
-  TimedPlan timed = BRAID_TRY(makeReady(std::move(plans), launchModes.front(), transferMode));
-  std::vector<RunTime> times;
-  for (LaunchMode launchMode : launchModes) {
-    BRAID_TRY(issueAs(timed, launchMode));
-    times.push_back(BRAID_TRY(this->time(timed, effort)));
-  }
-  return times;
 }
 
 } // namespace braid

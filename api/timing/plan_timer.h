@@ -104,11 +104,6 @@ public:
   Device &device() { return cluster_.device(rank_); }
   ControlPlane &control() { return cluster_.control(rank_); }
 
-  /// Returns the median of several runs for each of `launchModes`, in order. Blocks. `plans` has
-  /// one Plan per rank. Returns Unsupported if the device does not support `transferMode`.
-  Result<std::vector<RunTime>> time(std::vector<Plan> plans, llvm::ArrayRef<LaunchMode> launchModes,
-                                    const TimingEffort &effort = {},
-                                    TransferMode transferMode = {});
   /// Prepares a Plan, and records its graph if `launchMode` is Graph. Returns Unsupported if the
   /// device does not support `transferMode`.
   Result<TimedPlan> makeReady(std::vector<Plan> plans, LaunchMode launchMode,

@@ -1,6 +1,6 @@
 //===- api/view/critical_path.cpp - the critical path of a run --------------------------------===//
 
-#include "api/view/critical_path.h"
+#include "api/view/page.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -19,88 +19,67 @@ constexpr const char *kWords[] = {"GEMM",   "copy",  "sum",   "signal",
 
 bool hasRun(const Span &span) { return !std::isnan(span.begin) && !std::isnan(span.end); }
 
-class Walk {
-public:
-  Walk(const Page &page, const Timing &timing) : page_(page), timing_(timing) {}
+/// The commands of a page that ran, with their times.
+struct Run {
+  const Page &page;
+  const Timing &timing;
 
-  CommandRef last() const {
-    CommandRef latest;
-    for (size_t rank = 0; rank < timing_.spans.size(); ++rank)
-      for (uint32_t i = 0; i < timing_.spans[rank].size(); ++i)
-        if (hasRun(timing_.spans[rank][i]) &&
-            (!latest.isValid() || timing_.spans[rank][i].end > span(latest).end))
-          latest = {static_cast<int32_t>(rank), i};
-    return latest;
-  }
-
-  /// Returns the steps, last step first. A command contributes the time from its begin or its
-  /// predecessor's end, whichever is later, to `until`.
-  std::vector<PathStep> back() const {
-    std::vector<PathStep> steps;
-    CommandRef at = last();
-    double until = at.isValid() ? span(at).end : 0;
-    size_t left = commands() + 1; // commands with equal times could form a cycle
-    while (at.isValid() && left-- > 0) {
-      const CommandRef from = later(causeOf(at), beforeOnStream(at));
-      const double over = from.isValid() ? span(from).end : 0;
-      const double start = std::min(std::max(over, span(at).begin), until);
-      add(steps, at, kWords[static_cast<size_t>(command(at).kind)], start, until - start);
-      add(steps, at, timing_.gap, over, start - over);
-      until = std::min(over, until);
-      at = from;
-    }
-    return steps;
-  }
-
-private:
   const Command &command(CommandRef ref) const {
-    return page_.ranks[static_cast<size_t>(ref.rank)].commands[ref.command];
+    return page.ranks[static_cast<size_t>(ref.rank)].commands[ref.command];
   }
   const Span &span(CommandRef ref) const {
-    return timing_.spans[static_cast<size_t>(ref.rank)][ref.command];
+    return timing.spans[static_cast<size_t>(ref.rank)][ref.command];
   }
-  size_t commands() const {
-    size_t count = 0;
-    for (const Rank &rank : page_.ranks)
-      count += rank.commands.size();
-    return count;
+  /// Sets `latest` to `ref` if `ref` is a command that ran and ended later.
+  void takeLater(CommandRef ref, CommandRef &latest) const {
+    if (ref.isValid() && hasRun(span(ref)) &&
+        (!latest.isValid() || span(ref).end > span(latest).end))
+      latest = ref;
   }
-  CommandRef causeOf(CommandRef ref) const {
-    const CommandRef cause = command(ref).cause;
-    return cause.isValid() && hasRun(span(cause)) ? cause : CommandRef();
+  CommandRef last() const {
+    CommandRef latest;
+    for (size_t rank = 0; rank < timing.spans.size(); ++rank)
+      for (uint32_t i = 0; i < timing.spans[rank].size(); ++i)
+        takeLater({static_cast<int32_t>(rank), i}, latest);
+    return latest;
   }
-  CommandRef beforeOnStream(CommandRef ref) const {
-    const uint32_t stream = command(ref).stream;
-    for (CommandRef before = ref; before.command-- > 0;)
-      if (command(before).stream == stream && hasRun(span(before)))
-        return before;
-    return {};
+  CommandRef predecessor(CommandRef ref) const {
+    CommandRef latest;
+    for (CommandRef before = ref; !latest.isValid() && before.command-- > 0;)
+      if (command(before).stream == command(ref).stream)
+        takeLater(before, latest);
+    takeLater(command(ref).cause, latest);
+    return latest;
   }
-  CommandRef later(CommandRef a, CommandRef b) const {
-    if (!a.isValid() || !b.isValid())
-      return a.isValid() ? a : b;
-    return span(a).end > span(b).end ? a : b;
-  }
-  static void add(std::vector<PathStep> &steps, CommandRef at, const std::string &what,
-                  double begin, double took) {
-    if (took > 0)
-      steps.push_back({at, what, begin, took});
-  }
-
-  const Page &page_;
-  const Timing &timing_;
 };
 
 } // namespace
 
+/// A command contributes the time from its begin or its predecessor's end, whichever is later, to
+/// `until`.
 void findCriticalPath(const Page &page, Timing &timing) {
-  const Walk walk(page, timing);
-  timing.critical = walk.back();
-  std::reverse(timing.critical.begin(), timing.critical.end());
-  const CommandRef last = walk.last();
-  timing.total = 0;
-  if (last.isValid())
-    timing.total = timing.spans[static_cast<size_t>(last.rank)][last.command].end;
+  const Run run{page, timing};
+  CommandRef at = run.last();
+  timing.total = at.isValid() ? run.span(at).end : 0;
+  std::vector<PathStep> steps; // last step first
+  auto add = [&](const std::string &what, double begin, double took) {
+    if (took > 0)
+      steps.push_back({at, what, begin, took});
+  };
+  double until = timing.total;
+  size_t left = 1; // commands with equal times could form a cycle
+  for (const std::vector<Span> &spans : timing.spans)
+    left += spans.size();
+  while (at.isValid() && left-- > 0) {
+    const CommandRef from = run.predecessor(at);
+    const double over = from.isValid() ? run.span(from).end : 0;
+    const double start = std::min(std::max(over, run.span(at).begin), until);
+    add(kWords[static_cast<size_t>(run.command(at).kind)], start, until - start);
+    add(timing.gap, over, start - over);
+    until = std::min(over, until);
+    at = from;
+  }
+  timing.critical.assign(steps.rbegin(), steps.rend());
 }
 
 std::string whatLimits(const Timing &timing, const std::string &unit) {

@@ -1,7 +1,6 @@
 //===- api/view/html.cpp - writes a page as a self-contained HTML file ------------------------===//
 
 #include "api/view/page.h"
-#include "api/view/page_parts.h"
 #include "runtime/json.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -21,17 +20,15 @@ double timeNumber(double value) {
   return std::isfinite(value) ? std::round(value * 1000) / 1000 : -1;
 }
 
-void writeCommand(JsonWriter &json, const Command &command) {
-  json.tuple(static_cast<int>(command.kind), command.stream, command.line, command.run,
-             command.peer, command.bytes, command.trips, command.cause.rank, command.cause.command);
-}
-
 void writeRank(JsonWriter &json, const Rank &rank) {
   json.object([&] {
     json.attribute("number", rank.number);
-    json.attributeList("streams", rank.streams,
-                       [](JsonWriter &list, const std::string &name) { list.value(name); });
-    json.attributeList("commands", rank.commands, writeCommand);
+    json.attribute("streams", rank.streams);
+    json.attributeList("commands", rank.commands, [](JsonWriter &list, const Command &command) {
+      list.tuple(static_cast<int>(command.kind), command.stream, command.line, command.run,
+                 command.peer, command.bytes, command.trips, command.cause.rank,
+                 command.cause.command);
+    });
   });
 }
 
@@ -45,23 +42,17 @@ void writeSpans(JsonWriter &json, const std::vector<Span> &spans) {
   });
 }
 
-void writeStep(JsonWriter &json, const PathStep &step) {
-  json.tuple(step.command.rank, step.command.command, step.what, timeNumber(step.begin),
-             timeNumber(step.took));
-}
-
 void writeTiming(JsonWriter &json, const Timing &timing) {
   json.object([&] {
     json.attribute("name", timing.name);
     json.attribute("gap", timing.gap);
     json.attribute("total", timeNumber(timing.total));
     json.attributeList("spans", timing.spans, writeSpans);
-    json.attributeList("path", timing.critical, writeStep);
+    json.attributeList("path", timing.critical, [](JsonWriter &list, const PathStep &step) {
+      list.tuple(step.command.rank, step.command.command, step.what, timeNumber(step.begin),
+                 timeNumber(step.took));
+    });
   });
-}
-
-void writeMark(JsonWriter &json, const Mark &mark) {
-  json.tuple(mark.command.rank, mark.command.command, mark.text, mark.line);
 }
 
 /// Writes the data that page.js reads.
@@ -72,7 +63,9 @@ void writeData(JsonWriter &json, const Page &page) {
     json.attribute("text", page.text);
     json.attributeList("ranks", page.ranks, writeRank);
     json.attributeList("timings", page.timings, writeTiming);
-    json.attributeList("marks", page.marks, writeMark);
+    json.attributeList("marks", page.marks, [](JsonWriter &list, const Mark &mark) {
+      list.tuple(mark.command.rank, mark.command.command, mark.text, mark.line);
+    });
     json.attribute("linked", page.areMarksLinked);
   });
 }

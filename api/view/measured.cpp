@@ -1,6 +1,5 @@
 //===- api/view/measured.cpp - pages that show traces -----------------------------------------===//
 
-#include "api/view/critical_path.h"
 #include "api/view/pages.h"
 #include "ir/failure.h"
 #include "ir/printable.h"
@@ -38,8 +37,7 @@ std::optional<uint32_t> indexAt(const JsonObject &object, const char *name) {
 }
 
 Result<TraceEvent> eventOf(const std::string &where, const JsonObject &event) {
-  const JsonObject *found = event.getObject("args");
-  const JsonObject arguments = found ? *found : JsonObject();
+  const JsonObject arguments = valueOr(event.getObject("args"), JsonObject());
   const auto rank = indexAt(event, "pid"), run = indexAt(arguments, "run");
   const auto command = indexAt(arguments, "command");
   const auto begin = microsAt(event, "ts"), took = microsAt(event, "dur");
@@ -64,8 +62,7 @@ Result<std::vector<TraceEvent>> eventsOf(const std::string &name, const JsonArra
 }
 
 Result<PrintedProgram> programOf(const std::string &name, const JsonObject &root) {
-  const JsonObject *found = root.getObject("otherData");
-  const JsonObject other = found ? *found : JsonObject();
+  const JsonObject other = valueOr(root.getObject("otherData"), JsonObject());
   const std::string text = valueOr(other.getString("program"), "").str();
   if (text.empty())
     return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
@@ -111,8 +108,7 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   const Result<JsonValue> root = parseJson(text);
   if (!root)
     return badInput("{}:{}, as 'braid run --trace' writes it", name, root.status().message());
-  const JsonObject *found = root->getAsObject();
-  const JsonObject object = found ? *found : JsonObject();
+  const JsonObject object = valueOr(root->getAsObject(), JsonObject());
   const JsonArray *array = object.getArray("traceEvents");
   if (!array)
     return badInput("{}: expected traceEvents", name);

@@ -1,6 +1,6 @@
 //===- api/view/of_plans.cpp - pages that show a program's Plans ------------------------------===//
 
-#include "api/view/of_plans.h"
+#include "api/view/pages.h"
 
 #include "api/compile/plans.h"
 #include "ir/failure.h"
@@ -89,10 +89,8 @@ private:
 
 std::vector<std::string> linesOf(llvm::StringRef text) {
   std::vector<std::string> lines;
-  llvm::SmallVector<llvm::StringRef> parts;
-  text.rtrim().split(parts, '\n');
-  for (llvm::StringRef part : parts)
-    lines.push_back(part.str());
+  for (llvm::StringRef line : llvm::split(text.rtrim(), '\n'))
+    lines.push_back(line.str());
   return lines;
 }
 

@@ -1,6 +1,5 @@
 //===- api/view/predicted.cpp - pages that show predictions -----------------------------------===//
 
-#include "api/view/critical_path.h"
 #include "api/view/pages.h"
 #include "ir/failure.h"
 
@@ -8,7 +7,12 @@
 
 namespace braid::view {
 
-static Timing predictedTiming(const Page &page, const Simulation &simulation) {
+Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
+                           const SimulationOptions &options) {
+  const Simulation simulation = BRAID_TRY(simulate(program.plans, model, options));
+  const llvm::ArrayRef<Plan> plans = shownPlans(program.plans, simulation);
+  const auto ranks = static_cast<int64_t>(program.plans.size());
+  Page page = pageOf(program, plans);
   Timing timing{.name = "predicted"};
   for (const std::vector<SimulatedSpan> &rank : simulation.spans) {
     std::vector<Span> &spans = timing.spans.emplace_back();
@@ -16,16 +20,6 @@ static Timing predictedTiming(const Page &page, const Simulation &simulation) {
       spans.push_back({span.beginUs, span.endUs});
   }
   findCriticalPath(page, timing);
-  return timing;
-}
-
-Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model,
-                           const SimulationOptions &options) {
-  const Simulation simulation = BRAID_TRY(simulate(program.plans, model, options));
-  const llvm::ArrayRef<Plan> plans = shownPlans(program.plans, simulation);
-  const auto ranks = static_cast<int64_t>(program.plans.size());
-  Page page = pageOf(program, plans);
-  Timing timing = predictedTiming(page, simulation);
   page.subtitle = fmt::format("predicted for {} ranks: {}, {}", ranks, model.machine,
                               options.launchMode == LaunchMode::Graph ? "replayed as a graph"
                                                                       : "issued eagerly");

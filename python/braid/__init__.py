@@ -10,15 +10,15 @@
 
 See `python -m pydoc braid` for the reference, and docs/python.md for an introduction.
 """
+from braid import _library
 from braid._command import Page, calibrate, doctor
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
                            TimedOutError, UnsupportedError, WrongResultError)
 from braid._fusion import Extent, Fusion, Value, ceil, didx, stream
 from braid._job import Job, Operation, Usage, create, join
-from braid._library import version
 from braid._program import Program, TensorSpec, compile
 
-__version__ = version()
+__version__ = str(_library.ask("version").decode())
 __all__ = [
     "Error", "Extent", "Fusion", "InputError", "InternalError", "Job", "Operation", "Page",
     "PeerError", "Program", "RejectedError", "TensorSpec", "TimedOutError", "UnsupportedError",

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
 from braid._errors import InputError
 from braid._program import TensorSpec
@@ -27,15 +28,13 @@ class Array(NamedTuple):
 
 _OURS = {"bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64"}
 _THEIRS = {ours: name for name, ours in _OURS.items()}
-_names: Dict[Any, str] = {}  # keyed by NumPy or PyTorch dtype
 
 
+@functools.lru_cache(maxsize=None)
 def _name_of(dtype: Any) -> str:
-    name = _names.get(dtype)
-    if name is None:
-        theirs = str(dtype).replace("torch.", "")
-        name = _names[dtype] = _OURS.get(theirs, theirs)
-    return name
+    """Returns the name of a NumPy or PyTorch type."""
+    theirs = str(dtype).replace("torch.", "")
+    return _OURS.get(theirs, theirs)
 
 
 def _of_numpy(array: Any) -> Array:
@@ -85,11 +84,9 @@ def _is_contiguous(tensor: _Tensor, shape: Tuple[int, ...]) -> bool:
 
 def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
     kind = int(array.__dlpack_device__()[0])
-    if kind in (_CUDA, _CUDA_MANAGED):
-        # Makes the stream wait for pending writes. In DLPack, 1 is CUDA's legacy default stream.
-        capsule = array.__dlpack__(stream=stream or 1)
-    else:
-        capsule = array.__dlpack__()
+    # Makes the stream wait for pending writes. In DLPack, 1 is CUDA's legacy default stream.
+    options = {"stream": stream or 1} if kind in (_CUDA, _CUDA_MANAGED) else {}
+    capsule = array.__dlpack__(**options)
     tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     shape = tuple(tensor.shape[:tensor.axes])
     dtype = (tensor.dtype.code, tensor.dtype.bits)
@@ -172,9 +169,7 @@ def current_stream(array: Any) -> Optional[int]:
     tensors and other libraries' arrays, returns None, which means the legacy default stream."""
     library = _library_of(array)
     module = sys.modules.get(library)
-    if library == "torch" and module:
-        if not array.is_cuda:
-            return None
+    if library == "torch" and module and array.is_cuda:
         return int(module.cuda.current_stream(array.device).cuda_stream)
     if library == "cupy" and module:
         return int(module.cuda.get_current_stream().ptr)

@@ -40,8 +40,8 @@ class InputError(Error, ValueError):
         self.msg = message
         place = re.search(r"^(.*?):(\d+):(\d+): error: (.*)(?:\n(.*)\n *\^)?", message, re.M)
         if place:
-            self.filename, self.msg, self.text = place.group(1), place.group(4), place.group(5)
-            self.lineno, self.offset = int(place.group(2)), int(place.group(3))
+            self.filename, line, offset, self.msg, self.text = place.groups()
+            self.lineno, self.offset = int(line), int(offset)
 
 
 class RejectedError(Error):

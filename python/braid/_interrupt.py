@@ -74,15 +74,10 @@ class _Watch:
         return numbers
 
 
-_watch: Optional[_Watch] = None
-
-
-def _forget() -> None:
-    global _watch
-    _watch = None
-
-
-os.register_at_fork(after_in_child=_forget)
+@functools.lru_cache(maxsize=None)
+def _watch_of(process: int) -> _Watch:
+    """Returns the only _Watch of the process with this number. fork() copies no threads."""
+    return _Watch()
 
 
 def _raises(handler: Any) -> bool:
@@ -103,13 +98,10 @@ class interrupting:
         self._watch: Optional[_Watch] = None
 
     def __enter__(self) -> None:
-        global _watch
         if (threading.current_thread() is not threading.main_thread() or
                 not _raises(getsignal(signal.SIGINT))):
             return
-        if _watch is None:
-            _watch = _Watch()
-        self._watch = _watch
+        self._watch = _watch_of(os.getpid())
         try:
             self._outer = self._watch.begin(self._act)
         except BaseException:  # KeyboardInterrupt; __exit__ will not be called

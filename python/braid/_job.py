@@ -11,8 +11,8 @@ from braid._errors import Error, InputError, PeerError
 from braid._interrupt import interrupting
 from braid._program import DTYPES, Program, Request, TensorSpec
 
-_run = _library.fast("session_run")
-_replay = _library.fast("session_replay")
+_run = _library.function("session_run")
+_replay = _library.function("session_replay")
 
 
 def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
@@ -123,18 +123,14 @@ class Job(_library.Unique):
         if not isinstance(program, Program):
             raise InputError(f"expected a Program, got {type(program).__name__}")
         if program.request.is_auto:
-            wanted = program.request.ranks
-            if wanted is not None and wanted != self.ranks:
-                raise InputError(f"@{program.name}: expected a program for the {self.ranks} ranks "
-                                 f"of the job, got one for {wanted}")
-            program = self._choose(program.request._replace(ranks=self.ranks))
+            program = self._choose(program.request)
         return Operation(self, program, measures)
 
     def _choose(self, request: Request) -> Program:
         """Returns the program with the schedule that the ranks choose. Collective; blocks."""
         with interrupting(self._interrupt):
             chosen = Program(request, self._handle.address)
-        chosen.request = request._replace(schedule=None)
+        chosen.request = request._replace(ranks=self.ranks, schedule=chosen.schedule)
         return chosen
 
     def _interrupt(self) -> None:
@@ -238,24 +234,22 @@ class RunOnCpu:
     def __exit__(self, kind: Any, *_: Any) -> None:
         if kind is None:
             self._job.synchronize()
-        elif issubclass(kind, InputError):
-            self._job._settle()  # the run may have been issued if the job has failed
         else:
-            self._job._interrupt()
-            self._job._settle()
+            if not issubclass(kind, InputError):
+                self._job._interrupt()
+            self._job._settle()  # the run may have been issued, even if the job has failed
 
 
 _MOST_SECONDS = 1e9
 
 
 def _options(backend: str, ranks: int, timeout: float, max_bytes: int, reproducible: bool,
-             **others: Any) -> Any:
-    options = {"device": -1, **others}
+             device: int = -1, **place: Any) -> Any:
     return ctypes.byref(_library.JobOptions(
         backend=_library.encoded("backend", backend), ranks=_library.integer("ranks", ranks),
         timeout_ms=round(1000 * _library.seconds("timeout", timeout, _MOST_SECONDS)),
         most_bytes=_library.integer("max_bytes", max_bytes, 0), reproducible=bool(reproducible),
-        **options))
+        device=device, **place))
 
 
 def create(ranks: int, backend: str = "cpu", *, timeout: float = 60.0, max_bytes: int = 0,

@@ -106,56 +106,50 @@ def _load() -> Any:
         raise ImportError(f"cannot load the library of this package: {error}") from None
     for name, arguments in _FALLIBLE.items():
         function = getattr(library, "braid_" + name)
-        function.restype, function.argtypes = c_void_p, arguments
+        function.restype, function.argtypes, function.errcheck = c_void_p, arguments, _check
     for name, types in _OTHERS.items():
         function = getattr(library, "braid_" + name)
         function.restype, function.argtypes = types[0], types[1:]
     return library
 
 
+def _check(error: Optional[int], *_: Any) -> None:
+    """Raises the exception for the error that a function has returned, if any."""
+    if error:
+        code, message = ask("error_code", error), ask("error_message", error).decode()
+        ask("error_free", error)
+        raise error_of(code, message)
+
+
 _library = _load()
 
 
-def _raise(error: int) -> None:
-    code = _library.braid_error_code(error)
-    message = _library.braid_error_message(error).decode()
-    _library.braid_error_free(error)
-    raise error_of(code, message)
-
-
-def call(name: str, *arguments: Any) -> None:
-    """Calls a function that can fail, and raises an exception if it fails."""
-    global _calls
-    _calls += 1
-    try:
-        error = getattr(_library, "braid_" + name)(*arguments)
-    finally:
-        _calls -= 1
-    if error:
-        _raise(error)
-
-
-def make(name: str, *arguments: Any) -> int:
-    """Calls a function that creates an object and can fail. Returns the object's address."""
-    result = c_void_p()
-    call(name, *arguments, byref(result))
-    return result.value or 0
+def function(name: str) -> Callable[..., Any]:
+    """Returns the library function `name`. A function that can fail raises an exception."""
+    found: Callable[..., Any] = getattr(_library, "braid_" + name)
+    return found
 
 
 def ask(name: str, *arguments: Any) -> Any:
-    """Calls a function that cannot fail, and returns its result."""
-    return getattr(_library, "braid_" + name)(*arguments)
+    """Calls a function that does not block, and returns its result."""
+    return function(name)(*arguments)
 
 
-def fast(name: str) -> Callable[..., None]:
-    """Returns a function that calls `name` like call(), but looks up `name` only once."""
-    function = getattr(_library, "braid_" + name)
+def call(name: str, *arguments: Any) -> None:
+    """Calls a function that may block. Its object is not freed during the call."""
+    global _calls
+    _calls += 1
+    try:
+        ask(name, *arguments)
+    finally:
+        _calls -= 1
 
-    def call_it(*arguments: Any) -> None:
-        error = function(*arguments)
-        if error:
-            _raise(error)
-    return call_it
+
+def make(name: str, *arguments: Any) -> int:
+    """Calls a function that creates an object. Returns the object's address."""
+    result = c_void_p()
+    call(name, *arguments, byref(result))
+    return result.value or 0
 
 
 def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
@@ -193,11 +187,6 @@ def encoded(name: str, text: Any) -> bytes:
     return result
 
 
-def version() -> str:
-    """Returns the library's version, such as "0.1.0"."""
-    return str(ask("version").decode())
-
-
 _calls = 0  # the number of library calls in progress
 _is_ending = False
 
@@ -210,7 +199,7 @@ def _note_end() -> None:
 def _free(name: str, address: int) -> None:
     """Frees an object, unless the interpreter is exiting while another thread is in a call."""
     if not (_is_ending and _calls):
-        getattr(_library, name)(address)
+        ask(name, address)
 
 
 class Unique:
@@ -232,7 +221,7 @@ class Handle(Unique):
     def __init__(self, kind: str, address: int) -> None:
         self._kind = kind
         self._address: Optional[int] = address
-        self._free = weakref.finalize(self, _free, f"braid_{kind}_free", address)
+        self._free = weakref.finalize(self, _free, f"{kind}_free", address)
         Handle._all.add(self)
 
     @property
@@ -253,14 +242,11 @@ class Handle(Unique):
         self._address = None
         self._free()
 
-    def _forget(self) -> None:
-        self._address = None
-        self._free.detach()
-
 
 def _forget_all() -> None:
     for handle in list(Handle._all):
-        handle._forget()
+        handle._address = None
+        handle._free.detach()
 
 
 os.register_at_fork(after_in_child=_forget_all)

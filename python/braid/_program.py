@@ -8,7 +8,7 @@ import pathlib
 import re
 import tempfile
 import threading
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from braid import _command, _library
 from braid._errors import InputError
@@ -63,16 +63,14 @@ class Request(NamedTuple):
         if isinstance(self.source, os.PathLike):
             return _library.make(prefix + "compile_file", *first, os.fsencode(self.source),
                                  ctypes.byref(options))
+        name = self.source.name if isinstance(self.source, Fusion) else "<text>"
         is_path = isinstance(self.source, str) and self.source.endswith(".braid")
         if is_path or not isinstance(self.source, (str, Fusion)):
             raise InputError("expected a string, a Fusion, or the path of a file as a pathlib.Path"
                              f", got the {type(self.source).__name__} {self.source!r:.60}")
         return _library.make(prefix + "compile_text", *first,
-                             _library.encoded("a fusion's name", self._name()),
+                             _library.encoded("a fusion's name", name),
                              _library.encoded("source", str(self.source)), ctypes.byref(options))
-
-    def _name(self) -> str:
-        return self.source.name if isinstance(self.source, Fusion) else "<text>"
 
 
 def _encoded(name: str, text: Optional[str]) -> Optional[bytes]:
@@ -88,27 +86,23 @@ class Program:
 
     def __init__(self, request: Request, job: Optional[int] = None) -> None:
         self.request = request
-        self._is_of_job = job is not None
         self._asking = threading.Lock()  # a returned string is valid only until the next call
         self._handle = _library.Handle("program", request.compile(job))
         count = _library.ask("program_inputs", self._address)
-        tensors = self._tensors(count + _library.ask("program_outputs", self._address))
-        self.inputs: List[TensorSpec] = tensors[:count]
-        self.outputs: List[TensorSpec] = tensors[count:]
+        tensors = [self._tensor(index) for index in
+                   range(count + _library.ask("program_outputs", self._address))]
+        self.inputs, self.outputs = tensors[:count], tensors[count:]
 
     @property
     def _address(self) -> int:
         return self._handle.address
 
-    def _tensors(self, count: int) -> List[TensorSpec]:
-        specs = []
-        for index in range(count):
-            name, tensor = ctypes.c_char_p(), _library.Tensor()
-            _library.call("program_tensor", self._address, index, ctypes.byref(name),
-                          ctypes.byref(tensor))
-            specs.append(TensorSpec((name.value or b"").decode(), DTYPES[tensor.dtype],
-                                    tuple(tensor.shape[:tensor.axes])))
-        return specs
+    def _tensor(self, index: int) -> TensorSpec:
+        name, tensor = ctypes.c_char_p(), _library.Tensor()
+        _library.call("program_tensor", self._address, index, ctypes.byref(name),
+                      ctypes.byref(tensor))
+        return TensorSpec((name.value or b"").decode(), DTYPES[tensor.dtype],
+                          tuple(tensor.shape[:tensor.axes]))
 
     def __repr__(self) -> str:
         return f"<braid.Program @{self.name} for {self.ranks} ranks>"
@@ -229,12 +223,11 @@ class Program:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickles the source text and the arguments of compile(). Unpickling compiles the program
-        again, with the schedule that the ranks have chosen, if any."""
+        again."""
         source = self.request.source
         text = (pathlib.Path(source).read_text(encoding="utf-8")
                 if isinstance(source, os.PathLike) else str(source))
-        schedule = self.schedule if self._is_of_job else self.request.schedule
-        return Program, (self.request._replace(source=text, schedule=schedule),)
+        return Program, (self.request._replace(source=text),)
 
     def _command(self, name: str, options: Dict[str, Any]) -> str:
         """Runs the command on this program's text, and returns its output."""

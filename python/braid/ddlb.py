@@ -104,19 +104,16 @@ class _Implementation:
     def __del__(self) -> None:
         if self._store is None:
             return
-        self._await_others(self._store)
-        dist.destroy_process_group()
-        self.communicator.barrier()
-
-    def _await_others(self, store: Any) -> None:
-        """Waits for the other ranks. Otherwise, DDLB's next process might still find this store, at
-        the same address, and connect to it shortly before it closes."""
+        # Waits for the other ranks. Otherwise, DDLB's next process might still find this store, at
+        # the same address, and connect to it shortly before it closes.
         ranks = range(self.communicator.world_size)
         try:
-            store.set(f"braid/ddlb/{self.communicator.rank}", "done")
-            store.wait([f"braid/ddlb/{rank}" for rank in ranks], _FAREWELL)
+            self._store.set(f"braid/ddlb/{self.communicator.rank}", "done")
+            self._store.wait([f"braid/ddlb/{rank}" for rank in ranks], _FAREWELL)
         except RuntimeError:
             pass  # the other ranks have exited, or are late
+        dist.destroy_process_group()
+        self.communicator.barrier()
 
 
 class BraidTPColumnwise(_Implementation, TPColumnwise):  # type: ignore[misc]

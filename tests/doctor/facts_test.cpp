@@ -1,6 +1,6 @@
 //===- tests/doctor/facts_test.cpp - names of GPUs, the report --------------------------------===//
 
-#include "api/doctor/report.h"
+#include "api/doctor/check.h"
 #include "tests/doctor/doctors_machine.h"
 
 #include <gmock/gmock.h>

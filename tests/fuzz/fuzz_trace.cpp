@@ -1,7 +1,5 @@
 //===- tests/fuzz/fuzz_trace.cpp - any text as a trace ----------------------------------------===//
 
-#include "api/view/of_plans.h"
-#include "api/view/page_parts.h"
 #include "api/view/pages.h"
 #include "tests/fuzz/require.h"
 

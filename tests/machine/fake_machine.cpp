@@ -2,7 +2,7 @@
 
 #include "tests/machine/fake_machine.h"
 
-#include "api/machine/ask_nvml.h"
+#include "api/machine/nvml.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringRef.h"

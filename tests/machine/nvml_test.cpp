@@ -1,6 +1,6 @@
 //===- tests/machine/nvml_test.cpp - loading the library and reading its answers --------------===//
 
-#include "api/machine/ask_nvml.h"
+#include "api/machine/nvml.h"
 #include "tests/machine/fake_machine.h"
 
 #include <gmock/gmock.h>

@@ -569,7 +569,7 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(1).fail("x", "y"), "code: expected an integer"),
                             (lambda: self.job(3).prepare(
                                 braid.compile(gather(2), ranks=2, schedule="auto")),
-                             "expected a program for the 3 ranks of the job, got one for 2"),
+                             "is for 2 ranks, but the job has 3"),
                             (lambda: braid.join(ranks=2), "expected a process that torchrun")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 make()

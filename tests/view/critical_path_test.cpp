@@ -1,7 +1,5 @@
 #include "tests/view/pages.h"
 
-#include "api/view/critical_path.h"
-
 #include <gmock/gmock.h>
 
 namespace braid::view {

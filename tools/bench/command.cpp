@@ -3,7 +3,10 @@
 #include "api/compile/plans.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
-#include "tools/bench/rank.h"
+#include "tools/bench/flags.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -34,10 +37,8 @@ Result<int> bench(BenchFlags flags) {
 //===- The flags ------------------------------------------------------------------------------===//
 
 std::string expectedOperation(const std::string &got) {
-  std::string names;
-  for (const Operation &operation : operations())
-    names += (names.empty() ? "" : ", ") + operation.name;
-  return fmt::format("expected an operation ({}) or a FILE, got {}", names, got);
+  auto names = llvm::map_range(operations(), [](const Operation &each) { return each.name; });
+  return fmt::format("expected an operation ({}) or a FILE, got {}", llvm::join(names, ", "), got);
 }
 
 std::vector<std::string> standardRows(const Compiled &compiled, bool isAuto) {

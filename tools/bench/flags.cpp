@@ -6,6 +6,7 @@
 #include "runtime/job/bootstrap/socket.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <fmt/format.h>
 
@@ -22,25 +23,22 @@ the fastest gemms or transfers, whichever is longer, divided by the time of the 
 all rows have them. tools/bench_torch.py times PyTorch, NCCL and others beside Braid.
 )";
 
-std::string footerOf(bool isFusion) {
+std::string rowsText() {
   std::string text = "\nA row is a way to compute the result, or a bound on its time:\n\n";
-  for (const RowType &type : rowTypes(isFusion))
+  for (const RowType &type : rowTypes())
     text += fmt::format("  {:<10}  {}\n", type.name, type.help);
-  return text + (isFusion ? "  a schedule  see braid run --schedule\n" : "");
+  return text + "  a schedule  see braid run --schedule\n";
 }
 
 /// Splits comma-separated lists into rows. A list that names stages is a single row.
 std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   std::vector<std::string> rows;
-  for (const std::string &list : lists) {
-    llvm::SmallVector<llvm::StringRef, 8> names = {list};
-    if (!namesStages(list)) {
-      names.clear();
-      llvm::StringRef(list).split(names, ',');
-    }
-    for (llvm::StringRef name : names)
-      rows.push_back(name.str());
-  }
+  for (const std::string &list : lists)
+    if (namesStages(list))
+      rows.push_back(list);
+    else
+      for (llvm::StringRef name : llvm::split(list, ','))
+        rows.push_back(name.str());
   return rows;
 }
 
@@ -56,10 +54,7 @@ std::vector<std::string> usualRows(const BenchFlags &flags, Transport transport)
   return rows;
 }
 
-bool saysLaunch(llvm::StringRef row) { return row.contains("launch="); }
-
-} // namespace
-
+/// Parses a shape such as "8192x7168x4096", without checking ranges. Returns nullopt on failure.
 std::optional<BenchShape> parseShape(llvm::StringRef text) {
   BenchShape shape;
   auto [m, rest] = text.split('x');
@@ -68,6 +63,8 @@ std::optional<BenchShape> parseShape(llvm::StringRef text) {
     return std::nullopt;
   return shape;
 }
+
+} // namespace
 
 void BenchFlags::addShapesTo(CLI::App &app) {
   const auto &[rows, columns, contracted] = operation->extents;
@@ -81,7 +78,7 @@ void BenchFlags::addShapesTo(CLI::App &app) {
   addInteger(app, "--ranks", ranks, "N", "number of ranks, one process each (default: 2)");
   addReproducible(app, source.reproducible);
   app.footer("\n" + operation->help + "\nEvery combination of -m, -n and -k is a shape.\n" +
-             footerOf(true) + kMethod);
+             rowsText() + kMethod);
 }
 
 void BenchFlags::addTo(CLI::App &app) {
@@ -204,7 +201,7 @@ std::vector<TimedRow> BenchFlags::rowsOf(const BenchShape &shape,
       continue;
     for (const std::string &name : impl) {
       Result<TimedRow> row = makeRow(problem, name, isGraphed);
-      const bool isOnce = saysLaunch(name) || row->isAuto;
+      const bool isOnce = llvm::StringRef(name).contains("launch=") || row->isAuto;
       if (!isOnce || !isGraphed || graph == "yes")
         rows.push_back(std::move(*row));
     }

@@ -9,9 +9,6 @@
 
 namespace braid::tools {
 
-/// Parses a shape such as "8192x7168x4096", without checking ranges. Returns nullopt on failure.
-std::optional<BenchShape> parseShape(llvm::StringRef text);
-
 struct BenchFlags {
   const Operation *operation = nullptr; ///< null if a FILE is timed instead
   SourceFlags source;                   ///< FILE, and how to lower it
@@ -49,5 +46,10 @@ private:
   Status checkNumbers();
   BenchProblem problemOf(const BenchShape &shape, const Backend &backend) const;
 };
+
+/// Joins the job that `braid bench` has started, and times the rows of all shapes. Rank 0 prints a
+/// table for each shape and writes the JSON. Returns the exit code. If a row is refused, the job
+/// still times all other rows before it fails.
+int benchRank(const BenchFlags &flags, const Backend &backend);
 
 } // namespace braid::tools

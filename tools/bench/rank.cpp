@@ -1,6 +1,6 @@
 //===- tools/bench/rank.cpp - one rank of the job that times the rows of a shape --------------===//
 
-#include "tools/bench/rank.h"
+#include "tools/bench/flags.h"
 
 #include "api/autotune/choose.h"
 #include "api/ranks/job_state.h"

@@ -4,11 +4,9 @@
 `braid view` predicts the times for 4 H200 GPUs. Each lane is a stream."""
 import html
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
 
 FILE = "examples/mlp.braid"
 SIZES = "--ranks 4 --set M=8192 --set K=4096 --set F=16384 --set N=4096".split()
@@ -20,12 +18,8 @@ WIDTH, LEFT, LANE, GAP = 920, 10, 18, 34
 
 
 def page_of(braid, schedule):
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "page.html")
-        subprocess.run([braid, "view", FILE, *SIZES, "--schedule", schedule, "--out", out],
-                       check=True)
-        with open(out, encoding="utf-8") as file:
-            page = file.read()
+    page = subprocess.run([braid, "view", FILE, *SIZES, "--schedule", schedule], check=True,
+                          stdout=subprocess.PIPE, encoding="utf-8").stdout
     return json.loads(re.search(r'<script[^>]*id="?data"?[^>]*>(.*?)</script>', page, re.S)[1])
 
 
@@ -45,25 +39,19 @@ def text(x, y, words):
     return f'<text x="{x}" y="{y}">{html.escape(words)}</text>'
 
 
-def panel(title, data, scale, top):
-    bars = list(bars_of(data))
-    lanes = {stream: i for i, stream in enumerate(sorted({bar[0] for bar in bars}))}
-    bottom = top + GAP + LANE * len(lanes)
-    parts = [text(LEFT, top + GAP - 10, f'{title}: {data["timings"][0]["total"]:.0f} µs')]
-    for stream, kind, begin, end in bars:
-        parts.append(rectangle(LEFT + begin * scale, top + GAP + LANE * lanes[stream],
-                               max((end - begin) * scale - 1, 1), LANE - 4, KINDS[kind][1]))
-    return parts, bottom
-
-
 def main():
     braid, out = sys.argv[1:]
     pages = [(title, page_of(braid, schedule)) for title, schedule in PANELS]
     scale = (WIDTH - 2 * LEFT) / max(data["timings"][0]["total"] for _, data in pages)
     parts, bottom = [], 0
     for title, data in pages:
-        drawn, bottom = panel(title, data, scale, bottom)
-        parts += drawn
+        bars, top = list(bars_of(data)), bottom + GAP
+        streams = sorted({stream for stream, *_ in bars})
+        bottom = top + LANE * len(streams)
+        parts.append(text(LEFT, top - 10, f'{title}: {data["timings"][0]["total"]:.0f} µs'))
+        parts += [rectangle(LEFT + begin * scale, top + LANE * streams.index(stream),
+                            max((end - begin) * scale - 1, 1), LANE - 4, KINDS[kind][1])
+                  for stream, kind, begin, end in bars]
     for i, (name, colour) in enumerate(KINDS.values()):
         parts += [rectangle(LEFT + 160 * i, bottom + 16, 12, 12, colour),
                   text(LEFT + 18 + 160 * i, bottom + 27, name)]

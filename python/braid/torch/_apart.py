@@ -38,6 +38,7 @@ _VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, at
           aten.expand.default, aten.clone.default, aten.slice.Tensor, aten.select.int}
 # Nodes that implement a collective along an axis other than the first.
 _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, operator.getitem}
+_BETWEEN = _CASTS | _VIEWS | _PARTS | {_c10d.wait_tensor.default}
 _COLLECTIVES: Dict[Any, str] = {_c10d.all_gather_into_tensor.default: "all_gather",
                 _c10d.reduce_scatter_tensor.default: "reduce_scatter",
                 _c10d.all_reduce.default: "all_reduce"}
@@ -51,11 +52,6 @@ Node = torch.fx.Node
 Path = Tuple[Node, ...]  # from a collective to a GEMM, inclusive
 
 
-def _is_between(node: Node) -> bool:
-    return (node.target in _CASTS or node.target in _VIEWS or node.target in _PARTS or
-            node.target is _c10d.wait_tensor.default)
-
-
 def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
     """Returns the shortest path, if any, to a GEMM through nodes that only move or convert data."""
     paths: List[Path] = [(collective,)]
@@ -66,7 +62,7 @@ def _find_gemm(collective: Node, is_forwards: bool) -> Optional[Path]:
             for node in last.users if is_forwards else last.all_input_nodes:
                 if node.target in _GEMMS:
                     return (*path, node)
-                if _is_between(node) and node not in path:
+                if node.target in _BETWEEN and node not in path:
                     longer.append((*path, node))
         paths = longer
     return None
@@ -82,7 +78,7 @@ def _reason(path: Path, is_forwards: bool) -> str:
         return _GEMMS[gemm.target]
     if any(node.target in _CASTS for node in between):
         return ("the element type is converted in between, as autocast does: " +
-                _ADVICE[is_forwards].format(_dtype_of(gemm)))
+                _ADVICE[is_forwards].format(_type_of(gemm)[0]))
     if is_forwards and gemm.args[0] not in path:
         return "the collective's result is the GEMM's second operand"
     if not is_forwards and len(gemm.users) > 1:
@@ -93,30 +89,21 @@ def _reason(path: Path, is_forwards: bool) -> str:
     return "PyTorch's pass does not match it"
 
 
-def _dtype_of(node: Any) -> str:
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    return str(value.dtype).replace("torch.", "") if isinstance(value, torch.Tensor) else "?"
-
-
-def _shape(node: Any) -> str:
+def _type_of(node: Any) -> List[str]:
+    """Returns the element type and the shape of a node's value, such as ["float32", "8x64"]."""
     value = node.meta.get("val") if isinstance(node, Node) else None
     if not isinstance(value, torch.Tensor):
-        return "?"
-    return f"{_dtype_of(node)} {'x'.join(map(str, value.shape))}"
-
-
-def _group_of(collective: Node) -> str:
-    """Returns the group's name, which is the last argument of `collective`."""
-    arguments = [*collective.args, *collective.kwargs.values()]
-    return str(arguments[-1])
+        return ["?"]
+    return [str(value.dtype).replace("torch.", ""), "x".join(map(str, value.shape))]
 
 
 def note(collective: Node) -> None:
     is_forwards = collective.target is _c10d.all_gather_into_tensor.default
     path = _find_gemm(collective, is_forwards)
     if path:
-        found = Apart(_COLLECTIVES[collective.target], _group_of(collective),
-                      _shape(collective.args[0]), str(path[-1].target),
+        *_, group = [*collective.args, *collective.kwargs.values()]
+        found = Apart(_COLLECTIVES[collective.target], str(group),
+                      " ".join(_type_of(collective.args[0])), str(path[-1].target),
                       _reason(path, is_forwards))
         if found not in apart:  # a recompiled graph's collectives are already recorded
             apart.append(found)
@@ -159,15 +146,12 @@ def _gate(fuse: Callable[[Any], None], reason_of: Callable[[Any], str],
     return fuse_what_braid_takes
 
 
-_FUSIONS: List[Tuple[str, Callable[[Any], str], str]] = [
-    ("fuse_all_gather_matmul", _why_not_gather, "ag_node"),
-    ("fuse_matmul_reduce_scatter", _why_not_scatter, "reduce_scatter_node")]
-
-
 def gates() -> Dict[str, Callable[[Any], None]]:
     """Returns replacements for PyTorch's functions that fuse a match, keyed by function name."""
-    return {name: _gate(getattr(theirs, name), reason_of, collective)
-            for name, reason_of, collective in _FUSIONS}
+    return {
+        "fuse_all_gather_matmul": _gate(theirs.fuse_all_gather_matmul, _why_not_gather, "ag_node"),
+        "fuse_matmul_reduce_scatter": _gate(theirs.fuse_matmul_reduce_scatter, _why_not_scatter,
+                                            "reduce_scatter_node")}
 
 
 class FindApart(CustomGraphPass):

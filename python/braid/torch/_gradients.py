@@ -62,15 +62,10 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
-        if not _is_ordinary(each):
+        if (type(each) not in _ORDINARY or each.is_neg() or each._is_zerotensor() or
+                each.layout is not torch.strided):
             return False
     return not torch._C._is_any_autocast_enabled()
-
-
-def _is_ordinary(tensor: Tensor) -> bool:
-    """Returns True if the tensor does not require the dispatcher."""
-    return (type(tensor) in _ORDINARY and not tensor.is_neg() and
-            not tensor._is_zerotensor() and tensor.layout is torch.strided)
 
 
 def expect_local(tensor: Tensor) -> None:
@@ -92,16 +87,6 @@ def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
                                    "derivatives, got a tensor with a tangent")
 
 
-def _place(name: str) -> Tuple[int, int]:
-    """Returns place_of(name), which Dynamo evaluates while tracing and treats as a constant."""
-    return place_of(name)
-
-
-# torch.compiler.assume_constant_result() does the same, but first imports the compiler, which takes
-# longer than importing the rest of this package.
-setattr(_place, "_dynamo_marked_constant", True)
-
-
 # Indices into place_of()'s result: the values that each operator takes as its last arguments.
 _PLACES: Dict[str, Tuple[int, ...]] = {
     "all_gather_matmul": (1,), "matmul_reduce_scatter": (0, 1), "matmul_all_reduce": ()}
@@ -109,14 +94,14 @@ _PLACES: Dict[str, Tuple[int, ...]] = {
 
 def call(operator: str, *arguments: Any) -> Any:
     """Calls an operator. `arguments` are those of its schema, up to and including `group_name`."""
-    places = _PLACES[operator]
-    tensors = tensors_of(arguments)
-    if not _is_plain(tensors):
-        return getattr(ops, operator)(*arguments, *[_place(arguments[-1])[i] for i in places])
-    kernel = getattr(_operations, operator)
-    if wants_gradients(tensors):
-        return with_gradients(operator, kernel, *arguments, *[0] * len(places))
-    return kernel(*arguments)
+    tensors, kernel = tensors_of(arguments), getattr(_operations, operator)
+    is_plain = _is_plain(tensors)
+    if is_plain and not wants_gradients(tensors):
+        return kernel(*arguments)
+    arguments = (*arguments, *[place_of(arguments[-1])[i] for i in _PLACES[operator]])
+    if is_plain:
+        return WITH_GRADIENTS[operator](kernel, *arguments)
+    return getattr(ops, operator)(*arguments)
 
 
 # -- Calls with gradients. --
@@ -143,15 +128,11 @@ def _all_reduce(run: Run, A: Tensor, B: Tensor, bias: Optional[Tensor], activati
     return function_of(activation)(_AllReduce.apply(run, A, B, bias, name))
 
 
-_WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
+# Functions that call an operator with all arguments of its schema, and whose results autograd can
+# differentiate.
+WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
     "all_gather_matmul": _gather, "matmul_reduce_scatter": _scatter,
     "matmul_all_reduce": _all_reduce}
-
-
-def with_gradients(name: str, run: Run, *arguments: Any) -> Any:
-    """Calls the operator `name` with all arguments of its schema. Autograd can differentiate the
-    result. `rank` and `ranks` may be 0 if this process is a member of the group."""
-    return _WITH_GRADIENTS[name](run, *arguments)
 
 
 def function_of(activation: str) -> Callable[[Tensor], Tensor]:
@@ -216,10 +197,8 @@ class _Gather(torch.autograd.Function):
         if needs_A:
             parts += [call("matmul_reduce_scatter", dY, B.t(), None, "", "sum", ctx.dim, ctx.name)
                       for dY, B in zip(dYs, Bs) if dY is not None]
-            for dG in grads[ctx.count:]:
-                if dG is not None:
-                    ranks = ctx.ranks or place_of(ctx.name)[1]
-                    parts.append(_scattered(dG, ctx.dim, ctx.mine, ctx.name, ranks))
+            parts += [_scattered(dG, ctx.dim, ctx.mine, ctx.name, ctx.ranks)
+                      for dG in grads[ctx.count:] if dG is not None]
         flat = None if whole is None else _flat(whole, ctx.dim).t()
         dBs = [flat @ _flat(dY, ctx.dim) if flat is not None and is_needed and dY is not None
                else None for dY, is_needed in zip(dYs, needs)]
@@ -250,7 +229,7 @@ class _Scatter(torch.autograd.Function):
         A, B = ctx.saved_tensors
         _, needs_A, needs_B, needs_bias, *_ = ctx.needs_input_grad
         if ctx.is_mean:
-            dY = dY / (ctx.ranks or place_of(ctx.name)[1])
+            dY = dY / ctx.ranks
         dA = dB = dbias = whole = None
         if needs_A:
             dA, *more = call("all_gather_matmul", dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
@@ -258,8 +237,7 @@ class _Scatter(torch.autograd.Function):
             # cuDNN's attention may expect a contiguous tensor, as returned by a plain collective.
             dA, whole = dA.contiguous(), more[0] if more else None
         elif needs_B or needs_bias:
-            ranks = ctx.ranks or place_of(ctx.name)[1]
-            whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ranks)
+            whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ctx.ranks)
         if whole is not None:
             dB = _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None
             dbias = _sum_of_rows(whole) if needs_bias else None

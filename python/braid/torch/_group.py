@@ -24,43 +24,46 @@ from braid._job import Job, join
 
 c10d: Any = distributed_c10d  # as Any, to access private names
 
-# The default memory limit in bytes for a group's operations on a rank, per kind of device.
-DEFAULT_BYTES = 4 << 30
 LEAST_PAUSE, MOST_PAUSE = 0.0005, 0.02  # seconds between two polls of a store
 
 
 def name_of(group: Any) -> str:
     """Returns the name by which the operators identify `group`: a ProcessGroup, a one-dimensional
     DeviceMesh, a name, or None for the default group."""
+    if isinstance(group, str):
+        return group
     if group is None:
         group = dist.group.WORLD
         if group is None:
             raise InputError("expected torch.distributed.init_process_group() to have been called")
-    if isinstance(group, str):
-        return group
+    if group is dist.GroupMember.NON_GROUP_MEMBER:
+        raise InputError("this rank is not a member of the group")
     if not isinstance(group, dist.ProcessGroup):
-        group = _group_of_mesh(group)
+        if not hasattr(group, "get_group") or getattr(group, "ndim", 1) != 1:
+            raise InputError("expected a ProcessGroup, a DeviceMesh of one dimension, a name or "
+                             f"None, got {group!r}")
+        group = group.get_group()
     return str(group.group_name)
 
 
-def _group_of_mesh(mesh: Any) -> Any:
-    if mesh is dist.GroupMember.NON_GROUP_MEMBER:
-        raise InputError("this rank is not a member of the group")
-    if not hasattr(mesh, "get_group") or getattr(mesh, "ndim", 1) != 1:
-        raise InputError("expected a ProcessGroup, a DeviceMesh of one dimension, a name or None, "
-                         f"got {mesh!r}")
-    return mesh.get_group()
-
-
 def resolve(group_name: str) -> Any:
-    """Returns the ProcessGroup with this name. Raises RuntimeError or ValueError if none exists."""
-    return c10d._resolve_process_group(group_name)
+    """Returns the ProcessGroup with this name. Raises InputError if none exists."""
+    try:
+        return c10d._resolve_process_group(group_name)
+    except Exception as error:
+        raise InputError(f"expected a process group, got '{group_name}': {error}") from None
 
 
 def place_of(group_name: str) -> Tuple[int, int]:
     """Returns this process's rank in the group, and the number of ranks in the group."""
     group = resolve(group_name)
     return int(group.rank()), int(group.size())
+
+
+# Dynamo evaluates place_of() while tracing, and treats its result as a constant.
+# torch.compiler.assume_constant_result() does the same, but first imports the compiler, which takes
+# longer than importing the rest of this package.
+setattr(place_of, "_dynamo_marked_constant", True)
 
 
 def _host() -> str:
@@ -88,14 +91,17 @@ class GroupJob:
     lock: must be held to use the job, because the job is not thread-safe, and autograd runs
         backward passes on other threads.
     error: the failure that ended or prevented the job, unless the library reports it itself.
+    job: the job; exists if `has_met`.
     """
+
+    job: Job
+    has_met = False
 
     def __init__(self, group: Any, device: torch.device) -> None:
         self.group, self.device = str(group.group_name), device
         self.rank, self.ranks = int(group.rank()), int(group.size())
         self.lock = threading.RLock()
         self.error: Optional[Exception] = None
-        self._job: Optional[Job] = None
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
         self.turns = itertools.count()  # the sequence numbers of calls
@@ -104,20 +110,9 @@ class GroupJob:
         # If set (by prepare()), calls pass their layout to this function instead of running.
         self.instead_of_run: Optional[Callable[[Any], None]] = None
 
-    @property
-    def job(self) -> Job:
-        """The job. Raises InputError if meet() has not been called."""
-        if self._job is None:
-            raise InputError(f"group '{self.group}': call an operator first")
-        return self._job
-
-    @property
-    def has_met(self) -> bool:
-        return self._job is not None
-
     def meet(self, group: Any) -> None:
         """Joins the job. The first call is collective and blocks. The caller must hold `lock`."""
-        if self._job is not None:
+        if self.has_met:
             return
         self.raise_error()
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
@@ -126,10 +121,11 @@ class GroupJob:
         timeout = _timeout_of(group, self.device)
         store = c10d.PrefixStore(f"braid/{self.device.type}", c10d._get_process_group_store(group))
         try:
-            self._job = join("cuda" if self.on_gpu else "cpu", timeout=timeout,
-                             device=self.device.index if self.on_gpu else None,
-                             name=self._agree_on_name(store, timeout), rank=self.rank,
-                             ranks=self.ranks)
+            self.job = join("cuda" if self.on_gpu else "cpu", timeout=timeout,
+                            device=self.device.index if self.on_gpu else None,
+                            name=self._agree_on_name(store, timeout), rank=self.rank,
+                            ranks=self.ranks)
+            self.has_met = True
         except Error as error:  # permanent, because a retry would wait for ranks that have left
             self.error = copy.copy(error)
             raise
@@ -191,25 +187,19 @@ def job_of(group_name: str, tensor: torch.Tensor) -> GroupJob:
 
     Raises InputError if the group does not exist or has been destroyed.
     """
-    try:
-        group = resolve(group_name)
-    except Exception as error:
-        raise InputError(f"expected a process group, got '{group_name}': {error}") from None
-    jobs = _jobs.get(group)
-    if jobs is None:
-        jobs = _jobs[group] = {}
-    job = jobs.get(tensor.get_device() if tensor.is_cuda else -1)
-    return job if job is not None and job.has_met else _first(jobs, group, tensor.device)
-
-
-def _first(jobs: Dict[int, GroupJob], group: Any, device: torch.device) -> GroupJob:
+    group = resolve(group_name)
+    jobs = _jobs.setdefault(group, {})
+    number = tensor.get_device() if tensor.is_cuda else -1
+    job = jobs.get(number)
+    if job is not None and job.has_met:
+        return job
+    device = tensor.device
     if device.type not in ("cpu", "cuda"):
         raise UnsupportedError(f"expected tensors on CPUs or CUDA GPUs, got {device}")
     for other in list(jobs.values()):
         if other.device.type == device.type and other.device != device:
             raise InputError(f"group '{other.group}': expected tensors on {other.device}, as in "
                              f"the first call, got {device}")
-    number = -1 if device.type == "cpu" else int(device.index)
     job = jobs.setdefault(number, GroupJob(group, device))
     with job.lock:
         job.meet(group)

@@ -5,7 +5,7 @@ axis of every tensor in a fusion; tensors with a different axis order are copied
 """
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 from braid._errors import InputError
 from braid._fusion import AxisLike, Fusion, Value, ceil, didx, stream
@@ -82,7 +82,15 @@ class Layout(NamedTuple):
     def fusion(self) -> Fusion:
         """Returns the fusion. The inputs are A, followed by each weight and its bias, if any. The
         outputs are Y, Y1, ..., followed by the gathered A if it is requested."""
-        return _WRITERS[self.operator](self)
+        f = Fusion(self.name)
+        f.mesh(self.rows.ranks)
+        rows, contracted, result = _axes(self)
+        A = f.input("A", self.dtype, [*rows, *contracted, self.depth])
+        outputs = _products(self, f, A, contracted, result)
+        if self.returns_gathered:
+            outputs.append(f.reshard("G", A, self.dtype, [*result, self.depth]))
+        f.output(*outputs)
+        return f
 
 
 def check_activation(activation: str) -> None:
@@ -109,8 +117,19 @@ def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:
     return [first, block] if rows.beside == 1 else [first, block, rows.beside]
 
 
-def _name(base: str, number: int) -> str:
-    return base if number == 0 else f"{base}{number}"
+def _axes(layout: Layout) -> Tuple[List[AxisLike], List[AxisLike], List[AxisLike]]:
+    """Returns the row axes of A, the axes that precede the depth, and the row axes of the results.
+    An all-reduce splits the rows if there is at least one row per rank, so that each rank can sum
+    one block."""
+    rows, D = layout.rows, layout.rows.ranks
+    if layout.operator == "all_gather_matmul":
+        return _row_axes(rows, didx(D)), [], _row_axes(rows, stream(D))
+    whole = _row_axes(rows, D)
+    if layout.operator == "matmul_reduce_scatter":
+        return whole, [didx(D)], _row_axes(rows, didx(D))
+    if rows.total * rows.beside < D or D == 1:
+        whole = [rows.total * rows.beside]
+    return whole, [didx(D)], whole
 
 
 def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike],
@@ -118,16 +137,16 @@ def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike
     """Adds a GEMM and the activation for each weight. `outer` contains the axes that precede the
     depth in A and in the weights; the GEMMs also contract these axes."""
     values = []
-    for number, weight in enumerate(layout.weights):
+    for index, weight in enumerate(layout.weights):
+        number = index or ""
         axes = [*outer, layout.depth]
         axes = [weight.columns, *axes] if weight.is_transposed else [*axes, weight.columns]
-        W = fusion.input(_name("W", number), layout.dtype, axes)
-        bias: Optional[Value] = None
-        if weight.has_bias:
-            bias = fusion.input(_name("b", number), layout.dtype, [weight.columns])
+        W = fusion.input(f"W{number}", layout.dtype, axes)
+        columns = [weight.columns]
+        bias = fusion.input(f"b{number}", layout.dtype, columns) if weight.has_bias else None
         axes = [*result, weight.columns]
-        name = _name("Y", number)
-        product = _name("H", number) if layout.activation else name
+        name = f"Y{number}"
+        product = f"H{number}" if layout.activation else name
         if weight.is_transposed:
             Y = fusion.linear(product, A, W, layout.dtype, axes, bias=bias)
         else:
@@ -136,43 +155,3 @@ def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike
             Y = fusion.pointwise(name, layout.activation, Y, dtype=layout.dtype, axes=axes)
         values.append(Y)
     return values
-
-
-def _gather(layout: Layout) -> Fusion:
-    f, D = Fusion(layout.name), layout.rows.ranks
-    f.mesh(D)
-    A = f.input("A", layout.dtype, [*_row_axes(layout.rows, didx(D)), layout.depth])
-    whole = _row_axes(layout.rows, stream(D))
-    outputs = _products(layout, f, A, [], whole)
-    if layout.returns_gathered:
-        outputs.append(f.reshard("G", A, layout.dtype, [*whole, layout.depth]))
-    f.output(*outputs)
-    return f
-
-
-def _reduce(layout: Layout, rows: List[AxisLike], result: List[AxisLike]) -> Fusion:
-    f, D = Fusion(layout.name), layout.rows.ranks
-    f.mesh(D)
-    A = f.input("A", layout.dtype, [*rows, didx(D), layout.depth])
-    f.output(*_products(layout, f, A, [didx(D)], result))
-    return f
-
-
-def _scatter(layout: Layout) -> Fusion:
-    D = layout.rows.ranks
-    return _reduce(layout, _row_axes(layout.rows, D), _row_axes(layout.rows, didx(D)))
-
-
-def _all_reduce(layout: Layout) -> Fusion:
-    """Returns the fusion for an all-reduce. Splits the rows if there is at least one row per rank,
-    so that each rank can sum one block."""
-    rows, D = layout.rows, layout.rows.ranks
-    if rows.total * rows.beside < D or D == 1:
-        axes: List[AxisLike] = [rows.total * rows.beside]
-    else:
-        axes = _row_axes(rows, D)
-    return _reduce(layout, axes, axes)
-
-
-_WRITERS = {"all_gather_matmul": _gather, "matmul_reduce_scatter": _scatter,
-            "matmul_all_reduce": _all_reduce}

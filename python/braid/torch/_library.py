@@ -11,33 +11,13 @@ import torch
 from torch.fx.node import has_side_effect
 
 from braid.torch import _operations
-from braid.torch._gradients import expect_local, ops, tensors_of, with_gradients
+from braid.torch._gradients import WITH_GRADIENTS, expect_local, ops, tensors_of
 
 Tensor = torch.Tensor
 
 torch_library: Any = torch.library
 _library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
-# Result shapes must depend only on the arguments, which therefore include the rank and the number
-# of ranks: ranks and processes share caches of compiled graphs, which are keyed by the arguments.
-_SCHEMAS = {
-    "all_gather_matmul":
-        "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
-        "SymInt rows, bool return_A, str group_name, int ranks) -> Tensor[]",
-    "matmul_reduce_scatter":
-        "(Tensor A, Tensor B, Tensor? bias, str activation, str reduce_op, int scatter_dim, "
-        "str group_name, int rank, int ranks) -> Tensor",
-    "matmul_all_reduce":
-        "(Tensor A, Tensor B, Tensor? bias, str activation, str group_name) -> Tensor",
-}
-for _name, _schema in _SCHEMAS.items():
-    _library.define(_name + _schema, tags=_TAGS)
-    # Every rank must make the call, even if its result is empty or unused.
-    has_side_effect(getattr(torch.ops.braid, _name).default)
-    # The compiler must not reorder the calls, because the order must be the same on all ranks.
-    torch_library._register_effectful_op(f"braid::{_name}", torch_library.EffectType.ORDERED)
-    for _device in ("CPU", "CUDA"):
-        _library.impl(_name, getattr(_operations, _name), _device)
 
 
 # -- Result shapes. --
@@ -74,12 +54,6 @@ def _fake_matmul_all_reduce(A: Tensor, B: Tensor, bias: Any, activation: str,
     return A.new_empty([*A.shape[:-1], B.shape[1]])
 
 
-for _name, _fake in (("all_gather_matmul", _fake_all_gather_matmul),
-                     ("matmul_reduce_scatter", _fake_matmul_reduce_scatter),
-                     ("matmul_all_reduce", _fake_matmul_all_reduce)):
-    torch_library.register_fake(f"braid::{_name}", _fake, lib=_library)
-
-
 # -- Gradients. --
 
 def _autograd(name: str) -> Any:
@@ -93,13 +67,9 @@ def _autograd(name: str) -> Any:
             with torch._C._AutoDispatchBelowAutograd():
                 return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
         if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
-            return with_gradients(name, below, *arguments)
+            return WITH_GRADIENTS[name](below, *arguments)
         return below(*arguments)
     return kernel
-
-
-for _name in _SCHEMAS:
-    _library.impl(_name, _autograd(_name), "Autograd", with_keyset=True)
 
 
 # -- Autocast. Converts all operands to the autocast type, as PyTorch does for its GEMMs. --
@@ -124,7 +94,33 @@ def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
     return kernel
 
 
-for _name in _SCHEMAS:
-    for _device, _key in (("cpu", torch.DispatchKey.AutocastCPU),
-                          ("cuda", torch.DispatchKey.AutocastCUDA)):
-        _library.impl(_name, _autocast(_name, _device, _key), _key.name)
+# -- Registration. --
+
+# The schema and the fake kernel of each operator. Result shapes must depend only on the arguments,
+# which therefore include the rank and the number of ranks: ranks and processes share caches of
+# compiled graphs, which are keyed by the arguments.
+_OPERATORS = {
+    "all_gather_matmul": (
+        "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
+        "SymInt rows, bool return_A, str group_name, int ranks) -> Tensor[]",
+        _fake_all_gather_matmul),
+    "matmul_reduce_scatter": (
+        "(Tensor A, Tensor B, Tensor? bias, str activation, str reduce_op, int scatter_dim, "
+        "str group_name, int rank, int ranks) -> Tensor",
+        _fake_matmul_reduce_scatter),
+    "matmul_all_reduce": (
+        "(Tensor A, Tensor B, Tensor? bias, str activation, str group_name) -> Tensor",
+        _fake_matmul_all_reduce),
+}
+for _name, (_schema, _fake) in _OPERATORS.items():
+    _library.define(_name + _schema, tags=_TAGS)
+    # Every rank must make the call, even if its result is empty or unused.
+    has_side_effect(getattr(torch.ops.braid, _name).default)
+    # The compiler must not reorder the calls, because the order must be the same on all ranks.
+    torch_library._register_effectful_op(f"braid::{_name}", torch_library.EffectType.ORDERED)
+    torch_library.register_fake(f"braid::{_name}", _fake, lib=_library)
+    _library.impl(_name, _autograd(_name), "Autograd", with_keyset=True)
+    for _device in ("CPU", "CUDA"):
+        _library.impl(_name, getattr(_operations, _name), _device)
+        _key = getattr(torch.DispatchKey, f"Autocast{_device}")
+        _library.impl(_name, _autocast(_name, _device.lower(), _key), _key.name)

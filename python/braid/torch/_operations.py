@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from braid._errors import InputError
 from braid.torch._group import GroupJob, job_of, place_of
 from braid.torch._layout import Layout, Rows, Weight, check
-from braid.torch._outputs import Output, outputs_of
 from braid.torch._prepared import Prepared, find
 
 Tensor = torch.Tensor
@@ -57,6 +56,55 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
     return Weight(int(B.shape[1]), is_transposed, bias is not None)
 
 
+# -- Outputs. --
+
+class Output(NamedTuple):
+    """An output tensor of a run. Each row is contiguous in memory, whichever axis indexes rows."""
+
+    shape: Tuple[int, ...]
+    stride: Tuple[int, ...]
+    elements: int  # allocated elements, including padding rows
+    is_all: bool  # True if there are no padding rows
+
+    def make(self, like: Tensor) -> Tuple[Tensor, int]:
+        """Returns a new tensor and its address, which PyTorch does not report for an empty tensor.
+        The tensor is not a view of another tensor, so callers may modify it in place."""
+        if self.is_all:
+            tensor = like.new_empty_strided(self.shape, self.stride)
+            return tensor, tensor.data_ptr()
+        memory = like.new_empty(self.elements)
+        tensor = like.new_empty(0)
+        tensor.set_(memory.untyped_storage(), 0, self.shape, self.stride)
+        return tensor, memory.data_ptr()
+
+
+def _outputs_of(layout: Layout, rank: int, count: int, dim: int,
+               others: Tuple[int, ...]) -> List[Output]:
+    """Returns the outputs of an operator. `count` is the total extent of `dim` over all ranks.
+    `others` contains the extents of the other axes, except the last one."""
+    rows = layout.rows
+    full, existing = rows.full, count
+    if layout.operator == "matmul_reduce_scatter":
+        full, existing = rows.block * rows.beside, rows.of(rank)
+    if layout.operator == "matmul_all_reduce" and rows.total < rows.ranks:
+        full = rows.total
+    columns = [weight.columns for weight in layout.weights]
+    columns += [layout.depth] if layout.returns_gathered else []
+    return [_output(existing, others, dim, full, width) for width in columns]
+
+
+def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: int) -> Output:
+    shape = [*others, columns]
+    apart = [max(1, extent) for extent in shape]  # like PyTorch's strides of empty tensors
+    stride = [math.prod(apart[axis + 1:]) for axis in range(len(shape))]
+    shape.insert(dim, rows)
+    stride.insert(dim, math.prod(apart))
+    elements = full * columns
+    return Output(tuple(shape), tuple(stride), elements, elements == math.prod(shape))
+
+
+# -- Calls. --
+
 class Call(NamedTuple):
     """The layout and the outputs of an operator call."""
 
@@ -66,20 +114,30 @@ class Call(NamedTuple):
 
 
 def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
-              activation: str, dim: int, rows: int, returns_gathered: bool = False) -> Call:
-    dtype, ranks = _dtype_of([A, *Bs, *biases]), job.ranks
+              activation: str, dim: int, rows: int, returns_gathered: bool) -> Call:
+    gathers = operator == "all_gather_matmul"
+    dim = _dimension(A, dim, "gather_dim" if gathers else "scatter_dim")
+    if rows < -1:
+        raise InputError(f"expected rows to be at least 0, or -1, got {rows}")
+    count = int(A.shape[dim])
+    if gathers:
+        count = count * job.ranks if rows < 0 else rows
+    dtype = _dtype_of([A, *Bs, *biases])
     if A.device != job.device:
         raise InputError(f"expected tensors on {job.device}, got {A.device}")
     others = tuple(A.shape[:dim]) + tuple(A.shape[dim + 1:-1])
-    beside = math.prod(others)
     weights = tuple(_weight(A, B, bias) for B, bias in zip(Bs, biases))
-    split = Rows(rows, beside, ranks)
+    split = Rows(count, math.prod(others), job.ranks)
     if operator == "matmul_all_reduce":  # every rank has all rows
-        split = Rows(rows * beside, 1, ranks)
+        split = Rows(count * math.prod(others), 1, job.ranks)
     layout = Layout(operator, dtype, split, int(A.shape[-1]), weights, activation,
                     returns_gathered)
     check(layout)
-    return Call(layout, dim, outputs_of(layout, job.rank, rows, dim, others))
+    mine = split.of(job.rank)
+    if gathers and A.shape[dim] != mine:
+        raise InputError(f"expected {mine} of {rows} rows on rank {job.rank} of {job.ranks}, as "
+                         f"torch.chunk splits them, got {A.shape[dim]}")
+    return Call(layout, dim, _outputs_of(layout, job.rank, count, dim, others))
 
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
@@ -97,43 +155,32 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     return inputs
 
 
-Site = Tuple[object, ...]  # a call's key: the arguments that determine its layout
-
-
-def _run(job: GroupJob, site: Site, describe: Callable[[], Call], A: Tensor, Bs: Sequence[Tensor],
-         biases: Biases) -> List[Tensor]:
-    """Runs the operator. Caches the result of `describe`, which takes longer than a run."""
-    job.raise_error()
-    if job.instead_of_run is not None:
-        call = describe()
-        job.instead_of_run(call.layout)
-        return [output.make(A)[0] for output in call.outputs]
-    known = job.sites.get(site)
-    if known is None:
-        call = describe()
-        known = None if call.layout.is_empty else find(job, call.layout), call
-        job.sites[site] = known
-    prepared, call = known
-    if prepared is None:  # the layout is empty, on all ranks
-        return [output.make(A)[0] for output in call.outputs]
-    made = [output.make(A) for output in call.outputs]
-    prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
-    return [output for output, _ in made]
-
-
-def _describe_gather(job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
-                    activation: str, gather_dim: int, rows: int, returns_gathered: bool) -> Call:
-    dim = _dimension(A, gather_dim, "gather_dim")
-    if rows < -1:
-        raise InputError(f"expected rows to be at least 0, or -1, got {rows}")
-    count = A.shape[dim] * job.ranks if rows < 0 else rows
-    call = _describe("all_gather_matmul", job, A, Bs, biases, activation, dim, count,
-                     returns_gathered)
-    mine = call.layout.rows.of(job.rank)
-    if A.shape[dim] != mine:
-        raise InputError(f"expected {mine} of {rows} rows on rank {job.rank} of {job.ranks}, as "
-                         f"torch.chunk splits them, got {A.shape[dim]}")
-    return call
+def _run(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activation: str, dim: int,
+         group_name: str, rows: int = -1, returns_gathered: bool = False) -> List[Tensor]:
+    """Runs the operator. Caches the description of the call, which takes longer than a run, by the
+    arguments that determine it."""
+    site: Tuple[object, ...] = (operator, A.shape, A.dtype, activation, dim, rows, returns_gathered)
+    for each in (*Bs, *biases):
+        site += (None if each is None else
+                 (each.shape, each.dtype, each.stride(), each.get_device()),)
+    job = job_of(group_name, A)
+    with job.lock:
+        job.raise_error()
+        known = job.sites.get(site) if job.instead_of_run is None else None
+        if known is None:
+            call = _describe(operator, job, A, Bs, biases, activation, dim, rows, returns_gathered)
+            known = None, call  # if the layout is empty, on all ranks, nothing is run
+            if job.instead_of_run is not None:
+                job.instead_of_run(call.layout)
+            else:
+                if not call.layout.is_empty:
+                    known = find(job, call.layout), call
+                job.sites[site] = known
+        prepared, call = known
+        made = [output.make(A) for output in call.outputs]
+        if prepared is not None:
+            prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
+        return [output for output, _ in made]
 
 
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
@@ -153,28 +200,8 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     if not Bs:
         raise InputError("expected one B or more, got none")
     biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
-    site: Site = (A.shape, A.dtype, gather_dim, rows, return_A, biased, activation)
-    for B in Bs:
-        site += (B.shape, B.dtype, B.stride(), B.get_device())
-    for bias in given:
-        site += (bias.shape, bias.dtype, bias.get_device())
-    job = job_of(group_name, A)
-    with job.lock:
-        return _run(job, site, lambda: _describe_gather(job, A, Bs, biases, activation, gather_dim,
-                                                       rows, return_A), A, Bs, biases)
-
-
-def _reduce(operator: str, A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str, dim: int,
-            group_name: str) -> Tensor:
-    site = (operator, A.shape, A.dtype, dim, activation, B.shape, B.dtype, B.stride(),
-            B.get_device(), None if bias is None else (bias.shape, bias.dtype, bias.get_device()))
-    job = job_of(group_name, A)
-
-    def describe() -> Call:
-        found = _dimension(A, dim, "scatter_dim")
-        return _describe(operator, job, A, [B], [bias], activation, found, int(A.shape[found]))
-    with job.lock:
-        return _run(job, site, describe, A, [B], [bias])[0]
+    return _run("all_gather_matmul", A, Bs, biases, activation, gather_dim, group_name, rows,
+                return_A)
 
 
 def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
@@ -208,7 +235,7 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activati
                           ranks: int = 0) -> Tensor:
     """Returns this rank's rows. Only the fake kernel uses `rank` and `ranks`."""
     check_reduction(reduce_op, activation, bias)
-    output = _reduce("matmul_reduce_scatter", A, B, bias, activation, scatter_dim, group_name)
+    [output] = _run("matmul_reduce_scatter", A, [B], [bias], activation, scatter_dim, group_name)
     if reduce_op == "avg":
         output.div_(place_of(group_name)[1])
     return output
@@ -216,4 +243,5 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activati
 
 def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                       group_name: str) -> Tensor:
-    return _reduce("matmul_all_reduce", A, B, bias, activation, 0, group_name)
+    [output] = _run("matmul_all_reduce", A, [B], [bias], activation, 0, group_name)
+    return output

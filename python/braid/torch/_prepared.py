@@ -11,15 +11,15 @@ from braid import _library
 from braid._errors import Error, InputError, PeerError
 from braid._job import Operation, RunOnCpu
 from braid._program import Request, compile
-from braid.torch._group import DEFAULT_BYTES, GroupJob, all_jobs
+from braid.torch._group import GroupJob, all_jobs
 from braid.torch._layout import Layout
 
 Tensor = torch.Tensor
 
 MANY_PREPARATIONS = 3  # issue a warning when calls have prepared one layout this many times
 
-_run_at = _library.fast("session_run_at")
-_bound = DEFAULT_BYTES
+_run_at = _library.function("session_run_at")
+_bound = 4 << 30  # see set_memory_bound()
 
 
 class Counts:
@@ -44,9 +44,8 @@ class Prepared:
             (layout.operator, layout.shape, self.schedule), Counts())
         self.last_turn = 0  # the sequence number of its last call
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
-        count = 1 + len(layout.weights) + sum(each.has_bias for each in layout.weights)
-        count += len(layout.weights) + layout.returns_gathered
-        self._addresses = (ctypes.c_void_p * count)()
+        program = self.operation.program
+        self._addresses = (ctypes.c_void_p * len(program.inputs + program.outputs))()
 
     def run(self, job: GroupJob, inputs: Sequence[Tensor],
             outputs: Sequence[Tuple[Tensor, int]]) -> None:

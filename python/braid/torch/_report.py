@@ -1,7 +1,8 @@
 """Reports the operators that ran, and the collectives that were not replaced."""
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from collections import Counter
+from typing import List, NamedTuple, Sequence, Tuple
 
 from braid.torch._group import all_jobs
 
@@ -36,12 +37,12 @@ class Passed(NamedTuple):
 
 
 apart: List[Apart] = []
-_passed: Dict[Tuple[str, str], int] = {}  # number of calls, keyed by operator and reason
+_passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
 
 
 def pass_on(name: str, reason: str) -> None:
     """Counts a call that PyTorch executes, for the report."""
-    _passed[name, reason] = _passed.get((name, reason), 0) + 1
+    _passed[name, reason] += 1
 
 
 class Report(NamedTuple):

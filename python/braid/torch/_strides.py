@@ -22,9 +22,8 @@ def _name(node: Node) -> str:
     return str(node.target) if node.op == "call_function" else ""
 
 
-def _computes_anew(name: str) -> bool:
-    """Returns True if the operator's result layout does not depend on the operands' layouts."""
-    return any(each in name for each in ("mm.", "_c10d_functional", "symm_mem", "braid."))
+# Parts of the names of operators whose result layout does not depend on the operands' layouts.
+_COMPUTE_ANEW = ("mm.", "_c10d_functional", "symm_mem", "braid.")
 
 
 def _reaches_attention(node: Node) -> bool:
@@ -33,7 +32,7 @@ def _reaches_attention(node: Node) -> bool:
     while ahead:
         user = ahead.pop()
         name = _name(user)
-        if user in seen or _computes_anew(name):
+        if user in seen or any(each in name for each in _COMPUTE_ANEW):
             continue
         if "attention" in name and "backward" in name:
             return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch.distributed import _symmetric_memory
@@ -40,49 +40,39 @@ def _otherwise(is_ours: bool, name: str, A: Tensor, group_name: str) -> Callable
     return found
 
 
-def _is_passed_on(name: str, tensors: Sequence[Tensor], dim: int, reduce_op: str,
-                  group_name: str) -> bool:
-    """Returns True if Braid is disabled or does not support the call; the same on all ranks. Counts
-    the calls that PyTorch executes while Braid is enabled."""
-    if _takeover is None:
-        return True
-    reason = _operations.why_not(tensors, dim, reduce_op)
-    try:
+def _run(is_ours: bool, name: str, *arguments: Any, **options: Any) -> Any:
+    """Runs the operator `name` with the arguments of PyTorch's operator. PyTorch executes the call
+    if Braid is disabled or does not support the call, which is the same on all ranks."""
+    A, Bs, *reduce_op, dim, group_name = arguments
+    if _takeover is not None:
+        tensors = [A, *Bs] if isinstance(Bs, (list, tuple)) else [A, Bs]
+        reason = _operations.why_not(tensors, dim, *reduce_op)
+        try:
+            if not reason:
+                job_of(group_name, A)
+        except UnsupportedError as error:
+            reason = str(error)
         if not reason:
-            job_of(group_name, tensors[0])
-    except UnsupportedError as error:
-        reason = str(error)
-    if reason:
+            return _KERNELS[name](*arguments, **options)
         pass_on(name, reason)
-    return reason != ""
+    return _otherwise(is_ours, name, A, group_name)(*arguments, **options)
 
 
-def _all_gather_matmul(is_ours: bool, A: Tensor, Bs: List[Tensor], gather_dim: int,
-                       group_name: str, *,
+def _all_gather_matmul(A: Tensor, Bs: List[Tensor], gather_dim: int, group_name: str, *,
                        return_A: bool = True) -> Tuple[Optional[Tensor], List[Tensor]]:
-    name = "fused_all_gather_matmul"
-    if _is_passed_on(name, [A, *Bs], gather_dim, "sum", group_name):
-        both: Tuple[Optional[Tensor], List[Tensor]] = _otherwise(is_ours, name, A, group_name)(
-            A, Bs, gather_dim, group_name, return_A=return_A)
-        return both
     outputs = _operations.all_gather_matmul(A, Bs, [], 0, "", gather_dim, -1, return_A, group_name)
     return outputs[-1] if return_A else None, outputs[:len(Bs)]
 
 
-def _matmul_reduce_scatter(is_ours: bool, A: Tensor, B: Tensor, reduce_op: str, scatter_dim: int,
+def _matmul_reduce_scatter(A: Tensor, B: Tensor, reduce_op: str, scatter_dim: int,
                            group_name: str) -> Tensor:
-    name = "fused_matmul_reduce_scatter"
-    if _is_passed_on(name, [A, B], scatter_dim, reduce_op, group_name):
-        mine: Tensor = _otherwise(is_ours, name, A, group_name)(A, B, reduce_op, scatter_dim,
-                                                                group_name)
-        return mine
     output = _operations.matmul_reduce_scatter(A, B, None, "", reduce_op, scatter_dim, group_name)
     return output.contiguous()  # like PyTorch's operator
 
 
-_KERNELS: List[Tuple[str, Callable[..., Any]]] = [
-    ("fused_all_gather_matmul", _all_gather_matmul),
-    ("fused_matmul_reduce_scatter", _matmul_reduce_scatter)]
+_KERNELS: Dict[str, Callable[..., Any]] = {
+    "fused_all_gather_matmul": _all_gather_matmul,
+    "fused_matmul_reduce_scatter": _matmul_reduce_scatter}
 _DEVICES = ("CPU", "CUDA")
 # Maps PyTorch's operators to Braid's, which have the same schemas.
 OURS: Dict[Any, Any] = {}
@@ -91,13 +81,13 @@ OURS: Dict[Any, Any] = {}
 def _define() -> Any:
     """Defines Braid's operators, which compiled graphs call even after disable()."""
     library = torch_library.Library("braid", "FRAGMENT")
-    for name, kernel in _KERNELS:
+    for name in _KERNELS:
         theirs = getattr(torch.ops.symm_mem, name).default
         library.define(str(theirs._schema).partition("::")[2],
                        tags=(torch.Tag.needs_fixed_stride_order,))
         library.impl(name, getattr(symm_mem, f"_{name}_fallback"), "Meta")
         for device in _DEVICES:
-            library.impl(name, functools.partial(kernel, True), device)
+            library.impl(name, functools.partial(_run, True, name), device)
         OURS[theirs] = getattr(torch.ops.braid, name).default
     return library
 
@@ -121,9 +111,9 @@ class _Takeover:
         from torch._inductor import config  # imported here, because importing takes seconds
         from braid.torch import _apart
         self._library = torch_library.Library("symm_mem", "IMPL")
-        for name, kernel in _KERNELS:
+        for name in _KERNELS:
             for device in _DEVICES:
-                self._library.impl(name, functools.partial(kernel, False), device,
+                self._library.impl(name, functools.partial(_run, False, name), device,
                                    allow_override=True)
         inductor: Any = config
         self.was_on = inductor._micro_pipeline_tp
