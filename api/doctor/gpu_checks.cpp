@@ -48,7 +48,7 @@ void checkDriver(const Facts &facts, Lines &lines) {
   const int64_t cuda = asked != 0 ? asked : ofNvml;
   const int64_t needed = facts.cudaNumber("runtime").value_or(0) / 1000 * 1000;
   if (facts.kernelDriver.empty() && !hasNvml && cuda == 0)
-    return lines.problem("missing", "a GPU ({0}), but no NVIDIA driver",
+    return lines.problem("missing", "found a GPU ({0}), but no NVIDIA driver",
                          "install NVIDIA's driver, or start the container with the GPUs (docker "
                          "run --gpus all)",
                          addressesOf(facts));
