@@ -23,8 +23,8 @@ void insertAfterPreamble(ProgramBuilder &builder) {
 
 MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
                    Value *addend) {
-  builder.setLocation(gemm.node->location());
-  if (transposesB(*gemm.node))
+  builder.setLocation(gemm.node->location);
+  if (gemm.node->transposeB)
     return builder.linear(dst, first, gemm.right, gemm.bias, addend);
   return builder.matmul(dst, first, gemm.right, addend);
 }
@@ -71,7 +71,7 @@ private:
   }
 
   void emit(const Gemm &gemm) {
-    builder_.setLocation(gemm.node->location());
+    builder_.setLocation(gemm.node->location);
     Value *dst = partOf(gemm.dst);
     emitGemm(builder_, gemm, dst, gemm.left ? partOf(gemm.left) : first_);
   }

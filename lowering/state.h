@@ -205,7 +205,7 @@ struct Stage {
   }
   /// Returns the top-level node that contains the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
-  Location location() const { return result().definition->location(); }
+  Location location() const { return result().definition->location; }
   /// Returns the block whose nodes run once per step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };

@@ -45,7 +45,7 @@ private:
   /// If B is replicated, slices it to this rank's range of the contracted axis.
   void takeOwnRight() {
     const Contraction contraction = contractionOf(*gemm_.node);
-    const FusionTensor &second = *operandsOf(*gemm_.node)[1];
+    const FusionTensor &second = *gemm_.node->b();
     right_ = gemm_.right;
     if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
       right_ = builder_.slice(state_.names.global(second.name + "_own"), gemm_.right,
@@ -345,8 +345,7 @@ private:
 
 bool canEndInGemm(const Stage &stage) {
   const FusionNode &node = *stage.gemms.front().node;
-  const bool hasBias = operandsOf(node).size() == 3;
-  return stage.pointwise.empty() && !hasBias && partialType(node) == resultOf(node)->type.dtype;
+  return stage.pointwise.empty() && !node.bias() && partialType(node) == resultOf(node)->type.dtype;
 }
 
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {

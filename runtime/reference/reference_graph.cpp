@@ -30,13 +30,13 @@ public:
       : fusion_(fusion), names_(fileName, ""), graph_(graph) {}
 
   void read(const FusionNode &node) {
-    if (llvm::isa<InputNode>(node))
+    if (node.kind == FusionOpKind::Input)
       return readInput(*resultOf(node));
     if (isGemm(node))
       return readGemm(node);
     if (isElementwise(node))
       return readFunction(node);
-    for (const FusionTensor *tensor : llvm::cast<OutputNode>(node).tensors)
+    for (const FusionTensor *tensor : node.operands)
       graph_.outputs.push_back(indexOf_.lookup(tensor));
   }
 
@@ -63,30 +63,29 @@ private:
 
   void readFunction(const FusionNode &node) {
     Function function;
-    for (const FusionTensor *operand : operandsOf(node))
+    for (const FusionTensor *operand : node.operands)
       function.operands.push_back(indexOf_.lookup(operand));
-    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
-      function.function = pointwise->function;
+    if (node.kind == FusionOpKind::Pointwise)
+      function.function = node.function;
     function.result = define(*resultOf(node));
     graph_.tensors[function.result].function = graph_.functions.size();
     graph_.functions.push_back(std::move(function));
   }
 
   size_t originOf(const FusionTensor &tensor) const {
-    if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
-      return originOf(*reshard->a);
+    if (tensor.definition->kind == FusionOpKind::Reshard)
+      return originOf(*tensor.definition->a());
     return indexOf_.lookup(&tensor);
   }
 
   void readGemm(const FusionNode &node) {
-    const auto operands = operandsOf(node);
     const Contraction contraction = contractionOf(node);
     Gemm gemm;
-    gemm.first = originOf(*operands[0]);
-    gemm.second = originOf(*operands[1]);
-    if (operands.size() > 2)
-      gemm.bias = originOf(*operands[2]);
-    gemm.transposed = transposesB(node);
+    gemm.first = originOf(*node.a());
+    gemm.second = originOf(*node.b());
+    if (node.bias())
+      gemm.bias = originOf(*node.bias());
+    gemm.transposed = node.transposeB;
     gemm.rows = graph_.tensors[gemm.first].linesAlong(contraction.first, contraction.count);
     gemm.columns = graph_.tensors[gemm.second].linesAlong(contraction.second, contraction.count);
     gemm.shards = isContractedOverDevices(node) ? fusion_.ranks() : 1;
