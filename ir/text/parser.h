@@ -33,19 +33,18 @@ public:
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  /// Returns true if the current token's text is `word`, which may also be punctuation.
-  bool atWord(llvm::StringRef word) const { return peek().text == word; }
+  /// Returns true if the current token is the word or the punctuation `text`.
+  bool at(llvm::StringRef text) const { return peek().text == text; }
   /// True at `fusion` or `program` at the start of a line; both occur only at the top level.
-  bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
-  bool accept(TokenKind kind);
-  bool acceptWord(llvm::StringRef word);
+  bool atTopLevel() const { return peek().startsLine && (at("fusion") || at("program")); }
+  bool accept(llvm::StringRef text);
 
   Diagnostics::InFlight error(Location location);
   /// Reports "expected WHAT, got 'TOKEN'" at the current token.
   Diagnostics::InFlight expected(llvm::StringRef what);
-  const Token *expect(TokenKind kind);
-  const Token *expect(TokenKind kind, llvm::StringRef what);
-  bool expectWord(llvm::StringRef word);
+  /// `what` names the expected tokens in the message; by default, it describes only this token.
+  const Token *expect(TokenKind kind, llvm::StringRef what = "");
+  bool expect(llvm::StringRef text, llvm::StringRef what = "");
   /// Expects the closing brace of a body whose opening brace is at `open`.
   bool expectClosingBrace(Location open);
 
@@ -90,8 +89,7 @@ protected:
 
 private:
   using Level = const Scalar *(ScalarParser::*)();
-  struct Operator;
-  const Scalar *parseChain(llvm::ArrayRef<Operator> operators, Level operand);
+  const Scalar *parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand);
   const Scalar *parseXor();
   const Scalar *parseSum();
   const Scalar *parseProduct();

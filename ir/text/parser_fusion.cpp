@@ -51,7 +51,7 @@ void FusionParser::run() {
   if (isHeaderBroken_)
     cursor_.skipToBrace();
   Location open = cursor_.peek().location;
-  if (!cursor_.accept(TokenKind::LeftBrace)) {
+  if (!cursor_.accept("{")) {
     if (!isHeaderBroken_)
       cursor_.expected("'{'");
     return;
@@ -65,19 +65,19 @@ void FusionParser::run() {
 }
 
 bool FusionParser::parseParameters() {
-  if (!cursor_.accept(TokenKind::LeftParen) || cursor_.accept(TokenKind::RightParen))
+  if (!cursor_.accept("(") || cursor_.accept(")"))
     return true;
   do {
     if (!parseParameter())
       return false;
-  } while (cursor_.accept(TokenKind::Comma));
-  return cursor_.expect(TokenKind::RightParen, "',' or ')'");
+  } while (cursor_.accept(","));
+  return cursor_.expect(")", "',' or ')'");
 }
 
 /// param := id '=' ['-'] integer
 bool FusionParser::parseParameter() {
   const Token *name = cursor_.expect(TokenKind::Word, "a parameter");
-  if (!name || !cursor_.expect(TokenKind::Assign))
+  if (!name || !cursor_.expect("="))
     return false;
   std::optional<int64_t> value = parseInteger(cursor_, /*isSigned=*/true);
   if (!value)
@@ -98,13 +98,13 @@ bool FusionParser::parseParameter() {
 /// mesh := 'mesh' '[' '0' '..' scalar ')' ['of' scalar]
 bool FusionParser::parseMesh() {
   Location location = cursor_.peek().location;
-  if (!cursor_.expectWord("mesh") || !parseMeshStart(cursor_))
+  if (!cursor_.expect("mesh") || !parseMeshStart(cursor_))
     return false;
   const Scalar *size = parseScalar();
-  if (!size || !cursor_.expect(TokenKind::RightParen))
+  if (!size || !cursor_.expect(")"))
     return false;
   const Scalar *hostSize = nullptr;
-  if (cursor_.acceptWord("of") && !(hostSize = parseScalar()))
+  if (cursor_.accept("of") && !(hostSize = parseScalar()))
     return false;
   builder_.mesh(size, location, hostSize);
   return true;
@@ -118,13 +118,13 @@ bool FusionParser::parseOperation(const Statement &statement) {
   FusionType type;
   if (!parseKeyword(statement, node) || !parseOperands(node))
     return false;
-  if (isGemm(node) && cursor_.acceptWord("partial") && !(node.partial = parseDType(cursor_)))
+  if (isGemm(node) && cursor_.accept("partial") && !(node.partial = parseDType(cursor_)))
     return false;
   if (node.kind == FusionOpKind::Output) {
     builder_.output(node.operands, node.location);
     return true;
   }
-  if (node.kind != FusionOpKind::Input && !cursor_.expect(TokenKind::Colon))
+  if (node.kind != FusionOpKind::Input && !cursor_.expect(":"))
     return false;
   return parseType(type) &&
          define(*statement.result,
@@ -182,15 +182,15 @@ bool FusionParser::parseOperands(FusionNode &node) {
     most = SIZE_MAX;
   while (node.operands.size() < most) {
     const size_t count = node.operands.size();
-    if (count >= least && !cursor_.accept(TokenKind::Comma))
+    if (count >= least && !cursor_.accept(","))
       return true;
-    if (count > 0 && count < least && !cursor_.expect(TokenKind::Comma))
+    if (count > 0 && count < least && !cursor_.expect(","))
       return false;
     node.operands.push_back(parseTensor());
     if (!node.operands.back())
       return false;
   }
-  if (isGemm(node) && !node.transposeB && cursor_.at(TokenKind::Comma))
+  if (isGemm(node) && !node.transposeB && cursor_.at(","))
     return cursor_.expected("':'")
            << "; 'linear %x, %w, %bias' adds a bias, and takes %w as [N, K]";
   return true;
@@ -199,7 +199,7 @@ bool FusionParser::parseOperands(FusionNode &node) {
 /// ftype := dtype '[' axis (',' axis)* ']'
 bool FusionParser::parseType(FusionType &type) {
   std::optional<DType> dtype = parseDType(cursor_);
-  if (!dtype || !cursor_.expect(TokenKind::LeftBracket))
+  if (!dtype || !cursor_.expect("["))
     return false;
   type.dtype = *dtype;
   do {
@@ -207,26 +207,26 @@ bool FusionParser::parseType(FusionType &type) {
     if (!axis)
       return false;
     type.axes.push_back(*axis);
-  } while (cursor_.accept(TokenKind::Comma));
-  return cursor_.expect(TokenKind::RightBracket, "',' or ']'");
+  } while (cursor_.accept(","));
+  return cursor_.expect("]", "',' or ']'");
 }
 
 /// axis := scalar | 'DIDx' '{' scalar '}' | 'Stream' '{' scalar '}'
 std::optional<Axis> FusionParser::parseAxis() {
   Axis axis;
-  if (cursor_.acceptWord("DIDx"))
+  if (cursor_.accept("DIDx"))
     axis.kind = AxisKind::DIDx;
-  else if (cursor_.acceptWord("Stream"))
+  else if (cursor_.accept("Stream"))
     axis.kind = AxisKind::Stream;
   bool hasBraces = axis.kind != AxisKind::Plain;
-  if (hasBraces && !cursor_.expect(TokenKind::LeftBrace))
+  if (hasBraces && !cursor_.expect("{"))
     return std::nullopt;
   axis.extent = parseScalar();
-  if (axis.extent && (!hasBraces || cursor_.expect(TokenKind::RightBrace)))
+  if (axis.extent && (!hasBraces || cursor_.expect("}")))
     return axis;
   // Skip the closing brace of the axis, so that it does not end the fusion.
   while (hasBraces && !cursor_.peek().startsLine && !cursor_.at(TokenKind::End) &&
-         !cursor_.accept(TokenKind::RightBrace))
+         !cursor_.accept("}"))
     cursor_.take();
   return std::nullopt;
 }
