@@ -9,9 +9,7 @@
 
 namespace braid {
 
-ProgramBuilder builderFor(LoweringState &state) {
-  return ProgramBuilder(*state.program, ProgramBuilder::NamePolicy::AsWritten);
-}
+ProgramBuilder builderFor(LoweringState &state) { return ProgramBuilder(*state.program); }
 
 void insertAfterPreamble(ProgramBuilder &builder) {
   Block &body = builder.program().body();

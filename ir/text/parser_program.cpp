@@ -13,8 +13,7 @@ namespace {
 class ProgramParser : public StatementParser {
 public:
   ProgramParser(TokenCursor &cursor, Program &program)
-      : StatementParser(cursor, program.scalars()),
-        builder_(program, ProgramBuilder::NamePolicy::AsWritten) {}
+      : StatementParser(cursor, program.scalars()), builder_(program) {}
   /// Parses everything after the mesh. `isHeaderBroken` means that the header so far had an error.
   void run(bool isHeaderBroken);
 
@@ -407,7 +406,7 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
 void ProgramParser::Reader::payload(P2POp &op) {
   if (op.direction == Direction::Receive || !cursor_.at(TokenKind::Word))
     return value("tensor", op.tensor);
-  op.gemm = parser_.builder_.make<MatmulOp>();
+  op.gemm.emplace(op.location());
   op.gemm->transposeB = cursor_.accept("linear");
   if (isFine_ && !op.gemm->transposeB && !cursor_.accept("matmul"))
     isFine_ = cursor_.expected("a value, 'matmul' or 'linear'")

@@ -236,8 +236,7 @@ private:
 class Declarer {
 public:
   explicit Declarer(LoweringState &state)
-      : state_(state), uses_(state.fusion),
-        builder_(*state.program, ProgramBuilder::NamePolicy::AsWritten) {}
+      : state_(state), uses_(state.fusion), builder_(*state.program) {}
 
   void run() {
     for (const FusionTensor *input : state_.fusion.inputs())
