@@ -9,8 +9,6 @@
 
 namespace braid {
 
-ProgramBuilder builderFor(LoweringState &state) { return ProgramBuilder(*state.program); }
-
 void insertAfterPreamble(ProgramBuilder &builder) {
   Block &body = builder.program().body();
   auto at = llvm::find_if_not(body, [](const Op &op) {
@@ -38,60 +36,31 @@ void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
   builder.pointwise(dst, first, steps);
 }
 
-namespace {
-
-/// Emits everything that a stage computes in one step.
-class StepEmitter {
-public:
-  StepEmitter(ProgramBuilder &builder, const Stage &stage, Value *first,
-              llvm::function_ref<Value *(Value *)> aliasOf)
-      : builder_(builder), stage_(stage), first_(first), aliasOf_(aliasOf) {}
-
-  void run() {
-    emitPointwise(0);
-    for (size_t i = 0; i < stage_.gemms.size(); ++i) {
-      emit(stage_.gemms[i]);
-      emitPointwise(i + 1);
-    }
-    for (const Reshard &reshard : stage_.reshards) {
-      builder_.setLocation(reshard.tensor->location);
-      if (rootOf(first_) != reshard.dst) // otherwise the data is already in place
-        builder_.set(partOf(reshard.dst), first_);
-    }
-  }
-
-private:
-  Value *partOf(Value *whole) {
-    Value *&part = parts_[whole];
-    if (!part)
-      part = aliasOf_(whole);
-    return part;
-  }
-
-  void emit(const Gemm &gemm) {
-    builder_.setLocation(gemm.node->location);
-    Value *dst = partOf(gemm.dst);
-    emitGemm(builder_, gemm, dst, gemm.left ? partOf(gemm.left) : first_);
-  }
-
-  void emitPointwise(size_t gemms) {
-    for (const Pointwise &each : stage_.pointwise)
-      if (each.after == gemms)
-        braid::emitPointwise(builder_, each, [&](Value *whole) { return partOf(whole); });
-  }
-
-  ProgramBuilder &builder_;
-  const Stage &stage_;
-  Value *first_;
-  llvm::function_ref<Value *(Value *)> aliasOf_;
-  llvm::DenseMap<Value *, Value *> parts_;
-};
-
-} // namespace
-
 void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
                llvm::function_ref<Value *(Value *)> aliasOf) {
-  StepEmitter(builder, stage, first, aliasOf).run();
+  llvm::DenseMap<Value *, Value *> parts;
+  auto partOf = [&](Value *whole) {
+    Value *&part = parts[whole];
+    return part ? part : part = aliasOf(whole);
+  };
+  auto emitPointwiseAfter = [&](size_t gemms) {
+    for (const Pointwise &each : stage.pointwise)
+      if (each.after == gemms)
+        emitPointwise(builder, each, partOf);
+  };
+  emitPointwiseAfter(0);
+  for (size_t i = 0; i < stage.gemms.size(); ++i) {
+    const Gemm &gemm = stage.gemms[i];
+    builder.setLocation(gemm.node->location);
+    Value *dst = partOf(gemm.dst);
+    emitGemm(builder, gemm, dst, gemm.left ? partOf(gemm.left) : first);
+    emitPointwiseAfter(i + 1);
+  }
+  for (const Reshard &reshard : stage.reshards) {
+    builder.setLocation(reshard.tensor->location);
+    if (rootOf(first) != reshard.dst) // otherwise the data is already in place
+      builder.set(partOf(reshard.dst), first);
+  }
 }
 
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
@@ -99,30 +68,6 @@ void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
   emitGemms(builder, stage, block, [&](Value *whole) {
     return selectBlock(state, builder, stage, nameOf(*whole), whole, slot);
   });
-}
-
-/// Searches `block` and its nested blocks for `op`. Returns the block that contains it, or null.
-static Block *holderOf(Block &block, const Op &op) {
-  Block *holder = nullptr;
-  for (Op &each : block) {
-    if (&each == &op)
-      return &block;
-    forEachBlock(each, [&](Block &inner) { holder = holder ? holder : holderOf(inner, op); });
-    if (holder)
-      return holder;
-  }
-  return nullptr;
-}
-
-llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum) {
-  llvm::SmallVector<Op *, 2> found = {&sum};
-  const auto end = holderOf(program.body(), sum)->end();
-  for (auto at = std::next(sum.getIterator()); at != end; ++at)
-    if (llvm::isa<PointwiseOp>(*at))
-      found.push_back(&*at);
-    else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
-      break;
-  return found;
 }
 
 Value *writtenBy(const Op &op) {

@@ -5,8 +5,24 @@
 
 namespace braid {
 
-/// Returns a builder that uses names as given, because passes obtain unique names from Names.
-ProgramBuilder builderFor(LoweringState &state);
+/// Base class of the classes that emit nodes.
+class Emitter {
+public:
+  explicit Emitter(LoweringState &state)
+      : state_(state), body_(state.program->body()), scalars_(state.program->scalars()),
+        builder_(*state.program) {}
+
+protected:
+  const Scalar *constant(int64_t value) const { return scalars_.constant(value); }
+  /// See Names.
+  std::string local(llvm::StringRef name) const { return state_.names.local(name); }
+  std::string global(llvm::StringRef name) const { return state_.names.global(name); }
+
+  LoweringState &state_;
+  Block &body_; ///< the body of the program
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+};
 
 /// Sets the insertion point after the allocations and handles at the start of the program.
 void insertAfterPreamble(ProgramBuilder &builder);
@@ -29,9 +45,6 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
 /// Like emitGemms(), for one step: uses the slice of each tensor at `slot`, named by `nameOf`.
 void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
               const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
-
-/// Returns `sum` and the subsequent nodes that apply pointwise functions to its result.
-llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 
 /// Returns the tensor that `op` writes when it is issued, or null.
 Value *writtenBy(const Op &op);

@@ -72,7 +72,7 @@ private:
   /// fork must be a separate loop: if a later step synchronized with the caller's stream, it would
   /// also wait for all steps that had already joined.
   void forkAndJoin(StreamRef main, Op &first, Op &last) {
-    Block &body = state_.program->body();
+    Block &body = body_;
     builder_.insertBefore(body, first);
     builder_.setCurrentStream(loopOverStreams());
     builder_.synchronize(main);
@@ -83,8 +83,7 @@ private:
 
   /// Emits `for %j in 0 .. streams`, sets the insertion point inside, and returns stream(%j).
   StreamRef loopOverStreams() {
-    ForOp *loop = builder_.forLoop(state_.names.local("j"), scalars_.constant(0),
-                                   scalars_.constant(stage_.streams));
+    ForOp *loop = builder_.forLoop(local("j"), constant(0), constant(stage_.streams));
     builder_.insertAtEnd(loop->body);
     return {nullptr, loop->index};
   }
@@ -96,8 +95,7 @@ private:
     first_ = stage_.transferStreams = countTransferStreams(placement);
     stage_.streams = first_ + std::min(streams_ - first_, countPieces());
     if (stage_.ownFirst)
-      stage_.ownStream =
-          use(state_.program->body(), stage_.ownFirst->getIterator(), turn(scalars_.constant(0)));
+      stage_.ownStream = use(body_, stage_.ownFirst->getIterator(), turn(constant(0)));
     Block &body = stage_.stepBody();
     if (stage_.isHierarchical())
       HostStreams(state_, stage_, first_).assignGather();
@@ -153,7 +151,7 @@ private:
   StreamRef sumStream() {
     if (!stage_.isRing())
       return special(1);
-    const Scalar *steps = scalars_.constant(stage_.steps), *one = scalars_.constant(1);
+    const Scalar *steps = constant(stage_.steps), *one = constant(1);
     return turn(
         scalars_.add(scalars_.mul(stage_.chunkLoop->index, steps), scalars_.sub(steps, one)));
   }
@@ -179,26 +177,26 @@ private:
   /// Returns the stream for a chunk's GEMM: the step's if `isStep`, else the one for local rows.
   StreamRef partStream(bool isStep) {
     const int64_t each = stage_.isScattered() ? stage_.steps : 1;
-    const Scalar *number = scalars_.constant(0);
+    const Scalar *number = constant(0);
     if (stage_.chunkLoop)
-      number = scalars_.mul(stage_.chunkLoop->index, scalars_.constant(each));
+      number = scalars_.mul(stage_.chunkLoop->index, constant(each));
     if (stage_.isScattered() || !stage_.chunkLoop)
-      number = scalars_.add(number, isStep ? scalars_.sub(stage_.loop->index, scalars_.constant(1))
-                                           : scalars_.constant(each - 1));
+      number = scalars_.add(number, isStep ? scalars_.sub(stage_.loop->index, constant(1))
+                                           : constant(each - 1));
     return turn(number);
   }
 
   /// In a ring, each GEMM's stream waits for the GEMM's addend. Copies use stream(1), so that
   /// forwarding a sum waits only for the GEMM that computes it.
   void assignRing() {
-    const Scalar *base = scalars_.mul(stage_.chunkLoop->index, scalars_.constant(stage_.steps));
+    const Scalar *base = scalars_.mul(stage_.chunkLoop->index, constant(stage_.steps));
     const bool isCopied = stage_.config.partials() == schedule::Partials::Local;
     auto exchangeIn = [&](const Scalar *step) {
-      const StreamRef gemms = turn(scalars_.add(base, scalars_.sub(step, scalars_.constant(1))));
+      const StreamRef gemms = turn(scalars_.add(base, scalars_.sub(step, constant(1))));
       return exchange(turn(scalars_.add(base, step)), isCopied ? special(1) : gemms, gemms);
     };
     Block &around = stage_.chunkLoop->body;
-    assign(around, stage_.loop->getIterator(), exchangeIn(scalars_.constant(1)));
+    assign(around, stage_.loop->getIterator(), exchangeIn(constant(1)));
     assign(stage_.loop->body, exchangeIn(stage_.loop->index));
     use(around, stage_.lastGemm->getIterator(), sumStream());
   }
@@ -229,8 +227,8 @@ private:
 
   /// Returns the stream for a step, or for a chunk of it.
   StreamRef stepStream() {
-    const Scalar *step = scalars_.sub(stage_.loop->index, scalars_.constant(firstStep()));
-    const Scalar *number = scalars_.mul(step, scalars_.constant(stage_.chunks));
+    const Scalar *step = scalars_.sub(stage_.loop->index, constant(firstStep()));
+    const Scalar *number = scalars_.mul(step, constant(stage_.chunks));
     if (stage_.chunkLoop)
       number = scalars_.add(number, stage_.chunkLoop->index);
     return turn(number);
@@ -284,7 +282,7 @@ bool assignStreams(LoweringState &state) {
     if (!stage.loop || (stage.moves() && stage.config.placement() == schedule::Placement::Caller))
       continue;
     if (!main) {
-      ProgramBuilder builder = builderFor(state);
+      ProgramBuilder builder(*state.program);
       insertAfterPreamble(builder);
       builder.setLocation(stage.location());
       main = builder.getCurrentStream(state.names.global("main"));

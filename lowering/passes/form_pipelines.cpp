@@ -29,13 +29,12 @@
 namespace braid {
 namespace {
 
-class Former {
+class Former : Emitter {
 public:
-  explicit Former(LoweringState &state)
-      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+  using Emitter::Emitter;
 
   void run() {
-    builder_.insertAtEnd(state_.program->body());
+    builder_.insertAtEnd(body_);
     for (Stage &stage : state_.stages)
       if (stage.isReduction())
         allocateParts(state_, stage, builder_);
@@ -43,7 +42,7 @@ public:
         stage.whole = stage.isGather() ? allocateGathered(stage) : stage.input;
     for (Stage &stage : state_.stages)
       form(stage);
-    builder_.insertAtEnd(state_.program->body());
+    builder_.insertAtEnd(body_);
     for (auto [dst, src] : state_.copies)
       copy(dst, src);
   }
@@ -64,8 +63,7 @@ private:
 
   Value *allocateReached(const Stage &stage, const char *suffix, const Shape &shape) {
     builder_.setLocation(stage.location());
-    return builder_.allocate(state_.names.global((stage.name() + suffix).str()),
-                             MemorySpace::Symmetric,
+    return builder_.allocate(global((stage.name() + suffix).str()), MemorySpace::Symmetric,
                              builder_.tensorType(stage.operand->type.dtype, shape));
   }
 
@@ -74,7 +72,7 @@ private:
       return formReduction(state_, stage);
     if (stage.gatheredBy)
       stage.whole = state_.stages[*stage.gatheredBy].whole;
-    builder_.insertAtEnd(state_.program->body());
+    builder_.insertAtEnd(body_);
     bool isWhole = stage.isGather() && stage.multipliesWhole();
     if (takesOwnRows(stage))
       formOwnRows(stage);
@@ -97,23 +95,22 @@ private:
   void formOwnRows(Stage &stage) {
     const Scalar *rank = scalars_.rank();
     builder_.setLocation(stage.location());
-    Value *rows =
-        selectBlock(state_, builder_, stage, state_.names.global((stage.name() + "_own").str()),
-                    stage.whole, rank);
+    Value *rows = selectBlock(state_, builder_, stage, global((stage.name() + "_own").str()),
+                              stage.whole, rank);
     stage.first = rows->definition;
     emitGemms(builder_, stage, rows, [&](Value *whole) {
-      return selectBlock(state_, builder_, stage, state_.names.global(whole->name + "_own"), whole,
-                         scalars_.constant(0), rank);
+      return selectBlock(state_, builder_, stage, global(whole->name + "_own"), whole, constant(0),
+                         rank);
     });
   }
 
   void formWhole(Stage &stage) {
-    const size_t before = state_.program->body().size();
+    const size_t before = body_.size();
     auto rowsOf = [&](Value *tensor) {
       return existingRows(state_, builder_, stage.uneven, tensor);
     };
     emitGemms(builder_, stage, rowsOf(stage.whole), rowsOf);
-    stage.first = &*std::next(state_.program->body().begin(), static_cast<ptrdiff_t>(before));
+    stage.first = &*std::next(body_.begin(), static_cast<ptrdiff_t>(before));
   }
 
   /// Copies an input to an output.
@@ -130,13 +127,11 @@ private:
   void formHosts(Stage &stage) {
     const HostOrder order(scalars_, stage);
     builder_.setLocation(stage.location());
-    stage.loop = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
-                                  scalars_.constant(stage.hosts()));
+    stage.loop = builder_.forLoop(local("host"), constant(0), constant(stage.hosts()));
     stage.first = stage.loop;
     builder_.insertAtEnd(stage.loop->body);
     stage.block = formBlock(stage, "block", "", order.far(stage.loop->index));
-    stage.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                   scalars_.constant(stage.ranksPerHost));
+    stage.relay = builder_.forLoop(local("i"), constant(1), constant(stage.ranksPerHost));
     builder_.insertAtEnd(stage.relay->body);
     stage.relayed =
         formBlock(stage, "relayed", "relayed_", order.block(stage.loop->index, stage.relay->index));
@@ -144,10 +139,9 @@ private:
 
   Value *formBlock(Stage &stage, const char *name, const std::string &prefix, const Scalar *slot) {
     builder_.setLocation(stage.location());
-    Value *block =
-        selectBlock(state_, builder_, stage, state_.names.local(name), stage.whole, slot);
+    Value *block = selectBlock(state_, builder_, stage, local(name), stage.whole, slot);
     emitStep(state_, builder_, stage, block, slot, [&](const Value &whole) {
-      return state_.names.local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
+      return local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
     });
     builder_.setLocation(stage.location());
     return block;
@@ -157,8 +151,7 @@ private:
     if (stage.isHierarchical())
       return formHosts(stage);
     builder_.setLocation(stage.location());
-    stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
-                                  scalars_.constant(stage.steps));
+    stage.loop = builder_.forLoop(local("i"), constant(0), constant(stage.steps));
     stage.first = stage.loop;
     builder_.insertAtEnd(stage.loop->body);
     const Scalar *slot = stage.loop->index;
@@ -166,10 +159,6 @@ private:
       slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
     stage.block = formBlock(stage, "block", "", slot);
   }
-
-  LoweringState &state_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
 };
 
 } // namespace

@@ -32,12 +32,10 @@
 namespace braid {
 namespace {
 
-class Merger {
+class Merger : Emitter {
 public:
   Merger(LoweringState &state, Stage &stage)
-      : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        body_(state.program->body()), builder_(builderFor(state)), ranges_(state, stage, builder_) {
-  }
+      : Emitter(state), stage_(stage), ranges_(state, stage, builder_) {}
 
   void run() {
     const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
@@ -60,7 +58,7 @@ private:
     builder_.setLocation(stage_.location());
     const int64_t stream =
         stage_.transferStreams + number % (stage_.streams - stage_.transferStreams);
-    builder_.setCurrentStream({nullptr, scalars_.constant(stream)});
+    builder_.setCurrentStream({nullptr, constant(stream)});
     moveWaits(steps, Direction::Receive);
     emit(run, number, steps);
     moveWaits(steps, Direction::Send);
@@ -85,7 +83,7 @@ private:
   void emit(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
     const std::string suffix = "_" + std::to_string(number);
     auto alias = [&](const std::string &name, Value *tensor) {
-      const std::string unique = state_.names.global(name + suffix);
+      const std::string unique = global(name + suffix);
       if (steps.size() == 1)
         return selectBlock(state_, builder_, stage_, unique, tensor, run.first);
       return ranges_.blocks(unique, tensor, run.first, run.end - run.begin);
@@ -97,11 +95,7 @@ private:
     });
   }
 
-  LoweringState &state_;
   Stage &stage_;
-  ScalarContext &scalars_;
-  Block &body_;
-  ProgramBuilder builder_;
   BlockRanges ranges_;
   Op *before_ = nullptr; ///< insertion point of the GEMM
 };

@@ -50,7 +50,7 @@ void guardStep(Stage &stage) {
 
 /// Emits the GEMM for the local block before the loop.
 void emitOwnStep(LoweringState &state, Stage &stage) {
-  ProgramBuilder builder = builderFor(state);
+  ProgramBuilder builder(*state.program);
   Block &body = state.program->body();
   builder.insertBefore(body, *stage.loop);
   Op *before = &*std::prev(stage.loop->getIterator());

@@ -7,7 +7,7 @@ namespace braid {
 void HostStreams::assignGather() {
   const bool isShared = stage_.config.placement() == schedule::Placement::Shared && first_ > 0;
   const StreamRef network = special(0), arrivals = special(1);
-  const StreamRef far = gemmStream(stage_.loop->index, scalars_.constant(0));
+  const StreamRef far = gemmStream(stage_.loop->index, constant(0));
   const StreamRef near = gemmStream(stage_.loop->index, stage_.relay->index);
   const StreamRef copies = isShared ? special(2) : near, signals = isShared ? special(3) : near;
   assign(stage_.guard->thenBlock, {.ready = network,
@@ -30,11 +30,11 @@ void HostStreams::assignGather() {
 
 void HostStreams::assignReduction(int64_t others) {
   const bool isShared = stage_.config.placement() == schedule::Placement::Shared && first_ > 4;
-  const Scalar *one = scalars_.constant(1), *host = scalars_.sub(stage_.loop->index, one);
+  const Scalar *one = constant(1), *host = scalars_.sub(stage_.loop->index, one);
   const StreamRef signals = special(0), sums = special(1), network = special(2),
                   finals = special(3);
   const StreamRef parts = gemmStream(host, scalars_.sub(stage_.relay->index, one));
-  const StreamRef last = gemmStream(host, scalars_.constant(stage_.ranksPerHost - 1));
+  const StreamRef last = gemmStream(host, constant(stage_.ranksPerHost - 1));
   const StreamRef copies = isShared ? special(4) : parts;
   assign(stage_.relay->body, exchange(sums, copies, parts));
   assign(stage_.loop->body, {.computes = last});
@@ -83,12 +83,10 @@ void HostStreams::assignSumGather(int64_t first) {
 StreamRef HostStreams::gemmStream(const Scalar *host, const Scalar *step) const {
   const Scalar *number = host;
   if (stage_.chunkLoop && stage_.isReduction())
-    number = scalars_.add(scalars_.mul(stage_.chunkLoop->index, scalars_.constant(stage_.hosts())),
-                          number);
+    number = scalars_.add(scalars_.mul(stage_.chunkLoop->index, constant(stage_.hosts())), number);
   else if (stage_.chunkLoop)
-    number = scalars_.add(scalars_.mul(number, scalars_.constant(stage_.chunks)),
-                          stage_.chunkLoop->index);
-  number = scalars_.add(scalars_.mul(number, scalars_.constant(stage_.ranksPerHost)), step);
+    number = scalars_.add(scalars_.mul(number, constant(stage_.chunks)), stage_.chunkLoop->index);
+  number = scalars_.add(scalars_.mul(number, constant(stage_.ranksPerHost)), step);
   return turn(number);
 }
 

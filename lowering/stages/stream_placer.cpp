@@ -2,7 +2,6 @@
 
 #include "lowering/stages/stream_placer.h"
 
-#include "lowering/emit.h"
 #include "lowering/stages/transfers.h"
 
 #include <utility>
@@ -15,8 +14,7 @@ static bool makes(const Op &op) {
 }
 
 StreamPlacer::StreamPlacer(LoweringState &state, Stage &stage, int64_t first)
-    : state_(state), stage_(stage), scalars_(state.program->scalars()), builder_(builderFor(state)),
-      streams_(stage.config.streams()), first_(first) {
+    : Emitter(state), stage_(stage), streams_(stage.config.streams()), first_(first) {
   builder_.setLocation(stage.location());
 }
 
@@ -80,9 +78,8 @@ StreamRef StreamPlacer::special(int64_t number) const {
 
 StreamRef StreamPlacer::turn(const Scalar *number) const {
   const int64_t streams = streams_ - first_;
-  const Scalar *turn =
-      streams == 1 ? scalars_.constant(0) : scalars_.mod(number, scalars_.constant(streams));
-  return {nullptr, first_ == 0 ? turn : scalars_.add(scalars_.constant(first_), turn)};
+  const Scalar *turn = streams == 1 ? constant(0) : scalars_.mod(number, constant(streams));
+  return {nullptr, first_ == 0 ? turn : scalars_.add(constant(first_), turn)};
 }
 
 } // namespace braid

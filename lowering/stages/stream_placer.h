@@ -1,13 +1,13 @@
 //===- lowering/stages/stream_placer.h - places the nodes of a block on streams ---------------===//
 #pragma once
 
-#include "lowering/state.h"
+#include "lowering/emit.h"
 
 namespace braid {
 
 /// Places the nodes of one stage on streams. Streams below `first_` carry only transfers; GEMMs use
 /// the remaining streams round-robin. `first_` is 0 if there is only one stream.
-class StreamPlacer {
+class StreamPlacer : protected Emitter {
 public:
   StreamPlacer(LoweringState &state, Stage &stage, int64_t first = 0);
 
@@ -39,17 +39,14 @@ protected:
           std::optional<StreamRef> other = std::nullopt);
 
   /// Returns stream(number).
-  StreamRef numbered(int64_t number) const { return {nullptr, scalars_.constant(number)}; }
+  StreamRef numbered(int64_t number) const { return {nullptr, constant(number)}; }
   /// Returns stream(number), or the last transfer stream if `number` exceeds it.
   StreamRef special(int64_t number) const;
   /// Returns the stream for work unit `number`.
   StreamRef turn(const Scalar *number) const;
   static bool isSend(const P2POp &transfer) { return transfer.direction == Direction::Send; }
 
-  LoweringState &state_;
   Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
   const int64_t streams_; ///< streams available to the stage
   int64_t first_;
 };

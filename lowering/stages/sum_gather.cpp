@@ -43,12 +43,18 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   return shared;
 }
 
-/// Returns the nodes that compute the sums of this rank's rows: a sum and its pointwise functions,
-/// or a GEMM.
-llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
-  if (stage.sum)
-    return withFunctions(*state.program, *stage.sum);
-  return {stage.lastGemm};
+/// Returns the nodes in `block` that compute the sums of this rank's rows: a sum and the subsequent
+/// nodes that apply pointwise functions to its result, or a GEMM.
+llvm::SmallVector<Op *, 2> findMade(const Stage &stage, Block &block) {
+  if (!stage.sum)
+    return {stage.lastGemm};
+  llvm::SmallVector<Op *, 2> made = {stage.sum};
+  for (auto at = std::next(stage.sum->getIterator()); at != block.end(); ++at)
+    if (llvm::isa<PointwiseOp>(*at))
+      made.push_back(&*at);
+    else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
+      break;
+  return made;
 }
 
 /// Returns the alias of `whole` that one of the nodes in `made` writes, or null.
@@ -59,15 +65,14 @@ Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
   return nullptr;
 }
 
-class GatherInserter {
+class GatherInserter : Emitter {
 public:
   GatherInserter(LoweringState &state, Stage &stage, Value *handles)
-      : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        builder_(builderFor(state)), handles_(handles) {}
+      : Emitter(state), stage_(stage), handles_(handles) {}
 
   void run() {
     builder_.setLocation(stage_.location());
-    builder_.insertBefore(state_.program->body(), *stage_.first);
+    builder_.insertBefore(body_, *stage_.first);
     for (Value *whole : sharedOf(state_, stage_))
       shared_.push_back({shared_.empty() ? "" : "_" + whole->name,
                          joinRows(state_, builder_, stage_, whole), ownOf(made_, whole)});
@@ -128,13 +133,11 @@ private:
       makeInSlot(each, sums);
     const HostOrder order(scalars_, stage_);
     builder_.insertAfter(*around_, *made_.back());
-    stage_.gather = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
-                                     scalars_.constant(stage_.hosts()));
+    stage_.gather = builder_.forLoop(local("host"), constant(0), constant(stage_.hosts()));
     builder_.insertAtEnd(stage_.gather->body);
-    const Scalar *host = stage_.gather->index, *none = scalars_.constant(0);
+    const Scalar *host = stage_.gather->index, *none = constant(0);
     IfOp *isOther = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, none));
-    ForOp *relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                    scalars_.constant(stage_.ranksPerHost));
+    ForOp *relay = builder_.forLoop(local("i"), constant(1), constant(stage_.ranksPerHost));
     const Scalar *step = relay->index;
     builder_.insertAtEnd(isOther->thenBlock);
     exchange(scalars_.rank(), order.farther(host), order.far(host), order.far(host));
@@ -178,10 +181,9 @@ private:
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
-    shared.slot = selectBlock(
-        state_, builder_, stage_,
-        stage_.chunkLoop ? state_.names.local(name) : state_.names.global(name), sums,
-        stage_.isHierarchical() ? scalars_.rank() : scalars_.constant(0), scalars_.rank());
+    shared.slot =
+        selectBlock(state_, builder_, stage_, stage_.chunkLoop ? local(name) : global(name), sums,
+                    stage_.isHierarchical() ? scalars_.rank() : constant(0), scalars_.rank());
     for (Op *op : made_)
       forEachOperand(*op,
                      [&](Value *&value) { value = value == shared.own ? shared.slot : value; });
@@ -189,8 +191,7 @@ private:
 
   void formLoop() {
     builder_.insertAfter(*around_, *made_.back());
-    stage_.gather = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                     scalars_.constant(stage_.steps));
+    stage_.gather = builder_.forLoop(local("i"), constant(1), constant(stage_.steps));
     const GatherOrder order(scalars_, schedule::Order::Shift, stage_.steps);
     to_ = order.source(stage_.gather->index);
     from_ = order.target(stage_.gather->index);
@@ -204,16 +205,13 @@ private:
   }
 
   std::string inSteps(const char *what, const Shared &shared) {
-    return state_.names.local(what + shared.suffix);
+    return local(what + shared.suffix);
   }
 
-  LoweringState &state_;
   Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
   Value *handles_;
-  Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &state_.program->body();
-  llvm::SmallVector<Op *, 2> made_ = findMade(state_, stage_);
+  Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &body_;
+  llvm::SmallVector<Op *, 2> made_ = findMade(stage_, *around_);
   llvm::SmallVector<Shared, 1> shared_;
   const Scalar *to_ = nullptr, *from_ = nullptr;
 };
