@@ -265,7 +265,6 @@ enum class CollectiveKind : uint8_t {
   AllToAll
 };
 llvm::StringRef name(CollectiveKind kind);
-std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);

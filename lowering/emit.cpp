@@ -3,11 +3,35 @@
 #include "lowering/emit.h"
 
 #include "lowering/stages/block_rows.h"
+#include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace braid {
+
+void Emitter::formSteps(
+    Stage &stage, llvm::function_ref<Value *(const char *name, const Scalar *slot)> formBlock) {
+  const bool hasHosts = stage.isHierarchical();
+  builder_.setLocation(stage.location());
+  stage.loop = builder_.forLoop(local(hasHosts ? "host" : "i"), constant(0),
+                                constant(hasHosts ? stage.hosts() : stage.steps));
+  builder_.insertAtEnd(stage.loop->body);
+  const Scalar *step = stage.loop->index;
+  if (hasHosts) {
+    const HostOrder order(scalars_, stage);
+    stage.block = formBlock("block", order.far(step));
+    stage.relay = builder_.forLoop(local("i"), constant(1), constant(stage.ranksPerHost));
+    builder_.insertAtEnd(stage.relay->body);
+    stage.relayed = formBlock("relayed", order.block(step, stage.relay->index));
+  } else if (stage.isGather() && !stage.isCollective()) {
+    const GatherOrder order(scalars_, stage.config.order(), stage.steps);
+    stage.block = formBlock("block", order.source(step));
+  } else {
+    stage.block = formBlock("block", step);
+  }
+}
 
 void insertAfterPreamble(ProgramBuilder &builder) {
   Block &body = builder.program().body();

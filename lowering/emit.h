@@ -17,6 +17,11 @@ protected:
   /// See Names.
   std::string local(llvm::StringRef name) const { return state_.names.local(name); }
   std::string global(llvm::StringRef name) const { return state_.names.global(name); }
+  /// Emits the loop over a stage's steps at the insertion point. In the hierarchical order, each
+  /// step handles one host, and contains a loop over the blocks that ranks of this host forward.
+  /// `formBlock` selects the block of the given name at `slot`, and may emit what is done with it.
+  void formSteps(Stage &stage,
+                 llvm::function_ref<Value *(const char *name, const Scalar *slot)> formBlock);
 
   LoweringState &state_;
   Block &body_; ///< the body of the program

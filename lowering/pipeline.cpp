@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "lowering/pipeline.h"
-
+#include "lowering/passes/pass.h"
 #include "lowering/passes/passes.h"
 
 namespace braid {

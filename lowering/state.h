@@ -222,13 +222,6 @@ struct LoweringState {
   std::vector<Stage> stages = {}; ///< in issue order
   /// Outputs that are also inputs, each with the input that it copies.
   std::vector<std::pair<Value *, Value *>> copies = {};
-
-  bool movesAnything() const {
-    for (const Stage &stage : stages)
-      if (stage.moves())
-        return true;
-    return false;
-  }
 };
 
 } // namespace braid

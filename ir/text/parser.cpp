@@ -127,9 +127,8 @@ void StatementParser::recover(size_t start) {
 
 void StatementParser::reportUnknown(const Token &name, llvm::StringRef what,
                                     const std::vector<std::string> &known) {
-  std::string nearest = nearestName(name.name(), known);
   cursor_.error(name.location) << "unknown " << what << " '" << name.text << "'"
-                               << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
+                               << didYouMean(name.name(), known, "%");
 }
 
 /// Returns Braid's name for an element type that other languages call `name`, or "".

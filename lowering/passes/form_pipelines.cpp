@@ -18,8 +18,6 @@
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/block_rows.h"
-#include "lowering/stages/gather_order.h"
-#include "lowering/stages/host_order.h"
 #include "lowering/stages/legality.h"
 #include "lowering/stages/reduction.h"
 
@@ -123,41 +121,18 @@ private:
     builder_.set(to, existingRows(state_, builder_, uneven, src));
   }
 
-  /// For each host, processes one block, then loops over the blocks forwarded by local peers.
-  void formHosts(Stage &stage) {
-    const HostOrder order(scalars_, stage);
-    builder_.setLocation(stage.location());
-    stage.loop = builder_.forLoop(local("host"), constant(0), constant(stage.hosts()));
-    stage.first = stage.loop;
-    builder_.insertAtEnd(stage.loop->body);
-    stage.block = formBlock(stage, "block", "", order.far(stage.loop->index));
-    stage.relay = builder_.forLoop(local("i"), constant(1), constant(stage.ranksPerHost));
-    builder_.insertAtEnd(stage.relay->body);
-    stage.relayed =
-        formBlock(stage, "relayed", "relayed_", order.block(stage.loop->index, stage.relay->index));
-  }
-
-  Value *formBlock(Stage &stage, const char *name, const std::string &prefix, const Scalar *slot) {
-    builder_.setLocation(stage.location());
-    Value *block = selectBlock(state_, builder_, stage, local(name), stage.whole, slot);
-    emitStep(state_, builder_, stage, block, slot, [&](const Value &whole) {
-      return local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
-    });
-    builder_.setLocation(stage.location());
-    return block;
-  }
-
   void formLoop(Stage &stage) {
-    if (stage.isHierarchical())
-      return formHosts(stage);
-    builder_.setLocation(stage.location());
-    stage.loop = builder_.forLoop(local("i"), constant(0), constant(stage.steps));
+    formSteps(stage, [&](llvm::StringRef name, const Scalar *slot) {
+      builder_.setLocation(stage.location());
+      Value *block = selectBlock(state_, builder_, stage, local(name), stage.whole, slot);
+      const std::string prefix = name == "relayed" ? "relayed_" : "";
+      emitStep(state_, builder_, stage, block, slot, [&](const Value &whole) {
+        return local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
+      });
+      builder_.setLocation(stage.location());
+      return block;
+    });
     stage.first = stage.loop;
-    builder_.insertAtEnd(stage.loop->body);
-    const Scalar *slot = stage.loop->index;
-    if (stage.isGather() && !stage.isCollective())
-      slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
-    stage.block = formBlock(stage, "block", "", slot);
   }
 };
 

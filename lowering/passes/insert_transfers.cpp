@@ -32,6 +32,8 @@
 #include "lowering/stages/reduction.h"
 #include "lowering/stages/sum_gather.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace braid {
 namespace {
 
@@ -96,8 +98,10 @@ private:
         stage.mine != slot && stage.config.placement() == schedule::Placement::Caller;
     if (!isStagedLast)
       stage.staging = builder_.set(slot, own_);
-    if (!stage.loop)
-      makeLoop(stage);
+    if (!stage.loop) // a loop that only transfers data; the stage's GEMMs follow it
+      formSteps(stage, [&](const char *name, const Scalar *block) {
+        return selectBlock(state_, builder_, stage, local(name), stage.whole, block);
+      });
     if (isStagedLast) {
       builder_.insertBefore(body_, *stage.first);
       stage.staging = builder_.set(slot, own_);
@@ -168,28 +172,6 @@ private:
                order.near(stage.relay->index));
   }
 
-  /// Emits a loop that only transfers data; the stage's GEMMs follow the loop.
-  void makeLoop(Stage &stage) {
-    if (stage.isHierarchical())
-      return makeHostLoop(stage);
-    stage.loop = builder_.forLoop(local("i"), constant(0), constant(stage.steps));
-    builder_.insertAtEnd(stage.loop->body);
-    stage.block = selectBlock(state_, builder_, stage, local("block"), stage.whole,
-                              orderOf(stage).source(stage.loop->index));
-  }
-
-  void makeHostLoop(Stage &stage) {
-    const HostOrder order(scalars_, stage);
-    stage.loop = builder_.forLoop(local("host"), constant(0), constant(stage.hosts()));
-    builder_.insertAtEnd(stage.loop->body);
-    stage.block = selectBlock(state_, builder_, stage, local("block"), stage.whole,
-                              order.far(stage.loop->index));
-    stage.relay = builder_.forLoop(local("i"), constant(1), constant(stage.ranksPerHost));
-    builder_.insertAtEnd(stage.relay->body);
-    stage.relayed = selectBlock(state_, builder_, stage, local("relayed"), stage.whole,
-                                order.block(stage.loop->index, stage.relay->index));
-  }
-
   GatherOrder orderOf(const Stage &stage) { return {scalars_, stage.config.order(), stage.steps}; }
 
   void insertTransfer(const Stage &stage) {
@@ -202,12 +184,10 @@ private:
 
   void insertRing(const Stage &stage, const Scalar *step) {
     const Scalar *one = constant(1);
-    const Scalar *steps = constant(stage.steps);
     const Scalar *previous =
-        scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
+        scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), constant(stage.steps));
     Value *from = selectBlock(state_, builder_, stage, local("from"), stage.whole, previous);
-    insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps), stage.block,
-               orderOf(stage).source(one));
+    insertPair(stage, from, orderOf(stage).target(one), stage.block, orderOf(stage).source(one));
   }
 
   void insertPair(const Stage &stage, Value *source, const Scalar *to, Value *dst,
@@ -231,7 +211,7 @@ private:
 } // namespace
 
 bool insertTransfers(LoweringState &state) {
-  if (!state.movesAnything())
+  if (llvm::none_of(state.stages, [](const Stage &stage) { return stage.moves(); }))
     return false;
   Inserter(state).run();
   return true;

@@ -34,8 +34,7 @@ namespace {
 
 class Merger : Emitter {
 public:
-  Merger(LoweringState &state, Stage &stage)
-      : Emitter(state), stage_(stage), ranges_(state, stage, builder_) {}
+  Merger(LoweringState &state, Stage &stage) : Emitter(state), stage_(stage) {}
 
   void run() {
     const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
@@ -86,7 +85,8 @@ private:
       const std::string unique = global(name + suffix);
       if (steps.size() == 1)
         return selectBlock(state_, builder_, stage_, unique, tensor, run.first);
-      return ranges_.blocks(unique, tensor, run.first, run.end - run.begin);
+      return selectBlocks(state_, builder_, stage_, unique, tensor, run.first, run.end - run.begin,
+                          flattened_);
     };
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
@@ -96,8 +96,8 @@ private:
   }
 
   Stage &stage_;
-  BlockRanges ranges_;
-  Op *before_ = nullptr; ///< insertion point of the GEMM
+  llvm::DenseMap<Value *, Value *> flattened_; ///< see selectBlocks()
+  Op *before_ = nullptr;                       ///< insertion point of the GEMM
 };
 
 } // namespace

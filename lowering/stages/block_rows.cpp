@@ -73,18 +73,20 @@ std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const V
   return {scalars.min(begin, rows), scalars.min(end, rows)};
 }
 
-Value *BlockRanges::blocks(const std::string &name, Value *tensor, const Scalar *first,
-                           int64_t count) {
-  const Scalar *end = scalars_.add(first, scalars_.constant(count));
-  if (!stage_.uneven)
-    return builder_.slice(name, tensor, first, end);
-  const Scalar *rows = scalars_.constant(stage_.rows);
-  const Scalar *total = scalars_.constant(stage_.uneven->total);
-  Value *&all = flattened_[tensor];
+Value *selectBlocks(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
+                    const std::string &name, Value *tensor, const Scalar *first, int64_t count,
+                    llvm::DenseMap<Value *, Value *> &flattened) {
+  ScalarContext &scalars = builder.scalars();
+  const Scalar *end = scalars.add(first, scalars.constant(count));
+  if (!stage.uneven)
+    return builder.slice(name, tensor, first, end);
+  const Scalar *rows = scalars.constant(stage.rows);
+  const Scalar *total = scalars.constant(stage.uneven->total);
+  Value *&all = flattened[tensor];
   if (!all)
-    all = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
-  return builder_.slice(name, all, scalars_.min(scalars_.mul(first, rows), total),
-                        scalars_.min(scalars_.mul(end, rows), total));
+    all = builder.flatten(state.names.global(tensor->name + "_rows"), tensor);
+  return builder.slice(name, all, scalars.min(scalars.mul(first, rows), total),
+                       scalars.min(scalars.mul(end, rows), total));
 }
 
 } // namespace braid

@@ -43,22 +43,10 @@ Value *existingRows(LoweringState &state, ProgramBuilder &builder,
 std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const Value &tensor,
                                                  const Scalar *begin, const Scalar *end);
 
-/// Creates aliases of ranges that span several blocks, without padding rows.
-class BlockRanges {
-public:
-  /// The arguments must outlive this object.
-  BlockRanges(LoweringState &state, const Stage &stage, ProgramBuilder &builder)
-      : state_(state), stage_(stage), scalars_(builder.scalars()), builder_(builder) {}
-
-  /// Returns the existing rows of `count` blocks, starting with block `first`.
-  Value *blocks(const std::string &name, Value *tensor, const Scalar *first, int64_t count);
-
-private:
-  LoweringState &state_;
-  const Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder &builder_;
-  llvm::DenseMap<Value *, Value *> flattened_; ///< tensors reshaped to have one row axis
-};
+/// Returns an alias of the existing rows of `count` blocks of `tensor`, starting with block `first`.
+/// Adds reshaped tensors, in which the rows of all blocks form one axis, to `flattened`.
+Value *selectBlocks(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
+                    const std::string &name, Value *tensor, const Scalar *first, int64_t count,
+                    llvm::DenseMap<Value *, Value *> &flattened);
 
 } // namespace braid

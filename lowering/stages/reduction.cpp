@@ -369,107 +369,108 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
 
 namespace {
 
-/// A partial sum to send, and a receive into the buffer that `slot` creates.
-struct Exchange {
-  Value *given;
-  const Scalar *to, *from;
-  llvm::function_ref<Value *(ProgramBuilder &)> slot;
-  const char *prefix = ""; ///< prepended to names
-};
+/// Inserts the transfers of partial sums.
+class PartMover : Emitter {
+public:
+  PartMover(LoweringState &state, Stage &stage, Value *handles)
+      : Emitter(state), stage_(stage), handles_(handles),
+        order_(scalars_, stage.config.order(), stage.steps) {
+    builder_.setLocation(stage.location());
+  }
 
-/// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
-void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block::iterator early,
-                    Block::iterator late, const Exchange &exchange, Value *handles) {
-  ProgramBuilder builder(*state.program);
-  builder.setLocation(stage.location());
-  const bool isGet = stage.config.protocol() == Protocol::Get;
-  auto local = [&](llvm::StringRef name) {
-    return state.names.local((exchange.prefix + name).str());
-  };
-  Value *received = nullptr;
-  auto receive = [&] {
-    Value *slot = exchange.slot(builder);
-    received = builder.receive(local("r"), slot, exchange.from, handles);
-  };
-  // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
-  builder.setInsertionPoint(body, early);
-  if (!isGet)
-    receive();
-  builder.setInsertionPoint(body, late);
-  Value *sent = builder.send(local("s"), exchange.given, exchange.to, handles);
-  if (isGet)
-    receive();
-  // Each rank posts its send before it waits for its receive, so that the waits cannot deadlock.
-  builder.wait(isGet ? received : sent);
-  builder.wait(isGet ? sent : received);
-}
-
-/// Inserts the transfers of partial sums within a host, and of the host's sums to other hosts.
-void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
-  ScalarContext &scalars = state.program->scalars();
-  const HostOrder order(scalars, stage);
-  const Scalar *host = stage.loop->index, *step = stage.relay->index, *rank = scalars.rank();
-  auto partSlot = [&](ProgramBuilder &builder) {
-    Value *come = builder.select(state.names.local("come"), stage.parts,
-                                 scalars.sub(host, scalars.constant(1)));
-    return selectBlock(state, builder, stage, state.names.local("slot"), come,
-                       order.nearerNumber(step), order.far(host));
-  };
-  Block &parts = stage.relay->body, &sums = stage.guard->thenBlock;
-  insertExchange(state, stage, parts, parts.begin(), parts.end(),
-                 {stage.mine, order.near(step), order.nearer(step), partSlot}, handles);
-  auto sumSlot = [&](ProgramBuilder &builder) {
-    return selectBlock(state, builder, stage, state.names.local("slot"), stage.hostSums,
-                       order.hostOf(order.farther(host)), rank);
-  };
-  insertExchange(
-      state, stage, sums, sums.end(), sums.end(),
-      {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot}, handles);
-}
-
-/// Each step sends the result of its GEMM to one neighbor. The next step's GEMM adds the sum
-/// received from the other neighbor.
-void insertRingTransfers(LoweringState &state, Stage &stage, const GatherOrder &order,
-                         Value *handles) {
-  ScalarContext &scalars = state.program->scalars();
-  const Scalar *one = scalars.constant(1);
-  const Scalar *from = order.source(one), *to = order.target(one);
-  auto insertStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
-                        const char *prefix) {
-    auto slot = [&](ProgramBuilder &builder) {
-      const Scalar *rank = order.source(scalars.add(step, one));
-      return selectBlock(state, builder, stage, state.names.local(prefix + std::string("slot")),
-                         stage.parts, scalars.sub(step, one), rank);
+  void run() {
+    if (stage_.isRing())
+      return moveInRing();
+    if (stage_.isHierarchical())
+      return moveInHosts();
+    const Scalar *step = stage_.loop->index, *from = order_.target(step);
+    auto slot = [&] {
+      return selectBlock(state_, builder_, stage_, local("slot"), stage_.parts, from,
+                         scalars_.rank());
     };
-    insertExchange(state, stage, body, body.begin(), end, {given, to, from, slot, prefix}, handles);
+    Block &body = stage_.loop->body;
+    exchange(body, body.begin(), body.end(), {stage_.mine, order_.source(step), from, slot});
+  }
+
+private:
+  /// A partial sum to send, and a receive into the buffer that `slot` creates.
+  struct Exchange {
+    Value *given;
+    const Scalar *to, *from;
+    llvm::function_ref<Value *()> slot;
+    std::string prefix = ""; ///< prepended to names
   };
-  Block &chunk = stage.chunkLoop->body, &body = stage.loop->body;
-  insertStep(chunk, stage.loop->getIterator(), one, writtenBy(*stage.firstGemm), "first_");
-  insertStep(body, body.end(), stage.loop->index, stage.mine, "");
-  stage.firstGemm = nullptr; // no longer needed
-}
+
+  /// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
+  void exchange(Block &body, Block::iterator early, Block::iterator late, const Exchange &each) {
+    const bool isGet = stage_.config.protocol() == Protocol::Get;
+    Value *received = nullptr;
+    auto receive = [&] {
+      Value *slot = each.slot();
+      received = builder_.receive(local(each.prefix + "r"), slot, each.from, handles_);
+    };
+    // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
+    builder_.setInsertionPoint(body, early);
+    if (!isGet)
+      receive();
+    builder_.setInsertionPoint(body, late);
+    Value *sent = builder_.send(local(each.prefix + "s"), each.given, each.to, handles_);
+    if (isGet)
+      receive();
+    // Each rank posts its send before it waits for its receive, so that the waits cannot deadlock.
+    builder_.wait(isGet ? received : sent);
+    builder_.wait(isGet ? sent : received);
+  }
+
+  /// Moves partial sums within a host, and the host's sums to other hosts.
+  void moveInHosts() {
+    const HostOrder order(scalars_, stage_);
+    const Scalar *host = stage_.loop->index, *step = stage_.relay->index;
+    auto partSlot = [&] {
+      Value *come = builder_.select(local("come"), stage_.parts, scalars_.sub(host, constant(1)));
+      return selectBlock(state_, builder_, stage_, local("slot"), come, order.nearerNumber(step),
+                         order.far(host));
+    };
+    Block &parts = stage_.relay->body, &sums = stage_.guard->thenBlock;
+    exchange(parts, parts.begin(), parts.end(),
+             {stage_.mine, order.near(step), order.nearer(step), partSlot});
+    auto sumSlot = [&] {
+      return selectBlock(state_, builder_, stage_, local("slot"), stage_.hostSums,
+                         order.hostOf(order.farther(host)), scalars_.rank());
+    };
+    exchange(sums, sums.end(), sums.end(),
+             {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot});
+  }
+
+  /// Each step sends the result of its GEMM to one neighbor. The next step's GEMM adds the sum
+  /// received from the other neighbor.
+  void moveInRing() {
+    const Scalar *one = constant(1);
+    auto moveStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
+                        const std::string &prefix) {
+      auto slot = [&] {
+        return selectBlock(state_, builder_, stage_, local(prefix + "slot"), stage_.parts,
+                           scalars_.sub(step, one), order_.source(scalars_.add(step, one)));
+      };
+      exchange(body, body.begin(), end,
+               {given, order_.target(one), order_.source(one), slot, prefix});
+    };
+    moveStep(stage_.chunkLoop->body, stage_.loop->getIterator(), one, writtenBy(*stage_.firstGemm),
+             "first_");
+    moveStep(stage_.loop->body, stage_.loop->body.end(), stage_.loop->index, stage_.mine, "");
+    stage_.firstGemm = nullptr; // no longer needed
+  }
+
+  Stage &stage_;
+  Value *handles_;
+  const GatherOrder order_; ///< in a ring, or without hosts
+};
 
 } // namespace
 
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
                               Value *sumHandles) {
-  ScalarContext &scalars = state.program->scalars();
-  const GatherOrder order(scalars, stage.config.order(), stage.steps);
-  auto slot = [&](ProgramBuilder &builder) {
-    return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
-                       order.target(stage.loop->index), scalars.rank());
-  };
-  if (stage.isRing()) {
-    insertRingTransfers(state, stage, order, handles);
-  } else if (stage.isHierarchical()) {
-    insertHostTransfers(state, stage, handles);
-  } else {
-    Block &body = stage.loop->body;
-    insertExchange(
-        state, stage, body, body.begin(), body.end(),
-        {stage.mine, order.source(stage.loop->index), order.target(stage.loop->index), slot},
-        handles);
-  }
+  PartMover(state, stage, handles).run();
   if (stage.isTwoShot())
     insertSumGather(state, stage, sumHandles);
 }
