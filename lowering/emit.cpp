@@ -41,27 +41,24 @@ void insertAfterPreamble(ProgramBuilder &builder) {
   builder.setInsertionPoint(body, at);
 }
 
-MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
-                   Value *addend) {
-  builder.setLocation(gemm.node->location);
+MatmulOp *Emitter::emitGemm(const Gemm &gemm, Value *dst, Value *first, Value *addend) {
+  builder_.setLocation(gemm.node->location);
   if (gemm.node->transposeB)
-    return builder.linear(dst, first, gemm.right, gemm.bias, addend);
-  return builder.matmul(dst, first, gemm.right, addend);
+    return builder_.linear(dst, first, gemm.right, gemm.bias, addend);
+  return builder_.matmul(dst, first, gemm.right, addend);
 }
 
-void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
-                   llvm::function_ref<Value *(Value *)> aliasOf) {
-  builder.setLocation(pointwise.tensor->location);
+void Emitter::emitPointwise(const Pointwise &pointwise, AliasFn aliasOf) {
+  builder_.setLocation(pointwise.tensor->location);
   Value *first = aliasOf(pointwise.first), *dst = aliasOf(pointwise.dst);
   std::vector<PointwiseStep<Value *>> steps = pointwise.steps;
   for (PointwiseStep<Value *> &step : steps)
     if (step.operand)
       step.operand = aliasOf(step.operand);
-  builder.pointwise(dst, first, steps);
+  builder_.pointwise(dst, first, steps);
 }
 
-void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
-               llvm::function_ref<Value *(Value *)> aliasOf) {
+void Emitter::emitGemms(const Stage &stage, Value *first, AliasFn aliasOf) {
   llvm::DenseMap<Value *, Value *> parts;
   auto partOf = [&](Value *whole) {
     Value *&part = parts[whole];
@@ -70,28 +67,27 @@ void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
   auto emitPointwiseAfter = [&](size_t gemms) {
     for (const Pointwise &each : stage.pointwise)
       if (each.after == gemms)
-        emitPointwise(builder, each, partOf);
+        emitPointwise(each, partOf);
   };
   emitPointwiseAfter(0);
   for (size_t i = 0; i < stage.gemms.size(); ++i) {
     const Gemm &gemm = stage.gemms[i];
-    builder.setLocation(gemm.node->location);
+    builder_.setLocation(gemm.node->location);
     Value *dst = partOf(gemm.dst);
-    emitGemm(builder, gemm, dst, gemm.left ? partOf(gemm.left) : first);
+    emitGemm(gemm, dst, gemm.left ? partOf(gemm.left) : first);
     emitPointwiseAfter(i + 1);
   }
   for (const Reshard &reshard : stage.reshards) {
-    builder.setLocation(reshard.tensor->location);
+    builder_.setLocation(reshard.tensor->location);
     if (rootOf(first) != reshard.dst) // otherwise the data is already in place
-      builder.set(partOf(reshard.dst), first);
+      builder_.set(partOf(reshard.dst), first);
   }
 }
 
-void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
-              const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf) {
-  emitGemms(builder, stage, block, [&](Value *whole) {
-    return selectBlock(state, builder, stage, nameOf(*whole), whole, slot);
-  });
+void Emitter::emitStep(const Stage &stage, Value *block, const Scalar *slot,
+                       llvm::function_ref<std::string(const Value &)> nameOf) {
+  emitGemms(stage, block,
+            [&](Value *whole) { return selectBlock(stage, nameOf(*whole), whole, slot); });
 }
 
 Value *writtenBy(const Op &op) {

@@ -93,21 +93,17 @@ private:
   void formOwnRows(Stage &stage) {
     const Scalar *rank = scalars_.rank();
     builder_.setLocation(stage.location());
-    Value *rows = selectBlock(state_, builder_, stage, global((stage.name() + "_own").str()),
-                              stage.whole, rank);
+    Value *rows = selectBlock(stage, global((stage.name() + "_own").str()), stage.whole, rank);
     stage.first = rows->definition;
-    emitGemms(builder_, stage, rows, [&](Value *whole) {
-      return selectBlock(state_, builder_, stage, global(whole->name + "_own"), whole, constant(0),
-                         rank);
+    emitGemms(stage, rows, [&](Value *whole) {
+      return selectBlock(stage, global(whole->name + "_own"), whole, constant(0), rank);
     });
   }
 
   void formWhole(Stage &stage) {
     const size_t before = body_.size();
-    auto rowsOf = [&](Value *tensor) {
-      return existingRows(state_, builder_, stage.uneven, tensor);
-    };
-    emitGemms(builder_, stage, rowsOf(stage.whole), rowsOf);
+    auto rowsOf = [&](Value *tensor) { return existingRows(stage.uneven, tensor); };
+    emitGemms(stage, rowsOf(stage.whole), rowsOf);
     stage.first = &*std::next(body_.begin(), static_cast<ptrdiff_t>(before));
   }
 
@@ -117,16 +113,16 @@ private:
     for (auto [tensor, value] : llvm::zip(state_.fusion.inputs(), state_.program->params()))
       if (value.get() == src)
         uneven = state_.fusion.unevenRows(tensor->type);
-    Value *to = existingRows(state_, builder_, uneven, dst);
-    builder_.set(to, existingRows(state_, builder_, uneven, src));
+    Value *to = existingRows(uneven, dst);
+    builder_.set(to, existingRows(uneven, src));
   }
 
   void formLoop(Stage &stage) {
     formSteps(stage, [&](llvm::StringRef name, const Scalar *slot) {
       builder_.setLocation(stage.location());
-      Value *block = selectBlock(state_, builder_, stage, local(name), stage.whole, slot);
+      Value *block = selectBlock(stage, local(name), stage.whole, slot);
       const std::string prefix = name == "relayed" ? "relayed_" : "";
-      emitStep(state_, builder_, stage, block, slot, [&](const Value &whole) {
+      emitStep(stage, block, slot, [&](const Value &whole) {
         return local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
       });
       builder_.setLocation(stage.location());

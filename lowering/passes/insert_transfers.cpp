@@ -100,7 +100,7 @@ private:
       stage.staging = builder_.set(slot, own_);
     if (!stage.loop) // a loop that only transfers data; the stage's GEMMs follow it
       formSteps(stage, [&](const char *name, const Scalar *block) {
-        return selectBlock(state_, builder_, stage, local(name), stage.whole, block);
+        return selectBlock(stage, local(name), stage.whole, block);
       });
     if (isStagedLast) {
       builder_.insertBefore(body_, *stage.first);
@@ -142,11 +142,10 @@ private:
   Value *selectOwnBlock(Stage &stage) {
     auto name = [&](const char *base) { return global(nameInStage(state_, stage, base)); };
     const Scalar *rank = scalars_.rank(), *zero = constant(0);
-    Value *slot =
-        selectBlock(state_, builder_, stage, name(stage.sent ? "slot" : "mine"), stage.whole, rank);
-    own_ = selectBlock(state_, builder_, stage, name("own"), stage.input, zero, rank);
+    Value *slot = selectBlock(stage, name(stage.sent ? "slot" : "mine"), stage.whole, rank);
+    own_ = selectBlock(stage, name("own"), stage.input, zero, rank);
     if (stage.sent) {
-      stage.mine = selectBlock(state_, builder_, stage, name("mine"), stage.sent, zero, rank);
+      stage.mine = selectBlock(stage, name("mine"), stage.sent, zero, rank);
       return slot;
     }
     const bool isForwarded = stage.isRing() || stage.isHierarchical();
@@ -166,8 +165,7 @@ private:
     insertPair(stage, stage.mine, order.farther(stage.loop->index), stage.block,
                order.far(stage.loop->index));
     builder_.insertAfter(stage.relay->body, *stage.relayed->definition);
-    Value *passed = selectBlock(state_, builder_, stage, local("passed"), stage.whole,
-                                order.far(stage.loop->index));
+    Value *passed = selectBlock(stage, local("passed"), stage.whole, order.far(stage.loop->index));
     insertPair(stage, passed, order.nearer(stage.relay->index), stage.relayed,
                order.near(stage.relay->index));
   }
@@ -186,7 +184,7 @@ private:
     const Scalar *one = constant(1);
     const Scalar *previous =
         scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), constant(stage.steps));
-    Value *from = selectBlock(state_, builder_, stage, local("from"), stage.whole, previous);
+    Value *from = selectBlock(stage, local("from"), stage.whole, previous);
     insertPair(stage, from, orderOf(stage).target(one), stage.block, orderOf(stage).source(one));
   }
 

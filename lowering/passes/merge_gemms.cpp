@@ -37,7 +37,7 @@ public:
   Merger(LoweringState &state, Stage &stage) : Emitter(state), stage_(stage) {}
 
   void run() {
-    const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
+    const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_, *stage_.loop);
     int64_t number = 0;
     const GatherOrder order(scalars_, stage_.config.order(), stage_.steps);
     for (const Run &run : order.runs(stage_.halvesLastGemm()))
@@ -84,13 +84,12 @@ private:
     auto alias = [&](const std::string &name, Value *tensor) {
       const std::string unique = global(name + suffix);
       if (steps.size() == 1)
-        return selectBlock(state_, builder_, stage_, unique, tensor, run.first);
-      return selectBlocks(state_, builder_, stage_, unique, tensor, run.first, run.end - run.begin,
-                          flattened_);
+        return selectBlock(stage_, unique, tensor, run.first);
+      return selectBlocks(stage_, unique, tensor, run.first, run.end - run.begin, flattened_);
     };
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
-    emitGemms(builder_, stage_, blocks, [&](Value *whole) {
+    emitGemms(stage_, blocks, [&](Value *whole) {
       return alias(stage_.makesOne() ? "outs" : whole->name + "_outs", whole);
     });
   }

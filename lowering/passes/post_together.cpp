@@ -147,12 +147,12 @@ std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
 
 bool postStage(LoweringState &state, Stage &stage) {
   Block &body = state.program->body();
-  const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
+  const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage, *stage.loop));
   if (nodes.empty())
     return false;
   std::vector<Op *> gather;
   if (stage.gather)
-    gather = nodesOf(unrollSumGather(state, stage));
+    gather = nodesOf(unrollSteps(state, stage, *stage.gather));
   Poster poster(state);
   if (stage.isReduction() && stage.config.protocol() == Protocol::Put) {
     std::vector<Op *> both = nodes;

@@ -26,7 +26,7 @@ public:
     builder_.insertAtEnd(body_);
     const size_t before = body_.size();
     takeOwnRight();
-    rows_ = joinRows(state_, builder_, stage_, stage_.input);
+    rows_ = joinRows(stage_, stage_.input);
     joinSums();
     if (stage_.isCollective())
       formCollectives();
@@ -56,7 +56,7 @@ private:
   void joinSums() {
     auto join = [&](Value *whole) {
       if (Value *&rows = sums_[whole]; whole && !rows)
-        rows = joinRows(state_, builder_, stage_, whole);
+        rows = joinRows(stage_, whole);
     };
     join(gemm_.dst);
     for (const Pointwise &each : stage_.pointwise) {
@@ -127,9 +127,7 @@ private:
   Op *multiplyFirst() {
     const Scalar *rank = order_.source(constant(1));
     Value *rows = selectRows(local("first_block"), rank);
-    return multiply(
-        selectBlock(state_, builder_, stage_, local("first_part"), stage_.sent, constant(0), rank),
-        rows);
+    return multiply(selectBlock(stage_, local("first_part"), stage_.sent, constant(0), rank), rows);
   }
 
   /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result,
@@ -141,8 +139,8 @@ private:
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *step = stage_.loop->index, *rank = order_.source(step);
     stage_.block = selectRows(local("block"), rank);
-    stage_.mine = selectBlock(state_, builder_, stage_, local("part"), stage_.sent,
-                              scalars_.sub(step, constant(1)), rank);
+    stage_.mine =
+        selectBlock(stage_, local("part"), stage_.sent, scalars_.sub(step, constant(1)), rank);
     multiply(stage_.mine, stage_.block, selectCome(step, rank));
     builder_.insertAtEnd(stage_.chunkLoop->body);
     Value *own = selectRows(local("own_block"), scalars_.rank());
@@ -151,16 +149,14 @@ private:
       stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
       return;
     }
-    Value *sum = selectBlock(state_, builder_, stage_, local("own_part"), stage_.own, constant(0),
-                             scalars_.rank());
+    Value *sum = selectBlock(stage_, local("own_part"), stage_.own, constant(0), scalars_.rank());
     stage_.lastGemm = multiply(sum, own, come);
     addParts(stage_.own);
   }
 
   /// Returns the sum received in the previous step for the rows of `rank`.
   Value *selectCome(const Scalar *step, const Scalar *rank) {
-    return selectBlock(state_, builder_, stage_, local("come"), stage_.parts,
-                       scalars_.sub(step, constant(2)), rank);
+    return selectBlock(stage_, local("come"), stage_.parts, scalars_.sub(step, constant(2)), rank);
   }
 
   /// For each host, sums this host's partial results for the rank on that host with this rank's
@@ -176,16 +172,14 @@ private:
     formParts(order);
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *rank = order.far(host);
-    multiply(selectBlock(state_, builder_, stage_, local("own_part"), parts, order.number(), rank),
+    multiply(selectBlock(stage_, local("own_part"), parts, order.number(), rank),
              selectRows(local("own_block"), rank));
     stage_.guard = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, last));
     builder_.insertAtEnd(stage_.guard->thenBlock);
-    addOfHost(selectBlock(state_, builder_, stage_, local("given"), stage_.given, before, rank),
-              parts, rank);
+    addOfHost(selectBlock(stage_, local("given"), stage_.given, before, rank), parts, rank);
     builder_.insertAtEnd(stage_.guard->elseBlock);
     rank = scalars_.rank();
-    addOfHost(selectBlock(state_, builder_, stage_, local("own_sum"), stage_.hostSums,
-                          order.hostOf(rank), rank),
+    addOfHost(selectBlock(stage_, local("own_sum"), stage_.hostSums, order.hostOf(rank), rank),
               parts, rank);
     builder_.insertAtEnd(stage_.chunkLoop->body);
     addParts(stage_.hostSums);
@@ -230,10 +224,9 @@ private:
   /// Emits one GEMM for the rows of all ranks, which are contiguous in operand and result.
   void multiplyAll() {
     const bool areBlocks = liesInBlocks(state_.fusion, stage_);
-    Value *sent = areBlocks || stage_.uneven
-                      ? existingRows(state_, builder_, stage_.uneven, stage_.sent)
-                      : builder_.flatten(name("sent_rows"), stage_.sent);
-    multiply(sent, areBlocks ? existingRows(state_, builder_, stage_.uneven, rows_) : rows_);
+    Value *sent = areBlocks || stage_.uneven ? existingRows(stage_.uneven, stage_.sent)
+                                             : builder_.flatten(name("sent_rows"), stage_.sent);
+    multiply(sent, areBlocks ? existingRows(stage_.uneven, rows_) : rows_);
   }
 
   void copyOwn() {
@@ -266,7 +259,7 @@ private:
     Gemm plain = gemm_;
     plain.right = right_;
     plain.bias = nullptr;
-    return emitGemm(builder_, plain, dst, rows, addend);
+    return emitGemm(plain, dst, rows, addend);
   }
 
   void addParts(Value *parts) {
@@ -279,7 +272,7 @@ private:
     stage_.sum =
         builder_.sum(summedOf(gemm_.dst), parts, rows ? constant(0) : nullptr, rows, gemm_.bias);
     for (const Pointwise &each : stage_.pointwise)
-      emitPointwise(builder_, each, summedOf);
+      emitPointwise(each, summedOf);
   }
 
   /// Returns the rows that this rank sums, in the result or in a tensor of the same shape.
@@ -288,18 +281,18 @@ private:
       return sums_[whole];
     const Scalar *rank = scalars_.rank();
     const std::string as = whole->name + (whole == gemm_.dst ? "_sum" : "_own");
-    return selectReduced(state_, builder_, stage_, stage_.chunkLoop ? local(as) : global(as),
-                         sums_[whole], stage_.keepsOwnRows() ? constant(0) : rank, rank);
+    return selectReduced(stage_, stage_.chunkLoop ? local(as) : global(as), sums_[whole],
+                         stage_.keepsOwnRows() ? constant(0) : rank, rank);
   }
 
   /// Returns the rows of `rank` in the operand.
   Value *selectRows(const std::string &as, const Scalar *rank) {
-    return selectReduced(state_, builder_, stage_, as, rows_, rank, rank);
+    return selectReduced(stage_, as, rows_, rank, rank);
   }
 
   /// Returns the rows of `rank` in a tensor that contains the rows of all ranks.
   Value *select(const std::string &as, Value *tensor, const Scalar *rank) {
-    return selectBlock(state_, builder_, stage_, as, tensor, rank);
+    return selectBlock(stage_, as, tensor, rank);
   }
 
   /// Returns the rank whose rows the current step multiplies.
@@ -385,8 +378,7 @@ public:
       return moveInHosts();
     const Scalar *step = stage_.loop->index, *from = order_.target(step);
     auto slot = [&] {
-      return selectBlock(state_, builder_, stage_, local("slot"), stage_.parts, from,
-                         scalars_.rank());
+      return selectBlock(stage_, local("slot"), stage_.parts, from, scalars_.rank());
     };
     Block &body = stage_.loop->body;
     exchange(body, body.begin(), body.end(), {stage_.mine, order_.source(step), from, slot});
@@ -428,15 +420,14 @@ private:
     const Scalar *host = stage_.loop->index, *step = stage_.relay->index;
     auto partSlot = [&] {
       Value *come = builder_.select(local("come"), stage_.parts, scalars_.sub(host, constant(1)));
-      return selectBlock(state_, builder_, stage_, local("slot"), come, order.nearerNumber(step),
-                         order.far(host));
+      return selectBlock(stage_, local("slot"), come, order.nearerNumber(step), order.far(host));
     };
     Block &parts = stage_.relay->body, &sums = stage_.guard->thenBlock;
     exchange(parts, parts.begin(), parts.end(),
              {stage_.mine, order.near(step), order.nearer(step), partSlot});
     auto sumSlot = [&] {
-      return selectBlock(state_, builder_, stage_, local("slot"), stage_.hostSums,
-                         order.hostOf(order.farther(host)), scalars_.rank());
+      return selectBlock(stage_, local("slot"), stage_.hostSums, order.hostOf(order.farther(host)),
+                         scalars_.rank());
     };
     exchange(sums, sums.end(), sums.end(),
              {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot});
@@ -449,8 +440,8 @@ private:
     auto moveStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
                         const std::string &prefix) {
       auto slot = [&] {
-        return selectBlock(state_, builder_, stage_, local(prefix + "slot"), stage_.parts,
-                           scalars_.sub(step, one), order_.source(scalars_.add(step, one)));
+        return selectBlock(stage_, local(prefix + "slot"), stage_.parts, scalars_.sub(step, one),
+                           order_.source(scalars_.add(step, one)));
       };
       exchange(body, body.begin(), end,
                {given, order_.target(one), order_.source(one), slot, prefix});

@@ -74,8 +74,8 @@ public:
     builder_.setLocation(stage_.location());
     builder_.insertBefore(body_, *stage_.first);
     for (Value *whole : sharedOf(state_, stage_))
-      shared_.push_back({shared_.empty() ? "" : "_" + whole->name,
-                         joinRows(state_, builder_, stage_, whole), ownOf(made_, whole)});
+      shared_.push_back(
+          {shared_.empty() ? "" : "_" + whole->name, joinRows(stage_, whole), ownOf(made_, whole)});
     if (stage_.isHierarchical())
       passOn();
     else if (stage_.sumProtocol() == Protocol::Put)
@@ -96,7 +96,7 @@ private:
   void push() {
     formLoop();
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
-      each.slot = selectBlock(state_, builder_, stage_, inSteps("sum_slot", each), sums, from_);
+      each.slot = selectBlock(stage_, inSteps("sum_slot", each), sums, from_);
       each.received = builder_.receive(inSteps("r", each), each.slot, from_, handles_);
     }
     for (Shared &each : shared_)
@@ -152,9 +152,8 @@ private:
   void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
     std::vector<Value *> slots, passed;
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
-      passed.push_back(selectBlock(state_, builder_, stage_, inSteps("passed", each), sums, given));
-      slots.push_back(
-          selectBlock(state_, builder_, stage_, inSteps("sum_slot", each), sums, taken));
+      passed.push_back(selectBlock(stage_, inSteps("passed", each), sums, given));
+      slots.push_back(selectBlock(stage_, inSteps("sum_slot", each), sums, taken));
     }
     const bool isGet = stage_.config.protocol() == Protocol::Get;
     auto send = [&] {
@@ -182,7 +181,7 @@ private:
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
     shared.slot =
-        selectBlock(state_, builder_, stage_, stage_.chunkLoop ? local(name) : global(name), sums,
+        selectBlock(stage_, stage_.chunkLoop ? local(name) : global(name), sums,
                     stage_.isHierarchical() ? scalars_.rank() : constant(0), scalars_.rank());
     for (Op *op : made_)
       forEachOperand(*op,
@@ -200,8 +199,7 @@ private:
 
   /// Returns the rows of the result that rank `from_` computes.
   Value *selectRows(const Shared &shared) {
-    return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
-                         from_);
+    return selectReduced(stage_, inSteps("theirs", shared), shared.result, from_, from_);
   }
 
   std::string inSteps(const char *what, const Shared &shared) {

@@ -70,12 +70,8 @@ private:
 
 } // namespace
 
-std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage) {
-  return Unroller(state, stage, *stage.loop).run();
-}
-
-std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage) {
-  return Unroller(state, stage, *stage.gather).run();
+std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage, ForOp &loop) {
+  return Unroller(state, stage, loop).run();
 }
 
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {
