@@ -70,11 +70,13 @@ template <class Map> std::vector<std::string> namesOf(const Map &map) {
   return names;
 }
 
-/// Parses scalars. Derived classes resolve the names in their language.
-class ScalarParser {
+/// Parses scalars, and statements in sequence; after an error, continues on the next line. Derived
+/// classes resolve the names and parse the statements of their language.
+class StatementParser {
 public:
-  ScalarParser(TokenCursor &cursor, ScalarContext &scalars) : cursor_(cursor), scalars_(scalars) {}
-  virtual ~ScalarParser() = default;
+  StatementParser(TokenCursor &cursor, ScalarContext &scalars)
+      : cursor_(cursor), scalars_(scalars) {}
+  virtual ~StatementParser() = default;
 
 protected:
   const Scalar *parseScalar();
@@ -83,34 +85,6 @@ protected:
   /// Returns the folded expression. Reports overflow and division by zero in constant expressions
   /// at `location`.
   const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
-
-  TokenCursor &cursor_;
-  ScalarContext &scalars_;
-
-private:
-  using Level = const Scalar *(ScalarParser::*)();
-  const Scalar *parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand);
-  const Scalar *parseXor();
-  const Scalar *parseSum();
-  const Scalar *parseProduct();
-  const Scalar *parseUnary();
-  const Scalar *parsePrimary();
-  const Scalar *parseParenthesised();
-  const Scalar *parseCall(ScalarKind kind);
-  const Scalar *parseNegated();
-  const Scalar *parseConstant();
-  /// Report an error and return false if a limit is exceeded.
-  bool countNesting(Location location);
-  bool countOperator(Location location);
-
-  int nesting_ = 0;
-  int operators_ = 0;
-};
-
-/// Parses statements in sequence; after an error, continues on the next line.
-class StatementParser : public ScalarParser {
-protected:
-  using ScalarParser::ScalarParser;
 
   /// `%result = keyword ...` or `keyword ...`.
   struct Statement {
@@ -133,6 +107,28 @@ protected:
   virtual void skipBlock() = 0;
   /// Suppresses errors about later uses of a name whose definition had an error.
   virtual void poison(const Token &name) = 0;
+
+  TokenCursor &cursor_;
+  ScalarContext &scalars_;
+
+private:
+  using Level = const Scalar *(StatementParser::*)();
+  const Scalar *parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand);
+  const Scalar *parseXor();
+  const Scalar *parseSum();
+  const Scalar *parseProduct();
+  const Scalar *parseUnary();
+  const Scalar *parsePrimary();
+  const Scalar *parseParenthesised();
+  const Scalar *parseCall(ScalarKind kind);
+  const Scalar *parseNegated();
+  const Scalar *parseConstant();
+  /// Report an error and return false if a limit is exceeded.
+  bool countNesting(Location location);
+  bool countOperator(Location location);
+
+  int nesting_ = 0;
+  int operators_ = 0;
 };
 
 /// Parses an element type at the current token.

@@ -19,11 +19,6 @@ public:
 
 private:
   class Reader;
-  struct Rule {
-    llvm::StringLiteral keyword;
-    bool hasResult;
-    bool (ProgramParser::*parse)(const Statement &);
-  };
   /// The definition of a visible name. Both pointers are null if the definition was invalid.
   struct Entry {
     Value *value = nullptr;
@@ -34,7 +29,6 @@ private:
 
   bool parseDeclarations(MakeDeclared make);
   bool parseDeclaration(MakeDeclared make);
-  bool parseHeader();
   using ParseExtent = const Scalar *(ProgramParser::*)();
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
@@ -45,8 +39,6 @@ private:
   /// If another block would exceed the nesting limit, reports an error and returns true.
   bool isTooDeep();
   bool parseOperation(const Statement &statement) override;
-  static llvm::ArrayRef<Rule> rules();
-  static std::vector<std::string> keywords();
   /// Parses a block whose header was malformed, then discards its nodes.
   void skipBlock() override;
 
@@ -85,17 +77,13 @@ private:
 
 /// program := ... '(' [decl,*] ')' '->' '(' [decl,*] ')' block
 void ProgramParser::run(bool isHeaderBroken) {
-  if (isHeaderBroken || !parseHeader()) {
+  if (isHeaderBroken || !parseDeclarations(&ProgramBuilder::param) || !cursor_.expect("->") ||
+      !parseDeclarations(&ProgramBuilder::result)) {
     ++lenient_;
     if (!cursor_.skipToBrace())
       return;
   }
   parseBlock(builder_.program().body());
-}
-
-bool ProgramParser::parseHeader() {
-  return parseDeclarations(&ProgramBuilder::param) && cursor_.expect("->") &&
-         parseDeclarations(&ProgramBuilder::result);
 }
 
 /// '(' [decl (',' decl)*] ')'
@@ -189,32 +177,30 @@ bool ProgramParser::isTooDeep() {
   return true;
 }
 
-llvm::ArrayRef<ProgramParser::Rule> ProgramParser::rules() {
+/// op := ['%'id '='] keyword ...
+bool ProgramParser::parseOperation(const Statement &statement) {
+  struct Rule {
+    llvm::StringLiteral keyword;
+    bool hasResult;
+    bool (ProgramParser::*parse)(const Statement &);
+  };
   static constexpr Rule kRules[] = {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
   {keyword, results != 0, &ProgramParser::parseNode<Kind##Op>},
 #include "ir/program_kinds.def"
       {"linear", false, &ProgramParser::parseNode<MatmulOp>},
   };
-  return kRules;
-}
-
-std::vector<std::string> ProgramParser::keywords() {
-  std::vector<std::string> words;
-  for (const Rule &rule : rules())
-    words.push_back(rule.keyword.str());
-  return words;
-}
-
-/// op := ['%'id '='] keyword ...
-bool ProgramParser::parseOperation(const Statement &statement) {
   llvm::StringRef word = statement.keyword->text;
   const auto *rule =
-      llvm::find_if(rules(), [&](const Rule &candidate) { return candidate.keyword == word; });
-  if (rule == rules().end())
+      llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == word; });
+  if (rule == std::end(kRules)) {
+    std::vector<std::string> keywords;
+    for (const Rule &known : kRules)
+      keywords.push_back(known.keyword.str());
     return cursor_.expected("an operation")
            << (word == "reduce" ? "; 'sum %dst, %parts' adds the entries of one tensor"
-                                : didYouMean(word, keywords()));
+                                : didYouMean(word, keywords));
+  }
   if (rule->hasResult && !statement.result)
     return cursor_.error(statement.keyword->location)
            << "'" << word << "' gives a value, expected '%x = " << word << " ...'";
@@ -286,14 +272,12 @@ public:
   void scalar(llvm::StringRef, const Scalar *&scalar) {
     isFine_ = isFine_ && (scalar = parser_.parseScalar());
   }
-  void list(llvm::StringRef key, llvm::SmallVectorImpl<Value *> &values) {
+  template <class Item> void list(llvm::StringRef key, llvm::SmallVectorImpl<Item> &items) {
     do
-      value(key, values.emplace_back());
-    while (optional(", ", true));
-  }
-  void list(llvm::StringRef key, llvm::SmallVectorImpl<const Scalar *> &scalars) {
-    do
-      scalar(key, scalars.emplace_back());
+      if constexpr (std::is_same_v<Item, Value *>)
+        value(key, items.emplace_back());
+      else
+        scalar(key, items.emplace_back());
     while (optional(", ", true));
   }
   void loopIndex(const Scalar *&index);

@@ -21,14 +21,14 @@ private:
 } // namespace
 
 /// scalar := sum ('xor' sum)*
-const Scalar *ScalarParser::parseScalar() {
+const Scalar *StatementParser::parseScalar() {
   if (nesting_ == 0)
     operators_ = 0;
   return parseXor();
 }
 
 /// operand (operator operand)*, left-associative
-const Scalar *ScalarParser::parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand) {
+const Scalar *StatementParser::parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand) {
   const Scalar *lhs = (this->*operand)();
   while (lhs) {
     const Token &token = cursor_.peek();
@@ -45,26 +45,27 @@ const Scalar *ScalarParser::parseChain(llvm::ArrayRef<ScalarKind> operators, Lev
   return nullptr;
 }
 
-const Scalar *ScalarParser::parseXor() {
-  return parseChain(ScalarKind::Xor, &ScalarParser::parseSum);
+const Scalar *StatementParser::parseXor() {
+  return parseChain(ScalarKind::Xor, &StatementParser::parseSum);
 }
 
 /// sum := product (('+' | '-') product)*
-const Scalar *ScalarParser::parseSum() {
-  return parseChain({ScalarKind::Add, ScalarKind::Sub}, &ScalarParser::parseProduct);
+const Scalar *StatementParser::parseSum() {
+  return parseChain({ScalarKind::Add, ScalarKind::Sub}, &StatementParser::parseProduct);
 }
 
 /// product := unary (('*' | '/' | 'mod') unary)*
-const Scalar *ScalarParser::parseProduct() {
-  return parseChain({ScalarKind::Mul, ScalarKind::Div, ScalarKind::Mod}, &ScalarParser::parseUnary);
+const Scalar *StatementParser::parseProduct() {
+  return parseChain({ScalarKind::Mul, ScalarKind::Div, ScalarKind::Mod},
+                    &StatementParser::parseUnary);
 }
 
 /// unary := '-' unary | primary
-const Scalar *ScalarParser::parseUnary() {
+const Scalar *StatementParser::parseUnary() {
   return cursor_.at("-") ? parseNegated() : parsePrimary();
 }
 
-const Scalar *ScalarParser::parseNegated() {
+const Scalar *StatementParser::parseNegated() {
   Location location = cursor_.take().location;
   // Parse a minus and its integer together, because INT64_MIN has no positive counterpart.
   if (cursor_.at(TokenKind::Integer))
@@ -77,7 +78,7 @@ const Scalar *ScalarParser::parseNegated() {
 }
 
 /// primary := integer | id | 'rank' | '%'id | '(' scalar ')' | call
-const Scalar *ScalarParser::parsePrimary() {
+const Scalar *StatementParser::parsePrimary() {
   if (cursor_.at("("))
     return parseParenthesised();
   if (cursor_.at(TokenKind::Integer))
@@ -95,7 +96,7 @@ const Scalar *ScalarParser::parsePrimary() {
   return leaf;
 }
 
-const Scalar *ScalarParser::parseParenthesised() {
+const Scalar *StatementParser::parseParenthesised() {
   Nested nested(nesting_);
   if (!countNesting(cursor_.take().location))
     return nullptr;
@@ -104,7 +105,7 @@ const Scalar *ScalarParser::parseParenthesised() {
 }
 
 /// call := ('min' | 'max' | 'ceil') '(' scalar ',' scalar ')'
-const Scalar *ScalarParser::parseCall(ScalarKind kind) {
+const Scalar *StatementParser::parseCall(ScalarKind kind) {
   Nested nested(nesting_);
   const Location location = cursor_.take().location;
   if (!countNesting(location) || !countOperator(location) || !cursor_.expect("("))
@@ -118,7 +119,7 @@ const Scalar *ScalarParser::parseCall(ScalarKind kind) {
   return combine(kind, lhs, rhs, location);
 }
 
-bool ScalarParser::countNesting(Location location) {
+bool StatementParser::countNesting(Location location) {
   if (nesting_ <= kMaxNesting)
     return true;
   return cursor_.error(location)
@@ -126,20 +127,20 @@ bool ScalarParser::countNesting(Location location) {
          << " levels";
 }
 
-bool ScalarParser::countOperator(Location location) {
+bool StatementParser::countOperator(Location location) {
   if (++operators_ <= kMaxOperators)
     return true;
   return cursor_.error(location) << "the expression is too long, expected at most " << kMaxOperators
                                  << " operators";
 }
 
-const Scalar *ScalarParser::parseConstant() {
+const Scalar *StatementParser::parseConstant() {
   std::optional<int64_t> value = parseInteger(cursor_, /*isSigned=*/false);
   return value ? scalars_.constant(*value) : nullptr;
 }
 
-const Scalar *ScalarParser::combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs,
-                                    Location location) {
+const Scalar *StatementParser::combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs,
+                                       Location location) {
   const Scalar *made = scalars_.binary(kind, lhs, rhs);
   bool dividesByZero = divides(kind) && rhs->isConstant(0);
   bool isConstantArithmetic = lhs->isConstant() && rhs->isConstant() && !made->isConstant();

@@ -6,6 +6,7 @@
 // program that contains only the signature and allocations for the tensors between GEMMs.
 //===----------------------------------------------------------------------------------------===//
 
+#include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/advice.h"
 #include "lowering/stages/configure_stages.h"
@@ -233,14 +234,13 @@ private:
 
 /// Declares the program's signature and the tensors between GEMMs, and links each stage to its
 /// tensors.
-class Declarer {
+class Declarer : Emitter {
 public:
-  explicit Declarer(LoweringState &state)
-      : state_(state), uses_(state.fusion), builder_(*state.program) {}
+  explicit Declarer(LoweringState &state) : Emitter(state), uses_(state.fusion) {}
 
   void run() {
     for (const FusionTensor *input : state_.fusion.inputs())
-      values_[input] = builder_.param(state_.names.global(input->name), typeOf(*input));
+      values_[input] = builder_.param(global(input->name), typeOf(*input));
     for (const FusionTensor *output : state_.fusion.outputs())
       declareOutput(*output);
     for (const auto &node : state_.fusion.nodes())
@@ -256,7 +256,7 @@ private:
   }
 
   void declareOutput(const FusionTensor &tensor) {
-    Value *result = builder_.result(state_.names.global(tensor.name), typeOf(tensor));
+    Value *result = builder_.result(global(tensor.name), typeOf(tensor));
     auto [entry, isNew] = values_.try_emplace(&tensor, result);
     if (!isNew)
       state_.copies.emplace_back(result, entry->second);
@@ -278,7 +278,7 @@ private:
 
   Value *allocate(const FusionTensor &tensor, const std::string &name, const TensorType &type) {
     builder_.setLocation(tensor.location);
-    return builder_.allocate(state_.names.global(name), MemorySpace::Device, type);
+    return builder_.allocate(global(name), MemorySpace::Device, type);
   }
 
   void connect(Stage &stage) {
@@ -311,9 +311,7 @@ private:
     return (isExactApart(uses_, *tensor) ? exacts_ : values_).lookup(tensor);
   }
 
-  LoweringState &state_;
   const TensorUses uses_;
-  ProgramBuilder builder_;
   llvm::DenseMap<const FusionTensor *, Value *> values_, exacts_;
 };
 

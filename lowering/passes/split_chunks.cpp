@@ -124,11 +124,8 @@ private:
       matmul->a = rowsOf(block, matmul->a, op);
       if (matmul->addend)
         matmul->addend = rowsOf(block, matmul->addend, op);
-    } else if (llvm::isa<PointwiseOp>(op)) {
+    } else if (llvm::isa<PointwiseOp>(op) || llvm::isa<SetOp>(op)) {
       forEachOperand(op, [&](Value *&tensor) { tensor = rowsOf(block, tensor, op); });
-    } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {
-      set->dst = rowsOf(block, set->dst, op);
-      set->src = rowsOf(block, set->src, op);
     } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
       std::tie(sum->begin, sum->end) = rangeOfChunk(*sum->dst);
       sum->dst = rowsOf(block, sum->dst, op);

@@ -76,12 +76,17 @@ public:
     for (Value *whole : sharedOf(state_, stage_))
       shared_.push_back(
           {shared_.empty() ? "" : "_" + whole->name, joinRows(stage_, whole), ownOf(made_, whole)});
+    if (!stage_.isHierarchical() && stage_.sumProtocol() == Protocol::Put)
+      return push();
+    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
+      makeInSlot(each, sums);
     if (stage_.isHierarchical())
       passOn();
-    else if (stage_.sumProtocol() == Protocol::Put)
-      push();
     else
       fetch();
+    builder_.insertAfter(*around_, *stage_.gather);
+    for (const Shared &each : shared_)
+      builder_.set(each.own, each.slot);
   }
 
 private:
@@ -101,8 +106,7 @@ private:
     }
     for (Shared &each : shared_)
       each.sent = builder_.send(inSteps("s", each), each.own, to_, handles_);
-    for (const Shared &each : shared_)
-      builder_.wait(each.sent);
+    waitFor(&Shared::sent);
     for (const Shared &each : shared_) {
       builder_.wait(each.received);
       builder_.set(selectRows(each), each.slot);
@@ -110,27 +114,17 @@ private:
   }
 
   void fetch() {
-    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
-      makeInSlot(each, sums);
     formLoop();
     for (Shared &each : shared_)
       each.sent = builder_.send(inSteps("s", each), each.slot, to_, handles_);
     for (Shared &each : shared_)
       each.received = builder_.receive(inSteps("r", each), selectRows(each), from_, handles_);
-    for (const Shared &each : shared_)
-      builder_.wait(each.received);
-    for (const Shared &each : shared_)
-      builder_.wait(each.sent);
-    builder_.insertAfter(*around_, *stage_.gather);
-    for (const Shared &each : shared_)
-      builder_.set(each.own, each.slot);
+    waitFor(&Shared::received);
+    waitFor(&Shared::sent);
   }
 
-  /// Computes the local sums in their slot, and receives the other sums into slots from which they
-  /// are forwarded.
+  /// Receives the other sums into slots from which they are forwarded.
   void passOn() {
-    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
-      makeInSlot(each, sums);
     const HostOrder order(scalars_, stage_);
     builder_.insertAfter(*around_, *made_.back());
     stage_.gather = builder_.forLoop(local("host"), constant(0), constant(stage_.hosts()));
@@ -143,9 +137,11 @@ private:
     exchange(scalars_.rank(), order.farther(host), order.far(host), order.far(host));
     builder_.insertAtEnd(relay->body);
     exchange(order.far(host), order.nearer(step), order.block(host, step), order.near(step));
-    builder_.insertAfter(*around_, *stage_.gather);
+  }
+
+  void waitFor(Value *Shared::*request) {
     for (const Shared &each : shared_)
-      builder_.set(each.own, each.slot);
+      builder_.wait(each.*request);
   }
 
   /// Sends the rows summed by rank `given`, and receives the rows summed by rank `taken`.
@@ -166,10 +162,8 @@ private:
       each.received = builder_.receive(inSteps("r", each), slot, from, handles_);
     if (!isGet)
       send();
-    for (const Shared &each : shared_)
-      builder_.wait(isGet ? each.received : each.sent);
-    for (const Shared &each : shared_)
-      builder_.wait(isGet ? each.sent : each.received);
+    waitFor(isGet ? &Shared::received : &Shared::sent);
+    waitFor(isGet ? &Shared::sent : &Shared::received);
     from_ = taken;
     for (auto [each, slot] : llvm::zip(shared_, slots))
       builder_.set(selectRows(each), slot);
