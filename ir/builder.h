@@ -79,8 +79,8 @@ public:
   SetCurrentStreamOp *setCurrentStream(StreamRef stream);
 
   /// Clones `op`, which must not have blocks, at the insertion point. Replaces operands found in
-  /// `values`, and scalars equal to a key in `scalars`. Adds the clone's result to `values`, so that
-  /// nodes cloned in order refer to each other's clones.
+  /// `values`, and scalars equal to a key in `scalars`. Adds the clone's result to `values`, so
+  /// that nodes cloned in order refer to each other's clones.
   struct Mapping {
     llvm::DenseMap<const Value *, Value *> values;
     std::vector<std::pair<const Scalar *, const Scalar *>> scalars;

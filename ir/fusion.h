@@ -61,9 +61,9 @@ struct FusionNode {
   Location location;
   llvm::SmallVector<FusionTensor *, 3> operands = {};   ///< in source order
   FusionTensor result = {};                             ///< see resultOf()
-  PointwiseFunction function = PointwiseFunction::Relu; ///< of a pointwise node
-  bool transposeB = false;                              ///< of a matmul: it is written as `linear`
-  std::optional<DType> partial = {}; ///< of a matmul: the type after `partial`, if written
+  PointwiseFunction function = PointwiseFunction::Relu; ///< pointwise nodes only
+  bool transposeB = false;                              ///< true for a `linear`
+  std::optional<DType> partial = {}; ///< the type after the keyword `partial`, if written
 
   /// The operands of a matmul; a() is also that of a reshard. The bias is null if there is none.
   FusionTensor *a() const { return operands[0]; }

@@ -153,8 +153,9 @@ void Lexer::lexForeignName(TokenKind kind) {
 }
 
 bool Lexer::lexPunctuation() {
-  const auto *found = llvm::find_if(
-      kPunctuation, [&](llvm::StringRef symbol) { return rest().startswith(symbol); });
+  const auto *found = llvm::find_if(kPunctuation, [&](llvm::StringRef symbol) {
+    return rest().take_front(symbol.size()) == symbol;
+  });
   if (found == std::end(kPunctuation))
     return false;
   append(TokenKind::Punctuation, found->size());

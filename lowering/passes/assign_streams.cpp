@@ -1,8 +1,8 @@
 //===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Assigns steps and chunks to streams round-robin. The steps of a stage use different slices, or are
-// ordered by their stream. Therefore, the streams only need to wait for the caller's previous work,
-// and the caller's later work for all streams:
+// Assigns steps and chunks to streams round-robin. The steps of a stage use different slices, or
+// are ordered by their stream. Therefore, the streams only need to wait for the caller's previous
+// work, and the caller's later work for all streams:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)
