@@ -2,37 +2,12 @@
 
 #include "ir/builder.h"
 
-#include "ir/visitor.h"
+#include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 
-ProgramBuilder::ProgramBuilder(Program &program, NamePolicy policy)
-    : program_(program), policy_(policy), block_(&program.body_), at_(program.body_.end()) {
-  if (policy == NamePolicy::AsWritten)
-    return;
-  for (const auto &list : {&program.params_, &program.results_})
-    for (const auto &value : *list)
-      names_.insert(value->name);
-  walk(program.body_, [&](Op &op) {
-    if (const Value *value = resultOf(op))
-      names_.insert(value->name);
-    if (const auto *loop = llvm::dyn_cast<ForOp>(&op))
-      names_.insert(loop->index->name());
-  });
-}
-
-std::string ProgramBuilder::uniqueName(llvm::StringRef wanted) {
-  if (policy_ == NamePolicy::AsWritten || names_.insert(wanted).second)
-    return wanted.str();
-  for (int suffix = 2;; ++suffix) {
-    std::string candidate = wanted.str() + "_" + std::to_string(suffix);
-    if (names_.insert(candidate).second)
-      return candidate;
-  }
-}
-
 void ProgramBuilder::define(Value &value, llvm::StringRef name, Op *definition) {
-  value.name = uniqueName(name);
+  value.name = name.str();
   value.location = location_;
   value.definition = definition;
 }
@@ -208,8 +183,8 @@ Value *ProgramBuilder::send(llvm::StringRef name, Value *tensor, const Scalar *t
 Value *ProgramBuilder::send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
                             Value *handles) {
   auto op = make<P2POp>();
-  block_->remove(gemm.getIterator());
-  op->gemm.reset(&gemm);
+  op->gemm.emplace(
+      *std::unique_ptr<MatmulOp>(llvm::cast<MatmulOp>(block_->remove(gemm.getIterator()))));
   op->product.type = std::move(type);
   op->peer = to;
   op->handles = handles;
@@ -261,89 +236,39 @@ SetCurrentStreamOp *ProgramBuilder::setCurrentStream(StreamRef stream) {
 
 //===- Cloning --------------------------------------------------------------------------------===//
 
-/// Clones one node at the builder's insertion point.
-class ProgramBuilder::Cloner : public OpVisitor<Cloner, Op *> {
-public:
-  Cloner(ProgramBuilder &builder, Mapping &mapping) : b_(builder), mapping_(mapping) {}
+template <class OpClass> static std::unique_ptr<Op> copyOf(const OpClass &op) {
+  if constexpr (std::is_copy_constructible_v<OpClass>)
+    return std::make_unique<OpClass>(op);
+  llvm_unreachable("nodes with blocks are not cloned");
+}
 
+static std::unique_ptr<Op> copyOfAny(const Op &op) {
+  switch (op.kind()) {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
-  Op *visit##Kind(const Kind##Op &op) { return copy(op); }
+  case OpKind::Kind:                                                                               \
+    return copyOf(*llvm::cast<Kind##Op>(&op));
 #include "ir/program_kinds.def"
-
-private:
-  template <class OpClass> OpClass *copy(const OpClass &op) {
-    auto *made = new OpClass(op);
-    b_.block_->insert(b_.at_, made);
-    forEachOperand(*made, [&](Value *&value) { value = map(value); });
-    forEachScalar(*made, [&](const Scalar *&scalar) { scalar = map(scalar); });
-    if (Value *result = resultOf(*made)) {
-      b_.define(*result, result->name, made);
-      for (const Scalar *&extent : result->type.shape)
-        extent = map(extent);
-      mapping_.values[resultOf(op)] = result;
-    }
-    return made;
   }
-  Op *copy(const ForOp &op) {
-    ForOp *made = b_.forLoop(op.index->name(), map(op.begin), map(op.end));
-    mapping_.scalars.emplace_back(op.index, made->index);
-    cloneBlock(op.body, made->body);
-    return made;
-  }
-  Op *copy(const IfOp &op) {
-    IfOp *made = b_.ifOp(map(op.condition));
-    cloneBlock(op.thenBlock, made->thenBlock);
-    cloneBlock(op.elseBlock, made->elseBlock);
-    return made;
-  }
-  Op *copy(const GroupOp &op) {
-    GroupOp *made = b_.group();
-    cloneBlock(op.body, made->body);
-    return made;
-  }
-  Op *copy(const P2POp &op) {
-    Value *request = nullptr;
-    if (op.gemm) {
-      TensorType type = op.product.type;
-      for (const Scalar *&extent : type.shape)
-        extent = map(extent);
-      request = b_.send(op.result.name, *copy(*op.gemm), type, map(op.peer), map(op.handles));
-    } else {
-      request =
-          b_.transfer(op.direction, op.result.name, map(op.tensor), map(op.peer), map(op.handles));
-    }
-    mapping_.values[&op.result] = request;
-    return request->definition;
-  }
-
-  Value *map(Value *value) {
-    auto found = mapping_.values.find(value);
-    return found == mapping_.values.end() ? value : found->second;
-  }
-  const Scalar *map(const Scalar *scalar) {
-    for (const auto &[from, to] : mapping_.scalars)
-      scalar = b_.scalars().substitute(scalar, from, to);
-    return scalar;
-  }
-  void cloneBlock(const Block &from, Block &to) {
-    Block *block = b_.block_;
-    Block::iterator at = b_.at_;
-    b_.insertAtEnd(to);
-    for (const Op &op : from)
-      b_.clone(op, mapping_);
-    b_.setInsertionPoint(*block, at);
-  }
-
-  ProgramBuilder &b_;
-  Mapping &mapping_;
-};
+  llvm_unreachable("every kind is in the list");
+}
 
 Op *ProgramBuilder::clone(const Op &op, Mapping &mapping) {
-  Location saved = location_;
-  location_ = op.location();
-  Op *copy = Cloner(*this, mapping).visit(op);
+  std::unique_ptr<Op> copy = copyOfAny(op);
+  forEachOperand(*copy, [&](Value *&value) {
+    if (Value *clone = mapping.values.lookup(value))
+      value = clone;
+  });
+  forEachScalar(*copy, [&](const Scalar *&scalar) {
+    for (const auto &[from, to] : mapping.scalars)
+      scalar = scalars().substitute(scalar, from, to);
+  });
+  const Location saved = std::exchange(location_, op.location());
+  const Value *result = resultOf(op);
+  Op *made = insert(std::move(copy), result ? result->name : "");
   location_ = saved;
-  return copy;
+  if (result)
+    mapping.values[result] = resultOf(*made);
+  return made;
 }
 
 } // namespace braid

@@ -1,7 +1,7 @@
 //===- ir/builder.h - creates the nodes of a program ------------------------------------------===//
 //
 // The parser, lowering and C++ clients use ProgramBuilder to create nodes. The builder infers
-// result types and keeps names unique. It validates nothing else, so that the parser can build
+// result types. It validates nothing, not even that names are unique, so that the parser can build
 // invalid programs for the verifier to diagnose.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -10,18 +10,15 @@
 #include "ir/program.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace braid {
 
-/// Inserts nodes at an insertion point, in order. With NamePolicy::Unique, a name that is already
-/// taken gets a suffix (`_2`, `_3`, ...). The parser uses AsWritten, which never changes names.
+/// Inserts nodes at an insertion point, in order.
 class ProgramBuilder {
 public:
-  enum class NamePolicy { Unique, AsWritten };
-
   /// Starts with the insertion point at the end of the program's body.
-  explicit ProgramBuilder(Program &program, NamePolicy policy = NamePolicy::Unique);
+  explicit ProgramBuilder(Program &program)
+      : program_(program), block_(&program.body_), at_(program.body_.end()) {}
 
   Program &program() { return program_; }
   ScalarContext &scalars() { return program_.scalars(); }
@@ -81,9 +78,9 @@ public:
   Value *getCurrentStream(llvm::StringRef name);
   SetCurrentStreamOp *setCurrentStream(StreamRef stream);
 
-  /// Clones `op`, including its blocks, at the insertion point. Replaces operands found in
-  /// `values`, and scalars equal to a key in `scalars`. Adds the clone's results and loop indices
-  /// to both maps, so that nodes cloned in order refer to each other's clones.
+  /// Clones `op`, which must not have blocks, at the insertion point. Replaces operands found in
+  /// `values`, and scalars equal to a key in `scalars`. Adds the clone's result to `values`, so
+  /// that nodes cloned in order refer to each other's clones.
   struct Mapping {
     llvm::DenseMap<const Value *, Value *> values;
     std::vector<std::pair<const Scalar *, const Scalar *>> scalars;
@@ -91,7 +88,6 @@ public:
   Op *clone(const Op &op, Mapping &mapping);
 
 private:
-  class Cloner;
   template <class OpClass> OpClass *insertNode(std::unique_ptr<OpClass> op) {
     return llvm::cast<OpClass>(insert(std::move(op)));
   }
@@ -99,13 +95,10 @@ private:
     return resultOf(*insert(std::move(op), name));
   }
   void define(Value &value, llvm::StringRef name, Op *definition);
-  std::string uniqueName(llvm::StringRef wanted);
   Value *transfer(Direction direction, llvm::StringRef name, Value *tensor, const Scalar *peer,
                   Value *handles);
 
   Program &program_;
-  NamePolicy policy_;
-  llvm::StringSet<> names_;
   Block *block_;
   Block::iterator at_;
   Location location_;

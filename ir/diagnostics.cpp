@@ -6,8 +6,8 @@
 #include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -53,10 +53,6 @@ Diagnostics::InFlight &Diagnostics::InFlight::operator<<(llvm::StringRef text) {
   if (!isDropped())
     target().message += shortened(text);
   return *this;
-}
-
-Diagnostics::InFlight &Diagnostics::InFlight::operator<<(int64_t number) {
-  return *this << llvm::StringRef(std::to_string(number));
 }
 
 Diagnostics::InFlight &Diagnostics::InFlight::note(Location location, llvm::StringRef text) {
@@ -118,16 +114,10 @@ llvm::StringRef Diagnostics::lineText(uint32_t line) const {
 
 static bool isContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-static bool isLegalUtf8(llvm::StringRef text) {
-  const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.begin());
-  const auto *end = reinterpret_cast<const llvm::UTF8 *>(text.end());
-  return llvm::isLegalUTF8String(&at, end);
-}
-
 /// Makes an input line safe to print on a terminal. Unlike printable(), replaces each character by
 /// exactly one, so that the caret lines up.
 static std::string inColumns(llvm::StringRef line) {
-  bool keepUtf8 = isLegalUtf8(line);
+  bool keepUtf8 = llvm::json::isUTF8(line);
   std::string shown;
   for (char c : line) {
     auto byte = static_cast<unsigned char>(c);
@@ -202,9 +192,10 @@ std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candid
   return nearest;
 }
 
-std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates) {
+std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates,
+                       const char *sigil) {
   std::string nearest = nearestName(word, candidates);
-  return nearest.empty() ? "" : " (did you mean '" + nearest + "'?)";
+  return nearest.empty() ? "" : " (did you mean '" + (sigil + nearest) + "'?)";
 }
 
 } // namespace braid

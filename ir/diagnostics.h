@@ -11,6 +11,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <concepts>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -48,10 +49,9 @@ public:
   public:
     InFlight(Diagnostics &owner, size_t index) : owner_(&owner), index_(index) {}
     InFlight &operator<<(llvm::StringRef text);
-    InFlight &operator<<(int64_t number);
-    InFlight &operator<<(int number) { return *this << static_cast<int64_t>(number); }
-    InFlight &operator<<(size_t number) { return *this << static_cast<int64_t>(number); }
-    InFlight &operator<<(unsigned number) { return *this << static_cast<int64_t>(number); }
+    InFlight &operator<<(std::integral auto number) {
+      return *this << llvm::StringRef(std::to_string(number));
+    }
     /// Attaches a note to this message.
     InFlight &note(Location location, llvm::StringRef text);
     operator bool() const { return false; }
@@ -101,7 +101,9 @@ private:
 
 /// Returns the candidate closest to `word`, or "" if `word` is not a likely typo of any candidate.
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
-/// Returns " (did you mean 'x'?)" for the result x of nearestName(), or "" if there is none.
-std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
+/// Returns " (did you mean 'x'?)" for the result x of nearestName(), preceded by `sigil`, or "" if
+/// there is none.
+std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates,
+                       const char *sigil = "");
 
 } // namespace braid

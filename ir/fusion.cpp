@@ -18,88 +18,31 @@ llvm::StringRef keyword(FusionOpKind kind) {
   llvm_unreachable("every kind is in the list");
 }
 
-llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node) {
-  switch (node.kind()) {
-  case FusionOpKind::Input:
-    return {};
-  case FusionOpKind::Matmul: {
-    const auto &matmul = *llvm::cast<MatmulNode>(&node);
-    if (!matmul.bias)
-      return {matmul.a, matmul.b};
-    return {matmul.a, matmul.b, matmul.bias};
-  }
-  case FusionOpKind::Pointwise: {
-    const auto &pointwise = *llvm::cast<PointwiseNode>(&node);
-    return {pointwise.operands.begin(), pointwise.operands.end()};
-  }
-  case FusionOpKind::Reshard:
-    return {llvm::cast<ReshardNode>(&node)->a};
-  case FusionOpKind::Output: {
-    const auto &output = *llvm::cast<OutputNode>(&node);
-    return {output.tensors.begin(), output.tensors.end()};
-  }
-  }
-  llvm_unreachable("covered above");
-}
-
-template <class Node> static const FusionTensor *tensorIn(const Node &node) {
-  if constexpr (requires { node.result; })
-    return &node.result;
-  else
-    return nullptr;
-}
-
-const FusionTensor *resultOf(const FusionNode &node) {
-  switch (node.kind()) {
-#define BRAID_FUSION_OP(Kind, keyword, summary)                                                    \
-  case FusionOpKind::Kind:                                                                         \
-    return tensorIn(*llvm::cast<Kind##Node>(&node));
-#include "ir/fusion_kinds.def"
-  }
-  llvm_unreachable("every kind is in the list");
-}
-
-FusionTensor *resultOf(FusionNode &node) {
-  return const_cast<FusionTensor *>(resultOf(static_cast<const FusionNode &>(node)));
-}
-
 llvm::StringRef keyword(const FusionNode &node) {
-  if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
-    return keyword(pointwise->function);
-  return transposesB(node) ? "linear" : keyword(node.kind());
+  if (node.kind == FusionOpKind::Pointwise)
+    return keyword(node.function);
+  return node.transposeB ? "linear" : keyword(node.kind);
 }
 
 bool isElementwise(const FusionNode &node) {
-  return llvm::isa<PointwiseNode>(node) || llvm::isa<ReshardNode>(node);
+  return node.kind == FusionOpKind::Pointwise || node.kind == FusionOpKind::Reshard;
 }
 
 //===- GEMMs ----------------------------------------------------------------------------------===//
 
-bool isGemm(const FusionNode &node) { return llvm::isa<MatmulNode>(node); }
-
-bool transposesB(const FusionNode &node) {
-  const auto *matmul = llvm::dyn_cast<MatmulNode>(&node);
-  return matmul && matmul->transposeB;
-}
-
-DType partialType(const FusionNode &gemm) {
-  const auto &matmul = *llvm::cast<MatmulNode>(&gemm);
-  return matmul.partial.value_or(matmul.result.type.dtype);
-}
+DType partialType(const FusionNode &gemm) { return gemm.partial.value_or(gemm.result.type.dtype); }
 
 Contraction contractionOf(const FusionNode &gemm) {
-  auto operands = operandsOf(gemm);
-  const size_t first = operands[0]->type.axes.size(), second = operands[1]->type.axes.size();
-  const size_t count = contractedAxes(first, second, resultOf(gemm)->type.axes.size());
-  return {first - count, transposesB(gemm) ? second - count : 0, count};
+  const size_t first = gemm.a()->type.axes.size(), second = gemm.b()->type.axes.size();
+  const size_t count = contractedAxes(first, second, gemm.result.type.axes.size());
+  return {first - count, gemm.transposeB ? second - count : 0, count};
 }
 
 bool isContractedOverDevices(const FusionNode &gemm) {
-  auto operands = operandsOf(gemm);
   const Contraction contraction = contractionOf(gemm);
   for (size_t i = 0; i < contraction.count; ++i)
-    if (operands[0]->type.axes[contraction.first + i].kind == AxisKind::DIDx ||
-        operands[1]->type.axes[contraction.second + i].kind == AxisKind::DIDx)
+    if (gemm.a()->type.axes[contraction.first + i].kind == AxisKind::DIDx ||
+        gemm.b()->type.axes[contraction.second + i].kind == AxisKind::DIDx)
       return true;
   return false;
 }
@@ -129,16 +72,16 @@ const FusionParameter *Fusion::meshParameter() const {
 std::vector<const FusionTensor *> Fusion::inputs() const {
   std::vector<const FusionTensor *> found;
   for (const auto &node : nodes_)
-    if (const auto *input = llvm::dyn_cast<InputNode>(node.get()))
-      found.push_back(&input->result);
+    if (node->kind == FusionOpKind::Input)
+      found.push_back(&node->result);
   return found;
 }
 
 std::vector<const FusionTensor *> Fusion::outputs() const {
   std::vector<const FusionTensor *> found;
   for (const auto &node : nodes_)
-    if (const auto *output = llvm::dyn_cast<OutputNode>(node.get()))
-      found.insert(found.end(), output->tensors.begin(), output->tensors.end());
+    if (node->kind == FusionOpKind::Output)
+      llvm::append_range(found, node->operands);
   return found;
 }
 
@@ -149,7 +92,7 @@ std::vector<const FusionNode *> Fusion::unusedNodes() const {
     const FusionTensor *tensor = needed.back();
     needed.pop_back();
     if (tensor && used.insert(tensor->definition).second)
-      llvm::append_range(needed, braid::operandsOf(*tensor->definition));
+      llvm::append_range(needed, tensor->definition->operands);
   }
   std::vector<const FusionNode *> unused;
   for (const auto &node : nodes_)
@@ -161,7 +104,7 @@ std::vector<const FusionNode *> Fusion::unusedNodes() const {
 void Fusion::dropUnused() {
   const std::vector<const FusionNode *> unused = unusedNodes();
   llvm::erase_if(nodes_, [&](const auto &node) {
-    return !llvm::isa<InputNode>(*node) && llvm::is_contained(unused, node.get());
+    return node->kind != FusionOpKind::Input && llvm::is_contained(unused, node.get());
   });
 }
 
@@ -213,70 +156,59 @@ void FusionBuilder::mesh(const Scalar *size, Location location, const Scalar *ho
   fusion_.hostSize_ = hostSize == size ? nullptr : hostSize;
 }
 
-template <class Node> Node *FusionBuilder::append(Location location) {
-  auto *node = new Node(location);
-  fusion_.nodes_.emplace_back(node);
-  return node;
-}
-
-FusionTensor *FusionBuilder::define(FusionTensor &tensor, FusionNode *node, llvm::StringRef name,
-                                    DType dtype, llvm::ArrayRef<Axis> axes) {
+FusionTensor *FusionBuilder::add(FusionNode node, llvm::StringRef name, llvm::ArrayRef<Axis> axes,
+                                 std::optional<DType> dtype) {
+  auto &made = *fusion_.nodes_.emplace_back(std::make_unique<FusionNode>(std::move(node)));
+  FusionTensor &tensor = made.result;
   tensor.name = name.str();
-  tensor.location = node->location();
-  tensor.type.dtype = dtype;
+  tensor.location = made.location;
+  tensor.type.dtype = dtype ? *dtype : made.operands.front()->type.dtype;
   tensor.type.axes.assign(axes.begin(), axes.end());
-  tensor.definition = node;
+  tensor.definition = &made;
   return &tensor;
 }
 
 FusionTensor *FusionBuilder::input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
                                    Location location) {
-  auto *node = append<InputNode>(location);
-  return define(node->result, node, name, dtype, axes);
+  return add({FusionOpKind::Input, location}, name, axes, dtype);
 }
 
 FusionTensor *FusionBuilder::matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                                     llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
                                     Location location, std::optional<DType> partial) {
-  auto *node = append<MatmulNode>(location);
-  node->partial = partial;
-  node->a = a;
-  node->b = b;
-  return define(node->result, node, name, dtype.value_or(a->type.dtype), axes);
+  return add(
+      {.kind = FusionOpKind::Matmul, .location = location, .operands = {a, b}, .partial = partial},
+      name, axes, dtype);
 }
 
 FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                                     FusionTensor *bias, llvm::ArrayRef<Axis> axes,
                                     std::optional<DType> dtype, Location location,
                                     std::optional<DType> partial) {
-  FusionTensor *result = matmul(name, a, b, axes, dtype, location, partial);
-  auto *node = llvm::cast<MatmulNode>(result->definition);
-  node->bias = bias;
-  node->transposeB = true;
-  return result;
+  FusionNode &node = *matmul(name, a, b, axes, dtype, location, partial)->definition;
+  if (bias)
+    node.operands.push_back(bias);
+  node.transposeB = true;
+  return &node.result;
 }
 
 FusionTensor *FusionBuilder::pointwise(llvm::StringRef name, PointwiseFunction function,
                                        llvm::ArrayRef<FusionTensor *> operands,
                                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
                                        Location location) {
-  auto *node = append<PointwiseNode>(location);
-  node->function = function;
-  node->operands.assign(operands.begin(), operands.end());
-  return define(node->result, node, name, dtype.value_or(operands.front()->type.dtype), axes);
+  FusionNode node{FusionOpKind::Pointwise, location, {operands.begin(), operands.end()}};
+  node.function = function;
+  return add(std::move(node), name, axes, dtype);
 }
 
 FusionTensor *FusionBuilder::reshard(llvm::StringRef name, FusionTensor *a,
                                      llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
                                      Location location) {
-  auto *node = append<ReshardNode>(location);
-  node->a = a;
-  return define(node->result, node, name, dtype.value_or(a->type.dtype), axes);
+  return add({FusionOpKind::Reshard, location, {a}}, name, axes, dtype);
 }
 
 void FusionBuilder::output(llvm::ArrayRef<FusionTensor *> tensors, Location location) {
-  auto *node = append<OutputNode>(location);
-  node->tensors.assign(tensors.begin(), tensors.end());
+  add({FusionOpKind::Output, location, {tensors.begin(), tensors.end()}}, "", {}, DType::F32);
 }
 
 } // namespace braid

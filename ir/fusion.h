@@ -21,7 +21,6 @@
 namespace braid {
 
 class FusionBuilder;
-class FusionNode;
 
 enum class FusionOpKind : uint8_t {
 #define BRAID_FUSION_OP(Kind, keyword, summary) Kind,
@@ -29,6 +28,8 @@ enum class FusionOpKind : uint8_t {
 };
 
 llvm::StringRef keyword(FusionOpKind kind);
+
+struct FusionNode;
 
 /// A tensor in a fusion, defined by exactly one node. Output nodes define no tensor.
 struct FusionTensor {
@@ -38,86 +39,50 @@ struct FusionTensor {
   FusionNode *definition = nullptr;
 };
 
-/// Base class of all nodes. The hierarchy is closed: use `kind()`, llvm::isa, cast and dyn_cast.
-class FusionNode {
-public:
-  virtual ~FusionNode() = default;
-  FusionOpKind kind() const { return kind_; }
-  Location location() const { return location_; }
-
-protected:
-  FusionNode(FusionOpKind kind, Location location) : kind_(kind), location_(location) {}
-
-private:
-  FusionOpKind kind_;
-  Location location_;
-};
-
-/// Provides `classof` and the constructor for one kind of node.
-template <FusionOpKind K> class FusionNodeOf : public FusionNode {
-public:
-  static bool classof(const FusionNode *node) { return node->kind() == K; }
-  explicit FusionNodeOf(Location location) : FusionNode(K, location) {}
-};
-
+/// One statement; `kind` decides which fields it uses.
+///
 /// `%A = input bf16[DIDx{D}, M/D, K]`
-struct InputNode : FusionNodeOf<FusionOpKind::Input> {
-  using FusionNodeOf::FusionNodeOf;
-  FusionTensor result;
-};
-
+///
 /// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result has all axes of A
 /// except the last c, followed by all axes of B except the first c; see Contraction. `partial`
 /// names the element type in which partial results, if any, are sent.
 ///
 /// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes instead; the bias
 /// has B's remaining axes.
-struct MatmulNode : FusionNodeOf<FusionOpKind::Matmul> {
-  using FusionNodeOf::FusionNodeOf;
-  FusionTensor result;
-  std::optional<DType> partial; ///< the type after the keyword `partial`, if written
-  FusionTensor *a = nullptr;
-  FusionTensor *b = nullptr;
-  FusionTensor *bias = nullptr; ///< may be null; always null unless transposeB
-  bool transposeB = false;      ///< written as `linear`
-};
-
+///
 /// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Computed operands, unlike inputs, are used
 /// before they are rounded to their element type.
-struct PointwiseNode : FusionNodeOf<FusionOpKind::Pointwise> {
-  using FusionNodeOf::FusionNodeOf;
-  FusionTensor result;
-  PointwiseFunction function = PointwiseFunction::Relu;
-  llvm::SmallVector<FusionTensor *, 2> operands;
-};
-
+///
 /// `%X = reshard %A : T`. The same tensor with different axis kinds.
-struct ReshardNode : FusionNodeOf<FusionOpKind::Reshard> {
-  using FusionNodeOf::FusionNodeOf;
-  FusionTensor result;
-  FusionTensor *a = nullptr;
-};
-
+///
 /// `output %C, %E`
-struct OutputNode : FusionNodeOf<FusionOpKind::Output> {
-  using FusionNodeOf::FusionNodeOf;
-  llvm::SmallVector<FusionTensor *, 2> tensors;
+struct FusionNode {
+  FusionOpKind kind;
+  Location location;
+  llvm::SmallVector<FusionTensor *, 3> operands = {};   ///< in source order
+  FusionTensor result = {};                             ///< see resultOf()
+  PointwiseFunction function = PointwiseFunction::Relu; ///< pointwise nodes only
+  bool transposeB = false;                              ///< true for a `linear`
+  std::optional<DType> partial = {}; ///< the type after the keyword `partial`, if written
+
+  /// The operands of a matmul; a() is also that of a reshard. The bias is null if there is none.
+  FusionTensor *a() const { return operands[0]; }
+  FusionTensor *b() const { return operands[1]; }
+  FusionTensor *bias() const { return operands.size() > 2 ? operands[2] : nullptr; }
 };
 
-/// Returns the operands of `node` in order, or an empty list for an input.
-llvm::SmallVector<FusionTensor *, 3> operandsOf(const FusionNode &node);
 /// Returns the tensor that `node` defines, or null for an output.
-FusionTensor *resultOf(FusionNode &node);
-const FusionTensor *resultOf(const FusionNode &node);
+inline const FusionTensor *resultOf(const FusionNode &node) {
+  return node.kind == FusionOpKind::Output ? nullptr : &node.result;
+}
 
 /// Returns the keyword that introduces `node` in the text: the function's name for a pointwise
-/// node, `linear` for a matmul with transposeB, otherwise keyword(node.kind()).
+/// node, `linear` for a matmul with transposeB, otherwise keyword(node.kind).
 llvm::StringRef keyword(const FusionNode &node);
-bool isGemm(const FusionNode &node);
+inline bool isGemm(const FusionNode &node) { return node.kind == FusionOpKind::Matmul; }
 /// True for a pointwise node or a reshard: each result element depends on exactly one element of
 /// each operand.
 bool isElementwise(const FusionNode &node);
-bool transposesB(const FusionNode &node);
 /// Returns the type in which partial results are sent: `partial` or, by default, the result's type.
 DType partialType(const FusionNode &gemm);
 
@@ -254,10 +219,12 @@ public:
                         std::optional<DType> dtype = {}, Location location = {});
   void output(llvm::ArrayRef<FusionTensor *> tensors, Location location = {});
 
+  /// Appends `node`, and returns its result, of the given name and type. `dtype` defaults to the
+  /// first operand's element type.
+  FusionTensor *add(FusionNode node, llvm::StringRef name, llvm::ArrayRef<Axis> axes,
+                    std::optional<DType> dtype);
+
 private:
-  template <class Node> Node *append(Location location);
-  FusionTensor *define(FusionTensor &tensor, FusionNode *node, llvm::StringRef name, DType dtype,
-                       llvm::ArrayRef<Axis> axes);
   Fusion &fusion_;
 };
 

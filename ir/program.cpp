@@ -41,10 +41,6 @@ llvm::StringRef name(CollectiveKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name) {
-  return enumFromName(name, CollectiveKind::AllToAll);
-}
-
 llvm::StringRef name(ReductionOperator op) {
   static constexpr llvm::StringLiteral kNames[] = {"sum", "prod", "min", "max"};
   return kNames[static_cast<size_t>(op)];

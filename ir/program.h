@@ -243,8 +243,8 @@ struct P2POp : OpOf<OpKind::P2P> {
   const Scalar *peer = nullptr;
   Value *handles = nullptr;
   Value result = {.kind = ValueKind::Request};
-  /// The GEMM whose result is sent, or null. It has no bias and is not in any block.
-  std::unique_ptr<MatmulOp> gemm = {};
+  /// The GEMM whose result is sent, if any. It has no bias and is not in any block.
+  std::optional<MatmulOp> gemm = {};
   Value product; ///< the result of `gemm`; no other node can use it
   Protocol protocol() const { return llvm::cast<ShareMemHandlesOp>(handles->definition)->protocol; }
 };
@@ -265,7 +265,6 @@ enum class CollectiveKind : uint8_t {
   AllToAll
 };
 llvm::StringRef name(CollectiveKind kind);
-std::optional<CollectiveKind> collectiveFromName(llvm::StringRef name);
 
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);

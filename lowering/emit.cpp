@@ -3,14 +3,34 @@
 #include "lowering/emit.h"
 
 #include "lowering/stages/block_rows.h"
+#include "lowering/stages/gather_order.h"
+#include "lowering/stages/host_order.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
 namespace braid {
 
-ProgramBuilder builderFor(LoweringState &state) {
-  return ProgramBuilder(*state.program, ProgramBuilder::NamePolicy::AsWritten);
+void Emitter::formSteps(
+    Stage &stage, llvm::function_ref<Value *(const char *name, const Scalar *slot)> formBlock) {
+  const bool hasHosts = stage.isHierarchical();
+  builder_.setLocation(stage.location());
+  stage.loop = builder_.forLoop(local(hasHosts ? "host" : "i"), constant(0),
+                                constant(hasHosts ? stage.hosts() : stage.steps));
+  builder_.insertAtEnd(stage.loop->body);
+  const Scalar *step = stage.loop->index;
+  if (hasHosts) {
+    const HostOrder order(scalars_, stage);
+    stage.block = formBlock("block", order.far(step));
+    stage.relay = builder_.forLoop(local("i"), constant(1), constant(stage.ranksPerHost));
+    builder_.insertAtEnd(stage.relay->body);
+    stage.relayed = formBlock("relayed", order.block(step, stage.relay->index));
+  } else if (stage.isGather() && !stage.isCollective()) {
+    const GatherOrder order(scalars_, stage.config.order(), stage.steps);
+    stage.block = formBlock("block", order.source(step));
+  } else {
+    stage.block = formBlock("block", step);
+  }
 }
 
 void insertAfterPreamble(ProgramBuilder &builder) {
@@ -21,110 +41,53 @@ void insertAfterPreamble(ProgramBuilder &builder) {
   builder.setInsertionPoint(body, at);
 }
 
-MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
-                   Value *addend) {
-  builder.setLocation(gemm.node->location());
-  if (transposesB(*gemm.node))
-    return builder.linear(dst, first, gemm.right, gemm.bias, addend);
-  return builder.matmul(dst, first, gemm.right, addend);
+MatmulOp *Emitter::emitGemm(const Gemm &gemm, Value *dst, Value *first, Value *addend) {
+  builder_.setLocation(gemm.node->location);
+  if (gemm.node->transposeB)
+    return builder_.linear(dst, first, gemm.right, gemm.bias, addend);
+  return builder_.matmul(dst, first, gemm.right, addend);
 }
 
-void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
-                   llvm::function_ref<Value *(Value *)> aliasOf) {
-  builder.setLocation(pointwise.tensor->location);
+void Emitter::emitPointwise(const Pointwise &pointwise, AliasFn aliasOf) {
+  builder_.setLocation(pointwise.tensor->location);
   Value *first = aliasOf(pointwise.first), *dst = aliasOf(pointwise.dst);
   std::vector<PointwiseStep<Value *>> steps = pointwise.steps;
   for (PointwiseStep<Value *> &step : steps)
     if (step.operand)
       step.operand = aliasOf(step.operand);
-  builder.pointwise(dst, first, steps);
+  builder_.pointwise(dst, first, steps);
 }
 
-namespace {
-
-/// Emits everything that a stage computes in one step.
-class StepEmitter {
-public:
-  StepEmitter(ProgramBuilder &builder, const Stage &stage, Value *first,
-              llvm::function_ref<Value *(Value *)> aliasOf)
-      : builder_(builder), stage_(stage), first_(first), aliasOf_(aliasOf) {}
-
-  void run() {
-    emitPointwise(0);
-    for (size_t i = 0; i < stage_.gemms.size(); ++i) {
-      emit(stage_.gemms[i]);
-      emitPointwise(i + 1);
-    }
-    for (const Reshard &reshard : stage_.reshards) {
-      builder_.setLocation(reshard.tensor->location);
-      if (rootOf(first_) != reshard.dst) // otherwise the data is already in place
-        builder_.set(partOf(reshard.dst), first_);
-    }
-  }
-
-private:
-  Value *partOf(Value *whole) {
-    Value *&part = parts_[whole];
-    if (!part)
-      part = aliasOf_(whole);
-    return part;
-  }
-
-  void emit(const Gemm &gemm) {
-    builder_.setLocation(gemm.node->location());
-    Value *dst = partOf(gemm.dst);
-    emitGemm(builder_, gemm, dst, gemm.left ? partOf(gemm.left) : first_);
-  }
-
-  void emitPointwise(size_t gemms) {
-    for (const Pointwise &each : stage_.pointwise)
+void Emitter::emitGemms(const Stage &stage, Value *first, AliasFn aliasOf) {
+  llvm::DenseMap<Value *, Value *> parts;
+  auto partOf = [&](Value *whole) {
+    Value *&part = parts[whole];
+    return part ? part : part = aliasOf(whole);
+  };
+  auto emitPointwiseAfter = [&](size_t gemms) {
+    for (const Pointwise &each : stage.pointwise)
       if (each.after == gemms)
-        braid::emitPointwise(builder_, each, [&](Value *whole) { return partOf(whole); });
+        emitPointwise(each, partOf);
+  };
+  emitPointwiseAfter(0);
+  for (size_t i = 0; i < stage.gemms.size(); ++i) {
+    const Gemm &gemm = stage.gemms[i];
+    builder_.setLocation(gemm.node->location);
+    Value *dst = partOf(gemm.dst);
+    emitGemm(gemm, dst, gemm.left ? partOf(gemm.left) : first);
+    emitPointwiseAfter(i + 1);
   }
-
-  ProgramBuilder &builder_;
-  const Stage &stage_;
-  Value *first_;
-  llvm::function_ref<Value *(Value *)> aliasOf_;
-  llvm::DenseMap<Value *, Value *> parts_;
-};
-
-} // namespace
-
-void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
-               llvm::function_ref<Value *(Value *)> aliasOf) {
-  StepEmitter(builder, stage, first, aliasOf).run();
-}
-
-void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
-              const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf) {
-  emitGemms(builder, stage, block, [&](Value *whole) {
-    return selectBlock(state, builder, stage, nameOf(*whole), whole, slot);
-  });
-}
-
-/// Searches `block` and its nested blocks for `op`. Returns the block that contains it, or null.
-static Block *holderOf(Block &block, const Op &op) {
-  Block *holder = nullptr;
-  for (Op &each : block) {
-    if (&each == &op)
-      return &block;
-    forEachBlock(each, [&](Block &inner) { holder = holder ? holder : holderOf(inner, op); });
-    if (holder)
-      return holder;
+  for (const Reshard &reshard : stage.reshards) {
+    builder_.setLocation(reshard.tensor->location);
+    if (rootOf(first) != reshard.dst) // otherwise the data is already in place
+      builder_.set(partOf(reshard.dst), first);
   }
-  return nullptr;
 }
 
-llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum) {
-  llvm::SmallVector<Op *, 2> found = {&sum};
-  const auto end = holderOf(program.body(), sum)->end();
-  for (auto at = std::next(sum.getIterator()); at != end; ++at)
-    if (llvm::isa<PointwiseOp>(*at))
-      found.push_back(&*at);
-    else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
-      break;
-  return found;
+void Emitter::emitStep(const Stage &stage, Value *block, const Scalar *slot,
+                       llvm::function_ref<std::string(const Value &)> nameOf) {
+  emitGemms(stage, block,
+            [&](Value *whole) { return selectBlock(stage, nameOf(*whole), whole, slot); });
 }
 
 Value *writtenBy(const Op &op) {

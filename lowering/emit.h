@@ -5,33 +5,75 @@
 
 namespace braid {
 
-/// Returns a builder that uses names as given, because passes obtain unique names from Names.
-ProgramBuilder builderFor(LoweringState &state);
+/// Base class of the classes that emit nodes.
+class Emitter {
+public:
+  explicit Emitter(LoweringState &state)
+      : state_(state), body_(state.program->body()), scalars_(state.program->scalars()),
+        builder_(*state.program) {}
+
+protected:
+  const Scalar *constant(int64_t value) const { return scalars_.constant(value); }
+  /// See Names.
+  std::string local(llvm::StringRef name) const { return state_.names.local(name); }
+  std::string global(llvm::StringRef name) const { return state_.names.global(name); }
+  /// Emits the loop over a stage's steps at the insertion point. In the hierarchical order, each
+  /// step handles one host, and contains a loop over the blocks that ranks of this host forward.
+  /// `formBlock` selects the block of the given name at `slot`, and may emit what is done with it.
+  void formSteps(Stage &stage,
+                 llvm::function_ref<Value *(const char *name, const Scalar *slot)> formBlock);
+
+  using AliasFn = llvm::function_ref<Value *(Value *)>;
+  /// Emits `gemm` with `first` as its first operand. Operands are slices or full tensors. `addend`,
+  /// if not null, is added to the result.
+  MatmulOp *emitGemm(const Gemm &gemm, Value *dst, Value *first, Value *addend = nullptr);
+  /// Emits a chain of functions. `aliasOf` maps a full tensor to the slice to compute on.
+  void emitPointwise(const Pointwise &pointwise, AliasFn aliasOf);
+  /// Emits everything that a stage computes from `first`, a slice of its operand: GEMMs (each on
+  /// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` maps a full
+  /// tensor to the corresponding slice.
+  void emitGemms(const Stage &stage, Value *first, AliasFn aliasOf);
+  /// Like emitGemms(), for one step: uses the slice of each tensor at `slot`, named by `nameOf`.
+  void emitStep(const Stage &stage, Value *block, const Scalar *slot,
+                llvm::function_ref<std::string(const Value &)> nameOf);
+
+  // Defined in stages/block_rows.cpp:
+  /// Returns an alias of the existing rows of `block`, which is entry `index` of `tensor`.
+  Value *selectBlock(const Stage &stage, const std::string &name, Value *tensor,
+                     const Scalar *index, const Scalar *block);
+  /// Same, for a tensor that contains all blocks, so that the index is `block`.
+  Value *selectBlock(const Stage &stage, const std::string &name, Value *tensor,
+                     const Scalar *block) {
+    return selectBlock(stage, name, tensor, block, block);
+  }
+  /// Same, for a tensor in which the rows of all blocks form one axis.
+  Value *sliceBlock(const Stage &stage, const std::string &name, Value *tensor,
+                    const Scalar *block);
+  /// Returns all existing rows of a tensor whose leading axes are blocks and rows, as one range, or
+  /// the tensor itself if every row exists. If there is only one block, it must be this rank's.
+  Value *existingRows(const std::optional<UnevenRows> &uneven, Value *tensor);
+  /// Returns an alias of the existing rows of `count` blocks of `tensor`, starting with block
+  /// `first`. Adds reshaped tensors, in which the rows of all blocks form one axis, to `flattened`.
+  Value *selectBlocks(const Stage &stage, const std::string &name, Value *tensor,
+                      const Scalar *first, int64_t count,
+                      llvm::DenseMap<Value *, Value *> &flattened);
+
+  // Defined in stages/reduced_rows.cpp:
+  /// Returns `tensor` reshaped to have one row axis, or `tensor` itself if liesInBlocks().
+  Value *joinRows(const Stage &stage, Value *tensor);
+  /// Selects the rows of rank `block` from the result of joinRows(). If each rank keeps only its
+  /// local rows, `tensor` contains only those rows and `index` is 0.
+  Value *selectReduced(const Stage &stage, const std::string &name, Value *tensor,
+                       const Scalar *index, const Scalar *block);
+
+  LoweringState &state_;
+  Block &body_; ///< the body of the program
+  ScalarContext &scalars_;
+  ProgramBuilder builder_;
+};
 
 /// Sets the insertion point after the allocations and handles at the start of the program.
 void insertAfterPreamble(ProgramBuilder &builder);
-
-/// Emits `gemm` with `first` as its first operand. Operands are slices or full tensors. `addend`,
-/// if not null, is added to the result.
-MatmulOp *emitGemm(ProgramBuilder &builder, const Gemm &gemm, Value *dst, Value *first,
-                   Value *addend = nullptr);
-
-/// Emits a chain of functions. `aliasOf` maps a full tensor to the slice to compute on.
-void emitPointwise(ProgramBuilder &builder, const Pointwise &pointwise,
-                   llvm::function_ref<Value *(Value *)> aliasOf);
-
-/// Emits everything that a stage computes from `first`, a slice of its operand: GEMMs (each on
-/// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` maps a full
-/// tensor to the corresponding slice.
-void emitGemms(ProgramBuilder &builder, const Stage &stage, Value *first,
-               llvm::function_ref<Value *(Value *)> aliasOf);
-
-/// Like emitGemms(), for one step: uses the slice of each tensor at `slot`, named by `nameOf`.
-void emitStep(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *block,
-              const Scalar *slot, llvm::function_ref<std::string(const Value &)> nameOf);
-
-/// Returns `sum` and the subsequent nodes that apply pointwise functions to its result.
-llvm::SmallVector<Op *, 2> withFunctions(Program &program, SumOp &sum);
 
 /// Returns the tensor that `op` writes when it is issued, or null.
 Value *writtenBy(const Op &op);

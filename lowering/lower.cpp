@@ -3,7 +3,6 @@
 #include "lowering/lower.h"
 
 #include "ir/failure.h"
-#include "lowering/pipeline.h"
 #include "lowering/state.h"
 
 namespace braid {

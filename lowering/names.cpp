@@ -14,7 +14,7 @@ template <class IsTaken> static std::string firstFree(llvm::StringRef wanted, Is
 
 std::string Names::local(llvm::StringRef wanted) {
   std::string name = firstFree(wanted, [this](auto &each) { return globals_.contains(each); });
-  noteLocal(name);
+  locals_.insert(name);
   return name;
 }
 
@@ -22,7 +22,7 @@ std::string Names::local(llvm::StringRef wanted) {
 std::string Names::global(llvm::StringRef wanted) {
   std::string name = firstFree(
       wanted, [this](auto &each) { return globals_.contains(each) || locals_.contains(each); });
-  noteGlobal(name);
+  globals_.insert(name);
   return name;
 }
 

@@ -18,9 +18,6 @@ public:
   /// Returns a name for a value inside a loop, or for a loop index, that differs from all top-level
   /// names so far. Other loops may reuse the name.
   std::string local(llvm::StringRef wanted);
-  /// Reserve existing names.
-  void noteGlobal(llvm::StringRef name) { globals_.insert(name); }
-  void noteLocal(llvm::StringRef name) { locals_.insert(name); }
 
 private:
   llvm::StringSet<> globals_, locals_;

@@ -2,12 +2,11 @@
 //
 // The list below shows, from top to bottom, how a fusion becomes a host program. Passes insert
 // nodes conservatively, and separate passes remove redundant nodes. The program is correct after
-// every pass from insert-transfers on (in the hierarchical order, from hoist-syncs on).
+// every pass from insert-transfers on (in the hierarchical order, from assign-streams on).
 //
 //===----------------------------------------------------------------------------------------===//
 
-#include "lowering/pipeline.h"
-
+#include "lowering/passes/pass.h"
 #include "lowering/passes/passes.h"
 
 namespace braid {
@@ -30,10 +29,9 @@ constexpr Pass kPasses[] = {
     {"peel-own-step", peelOwnStep},
     {"split-chunks", splitChunks},
 
-    // The steps and chunks are now final, and are assigned to streams round-robin: first with a
-    // fork and join for each, then with a single fork and join around the pipeline.
+    // The steps and chunks are now final, and are assigned to streams round-robin, with a single
+    // fork and join around the pipeline.
     {"assign-streams", assignStreams},
-    {"hoist-syncs", hoistSyncs},
 
     // Once steps are unrolled, contiguous blocks can share one GEMM.
     {"merge-gemms", mergeGemms},

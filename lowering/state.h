@@ -124,8 +124,6 @@ struct Stage {
   int64_t streams = 0;
   int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
   Op *ownStream = nullptr;     ///< the local step's set_current_stream
-  /// The nodes that fork and join individual steps, each with the block that contains it.
-  llvm::SmallVector<std::pair<Block *, Op *>, 8> syncs = {};
 
   llvm::StringRef name() const { return operand->name; }
   /// Returns the first result of the stage, which names the stage in messages.
@@ -183,8 +181,6 @@ struct Stage {
   bool moves() const { return isGather() || isReduction(); }
   /// Reduction: true if each device keeps only the sum of its local rows.
   bool keepsOwnRows() const { return result().type.axes.front().kind == AxisKind::DIDx; }
-  /// True if GEMMs instead of a kernel add the partial results, as in every ring.
-  bool addsInGemms() const { return isReduction() && isRing(); }
   /// True for an all-reduce in which each device sums its local rows and sends the sums to all
   /// other devices.
   bool isTwoShot() const {
@@ -209,7 +205,7 @@ struct Stage {
   }
   /// Returns the top-level node that contains the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
-  Location location() const { return result().definition->location(); }
+  Location location() const { return result().definition->location; }
   /// Returns the block whose nodes run once per step and chunk.
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };
@@ -226,13 +222,6 @@ struct LoweringState {
   std::vector<Stage> stages = {}; ///< in issue order
   /// Outputs that are also inputs, each with the input that it copies.
   std::vector<std::pair<Value *, Value *>> copies = {};
-
-  bool movesAnything() const {
-    for (const Stage &stage : stages)
-      if (stage.moves())
-        return true;
-    return false;
-  }
 };
 
 } // namespace braid

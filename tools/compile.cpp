@@ -3,7 +3,7 @@
 #include "api/compile/compiled_program.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
-#include "lowering/pipeline.h"
+#include "lowering/passes/pass.h"
 #include "tools/command.h"
 
 #include "llvm/ADT/STLExtras.h"

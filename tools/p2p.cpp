@@ -2,19 +2,20 @@
 
 #include "api/machine/nvml.h"
 #include "api/pairs/measure_pairs.h"
+#include "api/ranks/backends.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
+#include "runtime/job/bootstrap/environment.h"
 #include "tools/command.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace braid::tools {
 namespace {
@@ -42,11 +43,9 @@ struct P2pFlags {
   std::optional<int64_t> ranks;
   std::vector<int64_t> devices;
   std::vector<std::string> paths;
-  std::vector<int64_t> sizes;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  std::vector<int64_t> steps; ///< in a measuring process: the steps to measure
-  std::optional<int> results; ///< in a measuring process: the descriptor to write records to
+  MeterOptions meter; ///< the sizes; in a measuring process, also its steps and descriptor
 };
 
 CLI::Option *withCommas(CLI::Option *option) {
@@ -62,7 +61,7 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   withCommas(
       addText(app, "--paths", flags.paths, "PATH",
               "paths to measure, separated by commas; they are explained below (default: all)"));
-  withCommas(addInteger(app, "--sizes", flags.sizes, "BYTES",
+  withCommas(addInteger(app, "--sizes", flags.meter.sizes, "BYTES",
                         "sizes of transfers, multiples of 4 separated by commas (default: five "
                         "from 4 to 268435456, on CPU ranks four up to 16777216)"));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
@@ -70,37 +69,36 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addText(app, "--json", flags.json, "OUT.json", "write everything measured as JSON");
   addText(app, "--html", flags.html, "OUT.html",
           "write a page with a coloured matrix of the pairs");
-  withCommas(addInteger(app, "--measure-steps", flags.steps, "STEP", ""))->group("");
-  addInteger(app, "--measure-to", flags.results, "FD", "")->group("");
+  withCommas(addInteger(app, "--measure-steps", flags.meter.steps, "STEP", ""))->group("");
+  addInteger(app, "--measure-to", flags.meter.results, "FD", "")->group("");
   app.footer(kP2pFooter);
 }
 
-Status readSizes(P2pFlags &flags, bool areGpus) {
+Result<std::vector<int64_t>> readSizes(const P2pFlags &flags, bool areGpus) {
   constexpr int64_t kMost = int64_t(1) << 40;
-  for (int64_t bytes : flags.sizes)
+  for (int64_t bytes : flags.meter.sizes)
     if (bytes < 4 || bytes > kMost || bytes % 4 != 0)
       return badInput("expected --sizes to be multiples of 4 from 4 to {}, got {}", kMost, bytes);
-  if (flags.sizes.empty()) {
-    flags.sizes = {4, 64 << 10, 1 << 20, 16 << 20};
+  std::set<int64_t> sizes(flags.meter.sizes.begin(), flags.meter.sizes.end());
+  if (sizes.empty()) {
+    sizes = {4, 64 << 10, 1 << 20, 16 << 20};
     if (areGpus)
-      flags.sizes.push_back(256 << 20);
+      sizes.insert(256 << 20);
   }
-  llvm::sort(flags.sizes);
-  flags.sizes.erase(std::unique(flags.sizes.begin(), flags.sizes.end()), flags.sizes.end());
-  return Status::ok();
+  return std::vector<int64_t>(sizes.begin(), sizes.end());
 }
 
 Result<std::vector<Path>> readPaths(const P2pFlags &flags) {
   std::vector<std::string> known;
-  for (Path path : kAllPaths)
+  std::vector<Path> paths;
+  for (Path path : kAllPaths) {
     known.push_back(name(path).str());
+    if (flags.paths.empty() || llvm::is_contained(flags.paths, known.back()))
+      paths.push_back(path);
+  }
   for (const std::string &word : flags.paths)
     if (!llvm::is_contained(known, word))
       return badChoice("--paths", word, known);
-  std::vector<Path> paths;
-  for (Path path : kAllPaths)
-    if (flags.paths.empty() || llvm::is_contained(flags.paths, name(path)))
-      paths.push_back(path);
   return paths;
 }
 
@@ -115,9 +113,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
     return badInput("expected --ranks or --devices, got both");
   if (flags.ranks && (*flags.ranks < 2 || *flags.ranks > 4096))
     return badInput("expected --ranks to be from 2 to 4096, got {}", *flags.ranks);
-  std::vector<int64_t> devices = flags.devices;
-  llvm::sort(devices);
-  if (std::adjacent_find(devices.begin(), devices.end()) != devices.end())
+  if (std::set(flags.devices.begin(), flags.devices.end()).size() != flags.devices.size())
     return badInput("expected --devices without duplicates");
   if (flags.json == "-" && flags.html == "-")
     return badInput("only one of --json and --html can be -");
@@ -150,40 +146,17 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   return devices;
 }
 
-/// Returns NVML's report, or an empty report if NVML fails. Returns TimedOut if the driver does not
-/// respond. Must precede any other driver call, which would hang, too.
-Result<NvmlReport> askDriver(milliseconds timeout) {
-  Result<NvmlReport> nvml = askNvml(processEnvironment(), timeout);
-  if (!nvml && nvml.status().code() != StatusCode::TimedOut)
-    return NvmlReport();
-  return nvml;
-}
-
 /// Adds the links that NVML reports to `report`.
 void addLinks(PairReport &report, const NvmlReport &nvml) {
   const std::vector<std::vector<Link>> links = linksOf(nvml);
-  std::map<std::string, size_t> places;
-  for (size_t device = 0; device < nvml.devices.size(); ++device)
-    places[nvml.devices[device].uuid] = device;
-  for (size_t source = 0; source < report.devices.size(); ++source)
-    for (size_t other = 0; other < report.devices.size(); ++other) {
-      const auto from = places.find(report.devices[source].uuid),
-                 to = places.find(report.devices[other].uuid);
-      if (source != other && from != places.end() && to != places.end())
-        report.row(source, other)->link = links[from->second][to->second];
-    }
-}
-
-/// Runs as one of the two measuring processes of a pair. Returns the exit code.
-Result<int> measureRank(const P2pFlags &flags, const BackendRegistry &registry) {
-  MeterOptions options{{}, flags.sizes, *flags.results};
-  for (int64_t step : flags.steps)
-    if (step >= 0 && step < kSteps)
-      options.steps.push_back(Step::of(step));
-  const Backend *backend = registry.find(flags.backend.value_or(""));
-  if (!backend)
-    return badInput("--measure-to: requires --backend");
-  return static_cast<int>(measureAsRank(*backend, options).code());
+  std::map<int64_t, size_t> places; ///< NVML's index of each device
+  for (const MeasuredDevice &device : report.devices)
+    for (size_t i = 0; i < nvml.devices.size(); ++i)
+      if (nvml.devices[i].uuid == device.uuid)
+        places[device.number] = i;
+  for (PairRow &row : report.rows)
+    if (places.count(row.source) && places.count(row.destination))
+      row.link = links[places[row.source]][places[row.destination]];
 }
 
 /// Prints the report and writes the JSON and HTML files. Returns the exit code.
@@ -210,33 +183,36 @@ Result<int> show(const P2pFlags &flags, const PairReport &report) {
                                                         : StatusCode::Ok);
 }
 
-Result<int> p2p(P2pFlags flags, const BackendRegistry &registry) {
-  if (flags.results)
-    return measureRank(flags, registry);
+Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
+  if (flags.meter.results >= 0) { // as one of the two processes that measure a pair
+    const Backend *backend = registry.find(flags.backend.value_or(""));
+    return backend ? static_cast<int>(measureAsRank(*backend, flags.meter).code())
+                   : Result<int>(badInput("--measure-to: requires --backend"));
+  }
   BRAID_TRY(checkFlags(flags, registry));
   MeasureOptions options;
   options.timeout = milliseconds(flags.timeoutMs);
   options.paths = BRAID_TRY(readPaths(flags));
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
-  NvmlReport nvml;
-  if (asksForGpus)
-    nvml = BRAID_TRY(askDriver(options.timeout));
+  Result<NvmlReport> nvml = NvmlReport();
+  if (asksForGpus) // before any other call of the driver, which would hang, too
+    nvml = askNvml(processEnvironment(), options.timeout);
+  if (nvml.status().code() == StatusCode::TimedOut)
+    return nvml.status();
   const int64_t gpus = asksForGpus ? gpuCount() : 0;
   options.backend = flags.backend.value_or(gpus > 0 ? "cuda" : "cpu");
   const bool areGpus = options.backend == "cuda";
   if (areGpus && gpus == 0)
     return unsupported("--backend cuda: no GPU found");
-  BRAID_TRY(readSizes(flags, areGpus));
+  options.sizes = BRAID_TRY(readSizes(flags, areGpus));
   options.devices = BRAID_TRY(chooseDevices(flags, areGpus, gpus));
-  options.command = {"braid",         "p2p",     "--backend",
-                     options.backend, "--sizes", fmt::format("{}", fmt::join(flags.sizes, ","))};
   const size_t pairs = options.devices.size() * (options.devices.size() - 1) / 2;
   options.progress = [pairs](int64_t one, int64_t other, size_t number) {
     llvm::errs() << fmt::format("braid: {} of {}: devices {} and {}\n", number, pairs, one, other);
   };
   PairReport report = BRAID_TRY(measurePairs(options));
-  if (areGpus)
-    addLinks(report, nvml);
+  if (areGpus && nvml)
+    addLinks(report, *nvml);
   judge(report);
   return show(flags, report);
 }

@@ -81,8 +81,7 @@ Movement movementOf(const Fusion &fusion, const FusionNode &gemm) {
   if (isContractedOverDevices(gemm))
     return resultOf(gemm)->type.find(AxisKind::DIDx) ? Movement::Scatter : Movement::AllReduce;
   const bool isReturned = llvm::any_of(fusion.nodes(), [&](const auto &node) {
-    const auto *reshard = llvm::dyn_cast<ReshardNode>(node.get());
-    return reshard && reshard->a == operandsOf(gemm)[0];
+    return node->kind == FusionOpKind::Reshard && node->a() == gemm.a();
   });
   return isReturned ? Movement::ReturningGather : Movement::Gather;
 }
@@ -92,14 +91,13 @@ std::optional<Work> workOf(const Fusion &fusion, const FusionStage &stage) {
   for (const auto &node : fusion.nodes()) {
     if (!isGemm(*node) || !llvm::is_contained(stage.tensors, resultOf(*node)->name))
       continue;
-    const auto operands = operandsOf(*node);
     const Contraction contraction = contractionOf(*node);
     if (!work) {
-      const Shape a = fusion.localShape(operands[0]->type);
-      work = Work{movementOf(fusion, *node), rowsOf(fusion, operands[0]->type, contraction.first),
-                  0, productOf(llvm::ArrayRef<int64_t>(a).drop_front(contraction.first))};
+      const Shape a = fusion.localShape(node->a()->type);
+      work = Work{movementOf(fusion, *node), rowsOf(fusion, node->a()->type, contraction.first), 0,
+                  productOf(llvm::ArrayRef<int64_t>(a).drop_front(contraction.first))};
     }
-    work->columns += productOf(fusion.localShape(operands[1]->type)) / work->depth;
+    work->columns += productOf(fusion.localShape(node->b()->type)) / work->depth;
   }
   return work;
 }

@@ -146,10 +146,10 @@ void judge(PairReport &report) {
     const double nominal = row.link.nominalGBps;
     const double least = limitsOf(report, row.link.kind).ofNominal * nominal;
     // A transfer saturates the link only if it takes long enough.
-    constexpr double kLeastUs = 100, kBytesOfGBpsAndUs = 1e3;
+    constexpr double kSaturatedUs = 100, kBytesOfGBpsAndUs = 1e3;
     const std::optional<Path> fastest = row.fastest();
     if (fastest && static_cast<double>(row.on(*fastest).points.back().bytes) >=
-                       nominal * kLeastUs * kBytesOfGBpsAndUs)
+                       nominal * kSaturatedUs * kBytesOfGBpsAndUs)
       expect(row.on(*fastest), least, least,
              fmt::format("for a link of {} GB/s ({})", figureText(nominal),
                          name(row.link.kind).str()));

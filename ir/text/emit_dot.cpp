@@ -91,7 +91,7 @@ void DotEmitter::emit(const Fusion &fusion) {
     size_t number = box(label);
     if (result)
       definitions_[result] = number;
-    for (const FusionTensor *operand : operandsOf(*node))
+    for (const FusionTensor *operand : node->operands)
       edges_.push_back(nodeName(definitions_[operand]) + " -> " + nodeName(number));
   }
   close();

@@ -66,13 +66,11 @@ void write(JsonStream &json, const FusionTensor &tensor) {
 void write(JsonStream &json, const FusionNode &node) {
   json.object([&] {
     put(json, "kind", keyword(node));
-    if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node)) {
-      put(json, "a", matmul->a, "b", matmul->b, "bias", matmul->bias);
-      json.attribute("partial", matmul->partial ? jsonOf(name(*matmul->partial)) : nullptr);
-    } else if (isElementwise(node)) {
-      putList(json, "operands", operandsOf(node));
-    } else if (const auto *output = llvm::dyn_cast<OutputNode>(&node)) {
-      putList(json, "tensors", output->tensors);
+    if (isGemm(node)) {
+      put(json, "a", node.a(), "b", node.b(), "bias", node.bias());
+      json.attribute("partial", node.partial ? jsonOf(name(*node.partial)) : nullptr);
+    } else if (node.kind != FusionOpKind::Input) {
+      putList(json, isElementwise(node) ? "operands" : "tensors", node.operands);
     }
     if (const FusionTensor *result = resultOf(node))
       putObject(json, "result", *result);

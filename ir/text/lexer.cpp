@@ -16,21 +16,10 @@ namespace {
 bool startsName(char c) { return llvm::isAlpha(c) || c == '_'; }
 bool continuesName(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-struct Punctuation {
-  llvm::StringLiteral text;
-  TokenKind kind;
-};
-
 /// Sorted so that longer symbols precede their prefixes; the first match is then the longest.
-constexpr Punctuation kPunctuation[] = {
-    {"..", TokenKind::Range},     {"->", TokenKind::Arrow},      {"==", TokenKind::Equal},
-    {"!=", TokenKind::NotEqual},  {"<=", TokenKind::LessEqual},  {">=", TokenKind::GreaterEqual},
-    {"<", TokenKind::Less},       {">", TokenKind::Greater},     {"(", TokenKind::LeftParen},
-    {")", TokenKind::RightParen}, {"[", TokenKind::LeftBracket}, {"]", TokenKind::RightBracket},
-    {"{", TokenKind::LeftBrace},  {"}", TokenKind::RightBrace},  {",", TokenKind::Comma},
-    {":", TokenKind::Colon},      {"=", TokenKind::Assign},      {"+", TokenKind::Plus},
-    {"-", TokenKind::Minus},      {"*", TokenKind::Star},        {"/", TokenKind::Slash},
-};
+constexpr llvm::StringLiteral kPunctuation[] = {"..", "->", "==", "!=", "<=", ">=", "<",
+                                                ">",  "(",  ")",  "[",  "]",  "{",  "}",
+                                                ",",  ":",  "=",  "+",  "-",  "*",  "/"};
 
 class Lexer {
 public:
@@ -164,13 +153,13 @@ void Lexer::lexForeignName(TokenKind kind) {
 }
 
 bool Lexer::lexPunctuation() {
-  for (const Punctuation &candidate : kPunctuation) {
-    if (rest().take_front(candidate.text.size()) != candidate.text)
-      continue;
-    append(candidate.kind, candidate.text.size());
-    return true;
-  }
-  return false;
+  const auto *found = llvm::find_if(kPunctuation, [&](llvm::StringRef symbol) {
+    return rest().take_front(symbol.size()) == symbol;
+  });
+  if (found == std::end(kPunctuation))
+    return false;
+  append(TokenKind::Punctuation, found->size());
+  return true;
 }
 
 /// Reports at most one error per line, regardless of the number of invalid bytes. Skips the rest of
@@ -204,24 +193,11 @@ bool isReserved(llvm::StringRef word) {
   return llvm::is_contained(kWords, word);
 }
 
-std::string describe(TokenKind kind) {
-  switch (kind) {
-  case TokenKind::End:
-    return "the end of the text";
-  case TokenKind::Word:
-    return "a name";
-  case TokenKind::ValueName:
-    return "a name like '%x'";
-  case TokenKind::Symbol:
-    return "a name like '@f'";
-  case TokenKind::Integer:
-    return "an integer";
-  default:
-    return "'" +
-           llvm::find_if(kPunctuation, [&](const Punctuation &each) { return each.kind == kind; })
-               ->text.str() +
-           "'";
-  }
+llvm::StringRef describe(TokenKind kind) {
+  static constexpr llvm::StringLiteral kNames[] = {"the end of the text", "a name",
+                                                   "a name like '%x'",    "a name like '@f'",
+                                                   "an integer",          "punctuation"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 } // namespace braid

@@ -18,31 +18,11 @@ enum class TokenKind : uint8_t {
   ValueName, ///< `%A`
   Symbol,    ///< `@ag_matmul`
   Integer,
-  LeftParen,
-  RightParen,
-  LeftBracket,
-  RightBracket,
-  LeftBrace,
-  RightBrace,
-  Comma,
-  Colon,
-  Assign,
-  Range, ///< `..`
-  Arrow, ///< `->`
-  Plus,
-  Minus,
-  Star,
-  Slash,
-  Equal,
-  NotEqual,
-  Less,
-  LessEqual,
-  Greater,
-  GreaterEqual,
+  Punctuation, ///< `{`, `..`, `->`, `<=`
 };
 
-/// Returns the name of a token kind for messages: "'{'", "an integer".
-std::string describe(TokenKind kind);
+/// Returns the name of a token kind for messages, such as "an integer".
+llvm::StringRef describe(TokenKind kind);
 
 struct Token {
   TokenKind kind = TokenKind::End;

@@ -14,7 +14,7 @@ namespace braid {
 
 std::string describe(const Token &token) {
   if (token.kind == TokenKind::End)
-    return describe(TokenKind::End);
+    return describe(TokenKind::End).str();
   constexpr size_t kShown = 40;
   if (token.text.size() <= kShown)
     return "'" + token.text.str() + "'";
@@ -28,15 +28,8 @@ const Token &TokenCursor::take() {
   return token;
 }
 
-bool TokenCursor::accept(TokenKind kind) {
-  if (!at(kind))
-    return false;
-  take();
-  return true;
-}
-
-bool TokenCursor::acceptWord(llvm::StringRef word) {
-  if (!atWord(word))
+bool TokenCursor::accept(llvm::StringRef text) {
+  if (!at(text))
     return false;
   take();
   return true;
@@ -56,21 +49,19 @@ Diagnostics::InFlight TokenCursor::expected(llvm::StringRef what) {
   return message;
 }
 
-const Token *TokenCursor::expect(TokenKind kind) { return expect(kind, describe(kind)); }
-
 const Token *TokenCursor::expect(TokenKind kind, llvm::StringRef what) {
   if (at(kind))
     return &take();
-  expected(what);
+  expected(what.empty() ? describe(kind) : what);
   return nullptr;
 }
 
-bool TokenCursor::expectWord(llvm::StringRef word) {
-  return acceptWord(word) || expected("'" + word.str() + "'");
+bool TokenCursor::expect(llvm::StringRef text, llvm::StringRef what) {
+  return accept(text) || expected(what.empty() ? "'" + text.str() + "'" : what.str());
 }
 
 bool TokenCursor::expectClosingBrace(Location open) {
-  if (accept(TokenKind::RightBrace))
+  if (accept("}"))
     return true;
   const auto all = diags_.all();
   if (at(TokenKind::End) && !all.empty() && all.back().location == peek().location)
@@ -79,17 +70,17 @@ bool TokenCursor::expectClosingBrace(Location open) {
 }
 
 bool TokenCursor::skipToBrace() {
-  while (!at(TokenKind::LeftBrace) && !at(TokenKind::End) && !atTopLevel())
+  while (!at("{") && !at(TokenKind::End) && !atTopLevel())
     take();
-  return at(TokenKind::LeftBrace);
+  return at("{");
 }
 
 void TokenCursor::skipBraces() {
   size_t open = 0;
   do {
-    if (at(TokenKind::LeftBrace))
+    if (at("{"))
       ++open;
-    else if (at(TokenKind::RightBrace))
+    else if (at("}"))
       --open;
     take();
   } while (open != 0 && !at(TokenKind::End) && !atTopLevel());
@@ -100,8 +91,7 @@ void TokenCursor::skipBraces() {
 //===----------------------------------------------------------------------------------------===//
 
 void StatementParser::parseStatements() {
-  while (!cursor_.at(TokenKind::RightBrace) && !cursor_.at(TokenKind::End) &&
-         !cursor_.atTopLevel()) {
+  while (!cursor_.at("}") && !cursor_.at(TokenKind::End) && !cursor_.atTopLevel()) {
     size_t start = cursor_.position();
     if (!parseStatement())
       recover(start);
@@ -112,7 +102,7 @@ bool StatementParser::parseStatement() {
   Statement statement;
   if (cursor_.at(TokenKind::ValueName)) {
     statement.result = &cursor_.take();
-    if (!cursor_.expect(TokenKind::Assign)) {
+    if (!cursor_.expect("=")) {
       poison(*statement.result);
       return false;
     }
@@ -125,12 +115,11 @@ bool StatementParser::parseStatement() {
 }
 
 void StatementParser::recover(size_t start) {
-  if (cursor_.position() == start && !cursor_.at(TokenKind::RightBrace) &&
-      !cursor_.at(TokenKind::LeftBrace))
+  if (cursor_.position() == start && !cursor_.at("}") && !cursor_.at("{"))
     cursor_.take();
-  while (!cursor_.at(TokenKind::End) && !cursor_.at(TokenKind::RightBrace) &&
+  while (!cursor_.at(TokenKind::End) && !cursor_.at("}") &&
          !(cursor_.peek().startsLine && cursor_.position() != start))
-    if (cursor_.at(TokenKind::LeftBrace))
+    if (cursor_.at("{"))
       skipBlock();
     else
       cursor_.take();
@@ -138,9 +127,8 @@ void StatementParser::recover(size_t start) {
 
 void StatementParser::reportUnknown(const Token &name, llvm::StringRef what,
                                     const std::vector<std::string> &known) {
-  std::string nearest = nearestName(name.name(), known);
   cursor_.error(name.location) << "unknown " << what << " '" << name.text << "'"
-                               << (nearest.empty() ? "" : " (did you mean '%" + nearest + "'?)");
+                               << didYouMean(name.name(), known, "%");
 }
 
 /// Returns Braid's name for an element type that other languages call `name`, or "".
@@ -168,7 +156,7 @@ std::optional<DType> parseDType(TokenCursor &cursor) {
 }
 
 std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned) {
-  bool isNegative = isSigned && cursor.accept(TokenKind::Minus);
+  bool isNegative = isSigned && cursor.accept("-");
   const Token *token = cursor.expect(TokenKind::Integer);
   if (!token)
     return std::nullopt;
@@ -181,12 +169,12 @@ std::optional<int64_t> parseInteger(TokenCursor &cursor, bool isSigned) {
 }
 
 bool parseMeshStart(TokenCursor &cursor) {
-  if (!cursor.expect(TokenKind::LeftBracket))
+  if (!cursor.expect("["))
     return false;
   if (!cursor.at(TokenKind::Integer) || cursor.peek().text != "0")
     return cursor.expected("'0', because every mesh begins at 0");
   cursor.take();
-  return cursor.expect(TokenKind::Range);
+  return cursor.expect("..");
 }
 
 //===----------------------------------------------------------------------------------------===//
@@ -214,9 +202,9 @@ Module parse(Diagnostics &diags) {
   if (cursor.at(TokenKind::End) && !diags.hasErrors())
     cursor.expected("'fusion' or 'program'");
   while (!cursor.at(TokenKind::End)) {
-    if (cursor.atWord("fusion")) {
+    if (cursor.at("fusion")) {
       add(module.fusions, parseFusion(cursor), diags);
-    } else if (cursor.atWord("program")) {
+    } else if (cursor.at("program")) {
       add(module.programs, parseProgram(cursor), diags);
     } else {
       cursor.expected("'fusion' or 'program'");

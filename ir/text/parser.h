@@ -33,19 +33,18 @@ public:
   const Token &take();
 
   bool at(TokenKind kind) const { return peek().kind == kind; }
-  /// Returns true if the current token's text is `word`, which may also be punctuation.
-  bool atWord(llvm::StringRef word) const { return peek().text == word; }
+  /// Returns true if the current token is the word or the punctuation `text`.
+  bool at(llvm::StringRef text) const { return peek().text == text; }
   /// True at `fusion` or `program` at the start of a line; both occur only at the top level.
-  bool atTopLevel() const { return peek().startsLine && (atWord("fusion") || atWord("program")); }
-  bool accept(TokenKind kind);
-  bool acceptWord(llvm::StringRef word);
+  bool atTopLevel() const { return peek().startsLine && (at("fusion") || at("program")); }
+  bool accept(llvm::StringRef text);
 
   Diagnostics::InFlight error(Location location);
   /// Reports "expected WHAT, got 'TOKEN'" at the current token.
   Diagnostics::InFlight expected(llvm::StringRef what);
-  const Token *expect(TokenKind kind);
-  const Token *expect(TokenKind kind, llvm::StringRef what);
-  bool expectWord(llvm::StringRef word);
+  /// `what` names the expected tokens in the message; by default, it describes only this token.
+  const Token *expect(TokenKind kind, llvm::StringRef what = "");
+  bool expect(llvm::StringRef text, llvm::StringRef what = "");
   /// Expects the closing brace of a body whose opening brace is at `open`.
   bool expectClosingBrace(Location open);
 
@@ -71,11 +70,13 @@ template <class Map> std::vector<std::string> namesOf(const Map &map) {
   return names;
 }
 
-/// Parses scalars. Derived classes resolve the names in their language.
-class ScalarParser {
+/// Parses scalars, and statements in sequence; after an error, continues on the next line. Derived
+/// classes resolve the names and parse the statements of their language.
+class StatementParser {
 public:
-  ScalarParser(TokenCursor &cursor, ScalarContext &scalars) : cursor_(cursor), scalars_(scalars) {}
-  virtual ~ScalarParser() = default;
+  StatementParser(TokenCursor &cursor, ScalarContext &scalars)
+      : cursor_(cursor), scalars_(scalars) {}
+  virtual ~StatementParser() = default;
 
 protected:
   const Scalar *parseScalar();
@@ -84,35 +85,6 @@ protected:
   /// Returns the folded expression. Reports overflow and division by zero in constant expressions
   /// at `location`.
   const Scalar *combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs, Location location);
-
-  TokenCursor &cursor_;
-  ScalarContext &scalars_;
-
-private:
-  using Level = const Scalar *(ScalarParser::*)();
-  struct Operator;
-  const Scalar *parseChain(llvm::ArrayRef<Operator> operators, Level operand);
-  const Scalar *parseXor();
-  const Scalar *parseSum();
-  const Scalar *parseProduct();
-  const Scalar *parseUnary();
-  const Scalar *parsePrimary();
-  const Scalar *parseParenthesised();
-  const Scalar *parseCall(ScalarKind kind);
-  const Scalar *parseNegated();
-  const Scalar *parseConstant();
-  /// Report an error and return false if a limit is exceeded.
-  bool countNesting(Location location);
-  bool countOperator(Location location);
-
-  int nesting_ = 0;
-  int operators_ = 0;
-};
-
-/// Parses statements in sequence; after an error, continues on the next line.
-class StatementParser : public ScalarParser {
-protected:
-  using ScalarParser::ScalarParser;
 
   /// `%result = keyword ...` or `keyword ...`.
   struct Statement {
@@ -135,6 +107,28 @@ protected:
   virtual void skipBlock() = 0;
   /// Suppresses errors about later uses of a name whose definition had an error.
   virtual void poison(const Token &name) = 0;
+
+  TokenCursor &cursor_;
+  ScalarContext &scalars_;
+
+private:
+  using Level = const Scalar *(StatementParser::*)();
+  const Scalar *parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand);
+  const Scalar *parseXor();
+  const Scalar *parseSum();
+  const Scalar *parseProduct();
+  const Scalar *parseUnary();
+  const Scalar *parsePrimary();
+  const Scalar *parseParenthesised();
+  const Scalar *parseCall(ScalarKind kind);
+  const Scalar *parseNegated();
+  const Scalar *parseConstant();
+  /// Report an error and return false if a limit is exceeded.
+  bool countNesting(Location location);
+  bool countOperator(Location location);
+
+  int nesting_ = 0;
+  int operators_ = 0;
 };
 
 /// Parses an element type at the current token.

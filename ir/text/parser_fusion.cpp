@@ -16,10 +16,6 @@ public:
   void run();
 
 private:
-  struct Rule {
-    llvm::StringLiteral keyword;
-    bool (FusionParser::*parse)(const Statement &);
-  };
   struct Entry {
     FusionTensor *tensor; ///< null if the definition was invalid
     Location location;
@@ -29,13 +25,11 @@ private:
   bool parseParameter();
   bool parseMesh();
   bool parseOperation(const Statement &statement) override;
-  void reportUnknownOperation(llvm::StringRef word, llvm::ArrayRef<Rule> rules);
+  bool parseKeyword(const Statement &statement, FusionNode &node);
+  bool parseOperands(FusionNode &node);
   void skipBlock() override { cursor_.skipBraces(); } // an axis's braces
-#define BRAID_FUSION_OP(Kind, keyword, summary) bool parse##Kind##Node(const Statement &statement);
-#include "ir/fusion_kinds.def"
 
   bool parseType(FusionType &type);
-  bool parsePartial(std::optional<DType> &partial);
   std::optional<Axis> parseAxis();
   FusionTensor *parseTensor();
   const Scalar *resolve(const Token &name) override;
@@ -57,7 +51,7 @@ void FusionParser::run() {
   if (isHeaderBroken_)
     cursor_.skipToBrace();
   Location open = cursor_.peek().location;
-  if (!cursor_.accept(TokenKind::LeftBrace)) {
+  if (!cursor_.accept("{")) {
     if (!isHeaderBroken_)
       cursor_.expected("'{'");
     return;
@@ -71,19 +65,19 @@ void FusionParser::run() {
 }
 
 bool FusionParser::parseParameters() {
-  if (!cursor_.accept(TokenKind::LeftParen) || cursor_.accept(TokenKind::RightParen))
+  if (!cursor_.accept("(") || cursor_.accept(")"))
     return true;
   do {
     if (!parseParameter())
       return false;
-  } while (cursor_.accept(TokenKind::Comma));
-  return cursor_.expect(TokenKind::RightParen, "',' or ')'");
+  } while (cursor_.accept(","));
+  return cursor_.expect(")", "',' or ')'");
 }
 
 /// param := id '=' ['-'] integer
 bool FusionParser::parseParameter() {
   const Token *name = cursor_.expect(TokenKind::Word, "a parameter");
-  if (!name || !cursor_.expect(TokenKind::Assign))
+  if (!name || !cursor_.expect("="))
     return false;
   std::optional<int64_t> value = parseInteger(cursor_, /*isSigned=*/true);
   if (!value)
@@ -104,144 +98,108 @@ bool FusionParser::parseParameter() {
 /// mesh := 'mesh' '[' '0' '..' scalar ')' ['of' scalar]
 bool FusionParser::parseMesh() {
   Location location = cursor_.peek().location;
-  if (!cursor_.expectWord("mesh") || !parseMeshStart(cursor_))
+  if (!cursor_.expect("mesh") || !parseMeshStart(cursor_))
     return false;
   const Scalar *size = parseScalar();
-  if (!size || !cursor_.expect(TokenKind::RightParen))
+  if (!size || !cursor_.expect(")"))
     return false;
   const Scalar *hostSize = nullptr;
-  if (cursor_.acceptWord("of") && !(hostSize = parseScalar()))
+  if (cursor_.accept("of") && !(hostSize = parseScalar()))
     return false;
   builder_.mesh(size, location, hostSize);
   return true;
 }
 
-/// fstmt := ['%'id '='] keyword ...
+/// fstmt := '%'id '=' 'input' ftype
+///        | '%'id '=' keyword value (',' value)* ['partial' dtype] ':' ftype
+///        | 'output' value (',' value)*
 bool FusionParser::parseOperation(const Statement &statement) {
-  static constexpr Rule kRules[] = {
-#define BRAID_FUSION_OP(Kind, keyword, summary) {keyword, &FusionParser::parse##Kind##Node},
+  FusionNode node{{}, statement.location()};
+  FusionType type;
+  if (!parseKeyword(statement, node) || !parseOperands(node))
+    return false;
+  if (isGemm(node) && cursor_.accept("partial") && !(node.partial = parseDType(cursor_)))
+    return false;
+  if (node.kind == FusionOpKind::Output) {
+    builder_.output(node.operands, node.location);
+    return true;
+  }
+  if (node.kind != FusionOpKind::Input && !cursor_.expect(":"))
+    return false;
+  return parseType(type) &&
+         define(*statement.result,
+                builder_.add(std::move(node), statement.result->name(), type.axes, type.dtype));
+}
+
+/// Parses the keyword, which decides the node's kind and whether it defines a tensor.
+bool FusionParser::parseKeyword(const Statement &statement, FusionNode &node) {
+  static constexpr std::pair<llvm::StringLiteral, FusionOpKind> kKinds[] = {
+#define BRAID_FUSION_OP(Kind, keyword, summary) {keyword, FusionOpKind::Kind},
 #include "ir/fusion_kinds.def"
-      {"linear", &FusionParser::parseMatmulNode},
+      {"linear", FusionOpKind::Matmul},
   };
   const llvm::StringRef word = statement.keyword->text;
-  const llvm::StringRef kind = pointwiseFromKeyword(word) ? keyword(FusionOpKind::Pointwise) : word;
-  const auto *rule =
-      llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == kind; });
-  if (rule == std::end(kRules)) {
-    reportUnknownOperation(word, kRules);
-    return false;
+  const auto function = pointwiseFromKeyword(word);
+  const llvm::StringRef kind = function ? keyword(FusionOpKind::Pointwise) : word;
+  const auto *found = llvm::find_if(kKinds, [&](const auto &each) { return each.first == kind; });
+  if (found == std::end(kKinds)) {
+    std::vector<std::string> keywords;
+    for (const auto &known : kKinds)
+      if (known.second != FusionOpKind::Pointwise)
+        keywords.push_back(known.first.str());
+    llvm::append_range(keywords, pointwiseKeywords());
+    const std::string near = didYouMean(word, keywords);
+    return cursor_.expected("an operation")
+           << (near.empty() ? "; there are " + llvm::join(keywords, ", ") : near);
   }
-  if (kind == keyword(FusionOpKind::Output) && statement.result)
+  node.kind = found->second;
+  if (node.kind == FusionOpKind::Output && statement.result)
     return cursor_.error(statement.result->location)
            << "'output' defines no tensor, expected 'output %x'";
-  if (kind != keyword(FusionOpKind::Output) && !statement.result)
+  if (node.kind != FusionOpKind::Output && !statement.result)
     return cursor_.error(statement.keyword->location)
            << "'" << word << "' defines a tensor, expected '%x = " << word << " ...'";
   cursor_.take();
-  return (this->*rule->parse)(statement);
-}
-
-void FusionParser::reportUnknownOperation(llvm::StringRef word, llvm::ArrayRef<Rule> rules) {
-  std::vector<std::string> keywords;
-  for (const Rule &rule : rules)
-    if (rule.keyword != keyword(FusionOpKind::Pointwise))
-      keywords.push_back(rule.keyword.str());
-  llvm::append_range(keywords, pointwiseKeywords());
-  const std::string near = didYouMean(word, keywords);
-  cursor_.expected("an operation")
-      << (near.empty() ? "; there are " + llvm::join(keywords, ", ") : near);
-}
-
-/// '%'id '=' 'input' ftype
-bool FusionParser::parseInputNode(const Statement &statement) {
-  FusionType type;
-  if (!parseType(type))
-    return false;
-  return define(*statement.result, builder_.input(statement.result->name(), type.dtype, type.axes,
-                                                  statement.location()));
-}
-
-/// '%'id '=' ('matmul' value ',' value | 'linear' value ',' value [',' value])
-///           ['partial' dtype] ':' ftype
-bool FusionParser::parseMatmulNode(const Statement &statement) {
-  const bool isLinear = statement.keyword->text == "linear";
-  FusionTensor *a = parseTensor();
-  if (!a || !cursor_.expect(TokenKind::Comma))
-    return false;
-  FusionTensor *b = parseTensor(), *bias = nullptr;
-  if (b && !isLinear && cursor_.at(TokenKind::Comma))
-    return cursor_.expected("':'")
-           << "; 'linear %x, %w, %bias' adds a bias, and takes %w as [N, K]";
-  if (!b || (cursor_.accept(TokenKind::Comma) && !(bias = parseTensor())))
-    return false;
-  FusionType type;
-  std::optional<DType> partial;
-  if (!parsePartial(partial) || !parseType(type))
-    return false;
-  const llvm::StringRef name = statement.result->name();
-  const Location location = statement.location();
-  return define(*statement.result,
-                isLinear
-                    ? builder_.linear(name, a, b, bias, type.axes, type.dtype, location, partial)
-                    : builder_.matmul(name, a, b, type.axes, type.dtype, location, partial));
-}
-
-/// '%'id '=' function value [',' value] ':' ftype
-bool FusionParser::parsePointwiseNode(const Statement &statement) {
-  const auto function = pointwiseFromKeyword(statement.keyword->text);
-  if (!function)
+  if (node.kind == FusionOpKind::Pointwise && !function)
     return cursor_.error(statement.keyword->location)
            << "expected the name of a function (" << llvm::join(pointwiseKeywords(), ", ")
-           << "), got '" << statement.keyword->text << "'";
-  llvm::SmallVector<FusionTensor *, 2> operands;
-  for (unsigned i = 0; i < operandCount(*function); ++i) {
-    if (i != 0 && !cursor_.expect(TokenKind::Comma))
+           << "), got '" << word << "'";
+  node.function = function.value_or(node.function);
+  node.transposeB = word == "linear";
+  return true;
+}
+
+/// Parses the operands, as many as the node's kind has.
+bool FusionParser::parseOperands(FusionNode &node) {
+  size_t least = 1, most = 1;
+  if (node.kind == FusionOpKind::Input)
+    return true;
+  if (node.kind == FusionOpKind::Pointwise)
+    least = most = operandCount(node.function);
+  else if (isGemm(node))
+    least = 2, most = node.transposeB ? 3 : 2;
+  else if (node.kind == FusionOpKind::Output)
+    most = SIZE_MAX;
+  while (node.operands.size() < most) {
+    const size_t count = node.operands.size();
+    if (count >= least && !cursor_.accept(","))
+      return true;
+    if (count > 0 && count < least && !cursor_.expect(","))
       return false;
-    operands.push_back(parseTensor());
-    if (!operands.back())
+    node.operands.push_back(parseTensor());
+    if (!node.operands.back())
       return false;
   }
-  FusionType type;
-  if (!cursor_.expect(TokenKind::Colon) || !parseType(type))
-    return false;
-  return define(*statement.result, builder_.pointwise(statement.result->name(), *function, operands,
-                                                      type.axes, type.dtype, statement.location()));
-}
-
-/// '%'id '=' 'reshard' value ':' ftype
-bool FusionParser::parseReshardNode(const Statement &statement) {
-  FusionType type;
-  FusionTensor *a = parseTensor();
-  if (!a || !cursor_.expect(TokenKind::Colon) || !parseType(type))
-    return false;
-  return define(*statement.result, builder_.reshard(statement.result->name(), a, type.axes,
-                                                    type.dtype, statement.location()));
-}
-
-/// ['partial' dtype] ':'
-bool FusionParser::parsePartial(std::optional<DType> &partial) {
-  if (cursor_.acceptWord("partial") && !(partial = parseDType(cursor_)))
-    return false;
-  return cursor_.expect(TokenKind::Colon);
-}
-
-/// 'output' value (',' value)*
-bool FusionParser::parseOutputNode(const Statement &statement) {
-  llvm::SmallVector<FusionTensor *, 2> tensors;
-  do {
-    FusionTensor *tensor = parseTensor();
-    if (!tensor)
-      return false;
-    tensors.push_back(tensor);
-  } while (cursor_.accept(TokenKind::Comma));
-  builder_.output(tensors, statement.location());
+  if (isGemm(node) && !node.transposeB && cursor_.at(","))
+    return cursor_.expected("':'")
+           << "; 'linear %x, %w, %bias' adds a bias, and takes %w as [N, K]";
   return true;
 }
 
 /// ftype := dtype '[' axis (',' axis)* ']'
 bool FusionParser::parseType(FusionType &type) {
   std::optional<DType> dtype = parseDType(cursor_);
-  if (!dtype || !cursor_.expect(TokenKind::LeftBracket))
+  if (!dtype || !cursor_.expect("["))
     return false;
   type.dtype = *dtype;
   do {
@@ -249,26 +207,26 @@ bool FusionParser::parseType(FusionType &type) {
     if (!axis)
       return false;
     type.axes.push_back(*axis);
-  } while (cursor_.accept(TokenKind::Comma));
-  return cursor_.expect(TokenKind::RightBracket, "',' or ']'");
+  } while (cursor_.accept(","));
+  return cursor_.expect("]", "',' or ']'");
 }
 
 /// axis := scalar | 'DIDx' '{' scalar '}' | 'Stream' '{' scalar '}'
 std::optional<Axis> FusionParser::parseAxis() {
   Axis axis;
-  if (cursor_.acceptWord("DIDx"))
+  if (cursor_.accept("DIDx"))
     axis.kind = AxisKind::DIDx;
-  else if (cursor_.acceptWord("Stream"))
+  else if (cursor_.accept("Stream"))
     axis.kind = AxisKind::Stream;
   bool hasBraces = axis.kind != AxisKind::Plain;
-  if (hasBraces && !cursor_.expect(TokenKind::LeftBrace))
+  if (hasBraces && !cursor_.expect("{"))
     return std::nullopt;
   axis.extent = parseScalar();
-  if (axis.extent && (!hasBraces || cursor_.expect(TokenKind::RightBrace)))
+  if (axis.extent && (!hasBraces || cursor_.expect("}")))
     return axis;
   // Skip the closing brace of the axis, so that it does not end the fusion.
   while (hasBraces && !cursor_.peek().startsLine && !cursor_.at(TokenKind::End) &&
-         !cursor_.accept(TokenKind::RightBrace))
+         !cursor_.accept("}"))
     cursor_.take();
   return std::nullopt;
 }

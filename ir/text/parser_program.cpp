@@ -13,18 +13,12 @@ namespace {
 class ProgramParser : public StatementParser {
 public:
   ProgramParser(TokenCursor &cursor, Program &program)
-      : StatementParser(cursor, program.scalars()),
-        builder_(program, ProgramBuilder::NamePolicy::AsWritten) {}
+      : StatementParser(cursor, program.scalars()), builder_(program) {}
   /// Parses everything after the mesh. `isHeaderBroken` means that the header so far had an error.
   void run(bool isHeaderBroken);
 
 private:
   class Reader;
-  struct Rule {
-    llvm::StringLiteral keyword;
-    bool hasResult;
-    bool (ProgramParser::*parse)(const Statement &);
-  };
   /// The definition of a visible name. Both pointers are null if the definition was invalid.
   struct Entry {
     Value *value = nullptr;
@@ -35,7 +29,6 @@ private:
 
   bool parseDeclarations(MakeDeclared make);
   bool parseDeclaration(MakeDeclared make);
-  bool parseHeader();
   using ParseExtent = const Scalar *(ProgramParser::*)();
   std::optional<TensorType> parseType(ParseExtent parseExtent = &ProgramParser::parseConstant);
   const Scalar *parseConstant();
@@ -46,8 +39,6 @@ private:
   /// If another block would exceed the nesting limit, reports an error and returns true.
   bool isTooDeep();
   bool parseOperation(const Statement &statement) override;
-  static llvm::ArrayRef<Rule> rules();
-  static std::vector<std::string> keywords();
   /// Parses a block whose header was malformed, then discards its nodes.
   void skipBlock() override;
 
@@ -86,7 +77,8 @@ private:
 
 /// program := ... '(' [decl,*] ')' '->' '(' [decl,*] ')' block
 void ProgramParser::run(bool isHeaderBroken) {
-  if (isHeaderBroken || !parseHeader()) {
+  if (isHeaderBroken || !parseDeclarations(&ProgramBuilder::param) || !cursor_.expect("->") ||
+      !parseDeclarations(&ProgramBuilder::result)) {
     ++lenient_;
     if (!cursor_.skipToBrace())
       return;
@@ -94,28 +86,23 @@ void ProgramParser::run(bool isHeaderBroken) {
   parseBlock(builder_.program().body());
 }
 
-bool ProgramParser::parseHeader() {
-  return parseDeclarations(&ProgramBuilder::param) && cursor_.expect(TokenKind::Arrow) &&
-         parseDeclarations(&ProgramBuilder::result);
-}
-
 /// '(' [decl (',' decl)*] ')'
 bool ProgramParser::parseDeclarations(MakeDeclared make) {
-  if (!cursor_.expect(TokenKind::LeftParen))
+  if (!cursor_.expect("("))
     return false;
-  if (cursor_.accept(TokenKind::RightParen))
+  if (cursor_.accept(")"))
     return true;
   do {
     if (!parseDeclaration(make))
       return false;
-  } while (cursor_.accept(TokenKind::Comma));
-  return cursor_.expect(TokenKind::RightParen, "',' or ')'");
+  } while (cursor_.accept(","));
+  return cursor_.expect(")", "',' or ')'");
 }
 
 /// decl := '%'id ':' ttype
 bool ProgramParser::parseDeclaration(MakeDeclared make) {
   const Token *name = cursor_.expect(TokenKind::ValueName);
-  if (!name || !cursor_.expect(TokenKind::Colon))
+  if (!name || !cursor_.expect(":"))
     return false;
   std::optional<TensorType> type = parseType();
   if (!type)
@@ -128,17 +115,17 @@ bool ProgramParser::parseDeclaration(MakeDeclared make) {
 /// ttype := dtype '[' [scalar (',' scalar)*] ']'
 std::optional<TensorType> ProgramParser::parseType(ParseExtent parseExtent) {
   std::optional<DType> dtype = parseDType(cursor_);
-  if (!dtype || !cursor_.expect(TokenKind::LeftBracket))
+  if (!dtype || !cursor_.expect("["))
     return std::nullopt;
   TensorType type{*dtype, {}};
-  if (cursor_.accept(TokenKind::RightBracket))
+  if (cursor_.accept("]"))
     return type;
   do {
     type.shape.push_back((this->*parseExtent)());
     if (!type.shape.back())
       return std::nullopt;
-  } while (cursor_.accept(TokenKind::Comma));
-  if (!cursor_.expect(TokenKind::RightBracket, "',' or ']'"))
+  } while (cursor_.accept(","));
+  if (!cursor_.expect("]", "',' or ']'"))
     return std::nullopt;
   return type;
 }
@@ -158,7 +145,7 @@ const Scalar *ProgramParser::parseConstant() {
 
 /// block := '{' op* '}'
 bool ProgramParser::parseBlock(Block &block, Scope scope) {
-  if (!cursor_.at(TokenKind::LeftBrace))
+  if (!cursor_.at("{"))
     return cursor_.expected("'{'");
   if (isTooDeep()) {
     cursor_.skipBraces();
@@ -190,32 +177,30 @@ bool ProgramParser::isTooDeep() {
   return true;
 }
 
-llvm::ArrayRef<ProgramParser::Rule> ProgramParser::rules() {
+/// op := ['%'id '='] keyword ...
+bool ProgramParser::parseOperation(const Statement &statement) {
+  struct Rule {
+    llvm::StringLiteral keyword;
+    bool hasResult;
+    bool (ProgramParser::*parse)(const Statement &);
+  };
   static constexpr Rule kRules[] = {
 #define BRAID_OP(Kind, keyword, results, summary)                                                  \
   {keyword, results != 0, &ProgramParser::parseNode<Kind##Op>},
 #include "ir/program_kinds.def"
       {"linear", false, &ProgramParser::parseNode<MatmulOp>},
   };
-  return kRules;
-}
-
-std::vector<std::string> ProgramParser::keywords() {
-  std::vector<std::string> words;
-  for (const Rule &rule : rules())
-    words.push_back(rule.keyword.str());
-  return words;
-}
-
-/// op := ['%'id '='] keyword ...
-bool ProgramParser::parseOperation(const Statement &statement) {
   llvm::StringRef word = statement.keyword->text;
   const auto *rule =
-      llvm::find_if(rules(), [&](const Rule &candidate) { return candidate.keyword == word; });
-  if (rule == rules().end())
+      llvm::find_if(kRules, [&](const Rule &candidate) { return candidate.keyword == word; });
+  if (rule == std::end(kRules)) {
+    std::vector<std::string> keywords;
+    for (const Rule &known : kRules)
+      keywords.push_back(known.keyword.str());
     return cursor_.expected("an operation")
            << (word == "reduce" ? "; 'sum %dst, %parts' adds the entries of one tensor"
-                                : didYouMean(word, keywords()));
+                                : didYouMean(word, keywords));
+  }
   if (rule->hasResult && !statement.result)
     return cursor_.error(statement.keyword->location)
            << "'" << word << "' defines a value, expected '%x = " << word << " ...'";
@@ -244,11 +229,11 @@ bool ProgramParser::parseBlocks(ForOp &loop) {
 
 /// block ['else' (block | if-op)]
 bool ProgramParser::parseBlocks(IfOp &branch) {
-  return parseBlock(branch.thenBlock) && (!cursor_.acceptWord("else") || parseElse(branch));
+  return parseBlock(branch.thenBlock) && (!cursor_.accept("else") || parseElse(branch));
 }
 
 bool ProgramParser::parseElse(IfOp &branch) {
-  if (!cursor_.atWord("if"))
+  if (!cursor_.at("if"))
     return parseBlock(branch.elseBlock);
   if (isTooDeep())
     return false;
@@ -276,7 +261,7 @@ public:
 
   void text(llvm::StringRef separator, llvm::StringRef expected = "");
   bool optional(llvm::StringRef separator, bool, bool mayStand = true) {
-    return isFine_ && mayStand && cursor_.acceptWord(separator.trim());
+    return isFine_ && mayStand && cursor_.accept(separator.trim());
   }
   template <class Enum>
   void choice(llvm::StringRef, Enum &field, Enum last, llvm::StringRef expected);
@@ -287,14 +272,12 @@ public:
   void scalar(llvm::StringRef, const Scalar *&scalar) {
     isFine_ = isFine_ && (scalar = parser_.parseScalar());
   }
-  void list(llvm::StringRef key, llvm::SmallVectorImpl<Value *> &values) {
+  template <class Item> void list(llvm::StringRef key, llvm::SmallVectorImpl<Item> &items) {
     do
-      value(key, values.emplace_back());
-    while (optional(", ", true));
-  }
-  void list(llvm::StringRef key, llvm::SmallVectorImpl<const Scalar *> &scalars) {
-    do
-      scalar(key, scalars.emplace_back());
+      if constexpr (std::is_same_v<Item, Value *>)
+        value(key, items.emplace_back());
+      else
+        scalar(key, items.emplace_back());
     while (optional(", ", true));
   }
   void loopIndex(const Scalar *&index);
@@ -317,7 +300,7 @@ private:
 
 void ProgramParser::Reader::text(llvm::StringRef separator, llvm::StringRef expected) {
   llvm::StringRef word = separator.trim();
-  if (!isFine_ || word.empty() || cursor_.acceptWord(word))
+  if (!isFine_ || word.empty() || cursor_.accept(word))
     return;
   isFine_ = cursor_.expected(expected.empty() ? "'" + word.str() + "'" : expected.str());
 }
@@ -395,7 +378,7 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
       return cursor_.error(word.location) << "functions are nested too deeply, expected at most "
                                           << kMostPointwiseSteps << " levels";
     cursor_.take();
-    if (!cursor_.expect(TokenKind::LeftParen))
+    if (!cursor_.expect("("))
       return false;
     functions.push_back(*function);
   }
@@ -407,9 +390,9 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
 void ProgramParser::Reader::payload(P2POp &op) {
   if (op.direction == Direction::Receive || !cursor_.at(TokenKind::Word))
     return value("tensor", op.tensor);
-  op.gemm = parser_.builder_.make<MatmulOp>();
-  op.gemm->transposeB = cursor_.acceptWord("linear");
-  if (isFine_ && !op.gemm->transposeB && !cursor_.acceptWord("matmul"))
+  op.gemm.emplace(op.location());
+  op.gemm->transposeB = cursor_.accept("linear");
+  if (isFine_ && !op.gemm->transposeB && !cursor_.accept("matmul"))
     isFine_ = cursor_.expected("a value, 'matmul' or 'linear'")
               << didYouMean(cursor_.peek().text, {"matmul", "linear"});
   value("a", op.gemm->a);
@@ -440,22 +423,20 @@ template <class OpClass> bool ProgramParser::parseNode(const Statement &statemen
 
 /// scalar ('==' | '!=' | '<' | '<=' | '>' | '>=') scalar
 const Scalar *ProgramParser::parseCondition() {
-  static constexpr std::pair<TokenKind, ScalarKind> kComparisons[] = {
-      {TokenKind::Equal, ScalarKind::Eq},   {TokenKind::NotEqual, ScalarKind::Ne},
-      {TokenKind::Less, ScalarKind::Lt},    {TokenKind::LessEqual, ScalarKind::Le},
-      {TokenKind::Greater, ScalarKind::Gt}, {TokenKind::GreaterEqual, ScalarKind::Ge}};
+  static constexpr ScalarKind kComparisons[] = {ScalarKind::Eq, ScalarKind::Ne, ScalarKind::Lt,
+                                                ScalarKind::Le, ScalarKind::Gt, ScalarKind::Ge};
   const Scalar *lhs = parseScalar();
   if (!lhs)
     return nullptr;
-  const auto *found = llvm::find_if(
-      kComparisons, [&](const auto &candidate) { return cursor_.at(candidate.first); });
+  const auto *found =
+      llvm::find_if(kComparisons, [&](ScalarKind kind) { return cursor_.at(symbol(kind)); });
   if (found == std::end(kComparisons)) {
     cursor_.expected("a comparison (==, !=, <, <=, > or >=)");
     return nullptr;
   }
   Location location = cursor_.take().location;
   const Scalar *rhs = parseScalar();
-  return rhs ? combine(found->second, lhs, rhs, location) : nullptr;
+  return rhs ? combine(*found, lhs, rhs, location) : nullptr;
 }
 
 //===----------------------------------------------------------------------------------------===//
@@ -540,15 +521,15 @@ std::unique_ptr<Program> parseProgram(TokenCursor &cursor) {
   auto parseFirstLine = [&] {
     if (!name)
       return false;
-    if (cursor.acceptWord("implements") && !(implements = cursor.expect(TokenKind::Symbol)))
+    if (cursor.accept("implements") && !(implements = cursor.expect(TokenKind::Symbol)))
       return false;
-    if (!cursor.expectWord("mesh") || !parseMeshStart(cursor))
+    if (!cursor.expect("mesh") || !parseMeshStart(cursor))
       return false;
     std::optional<int64_t> size = parseInteger(cursor, /*isSigned=*/false);
     ranks = size.value_or(0);
-    if (!size || !cursor.expect(TokenKind::RightParen))
+    if (!size || !cursor.expect(")"))
       return false;
-    return !cursor.acceptWord("of") || (hostSize = parseInteger(cursor, /*isSigned=*/false));
+    return !cursor.accept("of") || (hostSize = parseInteger(cursor, /*isSigned=*/false));
   };
   bool isBroken = !parseFirstLine();
   auto program = std::make_unique<Program>(name ? name->name().str() : "",

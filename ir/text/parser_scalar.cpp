@@ -20,64 +20,52 @@ private:
 
 } // namespace
 
-struct ScalarParser::Operator {
-  TokenKind token;
-  llvm::StringLiteral text;
-  ScalarKind kind;
-};
-
 /// scalar := sum ('xor' sum)*
-const Scalar *ScalarParser::parseScalar() {
+const Scalar *StatementParser::parseScalar() {
   if (nesting_ == 0)
     operators_ = 0;
   return parseXor();
 }
 
 /// operand (operator operand)*, left-associative
-const Scalar *ScalarParser::parseChain(llvm::ArrayRef<Operator> operators, Level operand) {
+const Scalar *StatementParser::parseChain(llvm::ArrayRef<ScalarKind> operators, Level operand) {
   const Scalar *lhs = (this->*operand)();
   while (lhs) {
     const Token &token = cursor_.peek();
-    const auto *found = llvm::find_if(operators, [&](const Operator &candidate) {
-      return candidate.token == token.kind && candidate.text == token.text;
-    });
+    const auto *found =
+        llvm::find_if(operators, [&](ScalarKind kind) { return cursor_.at(symbol(kind)); });
     if (found == operators.end())
       return lhs;
     if (!countOperator(token.location))
       return nullptr;
     cursor_.take();
     const Scalar *rhs = (this->*operand)();
-    lhs = rhs ? combine(found->kind, lhs, rhs, token.location) : nullptr;
+    lhs = rhs ? combine(*found, lhs, rhs, token.location) : nullptr;
   }
   return nullptr;
 }
 
-const Scalar *ScalarParser::parseXor() {
-  static constexpr Operator kOperators[] = {{TokenKind::Word, "xor", ScalarKind::Xor}};
-  return parseChain(kOperators, &ScalarParser::parseSum);
+const Scalar *StatementParser::parseXor() {
+  return parseChain(ScalarKind::Xor, &StatementParser::parseSum);
 }
 
 /// sum := product (('+' | '-') product)*
-const Scalar *ScalarParser::parseSum() {
-  static constexpr Operator kOperators[] = {{TokenKind::Plus, "+", ScalarKind::Add},
-                                            {TokenKind::Minus, "-", ScalarKind::Sub}};
-  return parseChain(kOperators, &ScalarParser::parseProduct);
+const Scalar *StatementParser::parseSum() {
+  return parseChain({ScalarKind::Add, ScalarKind::Sub}, &StatementParser::parseProduct);
 }
 
 /// product := unary (('*' | '/' | 'mod') unary)*
-const Scalar *ScalarParser::parseProduct() {
-  static constexpr Operator kOperators[] = {{TokenKind::Star, "*", ScalarKind::Mul},
-                                            {TokenKind::Slash, "/", ScalarKind::Div},
-                                            {TokenKind::Word, "mod", ScalarKind::Mod}};
-  return parseChain(kOperators, &ScalarParser::parseUnary);
+const Scalar *StatementParser::parseProduct() {
+  return parseChain({ScalarKind::Mul, ScalarKind::Div, ScalarKind::Mod},
+                    &StatementParser::parseUnary);
 }
 
 /// unary := '-' unary | primary
-const Scalar *ScalarParser::parseUnary() {
-  return cursor_.at(TokenKind::Minus) ? parseNegated() : parsePrimary();
+const Scalar *StatementParser::parseUnary() {
+  return cursor_.at("-") ? parseNegated() : parsePrimary();
 }
 
-const Scalar *ScalarParser::parseNegated() {
+const Scalar *StatementParser::parseNegated() {
   Location location = cursor_.take().location;
   // Parse a minus and its integer together, because INT64_MIN has no positive counterpart.
   if (cursor_.at(TokenKind::Integer))
@@ -89,59 +77,49 @@ const Scalar *ScalarParser::parseNegated() {
   return operand ? combine(ScalarKind::Sub, scalars_.constant(0), operand, location) : nullptr;
 }
 
-static std::optional<ScalarKind> callOf(const Token &token) {
-  for (ScalarKind kind : {ScalarKind::Min, ScalarKind::Max, ScalarKind::Ceil})
-    if (token.kind == TokenKind::Word && token.text == symbol(kind))
-      return kind;
-  return std::nullopt;
-}
-
 /// primary := integer | id | 'rank' | '%'id | '(' scalar ')' | call
-const Scalar *ScalarParser::parsePrimary() {
-  switch (cursor_.peek().kind) {
-  case TokenKind::LeftParen:
+const Scalar *StatementParser::parsePrimary() {
+  if (cursor_.at("("))
     return parseParenthesised();
-  case TokenKind::Integer:
+  if (cursor_.at(TokenKind::Integer))
     return parseConstant();
-  case TokenKind::Word:
-  case TokenKind::ValueName:
-    if (std::optional<ScalarKind> call = callOf(cursor_.peek()))
-      return parseCall(*call);
-    if (const Scalar *leaf = resolve(cursor_.peek())) {
-      cursor_.take();
-      return leaf;
-    }
-    return nullptr;
-  default:
+  for (ScalarKind kind : {ScalarKind::Min, ScalarKind::Max, ScalarKind::Ceil})
+    if (cursor_.at(symbol(kind)))
+      return parseCall(kind);
+  if (!cursor_.at(TokenKind::Word) && !cursor_.at(TokenKind::ValueName)) {
     cursor_.expected("an expression");
     return nullptr;
   }
+  const Scalar *leaf = resolve(cursor_.peek());
+  if (leaf)
+    cursor_.take();
+  return leaf;
 }
 
-const Scalar *ScalarParser::parseParenthesised() {
+const Scalar *StatementParser::parseParenthesised() {
   Nested nested(nesting_);
   if (!countNesting(cursor_.take().location))
     return nullptr;
   const Scalar *inner = parseXor();
-  return inner && cursor_.expect(TokenKind::RightParen) ? inner : nullptr;
+  return inner && cursor_.expect(")") ? inner : nullptr;
 }
 
 /// call := ('min' | 'max' | 'ceil') '(' scalar ',' scalar ')'
-const Scalar *ScalarParser::parseCall(ScalarKind kind) {
+const Scalar *StatementParser::parseCall(ScalarKind kind) {
   Nested nested(nesting_);
   const Location location = cursor_.take().location;
-  if (!countNesting(location) || !countOperator(location) || !cursor_.expect(TokenKind::LeftParen))
+  if (!countNesting(location) || !countOperator(location) || !cursor_.expect("("))
     return nullptr;
   const Scalar *lhs = parseXor();
-  if (!lhs || !cursor_.expect(TokenKind::Comma))
+  if (!lhs || !cursor_.expect(","))
     return nullptr;
   const Scalar *rhs = parseXor();
-  if (!rhs || !cursor_.expect(TokenKind::RightParen))
+  if (!rhs || !cursor_.expect(")"))
     return nullptr;
   return combine(kind, lhs, rhs, location);
 }
 
-bool ScalarParser::countNesting(Location location) {
+bool StatementParser::countNesting(Location location) {
   if (nesting_ <= kMaxNesting)
     return true;
   return cursor_.error(location)
@@ -149,20 +127,20 @@ bool ScalarParser::countNesting(Location location) {
          << " levels";
 }
 
-bool ScalarParser::countOperator(Location location) {
+bool StatementParser::countOperator(Location location) {
   if (++operators_ <= kMaxOperators)
     return true;
   return cursor_.error(location) << "the expression is too long, expected at most " << kMaxOperators
                                  << " operators";
 }
 
-const Scalar *ScalarParser::parseConstant() {
+const Scalar *StatementParser::parseConstant() {
   std::optional<int64_t> value = parseInteger(cursor_, /*isSigned=*/false);
   return value ? scalars_.constant(*value) : nullptr;
 }
 
-const Scalar *ScalarParser::combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs,
-                                    Location location) {
+const Scalar *StatementParser::combine(ScalarKind kind, const Scalar *lhs, const Scalar *rhs,
+                                       Location location) {
   const Scalar *made = scalars_.binary(kind, lhs, rhs);
   bool dividesByZero = divides(kind) && rhs->isConstant(0);
   bool isConstantArithmetic = lhs->isConstant() && rhs->isConstant() && !made->isConstant();

@@ -36,14 +36,14 @@ static void printNode(const FusionNode &node, llvm::raw_ostream &os) {
     os << "%" << result->name << " = ";
   os << keyword(node);
   llvm::StringRef separator = " ";
-  for (const FusionTensor *operand : operandsOf(node)) {
+  for (const FusionTensor *operand : node.operands) {
     os << separator << "%" << operand->name;
     separator = ", ";
   }
-  if (const auto *matmul = llvm::dyn_cast<MatmulNode>(&node); matmul && matmul->partial)
-    os << " partial " << name(*matmul->partial);
+  if (node.partial)
+    os << " partial " << name(*node.partial);
   if (result)
-    os << (llvm::isa<InputNode>(&node) ? " " : " : ") << result->type.str();
+    os << (node.kind == FusionOpKind::Input ? " " : " : ") << result->type.str();
 }
 
 void print(const Fusion &fusion, llvm::raw_ostream &os) {

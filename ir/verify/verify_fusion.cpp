@@ -26,8 +26,10 @@ private:
   bool verifyOperands(const FusionNode &node);
   void verifyUse();
 
-#define BRAID_FUSION_OP(Kind, keyword, summary) void verify##Kind(const Kind##Node &node);
-#include "ir/fusion_kinds.def"
+  void verifyInput(const FusionNode &node);
+  void verifyMatmul(const FusionNode &node);
+  void verifyElementwise(const FusionNode &node);
+  void verifyOutput(const FusionNode &node);
 
   void define(const FusionTensor &tensor);
   bool verifyType(const FusionTensor &tensor);
@@ -42,14 +44,13 @@ private:
   bool isReported(const Scalar *extent, const Scalar *cause);
 
   bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
-  void verifyElementwise(const FusionNode &node);
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
-  bool verifyContraction(const MatmulNode &node);
-  bool verifyPair(const MatmulNode &node, size_t lhsAxis, size_t rhsAxis);
-  std::string otherGemmText(const MatmulNode &node);
+  bool verifyContraction(const FusionNode &node);
+  bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
+  std::string otherGemmText(const FusionNode &node);
   bool verifyAllExist(const FusionNode &node, const FusionTensor *operand, size_t axis);
-  bool verifyOuterPair(const MatmulNode &node, const Contraction &contraction);
-  void verifyPartial(const MatmulNode &node);
+  bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
+  void verifyPartial(const FusionNode &node);
   Shape otherAxes(const FusionTensor *tensor, size_t first, size_t count);
   Shape rowTotals(const FusionTensor *tensor) const;
   Shape otherTotals(const FusionTensor *tensor, size_t first, size_t count) const;
@@ -141,21 +142,26 @@ void FusionVerifier::verifyNode(const FusionNode &node) {
     define(*result);
   if (!areOperandsFine)
     return;
-  switch (node.kind()) {
-#define BRAID_FUSION_OP(Kind, keyword, summary)                                                    \
-  case FusionOpKind::Kind:                                                                         \
-    return verify##Kind(*llvm::cast<Kind##Node>(&node));
-#include "ir/fusion_kinds.def"
+  switch (node.kind) {
+  case FusionOpKind::Input:
+    return verifyInput(node);
+  case FusionOpKind::Matmul:
+    return verifyMatmul(node);
+  case FusionOpKind::Pointwise:
+  case FusionOpKind::Reshard:
+    return verifyElementwise(node);
+  case FusionOpKind::Output:
+    return verifyOutput(node);
   }
 }
 
 /// Checks that all operands are defined before the node.
 bool FusionVerifier::verifyOperands(const FusionNode &node) {
   bool isFine = true;
-  for (const FusionTensor *operand : operandsOf(node)) {
+  for (const FusionTensor *operand : node.operands) {
     if (defined_.contains(operand))
       continue;
-    isFine = diags_.error(node.location())
+    isFine = diags_.error(node.location)
              << "'" << keyword(node) << "' uses "
              << (operand ? ref(operand) + ", which is not defined before it" : "no tensor");
   }
@@ -170,7 +176,7 @@ void FusionVerifier::verifyUse() {
   }
   for (const FusionNode *node : fusion_.unusedNodes()) {
     const FusionTensor *result = resultOf(*node);
-    if (llvm::isa<InputNode>(node))
+    if (node->kind == FusionOpKind::Input)
       diags_.warning(result->location) << "input " << ref(result) << " is not used";
     else
       diags_.warning(result->location)
@@ -339,43 +345,39 @@ const Scalar *FusionVerifier::failingStep(const Scalar *scalar) const {
 //===----------------------------------------------------------------------------------------===//
 
 /// Checks that an input has no Stream axis, because inputs are not produced slice by slice.
-void FusionVerifier::verifyInput(const InputNode &node) {
+void FusionVerifier::verifyInput(const FusionNode &node) {
   if (std::optional<size_t> axis = node.result.type.find(AxisKind::Stream))
-    diags_.error(node.location()) << "axis " << *axis << " of the input " << ref(&node.result)
-                                  << " is Stream, expected a plain or DIDx axis";
+    diags_.error(node.location) << "axis " << *axis << " of the input " << ref(&node.result)
+                                << " is Stream, expected a plain or DIDx axis";
 }
 
 /// A's last axes are contracted with B's first (linear: last) axes. A bias has B's other axes.
-void FusionVerifier::verifyMatmul(const MatmulNode &node) {
-  if (!verifyDTypes(node, node.result) || !hasShape(node.a) || !hasShape(node.b) ||
+void FusionVerifier::verifyMatmul(const FusionNode &node) {
+  if (!verifyDTypes(node, node.result) || !hasShape(node.a()) || !hasShape(node.b()) ||
       !verifyContraction(node))
     return;
   const Contraction contraction = contractionOf(node);
-  Shape expected = otherAxes(node.a, contraction.first, contraction.count);
-  const Shape columns = otherAxes(node.b, contraction.second, contraction.count);
-  if (node.bias && hasShape(node.bias) && shapes_[node.bias] != columns)
-    diags_.error(node.location()) << "the bias " << ref(node.bias) << " is "
-                                  << str(shapes_[node.bias]) << ", expected " << str(columns)
-                                  << ", which are the axes of " << ref(node.b)
-                                  << " without the last" << (contraction.count == 2 ? " two" : "");
+  Shape expected = otherAxes(node.a(), contraction.first, contraction.count);
+  const Shape columns = otherAxes(node.b(), contraction.second, contraction.count);
+  if (node.bias() && hasShape(node.bias()) && shapes_[node.bias()] != columns)
+    diags_.error(node.location) << "the bias " << ref(node.bias()) << " is "
+                                << str(shapes_[node.bias()]) << ", expected " << str(columns)
+                                << ", which are the axes of " << ref(node.b())
+                                << " without the last" << (contraction.count == 2 ? " two" : "");
   llvm::append_range(expected, columns);
-  Shape totals = otherTotals(node.a, contraction.first, contraction.count);
-  const Shape columnTotals = otherTotals(node.b, contraction.second, contraction.count);
+  Shape totals = otherTotals(node.a(), contraction.first, contraction.count);
+  const Shape columnTotals = otherTotals(node.b(), contraction.second, contraction.count);
   llvm::append_range(totals, columnTotals);
   verifyResult(node, node.result, expected);
-  if (node.bias)
-    verifyTotals(node, *node.bias, columnTotals);
+  if (node.bias())
+    verifyTotals(node, *node.bias(), columnTotals);
   verifyTotals(node, node.result, totals);
   verifyPartial(node);
 }
 
-void FusionVerifier::verifyPointwise(const PointwiseNode &node) { verifyElementwise(node); }
-
-void FusionVerifier::verifyReshard(const ReshardNode &node) { verifyElementwise(node); }
-
 /// Checks that the operands and the result have the same extents and element type.
 void FusionVerifier::verifyElementwise(const FusionNode &node) {
-  const auto operands = operandsOf(node);
+  const auto operands = node.operands;
   const FusionTensor &result = *resultOf(node), *first = operands.front();
   if (!verifyDTypes(node, result) ||
       !llvm::all_of(operands, [&](const FusionTensor *operand) { return hasShape(operand); }))
@@ -389,27 +391,27 @@ void FusionVerifier::verifyElementwise(const FusionNode &node) {
 }
 
 /// Checks that no tensor is listed as an output twice.
-void FusionVerifier::verifyOutput(const OutputNode &node) {
-  for (const FusionTensor *tensor : node.tensors) {
-    auto [entry, isNew] = outputs_.try_emplace(tensor, node.location());
+void FusionVerifier::verifyOutput(const FusionNode &node) {
+  for (const FusionTensor *tensor : node.operands) {
+    auto [entry, isNew] = outputs_.try_emplace(tensor, node.location);
     if (!isNew)
-      diags_.error(node.location()).note(entry->second, "first listed here")
+      diags_.error(node.location).note(entry->second, "first listed here")
           << ref(tensor) << " is an output twice";
   }
 }
 
 bool FusionVerifier::verifyDTypes(const FusionNode &node, const FusionTensor &result) {
-  const FusionTensor *first = operandsOf(node).front();
+  const FusionTensor *first = node.operands.front();
   bool isFine = true;
   auto verifyOne = [&](const FusionTensor *tensor) {
     if (tensor->type.dtype == first->type.dtype)
       return;
-    isFine = diags_.error(node.location())
+    isFine = diags_.error(node.location)
              << "'" << keyword(node) << "' mixes element types: " << ref(first) << " is "
              << name(first->type.dtype) << ", " << ref(tensor) << " is "
              << name(tensor->type.dtype);
   };
-  for (const FusionTensor *operand : operandsOf(node))
+  for (const FusionTensor *operand : node.operands)
     verifyOne(operand);
   verifyOne(&result);
   return isFine;
@@ -447,8 +449,8 @@ void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &te
   };
   for (size_t axis = 0; axis < got.size(); ++axis)
     if (got[axis] != expected[axis])
-      diags_.error(node.location()) << "axis " << axis << " of " << ref(&tensor) << " has "
-                                    << rows(got[axis]) << ", expected " << rows(expected[axis]);
+      diags_.error(node.location) << "axis " << axis << " of " << ref(&tensor) << " has "
+                                  << rows(got[axis]) << ", expected " << rows(expected[axis]);
 }
 
 /// Checks that all rows along a contracted axis exist.
@@ -457,36 +459,36 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
   const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
   if (!uneven || (uneven->axis != axis && uneven->axis != axis + 1))
     return true;
-  return diags_.error(node.location())
+  return diags_.error(node.location)
          << "'" << keyword(node) << "' contracts axis " << axis << " of " << ref(operand)
          << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
          << uneven->total << " rows exist; expected an axis without padding rows";
 }
 
-bool FusionVerifier::verifyContraction(const MatmulNode &node) {
+bool FusionVerifier::verifyContraction(const FusionNode &node) {
   const Contraction contraction = contractionOf(node);
   for (size_t i = 0; i < contraction.count; ++i)
     if (!verifyPair(node, contraction.first + i, contraction.second + i) ||
-        !verifyAllExist(node, node.a, contraction.first + i) ||
-        !verifyAllExist(node, node.b, contraction.second + i))
+        !verifyAllExist(node, node.a(), contraction.first + i) ||
+        !verifyAllExist(node, node.b(), contraction.second + i))
       return false;
   return contraction.count == 1 || verifyOuterPair(node, contraction);
 }
 
 /// If two axes are contracted, checks that the outer axis has one entry per device, that neither
 /// axis is Stream, and that the inner axis is not DIDx.
-bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &contraction) {
+bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &contraction) {
   const size_t axis = contraction.first;
-  if (ranks_ != 0 && shapes_[node.a][axis] != ranks_)
-    return diags_.error(node.location())
-           << "'" << keyword(node) << "' contracts two axes of " << ref(node.a)
+  if (ranks_ != 0 && shapes_[node.a()][axis] != ranks_)
+    return diags_.error(node.location)
+           << "'" << keyword(node) << "' contracts two axes of " << ref(node.a())
            << ", expected the mesh size " << ranks_ << " as the extent of outer axis " << axis
-           << ", got " << shapes_[node.a][axis];
-  for (auto [operand, index] : {std::pair(node.a, axis), std::pair(node.b, contraction.second)})
+           << ", got " << shapes_[node.a()][axis];
+  for (auto [operand, index] : {std::pair(node.a(), axis), std::pair(node.b(), contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
       if (operand->type.axes[i].kind == AxisKind::Stream ||
           (i != index && operand->type.axes[i].kind == AxisKind::DIDx))
-        return diags_.error(node.location())
+        return diags_.error(node.location)
                << "'" << keyword(node) << "' contracts axis " << i << " of " << ref(operand)
                << ", expected a plain axis" << (i == index ? " or DIDx" : "") << ", got "
                << name(operand->type.axes[i].kind);
@@ -494,48 +496,47 @@ bool FusionVerifier::verifyOuterPair(const MatmulNode &node, const Contraction &
 }
 
 /// Checks that a `partial` type is valid, and that the node computes partial results.
-void FusionVerifier::verifyPartial(const MatmulNode &node) {
+void FusionVerifier::verifyPartial(const FusionNode &node) {
   const std::optional<DType> partial = node.partial;
   const DType result = node.result.type.dtype;
   if (!partial)
     return;
   if (!isContractedOverDevices(node))
-    diags_.error(node.location())
-        << "'partial' sets the type in which partial results are sent, but " << ref(&node.result)
-        << " has none: no contracted axis is DIDx";
+    diags_.error(node.location) << "'partial' sets the type in which partial results are sent, but "
+                                << ref(&node.result) << " has none: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
-    diags_.error(node.location()) << "expected partial results of " << ref(&node.result)
-                                  << " to be of " << name(result)
-                                  << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
-                                  << name(*partial);
+    diags_.error(node.location) << "expected partial results of " << ref(&node.result)
+                                << " to be of " << name(result)
+                                << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
+                                << name(*partial);
 }
 
-bool FusionVerifier::verifyPair(const MatmulNode &node, size_t lhsAxis, size_t rhsAxis) {
-  int64_t left = shapes_[node.a][lhsAxis], right = shapes_[node.b][rhsAxis];
+bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis) {
+  int64_t left = shapes_[node.a()][lhsAxis], right = shapes_[node.b()][rhsAxis];
   if (left == right)
     return true;
-  return diags_.error(node.location())
-         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(node.a)
-         << " with axis " << rhsAxis << " of " << ref(node.b) << ", expected equal extents, got "
+  return diags_.error(node.location)
+         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(node.a())
+         << " with axis " << rhsAxis << " of " << ref(node.b()) << ", expected equal extents, got "
          << left << " and " << right << otherGemmText(node);
 }
 
 /// Suggests `linear` instead of `matmul`, or vice versa, if the shapes would then match: weights
 /// are [K, N] for a matmul and [N, K] for a linear.
-std::string FusionVerifier::otherGemmText(const MatmulNode &node) {
+std::string FusionVerifier::otherGemmText(const FusionNode &node) {
   const Contraction contraction = contractionOf(node);
-  const size_t axes = shapes_[node.b].size(), count = contraction.count;
-  if (node.bias || axes < count || !hasShape(&node.result))
+  const size_t axes = shapes_[node.b()].size(), count = contraction.count;
+  if (node.bias() || axes < count || !hasShape(&node.result))
     return "";
   const size_t second = node.transposeB ? 0 : axes - count;
-  const llvm::ArrayRef<int64_t> left = shapes_[node.a], right = shapes_[node.b];
-  Shape result = otherAxes(node.a, contraction.first, count);
-  llvm::append_range(result, otherAxes(node.b, second, count));
+  const llvm::ArrayRef<int64_t> left = shapes_[node.a()], right = shapes_[node.b()];
+  Shape result = otherAxes(node.a(), contraction.first, count);
+  llvm::append_range(result, otherAxes(node.b(), second, count));
   if (left.slice(contraction.first, count) != right.slice(second, count) ||
       result != shapes_[&node.result])
     return "";
-  return node.transposeB ? "; 'matmul' contracts the last axes of " + ref(node.a) +
-                               " with the first of " + ref(node.b)
+  return node.transposeB ? "; 'matmul' contracts the last axes of " + ref(node.a()) +
+                               " with the first of " + ref(node.b())
                          : "; 'linear' contracts the last axes of both";
 }
 
@@ -545,14 +546,14 @@ void FusionVerifier::verifyResult(const FusionNode &node, const FusionTensor &re
     return;
   const Shape &got = shapes_[&result];
   if (got.size() != expected.size()) {
-    diags_.error(node.location()) << "the shape of " << ref(&result) << " is " << str(got)
-                                  << ", expected " << str(expected);
+    diags_.error(node.location) << "the shape of " << ref(&result) << " is " << str(got)
+                                << ", expected " << str(expected);
     return;
   }
   for (size_t axis = 0; axis < got.size(); ++axis)
     if (got[axis] != expected[axis])
-      diags_.error(node.location()) << "axis " << axis << " of " << ref(&result) << " has extent "
-                                    << got[axis] << ", expected " << expected[axis];
+      diags_.error(node.location) << "axis " << axis << " of " << ref(&result) << " has extent "
+                                  << got[axis] << ", expected " << expected[axis];
 }
 
 } // namespace

@@ -50,10 +50,8 @@ void verifyInterface(const Program &program, const Module &module, Diagnostics &
     return;
   const Fusion *fusion = module.findFusion(program.implements());
   if (!fusion) {
-    std::string nearest = nearestName(program.implements(), fusionNames(module));
-    diags.error(program.location())
-        << "unknown fusion '@" << program.implements() << "'"
-        << (nearest.empty() ? "" : " (did you mean '@" + nearest + "'?)");
+    diags.error(program.location()) << "unknown fusion '@" << program.implements() << "'"
+                                    << didYouMean(program.implements(), fusionNames(module), "@");
     return;
   }
   Diagnostics ofFusion;

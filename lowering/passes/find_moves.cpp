@@ -6,6 +6,7 @@
 // program that contains only the signature and allocations for the tensors between GEMMs.
 //===----------------------------------------------------------------------------------------===//
 
+#include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/advice.h"
 #include "lowering/stages/configure_stages.h"
@@ -23,7 +24,7 @@ namespace {
 /// Checks that an input that is also an output can be copied by a single node.
 bool checkOutput(const LoweringState &state, const FusionTensor &output) {
   const std::optional<UnevenRows> uneven = state.fusion.unevenRows(output.type);
-  if (!uneven || uneven->axis == 1 || !llvm::isa<InputNode>(output.definition))
+  if (!uneven || uneven->axis == 1 || output.definition->kind != FusionOpKind::Input)
     return true;
   return state.diags.error(output.location)
          << "cannot copy %" << output.name << " to an output: axis " << uneven->axis
@@ -42,7 +43,7 @@ bool refuse(const LoweringState &state, const FusionNode &node, llvm::ArrayRef<R
   }
   message += advice.empty() ? "no other placement of its tensors"
                             : llvm::join(advice, ", or ") + (advice.size() > 1 ? "," : "");
-  return state.diags.error(node.location()) << message << " would be accepted";
+  return state.diags.error(node.location) << message << " would be accepted";
 }
 
 bool checkAll(LoweringState &state) {
@@ -66,7 +67,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node) && isContractedOverDevices(node) && fusion.ranks() > 1)
     return StageKind::Reduce;
   const Axis &to = resultOf(node)->type.axes.front();
-  const Axis &from = originOf(*operandsOf(node)[0]).type.axes.front();
+  const Axis &from = originOf(*node.operands[0]).type.axes.front();
   const bool hasRows = !isGemm(node) || contractionOf(node).first > 0;
   if (hasRows && isSplit(fusion, from) && to.kind != AxisKind::DIDx)
     return StageKind::Gather;
@@ -88,9 +89,9 @@ public:
   void add(const FusionNode &node) {
     if (isGemm(node))
       addGemm(node);
-    else if (llvm::isa<PointwiseNode>(node))
+    else if (node.kind == FusionOpKind::Pointwise)
       addPointwise(node);
-    else if (llvm::isa<ReshardNode>(node))
+    else if (node.kind == FusionOpKind::Reshard)
       addReshard(node);
   }
 
@@ -117,7 +118,7 @@ private:
   void addPointwise(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node);
     size_t index = 0;
-    for (const FusionTensor *operand : operandsOf(node))
+    for (const FusionTensor *operand : node.operands)
       if (auto made = stageOf_.find(operand); made != stageOf_.end())
         index = std::max(index, made->second);
     stageOf_[&result] = index;
@@ -155,7 +156,7 @@ private:
 
   /// Returns the first operand of a GEMM, or the tensor that a reshard moves.
   static const FusionTensor &operandOf(const FusionNode &node) {
-    return originOf(*operandsOf(node)[0]);
+    return originOf(*node.operands[0]);
   }
 
   bool isMadeBy(size_t stage, const FusionTensor &tensor) const {
@@ -173,14 +174,13 @@ private:
   }
 
   bool canJoin(const Stage &stage, size_t index, const FusionNode &node) const {
-    auto operands = operandsOf(node);
     const FusionTensor &first = operandOf(node);
     const bool isOfOperand = stage.operand == &first;
     const bool isFed = isOfOperand || isMadeBy(index, first);
     const bool hasSlices = isOfOperand && stage.gathersSlices;
     return gathersSlices(state_.fusion, node) == hasSlices && stage.kind != StageKind::Straight &&
            !stage.isReduction() && stage.isStreamed && isFed &&
-           llvm::all_of(llvm::drop_begin(operands),
+           llvm::all_of(llvm::drop_begin(node.operands),
                         [&](const FusionTensor *t) { return isReadyBefore(*t, index); });
   }
 
@@ -193,7 +193,8 @@ private:
   /// `operand` then process it step by step.
   bool isStreamed(const FusionTensor &operand) const {
     return llvm::any_of(state_.fusion.nodes(), [&](const auto &node) {
-      return (isGemm(*node) || llvm::isa<ReshardNode>(*node)) && &operandOf(*node) == &operand &&
+      return (isGemm(*node) || node->kind == FusionOpKind::Reshard) &&
+             &operandOf(*node) == &operand &&
              resultOf(*node)->type.axes.front().kind == AxisKind::Stream;
     });
   }
@@ -233,19 +234,17 @@ private:
 
 /// Declares the program's signature and the tensors between GEMMs, and links each stage to its
 /// tensors.
-class Declarer {
+class Declarer : Emitter {
 public:
-  explicit Declarer(LoweringState &state)
-      : state_(state), uses_(state.fusion),
-        builder_(*state.program, ProgramBuilder::NamePolicy::AsWritten) {}
+  explicit Declarer(LoweringState &state) : Emitter(state), uses_(state.fusion) {}
 
   void run() {
     for (const FusionTensor *input : state_.fusion.inputs())
-      values_[input] = builder_.param(state_.names.global(input->name), typeOf(*input));
+      values_[input] = builder_.param(global(input->name), typeOf(*input));
     for (const FusionTensor *output : state_.fusion.outputs())
       declareOutput(*output);
     for (const auto &node : state_.fusion.nodes())
-      if (isGemm(*node) || llvm::isa<PointwiseNode>(*node))
+      if (isGemm(*node) || node->kind == FusionOpKind::Pointwise)
         declareMade(*resultOf(*node));
     for (Stage &stage : state_.stages)
       connect(stage);
@@ -257,7 +256,7 @@ private:
   }
 
   void declareOutput(const FusionTensor &tensor) {
-    Value *result = builder_.result(state_.names.global(tensor.name), typeOf(tensor));
+    Value *result = builder_.result(global(tensor.name), typeOf(tensor));
     auto [entry, isNew] = values_.try_emplace(&tensor, result);
     if (!isNew)
       state_.copies.emplace_back(result, entry->second);
@@ -279,16 +278,15 @@ private:
 
   Value *allocate(const FusionTensor &tensor, const std::string &name, const TensorType &type) {
     builder_.setLocation(tensor.location);
-    return builder_.allocate(state_.names.global(name), MemorySpace::Device, type);
+    return builder_.allocate(global(name), MemorySpace::Device, type);
   }
 
   void connect(Stage &stage) {
     stage.input = values_.lookup(stage.operand);
     for (Gemm &gemm : stage.gemms) {
-      auto operands = operandsOf(*gemm.node);
       gemm.dst = findExact(resultOf(*gemm.node));
-      gemm.right = values_.lookup(operands[1]);
-      gemm.bias = operands.size() == 3 ? values_.lookup(operands[2]) : nullptr;
+      gemm.right = values_.lookup(gemm.node->b());
+      gemm.bias = values_.lookup(gemm.node->bias());
       gemm.left = gemm.source ? values_.lookup(gemm.source) : nullptr;
     }
     for (Pointwise &each : stage.pointwise)
@@ -313,9 +311,7 @@ private:
     return (isExactApart(uses_, *tensor) ? exacts_ : values_).lookup(tensor);
   }
 
-  LoweringState &state_;
   const TensorUses uses_;
-  ProgramBuilder builder_;
   llvm::DenseMap<const FusionTensor *, Value *> values_, exacts_;
 };
 

@@ -18,8 +18,6 @@
 #include "lowering/emit.h"
 #include "lowering/passes/passes.h"
 #include "lowering/stages/block_rows.h"
-#include "lowering/stages/gather_order.h"
-#include "lowering/stages/host_order.h"
 #include "lowering/stages/legality.h"
 #include "lowering/stages/reduction.h"
 
@@ -29,13 +27,12 @@
 namespace braid {
 namespace {
 
-class Former {
+class Former : Emitter {
 public:
-  explicit Former(LoweringState &state)
-      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+  using Emitter::Emitter;
 
   void run() {
-    builder_.insertAtEnd(state_.program->body());
+    builder_.insertAtEnd(body_);
     for (Stage &stage : state_.stages)
       if (stage.isReduction())
         allocateParts(state_, stage, builder_);
@@ -43,7 +40,7 @@ public:
         stage.whole = stage.isGather() ? allocateGathered(stage) : stage.input;
     for (Stage &stage : state_.stages)
       form(stage);
-    builder_.insertAtEnd(state_.program->body());
+    builder_.insertAtEnd(body_);
     for (auto [dst, src] : state_.copies)
       copy(dst, src);
   }
@@ -64,8 +61,7 @@ private:
 
   Value *allocateReached(const Stage &stage, const char *suffix, const Shape &shape) {
     builder_.setLocation(stage.location());
-    return builder_.allocate(state_.names.global((stage.name() + suffix).str()),
-                             MemorySpace::Symmetric,
+    return builder_.allocate(global((stage.name() + suffix).str()), MemorySpace::Symmetric,
                              builder_.tensorType(stage.operand->type.dtype, shape));
   }
 
@@ -74,7 +70,7 @@ private:
       return formReduction(state_, stage);
     if (stage.gatheredBy)
       stage.whole = state_.stages[*stage.gatheredBy].whole;
-    builder_.insertAtEnd(state_.program->body());
+    builder_.insertAtEnd(body_);
     bool isWhole = stage.isGather() && stage.multipliesWhole();
     if (takesOwnRows(stage))
       formOwnRows(stage);
@@ -97,23 +93,18 @@ private:
   void formOwnRows(Stage &stage) {
     const Scalar *rank = scalars_.rank();
     builder_.setLocation(stage.location());
-    Value *rows =
-        selectBlock(state_, builder_, stage, state_.names.global((stage.name() + "_own").str()),
-                    stage.whole, rank);
+    Value *rows = selectBlock(stage, global((stage.name() + "_own").str()), stage.whole, rank);
     stage.first = rows->definition;
-    emitGemms(builder_, stage, rows, [&](Value *whole) {
-      return selectBlock(state_, builder_, stage, state_.names.global(whole->name + "_own"), whole,
-                         scalars_.constant(0), rank);
+    emitGemms(stage, rows, [&](Value *whole) {
+      return selectBlock(stage, global(whole->name + "_own"), whole, constant(0), rank);
     });
   }
 
   void formWhole(Stage &stage) {
-    const size_t before = state_.program->body().size();
-    auto rowsOf = [&](Value *tensor) {
-      return existingRows(state_, builder_, stage.uneven, tensor);
-    };
-    emitGemms(builder_, stage, rowsOf(stage.whole), rowsOf);
-    stage.first = &*std::next(state_.program->body().begin(), static_cast<ptrdiff_t>(before));
+    const size_t before = body_.size();
+    auto rowsOf = [&](Value *tensor) { return existingRows(stage.uneven, tensor); };
+    emitGemms(stage, rowsOf(stage.whole), rowsOf);
+    stage.first = &*std::next(body_.begin(), static_cast<ptrdiff_t>(before));
   }
 
   /// Copies an input to an output.
@@ -122,54 +113,23 @@ private:
     for (auto [tensor, value] : llvm::zip(state_.fusion.inputs(), state_.program->params()))
       if (value.get() == src)
         uneven = state_.fusion.unevenRows(tensor->type);
-    Value *to = existingRows(state_, builder_, uneven, dst);
-    builder_.set(to, existingRows(state_, builder_, uneven, src));
-  }
-
-  /// For each host, processes one block, then loops over the blocks forwarded by local peers.
-  void formHosts(Stage &stage) {
-    const HostOrder order(scalars_, stage);
-    builder_.setLocation(stage.location());
-    stage.loop = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
-                                  scalars_.constant(stage.hosts()));
-    stage.first = stage.loop;
-    builder_.insertAtEnd(stage.loop->body);
-    stage.block = formBlock(stage, "block", "", order.far(stage.loop->index));
-    stage.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                   scalars_.constant(stage.ranksPerHost));
-    builder_.insertAtEnd(stage.relay->body);
-    stage.relayed =
-        formBlock(stage, "relayed", "relayed_", order.block(stage.loop->index, stage.relay->index));
-  }
-
-  Value *formBlock(Stage &stage, const char *name, const std::string &prefix, const Scalar *slot) {
-    builder_.setLocation(stage.location());
-    Value *block =
-        selectBlock(state_, builder_, stage, state_.names.local(name), stage.whole, slot);
-    emitStep(state_, builder_, stage, block, slot, [&](const Value &whole) {
-      return state_.names.local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
-    });
-    builder_.setLocation(stage.location());
-    return block;
+    Value *to = existingRows(uneven, dst);
+    builder_.set(to, existingRows(uneven, src));
   }
 
   void formLoop(Stage &stage) {
-    if (stage.isHierarchical())
-      return formHosts(stage);
-    builder_.setLocation(stage.location());
-    stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
-                                  scalars_.constant(stage.steps));
+    formSteps(stage, [&](llvm::StringRef name, const Scalar *slot) {
+      builder_.setLocation(stage.location());
+      Value *block = selectBlock(stage, local(name), stage.whole, slot);
+      const std::string prefix = name == "relayed" ? "relayed_" : "";
+      emitStep(stage, block, slot, [&](const Value &whole) {
+        return local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
+      });
+      builder_.setLocation(stage.location());
+      return block;
+    });
     stage.first = stage.loop;
-    builder_.insertAtEnd(stage.loop->body);
-    const Scalar *slot = stage.loop->index;
-    if (stage.isGather() && !stage.isCollective())
-      slot = GatherOrder(scalars_, stage.config.order(), stage.steps).source(slot);
-    stage.block = formBlock(stage, "block", "", slot);
   }
-
-  LoweringState &state_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
 };
 
 } // namespace

@@ -32,13 +32,14 @@
 #include "lowering/stages/reduction.h"
 #include "lowering/stages/sum_gather.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace braid {
 namespace {
 
-class Inserter {
+class Inserter : Emitter {
 public:
-  explicit Inserter(LoweringState &state)
-      : state_(state), scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+  using Emitter::Emitter;
 
   void run() {
     shareHandles();
@@ -64,7 +65,7 @@ private:
         continue;
       builder_.setLocation(buffers.front()->location);
       handles_[protocol == Protocol::Put] =
-          builder_.shareMemHandles(state_.names.global("h"), protocol, buffers);
+          builder_.shareMemHandles(global("h"), protocol, buffers);
     }
   }
 
@@ -86,7 +87,7 @@ private:
 
   void insertInto(Stage &stage) {
     builder_.setLocation(stage.location());
-    builder_.insertBefore(state_.program->body(), *stage.first);
+    builder_.insertBefore(body_, *stage.first);
     // If peers do not pull the local block from its slot, copy it to the slot directly after a
     // group, so that the group's kernel can include the copy. Otherwise, copy it before peers or
     // GEMMs read it.
@@ -97,10 +98,12 @@ private:
         stage.mine != slot && stage.config.placement() == schedule::Placement::Caller;
     if (!isStagedLast)
       stage.staging = builder_.set(slot, own_);
-    if (!stage.loop)
-      makeLoop(stage);
+    if (!stage.loop) // a loop that only transfers data; the stage's GEMMs follow it
+      formSteps(stage, [&](const char *name, const Scalar *block) {
+        return selectBlock(stage, local(name), stage.whole, block);
+      });
     if (isStagedLast) {
-      builder_.insertBefore(state_.program->body(), *stage.first);
+      builder_.insertBefore(body_, *stage.first);
       stage.staging = builder_.set(slot, own_);
     }
     insertGuarded(stage);
@@ -119,16 +122,16 @@ private:
   void gatherInSteps(const Stage &stage) {
     builder_.setLocation(stage.location());
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
-    Value *slice = builder_.select(state_.names.local("slice"), stage.input, stage.loop->index);
-    builder_.wait(builder_.collective(state_.names.local("c"), CollectiveKind::AllGather,
-                                      std::nullopt, stage.block, slice));
+    Value *slice = builder_.select(local("slice"), stage.input, stage.loop->index);
+    builder_.wait(builder_.collective(local("c"), CollectiveKind::AllGather, std::nullopt,
+                                      stage.block, slice));
   }
 
   /// Gathers all blocks at once, before the single GEMM.
   void gatherAll(const Stage &stage) {
     builder_.setLocation(stage.location());
-    builder_.insertBefore(state_.program->body(), *stage.first);
-    builder_.wait(builder_.collective(state_.names.global(nameInStage(state_, stage, "c")),
+    builder_.insertBefore(body_, *stage.first);
+    builder_.wait(builder_.collective(global(nameInStage(state_, stage, "c")),
                                       CollectiveKind::AllGather, std::nullopt, stage.whole,
                                       stage.input));
   }
@@ -137,15 +140,12 @@ private:
   /// a separate buffer if they cannot access the slots. A pushed block is sent from the input,
   /// unless the order forwards blocks: forwarded blocks are sent from slots.
   Value *selectOwnBlock(Stage &stage) {
-    auto name = [&](const char *base) {
-      return state_.names.global(nameInStage(state_, stage, base));
-    };
-    const Scalar *rank = scalars_.rank(), *zero = scalars_.constant(0);
-    Value *slot =
-        selectBlock(state_, builder_, stage, name(stage.sent ? "slot" : "mine"), stage.whole, rank);
-    own_ = selectBlock(state_, builder_, stage, name("own"), stage.input, zero, rank);
+    auto name = [&](const char *base) { return global(nameInStage(state_, stage, base)); };
+    const Scalar *rank = scalars_.rank(), *zero = constant(0);
+    Value *slot = selectBlock(stage, name(stage.sent ? "slot" : "mine"), stage.whole, rank);
+    own_ = selectBlock(stage, name("own"), stage.input, zero, rank);
     if (stage.sent) {
-      stage.mine = selectBlock(state_, builder_, stage, name("mine"), stage.sent, zero, rank);
+      stage.mine = selectBlock(stage, name("mine"), stage.sent, zero, rank);
       return slot;
     }
     const bool isForwarded = stage.isRing() || stage.isHierarchical();
@@ -157,8 +157,7 @@ private:
   /// Inserts a step's transfers into an `if` that skips the local step.
   void insertGuarded(Stage &stage) {
     builder_.insertAfter(stage.loop->body, *stage.block->definition);
-    stage.guard =
-        builder_.ifOp(scalars_.binary(ScalarKind::Ne, stage.loop->index, scalars_.constant(0)));
+    stage.guard = builder_.ifOp(scalars_.binary(ScalarKind::Ne, stage.loop->index, constant(0)));
     builder_.insertAtEnd(stage.guard->thenBlock);
     if (!stage.isHierarchical())
       return insertTransfer(stage);
@@ -166,35 +165,9 @@ private:
     insertPair(stage, stage.mine, order.farther(stage.loop->index), stage.block,
                order.far(stage.loop->index));
     builder_.insertAfter(stage.relay->body, *stage.relayed->definition);
-    Value *passed = selectBlock(state_, builder_, stage, state_.names.local("passed"), stage.whole,
-                                order.far(stage.loop->index));
+    Value *passed = selectBlock(stage, local("passed"), stage.whole, order.far(stage.loop->index));
     insertPair(stage, passed, order.nearer(stage.relay->index), stage.relayed,
                order.near(stage.relay->index));
-  }
-
-  /// Emits a loop that only transfers data; the stage's GEMMs follow the loop.
-  void makeLoop(Stage &stage) {
-    if (stage.isHierarchical())
-      return makeHostLoop(stage);
-    stage.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
-                                  scalars_.constant(stage.steps));
-    builder_.insertAtEnd(stage.loop->body);
-    stage.block = selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole,
-                              orderOf(stage).source(stage.loop->index));
-  }
-
-  void makeHostLoop(Stage &stage) {
-    const HostOrder order(scalars_, stage);
-    stage.loop = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
-                                  scalars_.constant(stage.hosts()));
-    builder_.insertAtEnd(stage.loop->body);
-    stage.block = selectBlock(state_, builder_, stage, state_.names.local("block"), stage.whole,
-                              order.far(stage.loop->index));
-    stage.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                   scalars_.constant(stage.ranksPerHost));
-    builder_.insertAtEnd(stage.relay->body);
-    stage.relayed = selectBlock(state_, builder_, stage, state_.names.local("relayed"), stage.whole,
-                                order.block(stage.loop->index, stage.relay->index));
   }
 
   GatherOrder orderOf(const Stage &stage) { return {scalars_, stage.config.order(), stage.steps}; }
@@ -208,33 +181,27 @@ private:
   }
 
   void insertRing(const Stage &stage, const Scalar *step) {
-    const Scalar *one = scalars_.constant(1);
-    const Scalar *steps = scalars_.constant(stage.steps);
+    const Scalar *one = constant(1);
     const Scalar *previous =
-        scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), steps);
-    Value *from =
-        selectBlock(state_, builder_, stage, state_.names.local("from"), stage.whole, previous);
-    insertPair(stage, from, scalars_.mod(scalars_.sub(scalars_.rank(), one), steps), stage.block,
-               orderOf(stage).source(one));
+        scalars_.mod(scalars_.sub(scalars_.add(scalars_.rank(), step), one), constant(stage.steps));
+    Value *from = selectBlock(stage, local("from"), stage.whole, previous);
+    insertPair(stage, from, orderOf(stage).target(one), stage.block, orderOf(stage).source(one));
   }
 
   void insertPair(const Stage &stage, Value *source, const Scalar *to, Value *dst,
                   const Scalar *from) {
     const bool isGet = stage.config.protocol() == Protocol::Get;
     Value *handles = handlesFor(stage), *sent = nullptr;
-    auto send = [&] { sent = builder_.send(state_.names.local("s"), source, to, handles); };
+    auto send = [&] { sent = builder_.send(local("s"), source, to, handles); };
     if (isGet)
       send();
-    Value *received = builder_.receive(state_.names.local("r"), dst, from, handles);
+    Value *received = builder_.receive(local("r"), dst, from, handles);
     if (!isGet)
       send();
     builder_.wait(received);
     builder_.wait(sent);
   }
 
-  LoweringState &state_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
   Value *handles_[2] = {}; ///< indexed by Protocol
   Value *own_ = nullptr;   ///< the local block of the current stage's operand
 };
@@ -242,7 +209,7 @@ private:
 } // namespace
 
 bool insertTransfers(LoweringState &state) {
-  if (!state.movesAnything())
+  if (llvm::none_of(state.stages, [](const Stage &stage) { return stage.moves(); }))
     return false;
   Inserter(state).run();
   return true;

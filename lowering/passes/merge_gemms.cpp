@@ -32,15 +32,12 @@
 namespace braid {
 namespace {
 
-class Merger {
+class Merger : Emitter {
 public:
-  Merger(LoweringState &state, Stage &stage)
-      : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        body_(state.program->body()), builder_(builderFor(state)), ranges_(state, stage, builder_) {
-  }
+  Merger(LoweringState &state, Stage &stage) : Emitter(state), stage_(stage) {}
 
   void run() {
-    const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_);
+    const std::vector<UnrolledStep> steps = unrollSteps(state_, stage_, *stage_.loop);
     int64_t number = 0;
     const GatherOrder order(scalars_, stage_.config.order(), stage_.steps);
     for (const Run &run : order.runs(stage_.halvesLastGemm()))
@@ -60,7 +57,7 @@ private:
     builder_.setLocation(stage_.location());
     const int64_t stream =
         stage_.transferStreams + number % (stage_.streams - stage_.transferStreams);
-    builder_.setCurrentStream({nullptr, scalars_.constant(stream)});
+    builder_.setCurrentStream({nullptr, constant(stream)});
     moveWaits(steps, Direction::Receive);
     emit(run, number, steps);
     moveWaits(steps, Direction::Send);
@@ -85,25 +82,21 @@ private:
   void emit(const Run &run, int64_t number, llvm::ArrayRef<UnrolledStep> steps) {
     const std::string suffix = "_" + std::to_string(number);
     auto alias = [&](const std::string &name, Value *tensor) {
-      const std::string unique = state_.names.global(name + suffix);
+      const std::string unique = global(name + suffix);
       if (steps.size() == 1)
-        return selectBlock(state_, builder_, stage_, unique, tensor, run.first);
-      return ranges_.blocks(unique, tensor, run.first, run.end - run.begin);
+        return selectBlock(stage_, unique, tensor, run.first);
+      return selectBlocks(stage_, unique, tensor, run.first, run.end - run.begin, flattened_);
     };
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
-    emitGemms(builder_, stage_, blocks, [&](Value *whole) {
+    emitGemms(stage_, blocks, [&](Value *whole) {
       return alias(stage_.makesOne() ? "outs" : whole->name + "_outs", whole);
     });
   }
 
-  LoweringState &state_;
   Stage &stage_;
-  ScalarContext &scalars_;
-  Block &body_;
-  ProgramBuilder builder_;
-  BlockRanges ranges_;
-  Op *before_ = nullptr; ///< insertion point of the GEMM
+  llvm::DenseMap<Value *, Value *> flattened_; ///< see selectBlocks()
+  Op *before_ = nullptr;                       ///< insertion point of the GEMM
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 //===- lowering/passes/pass.h - one step in lowering a fusion to a host program ---------------===//
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace braid {
@@ -14,5 +15,8 @@ struct Pass {
   /// Returns true if the program changed.
   bool (*run)(LoweringState &state);
 };
+
+/// Returns the passes in the order in which they run.
+llvm::ArrayRef<Pass> allPasses();
 
 } // namespace braid

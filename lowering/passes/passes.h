@@ -17,7 +17,6 @@ bool insertTransfers(LoweringState &state);
 bool peelOwnStep(LoweringState &state);
 bool splitChunks(LoweringState &state);
 bool assignStreams(LoweringState &state);
-bool hoistSyncs(LoweringState &state);
 bool mergeGemms(LoweringState &state);
 bool postTogether(LoweringState &state);
 bool storeAtPeers(LoweringState &state);

@@ -49,15 +49,16 @@ void guardStep(Stage &stage) {
 }
 
 /// Emits the GEMM for the local block before the loop.
-void emitOwnStep(LoweringState &state, Stage &stage) {
-  ProgramBuilder builder = builderFor(state);
-  Block &body = state.program->body();
-  builder.insertBefore(body, *stage.loop);
-  Op *before = &*std::prev(stage.loop->getIterator());
-  emitStep(state, builder, stage, stage.mine, state.program->scalars().rank(),
-           [&](const Value &whole) { return state.names.global(whole.name + "_own"); });
-  stage.ownFirst = &*std::next(before->getIterator());
-}
+struct OwnStepEmitter : Emitter {
+  using Emitter::Emitter;
+  void run(Stage &stage) {
+    builder_.insertBefore(body_, *stage.loop);
+    Op *before = &*std::prev(stage.loop->getIterator());
+    emitStep(stage, stage.mine, scalars_.rank(),
+             [&](const Value &whole) { return global(whole.name + "_own"); });
+    stage.ownFirst = &*std::next(before->getIterator());
+  }
+};
 
 bool isStagingNeeded(const LoweringState &state, const Stage &stage) {
   const size_t index = static_cast<size_t>(&stage - state.stages.data());
@@ -74,7 +75,7 @@ bool peelOwnStep(LoweringState &state) {
     if (!stage.guard || !stage.isGather())
       continue;
     if (!stage.multipliesWhole()) {
-      emitOwnStep(state, stage);
+      OwnStepEmitter(state).run(stage);
       if (!isStagingNeeded(state, stage)) {
         state.program->body().erase(stage.staging->getIterator());
         stage.staging = nullptr;

@@ -38,10 +38,9 @@ namespace braid {
 namespace {
 
 /// Moves the nodes of unrolled steps.
-class Poster {
+class Poster : Emitter {
 public:
-  explicit Poster(LoweringState &state)
-      : state_(state), body_(state.program->body()), builder_(builderFor(state)) {}
+  using Emitter::Emitter;
 
   /// Moves the transfers in `nodes`, the receives in `later` and the aliases that they use before
   /// `before`, with all transfers in one group.
@@ -66,7 +65,7 @@ public:
   void postReceives(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(body_, before);
-    const StreamRef main{builder_.getCurrentStream(state_.names.global("main")), nullptr};
+    const StreamRef main{builder_.getCurrentStream(global("main")), nullptr};
     builder_.setCurrentStream({nullptr, builder_.scalars().constant(0)});
     builder_.synchronize(main);
     postGroup(nodes, before,
@@ -135,9 +134,6 @@ private:
     return isWaitForSend(op) && copiesHere(*awaitedTransfer(op));
   }
 
-  LoweringState &state_;
-  Block &body_;
-  ProgramBuilder builder_;
   llvm::DenseSet<const Op *> moved_;
 };
 
@@ -151,12 +147,12 @@ std::vector<Op *> nodesOf(llvm::ArrayRef<UnrolledStep> steps) {
 
 bool postStage(LoweringState &state, Stage &stage) {
   Block &body = state.program->body();
-  const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage));
+  const std::vector<Op *> nodes = nodesOf(unrollSteps(state, stage, *stage.loop));
   if (nodes.empty())
     return false;
   std::vector<Op *> gather;
   if (stage.gather)
-    gather = nodesOf(unrollSumGather(state, stage));
+    gather = nodesOf(unrollSteps(state, stage, *stage.gather));
   Poster poster(state);
   if (stage.isReduction() && stage.config.protocol() == Protocol::Put) {
     std::vector<Op *> both = nodes;

@@ -31,53 +31,42 @@ void substitute(ScalarContext &scalars, Op &root, const Scalar *index, const Sca
   forEachBlock(root, [&](Block &block) { walk(block, replace); });
 }
 
-class LoopFolder {
-public:
-  explicit LoopFolder(Program &program) : program_(program) {}
-
-  bool run(Block &block) {
-    bool changed = false;
-    for (Op &op : llvm::make_early_inc_range(block)) {
-      forEachBlock(op, [&](Block &inner) { changed |= run(inner); });
-      if (auto *loop = llvm::dyn_cast<ForOp>(&op))
-        changed |= fold(block, *loop);
-      else if (auto *either = llvm::dyn_cast<IfOp>(&op))
-        changed |= fold(block, *either);
-    }
-    return changed;
-  }
-
-private:
-  bool fold(Block &block, ForOp &loop) {
-    if (!loop.begin->isConstant() || !loop.end->isConstant())
-      return false;
-    const int64_t trips = loop.end->value() - loop.begin->value();
-    if (trips > 1)
-      return false;
-    if (trips == 1)
-      inlineBody(block, loop);
-    block.erase(loop.getIterator());
-    return true;
-  }
-
-  static bool fold(Block &block, IfOp &either) {
-    if (!either.condition->isConstant())
-      return false;
-    const bool isFalse = either.condition->isConstant(0);
-    block.splice(either.getIterator(), isFalse ? either.elseBlock : either.thenBlock);
-    block.erase(either.getIterator());
-    return true;
-  }
-
-  /// Moves the nodes of the only iteration to the loop's position.
-  void inlineBody(Block &block, ForOp &loop) {
+/// Removes a loop with at most one iteration; moves the nodes of that iteration to its position.
+bool fold(Program &program, Block &block, ForOp &loop) {
+  if (!loop.begin->isConstant() || !loop.end->isConstant())
+    return false;
+  const int64_t trips = loop.end->value() - loop.begin->value();
+  if (trips > 1)
+    return false;
+  if (trips == 1) {
     for (Op &op : loop.body)
-      substitute(program_.scalars(), op, loop.index, loop.begin);
+      substitute(program.scalars(), op, loop.index, loop.begin);
     block.splice(loop.getIterator(), loop.body);
   }
+  block.erase(loop.getIterator());
+  return true;
+}
 
-  Program &program_;
-};
+bool fold(Block &block, IfOp &either) {
+  if (!either.condition->isConstant())
+    return false;
+  const bool isFalse = either.condition->isConstant(0);
+  block.splice(either.getIterator(), isFalse ? either.elseBlock : either.thenBlock);
+  block.erase(either.getIterator());
+  return true;
+}
+
+bool foldIn(Program &program, Block &block) {
+  bool changed = false;
+  for (Op &op : llvm::make_early_inc_range(block)) {
+    forEachBlock(op, [&](Block &inner) { changed |= foldIn(program, inner); });
+    if (auto *loop = llvm::dyn_cast<ForOp>(&op))
+      changed |= fold(program, block, *loop);
+    else if (auto *either = llvm::dyn_cast<IfOp>(&op))
+      changed |= fold(block, *either);
+  }
+  return changed;
+}
 
 /// If inlining has put two values with the same name into one scope, renames the second value.
 class NameSeparator {
@@ -235,7 +224,7 @@ bool simplify(LoweringState &state) {
     changed |= reduceIntoResult(stage);
   bool again = true;
   while (again) {
-    again = LoopFolder(program).run(program.body());
+    again = foldIn(program, program.body());
     if (again)
       NameSeparator(program).run();
     again |= removeUnused(program);

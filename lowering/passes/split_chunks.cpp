@@ -68,11 +68,9 @@ bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_
 }
 
 /// Moves the steps of a stage into an inner loop over row ranges.
-class Splitter {
+class Splitter : Emitter {
 public:
-  Splitter(LoweringState &state, Stage &stage)
-      : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        builder_(builderFor(state)) {}
+  Splitter(LoweringState &state, Stage &stage) : Emitter(state), stage_(stage) {}
 
   void run() {
     ranges_ = rangesOfStep();
@@ -81,7 +79,7 @@ public:
     Block &body = stage_.loop->body;
     builder_.setLocation(stage_.location());
     builder_.insertAtEnd(body);
-    stage_.chunkLoop = builder_.forLoop(state_.names.local("c"), scalars_.constant(0), ranges_);
+    stage_.chunkLoop = builder_.forLoop(local("c"), constant(0), ranges_);
     Block &inner = stage_.chunkLoop->body;
     for (Op &op : llvm::make_early_inc_range(body)) {
       if (llvm::isa<SelectOp>(op) || llvm::isa<SliceOp>(op) || &op == stage_.chunkLoop)
@@ -102,17 +100,16 @@ private:
 
   /// Returns a step's number of row ranges: stage.chunks, times stage.tailSplit in the last step.
   const Scalar *rangesOfStep() {
-    const Scalar *chunks = scalars_.constant(stage_.chunks);
+    const Scalar *chunks = constant(stage_.chunks);
     if (stage_.isReduction())
-      return scalars_.constant(stage_.chunks - 1 + stage_.tailSplit);
+      return constant(stage_.chunks - 1 + stage_.tailSplit);
     if (stage_.tailSplit == 1)
       return chunks;
     const ForOp &loop = *stage_.loop;
     int64_t last = loop.end->value() - 1;
-    const Scalar *isLast = loop.begin->isConstant(last)
-                               ? scalars_.constant(1)
-                               : scalars_.div(loop.index, scalars_.constant(last));
-    const Scalar *more = scalars_.constant(stage_.chunks * (stage_.tailSplit - 1));
+    const Scalar *isLast =
+        loop.begin->isConstant(last) ? constant(1) : scalars_.div(loop.index, constant(last));
+    const Scalar *more = constant(stage_.chunks * (stage_.tailSplit - 1));
     return scalars_.add(chunks, scalars_.mul(isLast, more));
   }
 
@@ -127,11 +124,8 @@ private:
       matmul->a = rowsOf(block, matmul->a, op);
       if (matmul->addend)
         matmul->addend = rowsOf(block, matmul->addend, op);
-    } else if (llvm::isa<PointwiseOp>(op)) {
+    } else if (llvm::isa<PointwiseOp>(op) || llvm::isa<SetOp>(op)) {
       forEachOperand(op, [&](Value *&tensor) { tensor = rowsOf(block, tensor, op); });
-    } else if (auto *set = llvm::dyn_cast<SetOp>(&op)) {
-      set->dst = rowsOf(block, set->dst, op);
-      set->src = rowsOf(block, set->src, op);
     } else if (auto *sum = llvm::dyn_cast<SumOp>(&op)) {
       std::tie(sum->begin, sum->end) = rangeOfChunk(*sum->dst);
       sum->dst = rowsOf(block, sum->dst, op);
@@ -156,41 +150,36 @@ private:
     builder_.setLocation(user.location());
     builder_.insertBefore(block, user);
     auto [begin, end] = rangeOfChunk(*tensor);
-    rows = builder_.slice(state_.names.local(tensor->name + "_rows"), tensor, begin, end);
+    rows = builder_.slice(local(tensor->name + "_rows"), tensor, begin, end);
     return rows;
   }
 
   std::pair<const Scalar *, const Scalar *> rangeOfChunk(const Value &tensor) {
     const Scalar *chunk = stage_.chunkLoop->index;
-    return clipTo(scalars_, tensor, firstRow(chunk),
-                  firstRow(scalars_.add(chunk, scalars_.constant(1))));
+    return clipTo(scalars_, tensor, firstRow(chunk), firstRow(scalars_.add(chunk, constant(1))));
   }
 
   const Scalar *firstRow(const Scalar *chunk) {
     if (stage_.isReduction() && stage_.tailSplit > 1)
       return firstRowOfSplit(chunk);
     if (ranges_->isConstant() && stage_.rows % ranges_->value() == 0)
-      return scalars_.mul(chunk, scalars_.constant(stage_.rows / ranges_->value()));
-    return scalars_.div(scalars_.mul(chunk, scalars_.constant(stage_.rows)), ranges_);
+      return scalars_.mul(chunk, constant(stage_.rows / ranges_->value()));
+    return scalars_.div(scalars_.mul(chunk, constant(stage_.rows)), ranges_);
   }
 
   /// Returns the first row of `chunk` in a reduction with tail split T, in which every chunk before
   /// the tail is as long as T chunks in the tail.
   const Scalar *firstRowOfSplit(const Scalar *chunk) {
     const int64_t parts = stage_.chunks * stage_.tailSplit;
-    const Scalar *whole = scalars_.min(chunk, scalars_.constant(stage_.chunks - 1));
-    const Scalar *more = scalars_.mul(whole, scalars_.constant(stage_.tailSplit - 1));
-    const Scalar *part = scalars_.add(chunk, stage_.chunks > 1 ? more : scalars_.constant(0));
+    const Scalar *whole = scalars_.min(chunk, constant(stage_.chunks - 1));
+    const Scalar *more = scalars_.mul(whole, constant(stage_.tailSplit - 1));
+    const Scalar *part = scalars_.add(chunk, stage_.chunks > 1 ? more : constant(0));
     if (stage_.rows % parts == 0)
-      return scalars_.mul(part, scalars_.constant(stage_.rows / parts));
-    return scalars_.div(scalars_.mul(part, scalars_.constant(stage_.rows)),
-                        scalars_.constant(parts));
+      return scalars_.mul(part, constant(stage_.rows / parts));
+    return scalars_.div(scalars_.mul(part, constant(stage_.rows)), constant(parts));
   }
 
-  LoweringState &state_;
   Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
   const Scalar *ranges_ = nullptr; ///< number of row ranges in a step; the chunk loop's end
   llvm::MapVector<Value *, Value *> rows_;
 };

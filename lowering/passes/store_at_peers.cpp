@@ -22,15 +22,13 @@
 namespace braid {
 namespace {
 
-class Storer {
+class Storer : Emitter {
 public:
-  Storer(LoweringState &state, const Stage &stage)
-      : state_(state), stage_(stage), builder_(builderFor(state)) {
-    walk(state.program->body(),
-         [&](Op &op) { forEachOperand(op, [&](Value *&value) { ++uses_[value]; }); });
+  Storer(LoweringState &state, const Stage &stage) : Emitter(state), stage_(stage) {
+    walk(body_, [&](Op &op) { forEachOperand(op, [&](Value *&value) { ++uses_[value]; }); });
   }
 
-  bool run() { return storeIn(state_.program->body()); }
+  bool run() { return storeIn(body_); }
 
 private:
   bool storeIn(Block &block) {
@@ -60,16 +58,14 @@ private:
     builder_.insertBefore(block, send);
     Value *request =
         builder_.send(send.result.name, *gemm, send.tensor->type, send.peer, send.handles);
-    walk(state_.program->body(), [&](Op &op) {
+    walk(body_, [&](Op &op) {
       forEachOperand(op, [&](Value *&value) { value = value == &send.result ? request : value; });
     });
     block.erase(send.getIterator());
     return true;
   }
 
-  LoweringState &state_;
   const Stage &stage_;
-  ProgramBuilder builder_;
   llvm::DenseMap<const Value *, int> uses_;
 };
 

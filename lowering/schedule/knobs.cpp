@@ -36,19 +36,11 @@ std::vector<std::string> wordsOf(llvm::StringRef values) {
   return words;
 }
 
-/// A plausible but unsupported value, and the reason why it is not supported.
-struct Refused {
-  Knob knob;
-  const char *word, *reason;
-};
-constexpr Refused kRefused[] = {{Knob::Memory, "multicast",
-                                 "Braid does not use NVLink multicast, because a process that "
-                                 "exits while holding multicast memory can make GPUs unusable"}};
-
+/// Returns the reason why a plausible value is not supported, or a suggestion.
 std::string whyNot(Knob knob, llvm::StringRef word, const std::vector<std::string> &words) {
-  for (const Refused &refused : kRefused)
-    if (refused.knob == knob && word == refused.word)
-      return std::string(": ") + refused.reason;
+  if (knob == Knob::Memory && word == "multicast")
+    return ": Braid does not use NVLink multicast, because a process that exits while holding "
+           "multicast memory can make GPUs unusable";
   return didYouMean(word, words);
 }
 

@@ -54,7 +54,7 @@ struct OtherKinds {
 std::vector<OtherKinds> otherKindsOf(const Fusion &fusion, const FusionTensor &tensor,
                                      bool isResult) {
   const auto &axes = tensor.type.axes;
-  const bool isGiven = llvm::isa<InputNode>(tensor.definition);
+  const bool isGiven = tensor.definition->kind == FusionOpKind::Input;
   std::vector<OtherKinds> all;
   for (bool isStreamed : {true, false}) {
     for (size_t split = 0; split <= axes.size(); ++split) {
@@ -136,10 +136,10 @@ void Adviser::apply(const Change &change) {
 /// resharded.
 Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
   Change change;
-  const auto operands = operandsOf(node);
+  const auto operands = node.operands;
   const size_t number = lineOf(*resultOf(node));
   for (const FusionTensor *operand : llvm::drop_begin(operands, isGemm(node) ? 1 : 0)) {
-    if (!llvm::isa<ReshardNode>(operand->definition))
+    if (operand->definition->kind != FusionOpKind::Reshard)
       continue;
     const std::string origin = "%" + originOf(*operand).name, name = "%" + operand->name;
     std::string &line = change.lines.try_emplace(number, lines_[number]).first->second;
@@ -161,7 +161,7 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
   constexpr size_t kMostTried = 256;
   const FusionTensor &result = *resultOf(node);
   llvm::SmallVector<const FusionTensor *, 4> tensors;
-  for (const FusionTensor *operand : operandsOf(node))
+  for (const FusionTensor *operand : node.operands)
     if (const FusionTensor *origin = &originOf(*operand); !llvm::is_contained(tensors, origin))
       tensors.push_back(origin);
   tensors.push_back(&result);
@@ -199,18 +199,18 @@ std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) con
     change.lines[lineOf(tensor)] = "  " + change.text;
   };
   auto isInput = [](const FusionTensor *tensor) {
-    return llvm::isa<InputNode>(originOf(*tensor).definition);
+    return originOf(*tensor).definition->kind == FusionOpKind::Input;
   };
-  const auto operands = operandsOf(node);
+  const auto operands = node.operands;
   const FusionTensor &result = *resultOf(node);
   if (!isGemm(node) && llvm::all_of(operands, isInput)) {
     define(result, "input " + asInput(result.type).str());
-  } else if (llvm::isa<ReshardNode>(node)) {
+  } else if (node.kind == FusionOpKind::Reshard) {
     const std::string made = withType(lines_[lineOf(*operands.front())], result.type);
     define(result, made.substr(made.find('=') + 2));
   }
   for (const FusionTensor *operand : operands)
-    if (llvm::isa<ReshardNode>(operand->definition))
+    if (operand->definition->kind == FusionOpKind::Reshard)
       define(*operand, "input " + asInput(operand->type).str());
   return changes;
 }
@@ -232,7 +232,7 @@ std::vector<std::string> Adviser::adviceFor(const FusionNode &node) {
   addFirst([](const Change &each) { return !each.changesOperands; });
   addFirst([](const Change &each) { return !each.changesResult; });
   // If both sides of a reshard changed, the reshard would no longer be the one that the user wants.
-  if (found.empty() && !llvm::isa<ReshardNode>(node))
+  if (found.empty() && node.kind != FusionOpKind::Reshard)
     addFirst([](const Change &) { return true; });
   llvm::stable_sort(found, [](const Change &a, const Change &b) { return a.cost < b.cost; });
   if (found.empty())

@@ -25,44 +25,35 @@ const Scalar *rowsOfBlock(ScalarContext &scalars, const Stage &stage, const Scal
   return stage.uneven ? countRows(scalars, *stage.uneven, block) : nullptr;
 }
 
-Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                   const std::string &name, Value *tensor, const Scalar *index,
-                   const Scalar *block) {
-  const Scalar *rows = rowsOfBlock(builder.scalars(), stage, block);
+Value *Emitter::selectBlock(const Stage &stage, const std::string &name, Value *tensor,
+                            const Scalar *index, const Scalar *block) {
+  const Scalar *rows = rowsOfBlock(scalars_, stage, block);
   if (!rows)
-    return builder.select(name, tensor, index);
-  Value *full = builder.select(state.names.local(name + "_full"), tensor, index);
-  return builder.slice(name, full, builder.scalars().constant(0), rows);
-}
-
-Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                   const std::string &name, Value *tensor, const Scalar *block) {
-  return selectBlock(state, builder, stage, name, tensor, block, block);
+    return builder_.select(name, tensor, index);
+  Value *full = builder_.select(local(name + "_full"), tensor, index);
+  return builder_.slice(name, full, constant(0), rows);
 }
 
 /// First slices from the block's first row to the end, then slices off the rows after the block, so
 /// that the extent is the same expression as in selectBlock().
-Value *sliceBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                  const std::string &name, Value *tensor, const Scalar *block) {
-  ScalarContext &scalars = builder.scalars();
-  const Scalar *rows = scalars.constant(stage.rows), *all = tensor->type.shape.front();
-  const Scalar *first = scalars.mul(block, rows), *here = rowsOfBlock(scalars, stage, block);
+Value *Emitter::sliceBlock(const Stage &stage, const std::string &name, Value *tensor,
+                           const Scalar *block) {
+  const Scalar *rows = constant(stage.rows), *all = tensor->type.shape.front();
+  const Scalar *first = scalars_.mul(block, rows), *here = rowsOfBlock(scalars_, stage, block);
   if (stage.uneven && isLastEmpty(*stage.uneven))
-    first = scalars.min(first, all);
-  Value *rest = builder.slice(state.names.local(name + "_full"), tensor, first, all);
-  return builder.slice(name, rest, scalars.constant(0), here ? here : rows);
+    first = scalars_.min(first, all);
+  Value *rest = builder_.slice(local(name + "_full"), tensor, first, all);
+  return builder_.slice(name, rest, constant(0), here ? here : rows);
 }
 
-Value *existingRows(LoweringState &state, ProgramBuilder &builder,
-                    const std::optional<UnevenRows> &uneven, Value *tensor) {
+Value *Emitter::existingRows(const std::optional<UnevenRows> &uneven, Value *tensor) {
   if (!uneven)
     return tensor;
-  ScalarContext &scalars = builder.scalars();
-  const Scalar *rows = holdsOneBlock(*tensor) ? countRows(scalars, *uneven, scalars.rank())
-                                              : scalars.constant(uneven->total);
-  const std::string name = state.names.global(tensor->name + "_rows");
-  Value *all = builder.flatten(state.names.global(name + "_full"), tensor);
-  return builder.slice(name, all, scalars.constant(0), rows);
+  const Scalar *rows = holdsOneBlock(*tensor) ? countRows(scalars_, *uneven, scalars_.rank())
+                                              : constant(uneven->total);
+  const std::string name = global(tensor->name + "_rows");
+  Value *all = builder_.flatten(global(name + "_full"), tensor);
+  return builder_.slice(name, all, constant(0), rows);
 }
 
 std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const Value &tensor,
@@ -73,16 +64,17 @@ std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const V
   return {scalars.min(begin, rows), scalars.min(end, rows)};
 }
 
-Value *BlockRanges::blocks(const std::string &name, Value *tensor, const Scalar *first,
-                           int64_t count) {
-  const Scalar *end = scalars_.add(first, scalars_.constant(count));
-  if (!stage_.uneven)
+Value *Emitter::selectBlocks(const Stage &stage, const std::string &name, Value *tensor,
+                             const Scalar *first, int64_t count,
+                             llvm::DenseMap<Value *, Value *> &flattened) {
+  const Scalar *end = scalars_.add(first, constant(count));
+  if (!stage.uneven)
     return builder_.slice(name, tensor, first, end);
-  const Scalar *rows = scalars_.constant(stage_.rows);
-  const Scalar *total = scalars_.constant(stage_.uneven->total);
-  Value *&all = flattened_[tensor];
+  const Scalar *rows = constant(stage.rows);
+  const Scalar *total = constant(stage.uneven->total);
+  Value *&all = flattened[tensor];
   if (!all)
-    all = builder_.flatten(state_.names.global(tensor->name + "_rows"), tensor);
+    all = builder_.flatten(global(tensor->name + "_rows"), tensor);
   return builder_.slice(name, all, scalars_.min(scalars_.mul(first, rows), total),
                         scalars_.min(scalars_.mul(end, rows), total));
 }

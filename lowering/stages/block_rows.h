@@ -14,51 +14,14 @@
 
 #include "lowering/state.h"
 
-#include "llvm/ADT/DenseMap.h"
-
 namespace braid {
 
 /// Returns the number of existing rows in `block`, or null if every row exists.
 const Scalar *rowsOfBlock(ScalarContext &scalars, const Stage &stage, const Scalar *block);
 
-/// Returns an alias of the existing rows of `block`, which is entry `index` of `tensor`.
-Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                   const std::string &name, Value *tensor, const Scalar *index,
-                   const Scalar *block);
-/// Same, for a tensor that contains all blocks, so that the index is `block`.
-Value *selectBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                   const std::string &name, Value *tensor, const Scalar *block);
-
-/// Same, for a tensor in which the rows of all blocks form one axis.
-Value *sliceBlock(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                  const std::string &name, Value *tensor, const Scalar *block);
-
-/// Returns all existing rows of a tensor whose leading axes are blocks and rows, as one range, or
-/// the tensor itself if every row exists. If there is only one block, it must be this rank's.
-Value *existingRows(LoweringState &state, ProgramBuilder &builder,
-                    const std::optional<UnevenRows> &uneven, Value *tensor);
-
 /// Clips the row range `begin .. end` of a full block to the rows of `tensor`, which may have fewer
 /// rows than a full block.
 std::pair<const Scalar *, const Scalar *> clipTo(ScalarContext &scalars, const Value &tensor,
                                                  const Scalar *begin, const Scalar *end);
-
-/// Creates aliases of ranges that span several blocks, without padding rows.
-class BlockRanges {
-public:
-  /// The arguments must outlive this object.
-  BlockRanges(LoweringState &state, const Stage &stage, ProgramBuilder &builder)
-      : state_(state), stage_(stage), scalars_(builder.scalars()), builder_(builder) {}
-
-  /// Returns the existing rows of `count` blocks, starting with block `first`.
-  Value *blocks(const std::string &name, Value *tensor, const Scalar *first, int64_t count);
-
-private:
-  LoweringState &state_;
-  const Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder &builder_;
-  llvm::DenseMap<Value *, Value *> flattened_; ///< tensors reshaped to have one row axis
-};
 
 } // namespace braid

@@ -8,37 +8,35 @@ namespace braid {
 
 TensorUses::TensorUses(const Fusion &fusion) : fusion_(fusion) {
   for (const auto &node : fusion.nodes())
-    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(node.get()))
-      lengths_[&pointwise->result] = 1 + lengthOf(*operandsOf(*pointwise).first);
+    if (node->kind == FusionOpKind::Pointwise)
+      lengths_[&node->result] = 1 + lengthOf(*operandsOf(*node).first);
 }
 
 bool TensorUses::isRounded(const FusionTensor &tensor) const {
   return llvm::any_of(fusion_.nodes(), [&](const auto &node) {
-    return !llvm::isa<PointwiseNode>(*node) &&
-           llvm::is_contained(braid::operandsOf(*node), &tensor);
+    return node->kind != FusionOpKind::Pointwise && llvm::is_contained(node->operands, &tensor);
   });
 }
 
 bool TensorUses::isExact(const FusionTensor &tensor) const {
-  return !llvm::isa<InputNode>(tensor.definition) && !isFolded(tensor) &&
+  return tensor.definition->kind != FusionOpKind::Input && !isFolded(tensor) &&
          llvm::any_of(fusion_.nodes(), [&](const auto &node) {
-           return llvm::isa<PointwiseNode>(*node) &&
-                  llvm::is_contained(braid::operandsOf(*node), &tensor);
+           return node->kind == FusionOpKind::Pointwise &&
+                  llvm::is_contained(node->operands, &tensor);
          });
 }
 
 /// If the only use of `tensor` is as one operand of a pointwise node, returns the node, otherwise
 /// null.
-const PointwiseNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
-  const PointwiseNode *user = nullptr;
+const FusionNode *TensorUses::onlyUser(const FusionTensor &tensor) const {
+  const FusionNode *user = nullptr;
   for (const auto &node : fusion_.nodes()) {
-    const auto times = llvm::count(braid::operandsOf(*node), &tensor);
-    const auto *pointwise = llvm::dyn_cast<PointwiseNode>(node.get());
+    const auto times = llvm::count(node->operands, &tensor);
     if (times == 0)
       continue;
-    if (user || !pointwise || times > 1)
+    if (user || node->kind != FusionOpKind::Pointwise || times > 1)
       return nullptr;
-    user = pointwise;
+    user = node.get();
   }
   return user;
 }
@@ -49,12 +47,12 @@ size_t TensorUses::lengthOf(const FusionTensor &tensor) const {
 }
 
 bool TensorUses::canFold(const FusionTensor &tensor) const {
-  return llvm::isa<PointwiseNode>(tensor.definition) && onlyUser(tensor) &&
+  return tensor.definition->kind == FusionOpKind::Pointwise && onlyUser(tensor) &&
          lengths_.lookup(&tensor) < kMostPointwiseSteps;
 }
 
 /// Returns the operand whose expression the node extends, then the other, which has a buffer.
-TensorUses::Operands TensorUses::operandsOf(const PointwiseNode &node) const {
+TensorUses::Operands TensorUses::operandsOf(const FusionNode &node) const {
   const FusionTensor *first = node.operands.front(), *second = node.operands.back();
   if (node.operands.size() == 1)
     return {first, nullptr};
@@ -66,8 +64,7 @@ bool TensorUses::isFolded(const FusionTensor &tensor) const {
   return canFold(tensor) && operandsOf(*onlyUser(tensor)).first == &tensor;
 }
 
-TensorUses::Chain TensorUses::chainOf(const FusionNode &pointwise) const {
-  const auto &node = *llvm::cast<PointwiseNode>(&pointwise);
+TensorUses::Chain TensorUses::chainOf(const FusionNode &node) const {
   auto [first, other] = operandsOf(node);
   Chain chain{first, {}};
   if (canFold(*first))
@@ -77,9 +74,8 @@ TensorUses::Chain TensorUses::chainOf(const FusionNode &pointwise) const {
 }
 
 const FusionTensor &originOf(const FusionTensor &tensor) {
-  if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
-    return originOf(*reshard->a);
-  return tensor;
+  const bool isReshard = tensor.definition->kind == FusionOpKind::Reshard;
+  return isReshard ? originOf(*tensor.definition->a()) : tensor;
 }
 
 } // namespace braid

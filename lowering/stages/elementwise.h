@@ -43,8 +43,8 @@ public:
 
 private:
   using Operands = std::pair<const FusionTensor *, const FusionTensor *>;
-  Operands operandsOf(const PointwiseNode &node) const;
-  const PointwiseNode *onlyUser(const FusionTensor &tensor) const;
+  Operands operandsOf(const FusionNode &node) const;
+  const FusionNode *onlyUser(const FusionTensor &tensor) const;
   bool canFold(const FusionTensor &tensor) const;
   size_t lengthOf(const FusionTensor &tensor) const;
 

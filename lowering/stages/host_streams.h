@@ -23,49 +23,22 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "lowering/state.h"
+#include "lowering/stages/stream_placer.h"
 
 namespace braid {
 
-class HostStreams {
+class HostStreams : StreamPlacer {
 public:
-  /// Streams below `first` carry only transfers; `first` is 0 if there is only one stream.
-  HostStreams(LoweringState &state, Stage &stage, Value *main, int64_t first);
+  using StreamPlacer::StreamPlacer;
 
   void assignGather();
   /// `others` is the first stream of the second shot.
   void assignReduction(int64_t others);
 
 private:
-  /// The streams for the nodes in a block, and the streams that these nodes wait for.
-  struct Places {
-    StreamRef ready = {};    ///< receives whose data peers write
-    StreamRef sends = {};    ///< sends whose data peers copy
-    StreamRef copies = {};   ///< transfers that this rank copies, and waits for sends among them
-    StreamRef arrivals = {}; ///< waits for receives
-    StreamRef reads = {};    ///< waits for peers to copy sent data
-    StreamRef computes = {}; ///< all other nodes
-    std::optional<StreamRef> beforeSends = {};    ///< to wait for before the first send
-    std::optional<StreamRef> beforePair = {};     ///< to wait for before the first transfer
-    std::optional<StreamRef> beforeComputes = {}; ///< to wait for before other nodes
-  };
-  void assign(Block &block, const Places &places);
   void assignSumGather(int64_t first);
-
   /// Returns the stream for a host's GEMM in step `step`.
   StreamRef gemmStream(const Scalar *host, const Scalar *step) const;
-  /// Returns stream(number), or the last transfer stream if `number` exceeds it.
-  StreamRef special(int64_t number) const;
-  void fork(Block &block, Block::iterator at, StreamRef stream,
-            std::optional<StreamRef> other = std::nullopt);
-  void join(Block &block, Block::iterator at, llvm::ArrayRef<StreamRef> streams);
-
-  Program &program_;
-  Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
-  const StreamRef main_;
-  const int64_t first_, streams_;
 };
 
 } // namespace braid

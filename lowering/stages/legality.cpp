@@ -30,15 +30,14 @@ struct AxisOf {
 class Checker {
 public:
   Checker(const Fusion &fusion, const FusionNode &node)
-      : fusion_(fusion), node_(node), operands_(operandsOf(node)), result_(resultOf(node)),
-        contraction_(contractionOf(node)), isLinear_(transposesB(node)) {}
+      : fusion_(fusion), node_(node), result_(resultOf(node)), contraction_(contractionOf(node)) {}
 
   std::vector<Refusal> run() {
-    if (llvm::isa<ReshardNode>(first()->definition) &&
+    if (first()->definition->kind == FusionOpKind::Reshard &&
         !whyNotLowered(fusion_, *first()->definition).empty())
       return {}; // reported for the reshard; the operand's layout is unknown
-    for (const FusionTensor *operand : llvm::drop_begin(operands_))
-      if (llvm::isa<ReshardNode>(operand->definition))
+    for (const FusionTensor *operand : llvm::drop_begin(node_.operands))
+      if (operand->definition->kind == FusionOpKind::Reshard)
         refuse("%" + operand->name + " is resharded, and only a first operand is gathered");
     if (isReduction()) {
       checkReduction();
@@ -51,16 +50,16 @@ public:
     for (size_t i = 0; i < result_->type.axes.size(); ++i)
       checkAxis({result_, i});
     checkUnevenRows();
-    if (operands_.size() == 3)
+    if (bias())
       for (size_t i = 0; i < bias()->type.axes.size(); ++i)
         checkBias({bias(), i});
     return std::move(refusals_);
   }
 
 private:
-  const FusionTensor *first() const { return operands_[0]; }
-  const FusionTensor *second() const { return operands_[1]; }
-  const FusionTensor *bias() const { return operands_[2]; }
+  const FusionTensor *first() const { return node_.a(); }
+  const FusionTensor *second() const { return node_.b(); }
+  const FusionTensor *bias() const { return node_.bias(); }
   /// Returns the number of leading result axes that are axes of the first operand.
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
@@ -86,7 +85,7 @@ private:
     if (!isSplit(a))
       refuse(a.strWithType() +
              " is whole on every device, and the part of one device is not contiguous");
-    if (!isSplit(b) && isLinear_)
+    if (!isSplit(b) && node_.transposeB)
       refuse(b.strWithType() +
              " is whole on every device, and the part of one device is not contiguous");
     for (size_t i = 1; i < result_->type.axes.size(); ++i)
@@ -134,7 +133,7 @@ private:
   AxisOf sourceOf(AxisOf axis) const {
     if (isFromFirst(axis))
       return {first(), axis.index};
-    return {second(), axis.index - fromFirst() + (isLinear_ ? 0 : contraction_.count)};
+    return {second(), axis.index - fromFirst() + (node_.transposeB ? 0 : contraction_.count)};
   }
 
   void checkAxis(AxisOf to) {
@@ -169,7 +168,7 @@ private:
   /// The existing rows of a block are contiguous only if the blocks are the first operand's leading
   /// axis.
   void checkUnevenRows() {
-    for (const FusionTensor *operand : operands_) {
+    for (const FusionTensor *operand : node_.operands) {
       const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
       if (!uneven || (operand == first() && uneven->axis == 1))
         continue;
@@ -193,56 +192,41 @@ private:
 
   const Fusion &fusion_;
   const FusionNode &node_;
-  llvm::SmallVector<FusionTensor *, 3> operands_;
   const FusionTensor *result_;
   const Contraction contraction_;
-  bool isLinear_;
   std::vector<Refusal> refusals_;
 };
 
 /// Checks that a pointwise node moves no data and belongs to a stage.
-class PointwiseChecker {
-public:
-  PointwiseChecker(const Fusion &fusion, const PointwiseNode &node)
-      : fusion_(fusion), node_(node) {}
-
-  std::vector<Refusal> run() {
-    bool isMade = false;
-    for (const FusionTensor *operand : node_.operands) {
-      isMade |= !llvm::isa<InputNode>(operand->definition);
-      if (llvm::isa<ReshardNode>(operand->definition)) {
-        refuse("%" + operand->name +
-               " is resharded, and a pointwise function takes only inputs and computed tensors");
-        continue; // its axes are those of the reshard, not of the origin
-      }
-      for (size_t i = 0; i < operand->type.axes.size(); ++i)
-        checkAxis({operand, i}, {&node_.result, i});
+std::vector<Refusal> checkPointwise(const Fusion &fusion, const FusionNode &node) {
+  std::vector<Refusal> refusals;
+  for (const FusionTensor *operand : node.operands) {
+    if (operand->definition->kind == FusionOpKind::Reshard) {
+      refusals.push_back({"%" + operand->name +
+                          " is resharded, and a pointwise function takes only "
+                          "inputs and computed tensors"});
+      continue; // its axes are those of the reshard, not of the origin
     }
-    if (!isMade)
-      refuse("all its operands are inputs, and no stage computes any of them");
-    return std::move(refusals_);
+    for (size_t i = 0; i < operand->type.axes.size(); ++i) {
+      const AxisOf from{operand, i}, to{&node.result, i};
+      const bool isFromSplit = isSplit(fusion, from.axis());
+      if (isFromSplit != isSplit(fusion, to.axis()))
+        refusals.push_back({from.strWithType() + " is " + (isFromSplit ? "" : "not ") +
+                            "split over devices but " + to.strWithType() +
+                            (isFromSplit ? " is not" : " is")});
+    }
   }
-
-private:
-  void checkAxis(AxisOf from, AxisOf to) {
-    const bool isFromSplit = braid::isSplit(fusion_, from.axis());
-    if (isFromSplit == braid::isSplit(fusion_, to.axis()))
-      return;
-    refuse(from.strWithType() + " is " + (isFromSplit ? "" : "not ") + "split over devices but " +
-           to.strWithType() + (isFromSplit ? " is not" : " is"));
-  }
-
-  void refuse(const std::string &reason) { refusals_.push_back({reason}); }
-
-  const Fusion &fusion_;
-  const PointwiseNode &node_;
-  std::vector<Refusal> refusals_;
-};
+  if (llvm::all_of(node.operands, [](const FusionTensor *operand) {
+        return operand->definition->kind == FusionOpKind::Input;
+      }))
+    refusals.push_back({"all its operands are inputs, and no stage computes any of them"});
+  return refusals;
+}
 
 /// Accepts only reshards that gather an input from DIDx to Stream along the leading axis.
-std::vector<Refusal> checkReshard(const Fusion &fusion, const ReshardNode &node) {
-  const FusionTensor &from = *node.a, &to = node.result;
-  if (!llvm::isa<InputNode>(from.definition))
+std::vector<Refusal> checkReshard(const Fusion &fusion, const FusionNode &node) {
+  const FusionTensor &from = *node.a(), &to = node.result;
+  if (from.definition->kind != FusionOpKind::Input)
     return {{"%" + from.name + " is not an input, and only inputs are resharded"}};
   const std::string both = AxisOf{&from, 0}.strWithType() + " is not gathered to axis 0 of %" +
                            to.name + " (" + to.type.str() + ")";
@@ -268,7 +252,7 @@ bool isSplit(const Fusion &fusion, const Axis &axis) {
 }
 
 bool gathersSlices(const Fusion &fusion, const FusionNode &node) {
-  const auto &from = originOf(*operandsOf(node)[0]).type.axes;
+  const auto &from = originOf(*node.operands[0]).type.axes;
   const auto &to = resultOf(node)->type.axes;
   return contractionOf(node).first > 1 && !isSplit(fusion, from.front()) &&
          isSplit(fusion, from[1]) && to[1].kind != AxisKind::DIDx;
@@ -277,10 +261,10 @@ bool gathersSlices(const Fusion &fusion, const FusionNode &node) {
 std::vector<Refusal> whyNotLowered(const Fusion &fusion, const FusionNode &node) {
   if (isGemm(node))
     return Checker(fusion, node).run();
-  if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node))
-    return PointwiseChecker(fusion, *pointwise).run();
-  if (const auto *reshard = llvm::dyn_cast<ReshardNode>(&node))
-    return checkReshard(fusion, *reshard);
+  if (node.kind == FusionOpKind::Pointwise)
+    return checkPointwise(fusion, node);
+  if (node.kind == FusionOpKind::Reshard)
+    return checkReshard(fusion, node);
   return {};
 }
 

@@ -60,20 +60,18 @@ Shape partShape(const Fusion &fusion, const Stage &stage) {
   return shape;
 }
 
-Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor) {
-  if (!joinsLeadingAxes(state.fusion, stage))
+Value *Emitter::joinRows(const Stage &stage, Value *tensor) {
+  if (!joinsLeadingAxes(state_.fusion, stage))
     return tensor;
-  if (const std::optional<UnevenRows> uneven = state.fusion.unevenRows(stage.operand->type))
-    return existingRows(state, builder, uneven, tensor);
-  return builder.flatten(state.names.global(tensor->name + "_rows"), tensor);
+  if (const std::optional<UnevenRows> uneven = state_.fusion.unevenRows(stage.operand->type))
+    return existingRows(uneven, tensor);
+  return builder_.flatten(global(tensor->name + "_rows"), tensor);
 }
 
-Value *selectReduced(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                     const std::string &name, Value *tensor, const Scalar *index,
-                     const Scalar *block) {
-  return liesInBlocks(state.fusion, stage)
-             ? selectBlock(state, builder, stage, name, tensor, index, block)
-             : sliceBlock(state, builder, stage, name, tensor, block);
+Value *Emitter::selectReduced(const Stage &stage, const std::string &name, Value *tensor,
+                              const Scalar *index, const Scalar *block) {
+  return liesInBlocks(state_.fusion, stage) ? selectBlock(stage, name, tensor, index, block)
+                                            : sliceBlock(stage, name, tensor, block);
 }
 
 } // namespace braid

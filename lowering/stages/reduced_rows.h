@@ -22,13 +22,4 @@ bool liesInBlocks(const Fusion &fusion, const Stage &stage);
 /// receiver's rows if the reduction is scattered.
 Shape partShape(const Fusion &fusion, const Stage &stage);
 
-/// Returns `tensor` reshaped to have one row axis, or `tensor` itself if liesInBlocks().
-Value *joinRows(LoweringState &state, ProgramBuilder &builder, const Stage &stage, Value *tensor);
-
-/// Selects the rows of rank `block` from the result of joinRows(). If each rank keeps only its
-/// local rows, `tensor` contains only those rows and `index` is 0.
-Value *selectReduced(LoweringState &state, ProgramBuilder &builder, const Stage &stage,
-                     const std::string &name, Value *tensor, const Scalar *index,
-                     const Scalar *block);
-
 } // namespace braid

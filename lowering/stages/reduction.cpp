@@ -15,18 +15,18 @@
 namespace braid {
 namespace {
 
-class ReductionFormer {
+class ReductionFormer : Emitter {
 public:
   ReductionFormer(LoweringState &state, Stage &stage)
-      : state_(state), stage_(stage), gemm_(stage.gemms.front()),
-        scalars_(state.program->scalars()), builder_(builderFor(state)) {}
+      : Emitter(state), stage_(stage), gemm_(stage.gemms.front()),
+        order_(scalars_, stage.config.order(), stage.steps) {}
 
   void run() {
     builder_.setLocation(stage_.location());
-    builder_.insertAtEnd(state_.program->body());
-    const size_t before = state_.program->body().size();
+    builder_.insertAtEnd(body_);
+    const size_t before = body_.size();
     takeOwnRight();
-    rows_ = joinRows(state_, builder_, stage_, stage_.input);
+    rows_ = joinRows(stage_, stage_.input);
     joinSums();
     if (stage_.isCollective())
       formCollectives();
@@ -38,25 +38,25 @@ public:
       formHosts();
     else
       formChunks();
-    stage_.first = &*std::next(state_.program->body().begin(), before);
+    stage_.first = &*std::next(body_.begin(), before);
   }
 
 private:
   /// If B is replicated, slices it to this rank's range of the contracted axis.
   void takeOwnRight() {
     const Contraction contraction = contractionOf(*gemm_.node);
-    const FusionTensor &second = *operandsOf(*gemm_.node)[1];
+    const FusionTensor &second = *gemm_.node->b();
     right_ = gemm_.right;
     if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
-      right_ = builder_.slice(state_.names.global(second.name + "_own"), gemm_.right,
-                              scalars_.rank(), scalars_.add(scalars_.rank(), scalars_.constant(1)));
+      right_ = builder_.slice(global(second.name + "_own"), gemm_.right, scalars_.rank(),
+                              scalars_.add(scalars_.rank(), constant(1)));
   }
 
   /// Reshapes the sum, the tensors computed from it, and their operands to have one row axis.
   void joinSums() {
     auto join = [&](Value *whole) {
       if (Value *&rows = sums_[whole]; whole && !rows)
-        rows = joinRows(state_, builder_, stage_, whole);
+        rows = joinRows(stage_, whole);
     };
     join(gemm_.dst);
     for (const Pointwise &each : stage_.pointwise) {
@@ -68,8 +68,7 @@ private:
   }
 
   void formChunkLoop() {
-    stage_.chunkLoop =
-        builder_.forLoop(state_.names.local("c"), scalars_.constant(0), scalars_.constant(1));
+    stage_.chunkLoop = builder_.forLoop(local("c"), constant(0), constant(1));
     builder_.insertAtEnd(stage_.chunkLoop->body);
   }
 
@@ -81,38 +80,36 @@ private:
     if (stage_.isScattered()) {
       multiplyPart();
       builder_.insertAtEnd(stage_.chunkLoop->body);
-      multiplyOwn(selectRows(state_.names.local("own_block"), scalars_.rank()));
+      multiplyOwn(selectRows(local("own_block"), scalars_.rank()));
     }
     addParts(stage_.parts);
   }
 
   void formCollectives() {
-    stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(0),
-                                   scalars_.constant(stage_.config.chunks()));
+    stage_.loop = builder_.forLoop(local("i"), constant(0), constant(stage_.config.chunks()));
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *chunk = stage_.loop->index;
-    stage_.mine = builder_.select(state_.names.local("given"), stage_.sent, chunk);
+    stage_.mine = builder_.select(local("given"), stage_.sent, chunk);
     if (!stage_.keepsOwnRows())
       multiplyRows();
     else if (stage_.config.chunks() == 1)
       multiply(stage_.mine, rows_);
     else
       multiplyBlocks();
-    addParts(builder_.select(state_.names.local("come"), stage_.parts, chunk));
+    addParts(builder_.select(local("come"), stage_.parts, chunk));
   }
 
   void multiplyRows() {
     Value *rows = rowsOfChunk(rows_);
-    multiply(builder_.select(state_.names.local("part"), stage_.mine, scalars_.constant(0)), rows);
+    multiply(builder_.select(local("part"), stage_.mine, constant(0)), rows);
   }
 
   /// Loops over the blocks, because the rows of a chunk are not contiguous in the operand.
   void multiplyBlocks() {
-    ForOp *blocks = builder_.forLoop(state_.names.local("j"), scalars_.constant(0),
-                                     scalars_.constant(stage_.steps));
+    ForOp *blocks = builder_.forLoop(local("j"), constant(0), constant(stage_.steps));
     builder_.insertAtEnd(blocks->body);
-    Value *rows = rowsOfChunk(selectRows(state_.names.local("block"), blocks->index));
-    multiply(builder_.select(state_.names.local("part"), stage_.mine, blocks->index), rows);
+    Value *rows = rowsOfChunk(selectRows(local("block"), blocks->index));
+    multiply(builder_.select(local("part"), stage_.mine, blocks->index), rows);
     builder_.insertAtEnd(stage_.loop->body);
   }
 
@@ -121,19 +118,16 @@ private:
     const int64_t chunks = stage_.config.chunks();
     if (!stage_.isCollective() || chunks == 1)
       return tensor;
-    const Scalar *chunk = stage_.loop->index, *rows = scalars_.constant(stage_.rows / chunks);
-    return builder_.slice(state_.names.local(tensor->name + "_rows"), tensor,
-                          scalars_.mul(chunk, rows),
-                          scalars_.mul(scalars_.add(chunk, scalars_.constant(1)), rows));
+    const Scalar *chunk = stage_.loop->index, *rows = constant(stage_.rows / chunks);
+    return builder_.slice(local(tensor->name + "_rows"), tensor, scalars_.mul(chunk, rows),
+                          scalars_.mul(scalars_.add(chunk, constant(1)), rows));
   }
 
   /// In a ring, every rank starts with the rows of rank + 1.
   Op *multiplyFirst() {
-    const Scalar *rank = fromHere(scalars_.constant(1));
-    Value *rows = selectRows(state_.names.local("first_block"), rank);
-    return multiply(selectBlock(state_, builder_, stage_, state_.names.local("first_part"),
-                                stage_.sent, scalars_.constant(0), rank),
-                    rows);
+    const Scalar *rank = order_.source(constant(1));
+    Value *rows = selectRows(local("first_block"), rank);
+    return multiply(selectBlock(stage_, local("first_part"), stage_.sent, constant(0), rank), rows);
   }
 
   /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result,
@@ -141,58 +135,51 @@ private:
   void formRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
-    stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(2),
-                                   scalars_.constant(stage_.steps));
+    stage_.loop = builder_.forLoop(local("i"), constant(2), constant(stage_.steps));
     builder_.insertAtEnd(stage_.loop->body);
-    const Scalar *step = stage_.loop->index, *rank = fromHere(step);
-    stage_.block = selectRows(state_.names.local("block"), rank);
-    stage_.mine = selectBlock(state_, builder_, stage_, state_.names.local("part"), stage_.sent,
-                              scalars_.sub(step, scalars_.constant(1)), rank);
+    const Scalar *step = stage_.loop->index, *rank = order_.source(step);
+    stage_.block = selectRows(local("block"), rank);
+    stage_.mine =
+        selectBlock(stage_, local("part"), stage_.sent, scalars_.sub(step, constant(1)), rank);
     multiply(stage_.mine, stage_.block, selectCome(step, rank));
     builder_.insertAtEnd(stage_.chunkLoop->body);
-    Value *own = selectRows(state_.names.local("own_block"), scalars_.rank());
-    Value *come = selectCome(scalars_.constant(stage_.steps), scalars_.rank());
+    Value *own = selectRows(local("own_block"), scalars_.rank());
+    Value *come = selectCome(constant(stage_.steps), scalars_.rank());
     if (!stage_.own) {
       stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
       return;
     }
-    Value *sum = selectBlock(state_, builder_, stage_, state_.names.local("own_part"), stage_.own,
-                             scalars_.constant(0), scalars_.rank());
+    Value *sum = selectBlock(stage_, local("own_part"), stage_.own, constant(0), scalars_.rank());
     stage_.lastGemm = multiply(sum, own, come);
     addParts(stage_.own);
   }
 
   /// Returns the sum received in the previous step for the rows of `rank`.
   Value *selectCome(const Scalar *step, const Scalar *rank) {
-    return selectBlock(state_, builder_, stage_, state_.names.local("come"), stage_.parts,
-                       scalars_.sub(step, scalars_.constant(2)), rank);
+    return selectBlock(stage_, local("come"), stage_.parts, scalars_.sub(step, constant(2)), rank);
   }
 
   /// For each host, sums this host's partial results for the rank on that host with this rank's
   /// local index, and sends the sum to that rank.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
-    const Scalar *one = scalars_.constant(1), *last = scalars_.constant(stage_.hosts());
+    const Scalar *one = constant(1), *last = constant(stage_.hosts());
     formChunkLoop();
-    stage_.loop = builder_.forLoop(state_.names.local("host"), one, scalars_.add(last, one));
+    stage_.loop = builder_.forLoop(local("host"), one, scalars_.add(last, one));
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *host = stage_.loop->index, *before = scalars_.sub(host, one);
-    Value *parts = builder_.select(state_.names.local("parts"), stage_.parts, before);
+    Value *parts = builder_.select(local("parts"), stage_.parts, before);
     formParts(order);
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *rank = order.far(host);
-    multiply(selectBlock(state_, builder_, stage_, state_.names.local("own_part"), parts,
-                         order.number(), rank),
-             selectRows(state_.names.local("own_block"), rank));
+    multiply(selectBlock(stage_, local("own_part"), parts, order.number(), rank),
+             selectRows(local("own_block"), rank));
     stage_.guard = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, last));
     builder_.insertAtEnd(stage_.guard->thenBlock);
-    addOfHost(selectBlock(state_, builder_, stage_, state_.names.local("given"), stage_.given,
-                          before, rank),
-              parts, rank);
+    addOfHost(selectBlock(stage_, local("given"), stage_.given, before, rank), parts, rank);
     builder_.insertAtEnd(stage_.guard->elseBlock);
     rank = scalars_.rank();
-    addOfHost(selectBlock(state_, builder_, stage_, state_.names.local("own_sum"), stage_.hostSums,
-                          order.hostOf(rank), rank),
+    addOfHost(selectBlock(stage_, local("own_sum"), stage_.hostSums, order.hostOf(rank), rank),
               parts, rank);
     builder_.insertAtEnd(stage_.chunkLoop->body);
     addParts(stage_.hostSums);
@@ -200,23 +187,17 @@ private:
 
   /// Computes the partial results that other ranks on this host will sum.
   void formParts(const HostOrder &order) {
-    stage_.relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                    scalars_.constant(stage_.ranksPerHost));
+    stage_.relay = builder_.forLoop(local("i"), constant(1), constant(stage_.ranksPerHost));
     builder_.insertAtEnd(stage_.relay->body);
     const Scalar *rank = order.block(stage_.loop->index, stage_.relay->index);
-    Value *rows = selectRows(state_.names.local("block"), rank);
-    stage_.mine = select(state_.names.local("part"), stage_.sent, rank);
+    Value *rows = selectRows(local("block"), rank);
+    stage_.mine = select(local("part"), stage_.sent, rank);
     multiply(stage_.mine, rows);
   }
 
   void addOfHost(Value *dst, Value *parts, const Scalar *rank) {
     const Scalar *rows = rowsOfBlock(scalars_, stage_, rank);
-    builder_.sum(dst, parts, rows ? scalars_.constant(0) : nullptr, rows);
-  }
-
-  /// Returns rank + steps, modulo the number of ranks.
-  const Scalar *fromHere(const Scalar *steps) {
-    return scalars_.mod(scalars_.add(scalars_.rank(), steps), scalars_.constant(stage_.steps));
+    builder_.sum(dst, parts, rows ? constant(0) : nullptr, rows);
   }
 
   /// Emits one GEMM over all rows, then all transfers. The local partial sum is copied to its slot
@@ -233,8 +214,8 @@ private:
       copyOwn();
     formLoop();
     if (stage_.isScattered())
-      stage_.mine = select(state_.names.local("part"), stage_.sent, peer());
-    builder_.insertAtEnd(state_.program->body());
+      stage_.mine = select(local("part"), stage_.sent, peer());
+    builder_.insertAtEnd(body_);
     if (stage_.isScattered() && isPushedHere)
       copyOwn();
     addParts(stage_.parts);
@@ -242,14 +223,10 @@ private:
 
   /// Emits one GEMM for the rows of all ranks, which are contiguous in operand and result.
   void multiplyAll() {
-    if (liesInBlocks(state_.fusion, stage_)) {
-      Value *sent = existingRows(state_, builder_, stage_.uneven, stage_.sent);
-      multiply(sent, existingRows(state_, builder_, stage_.uneven, rows_));
-      return;
-    }
-    Value *sent = stage_.uneven ? existingRows(state_, builder_, stage_.uneven, stage_.sent)
-                                : builder_.flatten(name("sent_rows"), stage_.sent);
-    multiply(sent, rows_);
+    const bool areBlocks = liesInBlocks(state_.fusion, stage_);
+    Value *sent = areBlocks || stage_.uneven ? existingRows(stage_.uneven, stage_.sent)
+                                             : builder_.flatten(name("sent_rows"), stage_.sent);
+    multiply(sent, areBlocks ? existingRows(stage_.uneven, rows_) : rows_);
   }
 
   void copyOwn() {
@@ -258,21 +235,19 @@ private:
   }
 
   void formLoop() {
-    stage_.loop = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                   scalars_.constant(stage_.steps));
+    stage_.loop = builder_.forLoop(local("i"), constant(1), constant(stage_.steps));
     if (stage_.isScattered())
       builder_.insertAtEnd(stage_.loop->body);
   }
 
   void multiplyPart() {
-    stage_.block = selectRows(state_.names.local("block"), peer());
-    stage_.mine = select(state_.names.local("part"), stage_.sent, peer());
+    stage_.block = selectRows(local("block"), peer());
+    stage_.mine = select(local("part"), stage_.sent, peer());
     multiply(stage_.mine, stage_.block);
   }
 
   void multiplyOwn(Value *rows) {
-    const std::string as =
-        stage_.multipliesWhole() ? name("own_part") : state_.names.local("own_part");
+    const std::string as = stage_.multipliesWhole() ? name("own_part") : local("own_part");
     Value *part = select(as, stage_.parts, scalars_.rank());
     multiply(part, rows);
     if (!stage_.isScattered())
@@ -284,7 +259,7 @@ private:
     Gemm plain = gemm_;
     plain.right = right_;
     plain.bias = nullptr;
-    return emitGemm(builder_, plain, dst, rows, addend);
+    return emitGemm(plain, dst, rows, addend);
   }
 
   void addParts(Value *parts) {
@@ -294,10 +269,10 @@ private:
       return rows ? rows : rows = rowsOfChunk(selectSummed(whole));
     };
     const Scalar *rows = rowsOfBlock(scalars_, stage_, scalars_.rank());
-    stage_.sum = builder_.sum(summedOf(gemm_.dst), parts, rows ? scalars_.constant(0) : nullptr,
-                              rows, gemm_.bias);
+    stage_.sum =
+        builder_.sum(summedOf(gemm_.dst), parts, rows ? constant(0) : nullptr, rows, gemm_.bias);
     for (const Pointwise &each : stage_.pointwise)
-      emitPointwise(builder_, each, summedOf);
+      emitPointwise(each, summedOf);
   }
 
   /// Returns the rows that this rank sums, in the result or in a tensor of the same shape.
@@ -306,35 +281,28 @@ private:
       return sums_[whole];
     const Scalar *rank = scalars_.rank();
     const std::string as = whole->name + (whole == gemm_.dst ? "_sum" : "_own");
-    return selectReduced(state_, builder_, stage_,
-                         stage_.chunkLoop ? state_.names.local(as) : state_.names.global(as),
-                         sums_[whole], stage_.keepsOwnRows() ? scalars_.constant(0) : rank, rank);
+    return selectReduced(stage_, stage_.chunkLoop ? local(as) : global(as), sums_[whole],
+                         stage_.keepsOwnRows() ? constant(0) : rank, rank);
   }
 
   /// Returns the rows of `rank` in the operand.
   Value *selectRows(const std::string &as, const Scalar *rank) {
-    return selectReduced(state_, builder_, stage_, as, rows_, rank, rank);
+    return selectReduced(stage_, as, rows_, rank, rank);
   }
 
   /// Returns the rows of `rank` in a tensor that contains the rows of all ranks.
   Value *select(const std::string &as, Value *tensor, const Scalar *rank) {
-    return selectBlock(state_, builder_, stage_, as, tensor, rank);
+    return selectBlock(stage_, as, tensor, rank);
   }
 
   /// Returns the rank whose rows the current step multiplies.
-  const Scalar *peer() {
-    return GatherOrder(scalars_, stage_.config.order(), stage_.steps).source(stage_.loop->index);
-  }
+  const Scalar *peer() { return order_.source(stage_.loop->index); }
 
-  std::string name(llvm::StringRef what) {
-    return state_.names.global((gemm_.dst->name + "_" + what).str());
-  }
+  std::string name(llvm::StringRef what) { return global((gemm_.dst->name + "_" + what).str()); }
 
-  LoweringState &state_;
   Stage &stage_;
   const Gemm &gemm_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
+  const GatherOrder order_; ///< in a ring, or without hosts
   Value *right_ = nullptr;
   Value *rows_ = nullptr; ///< the operand, with its rows as one axis
   /// The result and tensors of the same shape, with rows as one axis.
@@ -345,8 +313,7 @@ private:
 
 bool canEndInGemm(const Stage &stage) {
   const FusionNode &node = *stage.gemms.front().node;
-  const bool hasBias = operandsOf(node).size() == 3;
-  return stage.pointwise.empty() && !hasBias && partialType(node) == resultOf(node)->type.dtype;
+  return stage.pointwise.empty() && !node.bias() && partialType(node) == resultOf(node)->type.dtype;
 }
 
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {
@@ -393,125 +360,114 @@ llvm::SmallVector<Value *, 2> shareParts(const Stage &stage) {
   return reached;
 }
 
-/// Returns rank + steps, modulo the number of ranks.
-static const Scalar *around(ScalarContext &scalars, const Stage &stage, const Scalar *steps) {
-  return scalars.mod(scalars.add(scalars.rank(), steps), scalars.constant(stage.steps));
-}
-
-/// Returns rank - 1, modulo the number of ranks: the neighbor to which a rank in a ring sends.
-static const Scalar *before(ScalarContext &scalars, const Stage &stage) {
-  return scalars.mod(scalars.sub(scalars.rank(), scalars.constant(1)),
-                     scalars.constant(stage.steps));
-}
-
 namespace {
 
-/// A partial sum to send, and a receive into the buffer that `slot` creates.
-struct Exchange {
-  Value *given;
-  const Scalar *to, *from;
-  llvm::function_ref<Value *(ProgramBuilder &)> slot;
-  const char *prefix = ""; ///< prepended to names
-};
+/// Inserts the transfers of partial sums.
+class PartMover : Emitter {
+public:
+  PartMover(LoweringState &state, Stage &stage, Value *handles)
+      : Emitter(state), stage_(stage), handles_(handles),
+        order_(scalars_, stage.config.order(), stage.steps) {
+    builder_.setLocation(stage.location());
+  }
 
-/// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
-void insertExchange(LoweringState &state, const Stage &stage, Block &body, Block::iterator early,
-                    Block::iterator late, const Exchange &exchange, Value *handles) {
-  ProgramBuilder builder = builderFor(state);
-  builder.setLocation(stage.location());
-  const bool isGet = stage.config.protocol() == Protocol::Get;
-  auto local = [&](llvm::StringRef name) {
-    return state.names.local((exchange.prefix + name).str());
-  };
-  Value *received = nullptr;
-  auto receive = [&] {
-    Value *slot = exchange.slot(builder);
-    received = builder.receive(local("r"), slot, exchange.from, handles);
-  };
-  // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
-  builder.setInsertionPoint(body, early);
-  if (!isGet)
-    receive();
-  builder.setInsertionPoint(body, late);
-  Value *sent = builder.send(local("s"), exchange.given, exchange.to, handles);
-  if (isGet)
-    receive();
-  // Each rank posts its send before it waits for its receive, so that the waits cannot deadlock.
-  builder.wait(isGet ? received : sent);
-  builder.wait(isGet ? sent : received);
-}
-
-/// Inserts the transfers of partial sums within a host, and of the host's sums to other hosts.
-void insertHostTransfers(LoweringState &state, Stage &stage, Value *handles) {
-  ScalarContext &scalars = state.program->scalars();
-  const HostOrder order(scalars, stage);
-  const Scalar *host = stage.loop->index, *step = stage.relay->index, *rank = scalars.rank();
-  auto partSlot = [&](ProgramBuilder &builder) {
-    Value *come = builder.select(state.names.local("come"), stage.parts,
-                                 scalars.sub(host, scalars.constant(1)));
-    return selectBlock(state, builder, stage, state.names.local("slot"), come,
-                       order.nearerNumber(step), order.far(host));
-  };
-  Block &parts = stage.relay->body, &sums = stage.guard->thenBlock;
-  insertExchange(state, stage, parts, parts.begin(), parts.end(),
-                 {stage.mine, order.near(step), order.nearer(step), partSlot}, handles);
-  auto sumSlot = [&](ProgramBuilder &builder) {
-    return selectBlock(state, builder, stage, state.names.local("slot"), stage.hostSums,
-                       order.hostOf(order.farther(host)), rank);
-  };
-  insertExchange(
-      state, stage, sums, sums.end(), sums.end(),
-      {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot}, handles);
-}
-
-/// Each step sends the result of its GEMM to one neighbor. The next step's GEMM adds the sum
-/// received from the other neighbor.
-void insertRingTransfers(LoweringState &state, Stage &stage, Value *handles) {
-  ScalarContext &scalars = state.program->scalars();
-  const Scalar *one = scalars.constant(1);
-  const Scalar *from = around(scalars, stage, one), *to = before(scalars, stage);
-  auto insertStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
-                        const char *prefix) {
-    auto slot = [&](ProgramBuilder &builder) {
-      const Scalar *rank = around(scalars, stage, scalars.add(step, one));
-      return selectBlock(state, builder, stage, state.names.local(prefix + std::string("slot")),
-                         stage.parts, scalars.sub(step, one), rank);
+  void run() {
+    if (stage_.isRing())
+      return moveInRing();
+    if (stage_.isHierarchical())
+      return moveInHosts();
+    const Scalar *step = stage_.loop->index, *from = order_.target(step);
+    auto slot = [&] {
+      return selectBlock(stage_, local("slot"), stage_.parts, from, scalars_.rank());
     };
-    insertExchange(state, stage, body, body.begin(), end, {given, to, from, slot, prefix}, handles);
+    Block &body = stage_.loop->body;
+    exchange(body, body.begin(), body.end(), {stage_.mine, order_.source(step), from, slot});
+  }
+
+private:
+  /// A partial sum to send, and a receive into the buffer that `slot` creates.
+  struct Exchange {
+    Value *given;
+    const Scalar *to, *from;
+    llvm::function_ref<Value *()> slot;
+    std::string prefix = ""; ///< prepended to names
   };
-  Block &chunk = stage.chunkLoop->body, &body = stage.loop->body;
-  insertStep(chunk, stage.loop->getIterator(), one, writtenBy(*stage.firstGemm), "first_");
-  insertStep(body, body.end(), stage.loop->index, stage.mine, "");
-  stage.firstGemm = nullptr; // no longer needed
-}
+
+  /// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
+  void exchange(Block &body, Block::iterator early, Block::iterator late, const Exchange &each) {
+    const bool isGet = stage_.config.protocol() == Protocol::Get;
+    Value *received = nullptr;
+    auto receive = [&] {
+      Value *slot = each.slot();
+      received = builder_.receive(local(each.prefix + "r"), slot, each.from, handles_);
+    };
+    // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
+    builder_.setInsertionPoint(body, early);
+    if (!isGet)
+      receive();
+    builder_.setInsertionPoint(body, late);
+    Value *sent = builder_.send(local(each.prefix + "s"), each.given, each.to, handles_);
+    if (isGet)
+      receive();
+    // Each rank posts its send before it waits for its receive, so that the waits cannot deadlock.
+    builder_.wait(isGet ? received : sent);
+    builder_.wait(isGet ? sent : received);
+  }
+
+  /// Moves partial sums within a host, and the host's sums to other hosts.
+  void moveInHosts() {
+    const HostOrder order(scalars_, stage_);
+    const Scalar *host = stage_.loop->index, *step = stage_.relay->index;
+    auto partSlot = [&] {
+      Value *come = builder_.select(local("come"), stage_.parts, scalars_.sub(host, constant(1)));
+      return selectBlock(stage_, local("slot"), come, order.nearerNumber(step), order.far(host));
+    };
+    Block &parts = stage_.relay->body, &sums = stage_.guard->thenBlock;
+    exchange(parts, parts.begin(), parts.end(),
+             {stage_.mine, order.near(step), order.nearer(step), partSlot});
+    auto sumSlot = [&] {
+      return selectBlock(stage_, local("slot"), stage_.hostSums, order.hostOf(order.farther(host)),
+                         scalars_.rank());
+    };
+    exchange(sums, sums.end(), sums.end(),
+             {llvm::cast<SumOp>(sums.back()).dst, order.far(host), order.farther(host), sumSlot});
+  }
+
+  /// Each step sends the result of its GEMM to one neighbor. The next step's GEMM adds the sum
+  /// received from the other neighbor.
+  void moveInRing() {
+    const Scalar *one = constant(1);
+    auto moveStep = [&](Block &body, Block::iterator end, const Scalar *step, Value *given,
+                        const std::string &prefix) {
+      auto slot = [&] {
+        return selectBlock(stage_, local(prefix + "slot"), stage_.parts, scalars_.sub(step, one),
+                           order_.source(scalars_.add(step, one)));
+      };
+      exchange(body, body.begin(), end,
+               {given, order_.target(one), order_.source(one), slot, prefix});
+    };
+    moveStep(stage_.chunkLoop->body, stage_.loop->getIterator(), one, writtenBy(*stage_.firstGemm),
+             "first_");
+    moveStep(stage_.loop->body, stage_.loop->body.end(), stage_.loop->index, stage_.mine, "");
+    stage_.firstGemm = nullptr; // no longer needed
+  }
+
+  Stage &stage_;
+  Value *handles_;
+  const GatherOrder order_; ///< in a ring, or without hosts
+};
 
 } // namespace
 
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
                               Value *sumHandles) {
-  ScalarContext &scalars = state.program->scalars();
-  const GatherOrder order(scalars, stage.config.order(), stage.steps);
-  auto slot = [&](ProgramBuilder &builder) {
-    return selectBlock(state, builder, stage, state.names.local("slot"), stage.parts,
-                       order.target(stage.loop->index), scalars.rank());
-  };
-  if (stage.isRing()) {
-    insertRingTransfers(state, stage, handles);
-  } else if (stage.isHierarchical()) {
-    insertHostTransfers(state, stage, handles);
-  } else {
-    Block &body = stage.loop->body;
-    insertExchange(
-        state, stage, body, body.begin(), body.end(),
-        {stage.mine, order.source(stage.loop->index), order.target(stage.loop->index), slot},
-        handles);
-  }
+  PartMover(state, stage, handles).run();
   if (stage.isTwoShot())
     insertSumGather(state, stage, sumHandles);
 }
 
 void insertReductionCollective(LoweringState &state, const Stage &stage) {
-  ProgramBuilder builder = builderFor(state);
+  ProgramBuilder builder(*state.program);
   builder.setLocation(stage.location());
   builder.insertBefore(stage.loop->body, *stage.sum);
   const CollectiveKind kind =

@@ -43,12 +43,18 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   return shared;
 }
 
-/// Returns the nodes that compute the sums of this rank's rows: a sum and its pointwise functions,
-/// or a GEMM.
-llvm::SmallVector<Op *, 2> findMade(const LoweringState &state, const Stage &stage) {
-  if (stage.sum)
-    return withFunctions(*state.program, *stage.sum);
-  return {stage.lastGemm};
+/// Returns the nodes in `block` that compute the sums of this rank's rows: a sum and the subsequent
+/// nodes that apply pointwise functions to its result, or a GEMM.
+llvm::SmallVector<Op *, 2> findMade(const Stage &stage, Block &block) {
+  if (!stage.sum)
+    return {stage.lastGemm};
+  llvm::SmallVector<Op *, 2> made = {stage.sum};
+  for (auto at = std::next(stage.sum->getIterator()); at != block.end(); ++at)
+    if (llvm::isa<PointwiseOp>(*at))
+      made.push_back(&*at);
+    else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
+      break;
+  return made;
 }
 
 /// Returns the alias of `whole` that one of the nodes in `made` writes, or null.
@@ -59,24 +65,28 @@ Value *ownOf(llvm::ArrayRef<Op *> made, const Value *whole) {
   return nullptr;
 }
 
-class GatherInserter {
+class GatherInserter : Emitter {
 public:
   GatherInserter(LoweringState &state, Stage &stage, Value *handles)
-      : state_(state), stage_(stage), scalars_(state.program->scalars()),
-        builder_(builderFor(state)), handles_(handles) {}
+      : Emitter(state), stage_(stage), handles_(handles) {}
 
   void run() {
     builder_.setLocation(stage_.location());
-    builder_.insertBefore(state_.program->body(), *stage_.first);
+    builder_.insertBefore(body_, *stage_.first);
     for (Value *whole : sharedOf(state_, stage_))
-      shared_.push_back({shared_.empty() ? "" : "_" + whole->name,
-                         joinRows(state_, builder_, stage_, whole), ownOf(made_, whole)});
+      shared_.push_back(
+          {shared_.empty() ? "" : "_" + whole->name, joinRows(stage_, whole), ownOf(made_, whole)});
+    if (!stage_.isHierarchical() && stage_.sumProtocol() == Protocol::Put)
+      return push();
+    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
+      makeInSlot(each, sums);
     if (stage_.isHierarchical())
       passOn();
-    else if (stage_.sumProtocol() == Protocol::Put)
-      push();
     else
       fetch();
+    builder_.insertAfter(*around_, *stage_.gather);
+    for (const Shared &each : shared_)
+      builder_.set(each.own, each.slot);
   }
 
 private:
@@ -91,13 +101,12 @@ private:
   void push() {
     formLoop();
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
-      each.slot = selectBlock(state_, builder_, stage_, inSteps("sum_slot", each), sums, from_);
+      each.slot = selectBlock(stage_, inSteps("sum_slot", each), sums, from_);
       each.received = builder_.receive(inSteps("r", each), each.slot, from_, handles_);
     }
     for (Shared &each : shared_)
       each.sent = builder_.send(inSteps("s", each), each.own, to_, handles_);
-    for (const Shared &each : shared_)
-      builder_.wait(each.sent);
+    waitFor(&Shared::sent);
     for (const Shared &each : shared_) {
       builder_.wait(each.received);
       builder_.set(selectRows(each), each.slot);
@@ -105,53 +114,42 @@ private:
   }
 
   void fetch() {
-    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
-      makeInSlot(each, sums);
     formLoop();
     for (Shared &each : shared_)
       each.sent = builder_.send(inSteps("s", each), each.slot, to_, handles_);
     for (Shared &each : shared_)
       each.received = builder_.receive(inSteps("r", each), selectRows(each), from_, handles_);
-    for (const Shared &each : shared_)
-      builder_.wait(each.received);
-    for (const Shared &each : shared_)
-      builder_.wait(each.sent);
-    builder_.insertAfter(*around_, *stage_.gather);
-    for (const Shared &each : shared_)
-      builder_.set(each.own, each.slot);
+    waitFor(&Shared::received);
+    waitFor(&Shared::sent);
   }
 
-  /// Computes the local sums in their slot, and receives the other sums into slots from which they
-  /// are forwarded.
+  /// Receives the other sums into slots from which they are forwarded.
   void passOn() {
-    for (auto [each, sums] : llvm::zip(shared_, stage_.sums))
-      makeInSlot(each, sums);
     const HostOrder order(scalars_, stage_);
     builder_.insertAfter(*around_, *made_.back());
-    stage_.gather = builder_.forLoop(state_.names.local("host"), scalars_.constant(0),
-                                     scalars_.constant(stage_.hosts()));
+    stage_.gather = builder_.forLoop(local("host"), constant(0), constant(stage_.hosts()));
     builder_.insertAtEnd(stage_.gather->body);
-    const Scalar *host = stage_.gather->index, *none = scalars_.constant(0);
+    const Scalar *host = stage_.gather->index, *none = constant(0);
     IfOp *isOther = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, none));
-    ForOp *relay = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                    scalars_.constant(stage_.ranksPerHost));
+    ForOp *relay = builder_.forLoop(local("i"), constant(1), constant(stage_.ranksPerHost));
     const Scalar *step = relay->index;
     builder_.insertAtEnd(isOther->thenBlock);
     exchange(scalars_.rank(), order.farther(host), order.far(host), order.far(host));
     builder_.insertAtEnd(relay->body);
     exchange(order.far(host), order.nearer(step), order.block(host, step), order.near(step));
-    builder_.insertAfter(*around_, *stage_.gather);
+  }
+
+  void waitFor(Value *Shared::*request) {
     for (const Shared &each : shared_)
-      builder_.set(each.own, each.slot);
+      builder_.wait(each.*request);
   }
 
   /// Sends the rows summed by rank `given`, and receives the rows summed by rank `taken`.
   void exchange(const Scalar *given, const Scalar *to, const Scalar *taken, const Scalar *from) {
     std::vector<Value *> slots, passed;
     for (auto [each, sums] : llvm::zip(shared_, stage_.sums)) {
-      passed.push_back(selectBlock(state_, builder_, stage_, inSteps("passed", each), sums, given));
-      slots.push_back(
-          selectBlock(state_, builder_, stage_, inSteps("sum_slot", each), sums, taken));
+      passed.push_back(selectBlock(stage_, inSteps("passed", each), sums, given));
+      slots.push_back(selectBlock(stage_, inSteps("sum_slot", each), sums, taken));
     }
     const bool isGet = stage_.config.protocol() == Protocol::Get;
     auto send = [&] {
@@ -164,10 +162,8 @@ private:
       each.received = builder_.receive(inSteps("r", each), slot, from, handles_);
     if (!isGet)
       send();
-    for (const Shared &each : shared_)
-      builder_.wait(isGet ? each.received : each.sent);
-    for (const Shared &each : shared_)
-      builder_.wait(isGet ? each.sent : each.received);
+    waitFor(isGet ? &Shared::received : &Shared::sent);
+    waitFor(isGet ? &Shared::sent : &Shared::received);
     from_ = taken;
     for (auto [each, slot] : llvm::zip(shared_, slots))
       builder_.set(selectRows(each), slot);
@@ -178,10 +174,9 @@ private:
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
-    shared.slot = selectBlock(
-        state_, builder_, stage_,
-        stage_.chunkLoop ? state_.names.local(name) : state_.names.global(name), sums,
-        stage_.isHierarchical() ? scalars_.rank() : scalars_.constant(0), scalars_.rank());
+    shared.slot =
+        selectBlock(stage_, stage_.chunkLoop ? local(name) : global(name), sums,
+                    stage_.isHierarchical() ? scalars_.rank() : constant(0), scalars_.rank());
     for (Op *op : made_)
       forEachOperand(*op,
                      [&](Value *&value) { value = value == shared.own ? shared.slot : value; });
@@ -189,8 +184,7 @@ private:
 
   void formLoop() {
     builder_.insertAfter(*around_, *made_.back());
-    stage_.gather = builder_.forLoop(state_.names.local("i"), scalars_.constant(1),
-                                     scalars_.constant(stage_.steps));
+    stage_.gather = builder_.forLoop(local("i"), constant(1), constant(stage_.steps));
     const GatherOrder order(scalars_, schedule::Order::Shift, stage_.steps);
     to_ = order.source(stage_.gather->index);
     from_ = order.target(stage_.gather->index);
@@ -199,21 +193,17 @@ private:
 
   /// Returns the rows of the result that rank `from_` computes.
   Value *selectRows(const Shared &shared) {
-    return selectReduced(state_, builder_, stage_, inSteps("theirs", shared), shared.result, from_,
-                         from_);
+    return selectReduced(stage_, inSteps("theirs", shared), shared.result, from_, from_);
   }
 
   std::string inSteps(const char *what, const Shared &shared) {
-    return state_.names.local(what + shared.suffix);
+    return local(what + shared.suffix);
   }
 
-  LoweringState &state_;
   Stage &stage_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
   Value *handles_;
-  Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &state_.program->body();
-  llvm::SmallVector<Op *, 2> made_ = findMade(state_, stage_);
+  Block *around_ = stage_.chunkLoop ? &stage_.chunkLoop->body : &body_;
+  llvm::SmallVector<Op *, 2> made_ = findMade(stage_, *around_);
   llvm::SmallVector<Shared, 1> shared_;
   const Scalar *to_ = nullptr, *from_ = nullptr;
 };

@@ -10,12 +10,11 @@ namespace {
 /// Maximum number of transfers in an unrolled stage. Schedules with more transfers would be slow.
 constexpr int64_t kMaxTransfers = 4096;
 
-class Unroller {
+class Unroller : Emitter {
 public:
   Unroller(LoweringState &state, Stage &stage, ForOp &loop)
-      : state_(state), stage_(stage), loop_(loop), scalars_(state.program->scalars()),
-        builder_(builderFor(state)) {
-    builder_.insertBefore(state_.program->body(), loop);
+      : Emitter(state), stage_(stage), loop_(loop) {
+    builder_.insertBefore(body_, loop);
   }
 
   std::vector<UnrolledStep> run() {
@@ -34,15 +33,15 @@ private:
   /// Unrolls an inner loop under the mapping `outer`. `suffix` distinguishes the values of
   /// different iterations.
   void unroll(const ForOp &loop, const Mapping &outer, const std::string &suffix) {
-    const int64_t end = constant(loop.end, outer);
-    for (int64_t i = constant(loop.begin, outer); i < end; ++i) {
+    const int64_t end = valueOf(loop.end, outer);
+    for (int64_t i = valueOf(loop.begin, outer); i < end; ++i) {
       Mapping mapping = outer;
       copyTrip(loop, i, mapping, suffix);
     }
   }
 
   void copyTrip(const ForOp &loop, int64_t i, Mapping &mapping, const std::string &suffix) {
-    mapping.scalars.emplace_back(loop.index, scalars_.constant(i));
+    mapping.scalars.emplace_back(loop.index, constant(i));
     const std::string name = suffix + "_" + std::to_string(i);
     for (const Op &op : loop.body)
       if (const auto *inner = llvm::dyn_cast<ForOp>(&op))
@@ -54,32 +53,25 @@ private:
   void copy(const Op &op, Mapping &mapping, const std::string &suffix) {
     Op *made = builder_.clone(op, mapping);
     if (Value *result = resultOf(*made))
-      result->name = state_.names.global(result->name + suffix);
+      result->name = global(result->name + suffix);
     steps_.back().nodes.push_back(made);
   }
 
-  int64_t constant(const Scalar *scalar, const Mapping &mapping) {
+  int64_t valueOf(const Scalar *scalar, const Mapping &mapping) {
     for (const auto &[from, to] : mapping.scalars)
       scalar = scalars_.substitute(scalar, from, to);
     return scalar->value();
   }
 
-  LoweringState &state_;
   Stage &stage_;
   const ForOp &loop_;
-  ScalarContext &scalars_;
-  ProgramBuilder builder_;
   std::vector<UnrolledStep> steps_;
 };
 
 } // namespace
 
-std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage) {
-  return Unroller(state, stage, *stage.loop).run();
-}
-
-std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage) {
-  return Unroller(state, stage, *stage.gather).run();
+std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage, ForOp &loop) {
+  return Unroller(state, stage, loop).run();
 }
 
 bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {

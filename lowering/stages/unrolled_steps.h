@@ -12,10 +12,8 @@ struct UnrolledStep {
   Value *block;            ///< Stage::block in this step
 };
 
-/// Unrolls the stage's loop and inserts the nodes before it. The caller must erase the loop.
-std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage);
-/// Same, for the second shot of an all-reduce.
-std::vector<UnrolledStep> unrollSumGather(LoweringState &state, Stage &stage);
+/// Unrolls a loop of the stage and inserts the nodes before it. The caller must erase the loop.
+std::vector<UnrolledStep> unrollSteps(LoweringState &state, Stage &stage, ForOp &loop);
 
 /// Returns true if the stage has few enough transfers to unroll into a readable program. Otherwise
 /// reports an error.

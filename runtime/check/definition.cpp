@@ -57,13 +57,14 @@ const Pieces &Definition::contents(const FusionTensor &tensor, int64_t rank, uin
 /// Returns the type of a computed tensor before rounding. Inputs and reshards have their declared
 /// type.
 DType Definition::exactType(const FusionTensor &tensor) const {
-  const bool isRounded = numbers_.count(&tensor) || llvm::isa<ReshardNode>(tensor.definition);
+  const bool isRounded =
+      numbers_.count(&tensor) || tensor.definition->kind == FusionOpKind::Reshard;
   const DType dtype = tensor.type.dtype;
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
 /// A sum over a single rank is never partial.
-bool Definition::isPartial(const MatmulNode &gemm) const {
+bool Definition::isPartial(const FusionNode &gemm) const {
   return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
 }
 
@@ -71,31 +72,30 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
   auto input = numbers_.find(&tensor);
   if (input != numbers_.end())
     return inputContents(tensor, input->second, rank, run);
-  if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(tensor.definition))
-    return pointwiseOf(*pointwise, rank, run, result);
-  if (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor.definition))
-    return resharded(*reshard, rank, run);
-  const auto &gemm = *llvm::cast<MatmulNode>(tensor.definition);
-  if (isPartial(gemm))
-    return sumOverDevices(gemm, rank, run, result);
-  Factor factor = factorOf(gemm, contents(*gemm.b, rank, run), result);
-  if (gemm.bias)
-    factor.bias = contents(*gemm.bias, rank, run);
-  return terms_.gemmOf(rowsOf(gemm, rank, run), factor);
+  const FusionNode &node = *tensor.definition;
+  if (node.kind == FusionOpKind::Pointwise)
+    return pointwiseOf(node, rank, run, result);
+  if (node.kind == FusionOpKind::Reshard)
+    return resharded(node, rank, run);
+  if (isPartial(node))
+    return sumOverDevices(node, rank, run, result);
+  Factor factor = factorOf(node, contents(*node.b(), rank, run), result);
+  if (node.bias())
+    factor.bias = contents(*node.bias(), rank, run);
+  return terms_.gemmOf(rowsOf(node, rank, run), factor);
 }
 
 /// Applies the function to the unrounded operands.
-Pieces Definition::pointwiseOf(const PointwiseNode &node, int64_t rank, uint32_t run,
-                               DType result) {
+Pieces Definition::pointwiseOf(const FusionNode &node, int64_t rank, uint32_t run, DType result) {
   llvm::SmallVector<TypedPieces, 2> operands;
   for (const FusionTensor *operand : node.operands)
     operands.push_back({contents(*operand, rank, run, exactType(*operand)), exactType(*operand)});
   return terms_.pointwiseOf(node.function, operands, result);
 }
 
-Pieces Definition::resharded(const ReshardNode &node, int64_t rank, uint32_t run) {
-  const bool isMoved = isSharded(*node.a, 0) && !isSharded(node.result, 0);
-  return isMoved ? allBlocks(*node.a, run) : contents(*node.a, rank, run);
+Pieces Definition::resharded(const FusionNode &node, int64_t rank, uint32_t run) {
+  const bool isMoved = isSharded(*node.a(), 0) && !isSharded(node.result, 0);
+  return isMoved ? allBlocks(*node.a(), run) : contents(*node.a(), rank, run);
 }
 
 /// If the leading axis is split into blocks, existing rows precede the others, which are undefined.
@@ -118,9 +118,9 @@ Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, in
 }
 
 /// Returns the factor of a GEMM with second operand `b`.
-Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) const {
-  const DType dtype = gemm.a->type.dtype;
-  const Shape shape = fusion_.localShape(gemm.a->type);
+Factor Definition::factorOf(const FusionNode &gemm, Pieces b, DType result) const {
+  const DType dtype = gemm.a()->type.dtype;
+  const Shape shape = fusion_.localShape(gemm.a()->type);
   const int64_t k =
       *elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(contractionOf(gemm).first));
   const int64_t n = bytesOf(b) / sizeOf(dtype) / k;
@@ -128,22 +128,22 @@ Factor Definition::factorOf(const MatmulNode &gemm, Pieces b, DType result) cons
 }
 
 /// Sums the partial results in rank order, and adds the bias once.
-Pieces Definition::sumOverDevices(const MatmulNode &gemm, int64_t rank, uint32_t run,
+Pieces Definition::sumOverDevices(const FusionNode &gemm, int64_t rank, uint32_t run,
                                   DType result) {
   Summands summands{{}, {{}, gemm.result.type.dtype}, result};
   for (int64_t owner = 0; owner < fusion_.ranks(); ++owner)
     summands.parts.push_back({partialOf(gemm, owner, rank, run), partialType(gemm)});
-  if (gemm.bias)
-    summands.bias.pieces = contents(*gemm.bias, rank, run);
+  if (gemm.bias())
+    summands.bias.pieces = contents(*gemm.bias(), rank, run);
   return terms_.sumOf(summands);
 }
 
 /// Returns the rows that `rank` needs from the partial result of `owner`.
-Pieces Definition::partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank, uint32_t run) {
-  const Pieces &a = contents(*gemm.a, owner, run), &b = contents(*gemm.b, owner, run);
+Pieces Definition::partialOf(const FusionNode &gemm, int64_t owner, int64_t rank, uint32_t run) {
+  const Pieces &a = contents(*gemm.a(), owner, run), &b = contents(*gemm.b(), owner, run);
   const bool takesBlock = contractionOf(gemm).first != 0 && isSharded(gemm.result, 0);
   const Factor factor =
-      factorOf(gemm, isSharded(*gemm.b) ? b : blockOf(b, owner), partialType(gemm));
+      factorOf(gemm, isSharded(*gemm.b()) ? b : blockOf(b, owner), partialType(gemm));
   Pieces partial = terms_.gemmOf(takesBlock ? blockOf(a, rank) : a, factor);
   for (const Piece &piece : partial)
     partials_.try_emplace(piece.term, PartialResult{&gemm.result, owner, run});
@@ -151,11 +151,11 @@ Pieces Definition::partialOf(const MatmulNode &gemm, int64_t owner, int64_t rank
 }
 
 /// Returns the rows of the first operand from which the result's rows on `rank` are computed.
-Pieces Definition::rowsOf(const MatmulNode &gemm, int64_t rank, uint32_t run) {
+Pieces Definition::rowsOf(const FusionNode &gemm, int64_t rank, uint32_t run) {
   const bool isSplit = isSharded(gemm.result, 0);
-  if (contractionOf(gemm).first == 0 || isSharded(*gemm.a, 0) == isSplit)
-    return contents(*gemm.a, rank, run);
-  return isSplit ? blockOf(contents(*gemm.a, rank, run), rank) : allBlocks(*gemm.a, run);
+  if (contractionOf(gemm).first == 0 || isSharded(*gemm.a(), 0) == isSplit)
+    return contents(*gemm.a(), rank, run);
+  return isSplit ? blockOf(contents(*gemm.a(), rank, run), rank) : allBlocks(*gemm.a(), run);
 }
 
 Pieces Definition::allBlocks(const FusionTensor &tensor, uint32_t run) {
@@ -182,7 +182,7 @@ std::string Definition::whyNot() const {
   if (fusion_.ranks() == 1)
     return ""; // nothing is sharded
   for (const auto &node : fusion_.nodes()) {
-    if (!resultOf(*node) || llvm::isa<InputNode>(node.get()))
+    if (!resultOf(*node) || node->kind == FusionOpKind::Input)
       continue;
     std::string why = whyNot(*node);
     if (!why.empty())
@@ -194,8 +194,8 @@ std::string Definition::whyNot() const {
 /// Elementwise nodes can be followed only if their elements keep their layout.
 std::string Definition::whyNotElementwise(const FusionNode &node) const {
   const FusionTensor &result = *resultOf(node);
-  const bool isReshard = llvm::isa<ReshardNode>(node);
-  for (const FusionTensor *operand : operandsOf(node)) {
+  const bool isReshard = node.kind == FusionOpKind::Reshard;
+  for (const FusionTensor *operand : node.operands) {
     for (size_t axis = 0; axis < result.type.axes.size(); ++axis)
       if (isSharded(*operand, axis) != isSharded(result, axis) &&
           !(isReshard && axis == 0 && isSharded(*operand, axis)))
@@ -206,11 +206,10 @@ std::string Definition::whyNotElementwise(const FusionNode &node) const {
 
 /// Rows are followed in their memory layout, so only the leading axis of the first operand may be
 /// gathered or sharded.
-std::string Definition::whyNot(const FusionNode &node) const {
-  if (isElementwise(node))
-    return whyNotElementwise(node);
-  const auto &gemm = *llvm::cast<MatmulNode>(&node);
-  const FusionTensor &result = gemm.result, &a = *gemm.a, &b = *gemm.b;
+std::string Definition::whyNot(const FusionNode &gemm) const {
+  if (isElementwise(gemm))
+    return whyNotElementwise(gemm);
+  const FusionTensor &result = gemm.result, &a = *gemm.a(), &b = *gemm.b();
   const auto [first, second, count] = contractionOf(gemm);
   auto contracts = [&](size_t axis, const FusionTensor &operand) {
     return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,

@@ -53,18 +53,18 @@ Graph::Graph(const Fusion &fusion, const std::string &fileName) {
   const Diagnostics names(fileName, "");
   llvm::DenseMap<const FusionTensor *, size_t> indexOf;
   const auto originOf = [&](const FusionTensor *tensor) {
-    while (const auto *reshard = llvm::dyn_cast<ReshardNode>(tensor->definition))
-      tensor = reshard->a;
+    while (tensor->definition->kind == FusionOpKind::Reshard)
+      tensor = tensor->definition->a();
     return indexOf.lookup(tensor);
   };
   for (const auto &node : fusion.nodes()) {
-    if (const auto *output = llvm::dyn_cast<OutputNode>(node.get())) {
-      for (const FusionTensor *tensor : output->tensors)
+    if (node->kind == FusionOpKind::Output) {
+      for (const FusionTensor *tensor : node->operands)
         outputs.push_back(indexOf.lookup(tensor));
       continue;
     }
     const FusionTensor &tensor = *resultOf(*node);
-    const auto operands = operandsOf(*node);
+    const auto &operands = node->operands;
     const size_t index = tensors.size();
     Tensor made;
     made.name = tensor.name;
@@ -74,7 +74,7 @@ Graph::Graph(const Fusion &fusion, const std::string &fileName) {
     made.deviceAxis = tensor.type.find(AxisKind::DIDx);
     made.placement = Placement::of(made.global, made.deviceAxis);
     made.uneven = fusion.unevenRows(tensor.type);
-    if (llvm::isa<InputNode>(*node)) {
+    if (node->kind == FusionOpKind::Input) {
       made.input = inputs.size();
       inputs.push_back(index);
     } else if (isGemm(*node)) {
@@ -86,7 +86,7 @@ Graph::Graph(const Fusion &fusion, const std::string &fileName) {
       gemm.second = originOf(operands[1]);
       if (operands.size() > 2)
         gemm.bias = originOf(operands[2]);
-      gemm.transposed = transposesB(*node);
+      gemm.transposed = node->transposeB;
       gemm.rows = tensors[gemm.first].linesAlong(contraction.first, contraction.count);
       gemm.columns = tensors[gemm.second].linesAlong(contraction.second, contraction.count);
       gemm.shards = isContractedOverDevices(*node) ? fusion.ranks() : 1;
@@ -97,8 +97,8 @@ Graph::Graph(const Fusion &fusion, const std::string &fileName) {
       function.result = index;
       for (const FusionTensor *operand : operands)
         function.operands.push_back(indexOf.lookup(operand));
-      if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(node.get()))
-        function.function = pointwise->function;
+      if (node->kind == FusionOpKind::Pointwise)
+        function.function = node->function;
     }
     indexOf[&tensor] = index;
     tensors.push_back(std::move(made));

@@ -81,7 +81,7 @@ protected:
   }
   const Scalar *constant(int64_t value) { return b.scalars().constant(value); }
   Program program{"p", "", 4};
-  ProgramBuilder b{program, ProgramBuilder::NamePolicy::AsWritten};
+  ProgramBuilder b{program};
 };
 
 TEST_F(VerifyProgram, NamesCanBeReadBack) {

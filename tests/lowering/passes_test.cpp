@@ -76,9 +76,9 @@ TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
             lowerText(smallFusion("local")).text);
 }
 
-TEST(HoistSyncs, CountsOnlyStreamsInUse) {
+TEST(AssignStreams, CountsOnlyStreamsInUse) {
   auto streamsOf = [](const char *name, const std::string &options) {
-    std::string body = lowerText(smallFusion(name), options).after("hoist-syncs");
+    std::string body = lowerText(smallFusion(name), options).after("assign-streams");
     llvm::StringRef rest = llvm::StringRef(body).split("for %j in 0 .. ").second;
     return rest.take_until([](char c) { return c == ' '; }).str();
   };

@@ -105,7 +105,7 @@ Result<Case> makeCase(const CaseOptions &options) {
   made.fusion = compiled->fusion;
   // The reference's inputs cannot distinguish functions of one operand.
   const bool isSmall = isByHand || llvm::any_of(made.fusion->nodes(), [](const auto &node) {
-                         return llvm::isa<PointwiseNode>(*node);
+                         return node->kind == FusionOpKind::Pointwise;
                        });
   made.oracle = isSmall ? smallOracle(*made.fusion) : referenceOracle(*made.fusion);
   return made;

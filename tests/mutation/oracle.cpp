@@ -100,7 +100,7 @@ private:
   double tolerance() const { return hasFunctions() ? 1e-9 : 0; }
   bool hasFunctions() const {
     return std::any_of(fusion_.nodes().begin(), fusion_.nodes().end(),
-                       [](const auto &node) { return llvm::isa<PointwiseNode>(*node); });
+                       [](const auto &node) { return node->kind == FusionOpKind::Pointwise; });
   }
 
   /// Returns integers from -4 to 4 without 0. With functions, returns quarters of these, for which
@@ -123,13 +123,13 @@ private:
         return drawn(i, iteration);
     if (isElementwise(*tensor.definition))
       return functionOf(*tensor.definition, iteration);
-    const auto operands = operandsOf(*tensor.definition);
+    const auto &operands = tensor.definition->operands;
     const Values a = valuesOf(*operands[0], iteration), b = valuesOf(*operands[1], iteration);
     const size_t first = contractionOf(*tensor.definition).first;
     const Shape shape = fusion_.globalShape(operands[0]->type);
     const auto k =
         static_cast<size_t>(*elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(first)));
-    Values c = product(a, b, k, transposesB(*tensor.definition));
+    Values c = product(a, b, k, tensor.definition->transposeB);
     if (operands.size() == 3) {
       const Values bias = valuesOf(*operands[2], iteration);
       for (size_t i = 0; i < c.size(); ++i)
@@ -139,13 +139,12 @@ private:
   }
 
   Values functionOf(const FusionNode &node, uint32_t iteration) const {
-    Values x = valuesOf(*operandsOf(node).front(), iteration);
-    const auto *pointwise = llvm::dyn_cast<PointwiseNode>(&node);
-    if (!pointwise)
+    Values x = valuesOf(*node.operands.front(), iteration);
+    if (node.kind != FusionOpKind::Pointwise)
       return x;
-    const Values y = valuesOf(*operandsOf(node).back(), iteration);
+    const Values y = valuesOf(*node.operands.back(), iteration);
     for (size_t i = 0; i < x.size(); ++i)
-      x[i] = pointwiseValue(pointwise->function, x[i], y[i]);
+      x[i] = pointwiseValue(node.function, x[i], y[i]);
     return x;
   }
 

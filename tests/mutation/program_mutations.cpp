@@ -312,7 +312,7 @@ SiteText freeEarly(Program &program, size_t k) {
       builder.deallocate(buffer);
       if (reuses) {
         Value *source = smallestParameter(program);
-        builder.set(builder.allocate("reused", MemorySpace::Device, source->type), source);
+        builder.set(builder.allocate("mutated_reused", MemorySpace::Device, source->type), source);
       }
       return fmt::format("deallocate %{} before {}{}", buffer->name, quoted(*op),
                          reuses ? ", and reuse the memory" : "");

@@ -22,8 +22,8 @@ SiteText dropPart(Program &program, size_t k) {
   ScalarContext &scalars = program.scalars();
   ProgramBuilder builder(program);
   builder.insertBefore(*sites[k / 2].block, sum);
-  sum.parts =
-      builder.slice("fewer", sum.parts, scalars.constant(first), scalars.constant(first + count));
+  sum.parts = builder.slice("mutated_fewer", sum.parts, scalars.constant(first),
+                            scalars.constant(first + count));
   return fmt::format("the {} part is missing in {}", k % 2 == 0 ? "first" : "last", quoted(sum));
 }
 
@@ -55,9 +55,10 @@ SiteText copySlot(Program &program, size_t k) {
     ScalarContext &scalars = program.scalars();
     ProgramBuilder builder(program);
     builder.insertBefore(*site.block, sum);
-    Value *from = builder.select("from", sum.parts, scalars.constant(static_cast<int64_t>(k)));
-    Value *over =
-        builder.select("over", sum.parts, scalars.constant(static_cast<int64_t>((k + 1) % count)));
+    Value *from =
+        builder.select("mutated_from", sum.parts, scalars.constant(static_cast<int64_t>(k)));
+    Value *over = builder.select("mutated_over", sum.parts,
+                                 scalars.constant(static_cast<int64_t>((k + 1) % count)));
     SetOp *copy = builder.set(over, from);
     return fmt::format("{} of {} before {}", quoted(*copy), quoted(*from->definition), quoted(sum));
   }

@@ -75,11 +75,11 @@ std::pair<int64_t, int64_t> locate(const FusionType &type, llvm::ArrayRef<int64_
   return {rank, local};
 }
 
-bool isTransposed(const FusionTensor &result) { return transposesB(*result.definition); }
+bool isTransposed(const FusionTensor &result) { return result.definition->transposeB; }
 
 /// Returns the number of contracted axes, which appear in both operands but not in the result.
 size_t contractedAxes(const FusionTensor &result) {
-  const auto operands = operandsOf(*result.definition);
+  const auto &operands = result.definition->operands;
   const size_t axes = operands[0]->type.axes.size() + operands[1]->type.axes.size();
   return (axes - result.type.axes.size()) / 2;
 }
@@ -179,8 +179,9 @@ const Values &World::valuesOf(const FusionTensor &tensor) {
 }
 
 void World::forgetGemms() {
-  std::erase_if(values_,
-                [](const auto &entry) { return !llvm::isa<InputNode>(entry.first->definition); });
+  std::erase_if(values_, [](const auto &entry) {
+    return entry.first->definition->kind != FusionOpKind::Input;
+  });
 }
 
 std::vector<Values> World::outputValues() {
@@ -245,12 +246,12 @@ bool World::passes(int64_t rank) {
 }
 
 int64_t World::depthOf(const FusionTensor &tensor) const {
-  const Shape shape = fusion_->globalShape(operandsOf(*tensor.definition)[0]->type);
+  const Shape shape = fusion_->globalShape(tensor.definition->a()->type);
   return count(llvm::ArrayRef<int64_t>(shape).take_back(contractedAxes(tensor)));
 }
 
 int64_t World::shardsOf(const FusionTensor &tensor) const {
-  const auto operands = operandsOf(*tensor.definition);
+  const auto &operands = tensor.definition->operands;
   const auto &a = operands[0]->type.axes, &b = operands[1]->type.axes;
   const size_t axes = contractedAxes(tensor);
   const bool isSharded = a[a.size() - axes].kind == AxisKind::DIDx ||
@@ -259,7 +260,7 @@ int64_t World::shardsOf(const FusionTensor &tensor) const {
 }
 
 Values World::partial(const FusionTensor &tensor, int64_t shard) {
-  const auto operands = operandsOf(*tensor.definition);
+  const auto &operands = tensor.definition->operands;
   const Values a = valuesOf(*operands[0]), b = valuesOf(*operands[1]);
   const int64_t depth = depthOf(tensor), width = depth / shardsOf(tensor);
   const int64_t rows = static_cast<int64_t>(a.size()) / depth;
@@ -274,14 +275,14 @@ Values World::partial(const FusionTensor &tensor, int64_t shard) {
 }
 
 Values World::compute(const FusionTensor &tensor) {
-  const auto operands = operandsOf(*tensor.definition);
+  const auto &operands = tensor.definition->operands;
   if (isElementwise(*tensor.definition)) {
     Values values = valuesOf(*operands.front());
     const Values others = valuesOf(*operands.back());
-    if (const auto *pointwise = llvm::dyn_cast<PointwiseNode>(tensor.definition))
+    if (tensor.definition->kind == FusionOpKind::Pointwise)
       for (size_t at = 0; at < values.size(); ++at)
-        values[at] =
-            rounded(tensor.type.dtype, pointwiseValue(pointwise->function, values[at], others[at]));
+        values[at] = rounded(tensor.type.dtype,
+                             pointwiseValue(tensor.definition->function, values[at], others[at]));
     return values;
   }
   Values c = partial(tensor, 0);

@@ -1,0 +1,54 @@
+//===- lowering/stages/stream_placer.h - places the nodes of a block on streams ---------------===//
+#pragma once
+
+#include "lowering/emit.h"
+
+namespace braid {
+
+/// Places the nodes of one stage on streams. Streams below `first_` carry only transfers; GEMMs use
+/// the remaining streams round-robin. `first_` is 0 if there is only one stream.
+class StreamPlacer : protected Emitter {
+public:
+  StreamPlacer(LoweringState &state, Stage &stage, int64_t first = 0);
+
+protected:
+  /// The streams for the nodes in a block, and the streams that these nodes wait for.
+  struct Places {
+    StreamRef ready = {};    ///< receives whose data peers write
+    StreamRef sends = {};    ///< sends whose data peers copy
+    StreamRef copies = {};   ///< transfers that this rank copies, and waits for sends among them
+    StreamRef arrivals = {}; ///< waits for receives
+    StreamRef reads = {};    ///< waits for peers to copy sent data
+    StreamRef computes = {}; ///< all other nodes
+    std::optional<StreamRef> beforeSends = {};     ///< to wait for before each send
+    std::optional<StreamRef> beforeFirstSend = {}; ///< to wait for before the first send
+    std::optional<StreamRef> beforePair = {};      ///< to wait for before the first transfer
+    std::optional<StreamRef> beforeComputes = {};  ///< to wait for before other nodes
+  };
+  /// Places the nodes in `block`, up to `end`.
+  void assign(Block &block, Block::iterator end, const Places &places);
+  void assign(Block &block, const Places &places) { assign(block, block.end(), places); }
+  /// Returns the places for a step of a reduction: a GEMM, the send of its result, and a receive.
+  /// Ready signals use stream(0).
+  Places exchange(StreamRef sums, StreamRef copies, StreamRef gemms) const;
+  /// Places the copy of this rank's sums, which follows the second shot of an all-reduce.
+  void useForCopyOfSum(StreamRef copies, StreamRef sums);
+
+  /// Makes `stream` current from `at` on. It then waits for `other`, unless they are the same.
+  Op *use(Block &block, Block::iterator at, StreamRef stream,
+          std::optional<StreamRef> other = std::nullopt);
+
+  /// Returns stream(number).
+  StreamRef numbered(int64_t number) const { return {nullptr, constant(number)}; }
+  /// Returns stream(number), or the last transfer stream if `number` exceeds it.
+  StreamRef special(int64_t number) const;
+  /// Returns the stream for work unit `number`.
+  StreamRef turn(const Scalar *number) const;
+  static bool isSend(const P2POp &transfer) { return transfer.direction == Direction::Send; }
+
+  Stage &stage_;
+  const int64_t streams_; ///< streams available to the stage
+  int64_t first_;
+};
+
+} // namespace braid
