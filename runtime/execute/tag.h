@@ -12,7 +12,7 @@ struct Tag {
   uint32_t run = 0;     ///< the run's epoch
 };
 
-/// Returns `"%r = ..." (trip 3) at ring.braid:12:5, run 1`, or, for a command that belongs to no plan,
+/// Returns `"%r = ..." (trip 3) at ring.braid:12:5, run 1`, or, if the command is unknown,
 /// `a command that belongs to no plan, run 1`.
 std::string describe(const Tag &tag);
 

@@ -1,4 +1,4 @@
-//===- tests/runtime/progress_test.cpp ---------------------------------------------------------===//
+//===- tests/runtime/progress_test.cpp - how often a step reports its progress ----------------===//
 
 #include "runtime/progress.h"
 
