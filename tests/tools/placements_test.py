@@ -11,18 +11,20 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = os.path.join(ROOT, "docs", "placements.md")
-HEAD = """# What a matmul becomes, by where its tensors are
+HEAD = """# How Braid compiles a matmul, by tensor placement
 
-A fusion says where each tensor of a matmul is. The types decide whether Braid has to move data,
-and which data. This page lists all combinations for one matmul `C = A·B` on D devices.
+A fusion specifies the placement of each tensor of a matmul. The types determine whether Braid has
+to transfer data, and which data. This page lists all combinations for one matmul `C = A·B` on D
+devices.
 
 Each of the tensors A, B and C is in one of two states:
 
-* It is *whole*: every device has all of it.
-* One of its two axes is *split*: device d has block d of D blocks. A split axis is written as two
-  axes in the type, for instance `DIDx{D}, M/D` for the rows.
+* A *whole* tensor is stored in full on every device.
+* A *split* tensor has one axis that is split into D blocks, and device d stores block d. In the
+  type, a split axis is written as two axes, for example `DIDx{D}, M/D` for the rows.
 
-For example, this matmul has A split along its rows, and B and C are whole. It becomes a gather:
+In the following example, A is split along its rows, and B and C are whole. Braid compiles this
+matmul to a gather:
 
 ```braid
 fusion @f(D = 4, M = 16, K = 8, N = 12) {
@@ -34,17 +36,17 @@ fusion @f(D = 4, M = 16, K = 8, N = 12) {
 }
 ```
 
-The last column of the table says what becomes of the matmul:
+The last column of the table specifies how Braid compiles the matmul:
 
-* **local**: every device has the operands that it needs, and nothing moves.
-* **gather**: blocks of A's rows move to all devices, and each block is multiplied when it has
-  arrived. If the rows of C are not a `Stream` axis, one GEMM follows the last transfer instead.
-  Then nothing is hidden, and the compiler warns.
-* **reduce-scatter**, **all-reduce**: each device computes partial results. They are sent as soon
-  as they are computed, and then they are summed. In a reduce-scatter each device keeps its own
-  rows of the sum, in an all-reduce all of it.
-* **refused**: Braid does not lower this matmul. The compiler ends with exit code 4. The number is
-  that of the reason in the list below the table.
+* **local**: every device already has the operands that it needs, so no data is transferred.
+* **gather**: every device receives all blocks of A's rows and multiplies each block as soon as it
+  has arrived. If the rows of C are not a `Stream` axis, a single GEMM runs after the last transfer
+  instead. In this case, no transfer is hidden, and the compiler prints a warning.
+* **reduce-scatter**, **all-reduce**: each device computes partial results and sends each one as
+  soon as it is complete. The partial results are then summed. In a reduce-scatter, each device
+  keeps only its own rows of the sum; in an all-reduce, each device keeps the whole sum.
+* **refused**: Braid cannot lower this matmul, and the compiler exits with code 4. The number refers
+  to the list of reasons below the table.
 
 |A|B|C|becomes|
 |---|---|---|---|
@@ -52,11 +54,10 @@ The last column of the table says what becomes of the matmul:
 FOOT = """
 ## Why a matmul is refused
 
-Tensors are stored row by row. So a block of rows is one contiguous range of memory, and a block of
-columns is not: the compiler says that it "does not lie in one piece". Braid moves contiguous
-blocks only.
+Tensors are stored in row-major order. A block of rows is therefore contiguous in memory, but a
+block of columns is not. Braid transfers only contiguous blocks.
 
-These are the messages of the compiler:
+The compiler reports one of these reasons:
 
 """
 WHOLE, ROWS, DEPTH, COLUMNS = "whole", "rows", "contracted axis", "columns"
