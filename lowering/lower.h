@@ -15,8 +15,8 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 
 /// Lowers a verified fusion in `module`, and runs the verifier after each pass. The program has
 /// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if data is gathered,
-/// otherwise `<fusion>_local`. If `isReproducible`, rejects schedules that would change results
-/// bitwise.
+/// otherwise `<fusion>_local`. If `isReproducible`, rejects schedules that do not add partial
+/// results in rank order.
 ///
 /// If the fusion cannot be lowered, reports the axis, the reason and accepted alternatives to
 /// `diags`, at the GEMM's location, and fails with Unsupported, or with BadInput if an option is

@@ -76,7 +76,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
-/// True if the tensor needs a separate f32 buffer, because pointwise nodes read it unrounded.
+/// True if the tensor needs a separate f32 buffer, because pointwise nodes read unrounded values.
 bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }

@@ -1,8 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - stores partial results at their receivers ---------===//
 //
-// A GEMM with few rows can store its result directly at the peer that adds it, over the link, in
-// little more time than locally, and without a subsequent copy. With many rows, the GEMM is bound
-// by the link, but only the peer's last GEMM remains after it. Therefore,
+// A GEMM with few rows can store its result over the link in the memory of the peer that adds it.
+// This takes little longer than storing it locally, and no copy follows. With many rows, link
+// bandwidth limits the GEMM, but only the peer's last GEMM and sum follow it. Therefore,
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h

@@ -156,7 +156,7 @@ Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
   return change;
 }
 
-/// Returns up to a limited number of type combinations for the node's tensors, cheapest first.
+/// Returns at most 256 combinations of types for the node's tensors, in order of increasing cost.
 std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Change &start) const {
   constexpr size_t kMostTried = 256;
   const FusionTensor &result = *resultOf(node);

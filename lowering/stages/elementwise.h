@@ -9,7 +9,7 @@
 //     matmul %H_out, %block, %W1
 //     pointwise %G_out, gelu_tanh(%H_out)
 //
-// A node whose only reader is another pointwise node becomes part of the reader's expression and
+// A node read only by another pointwise node becomes part of the reader's expression; its result
 // has no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ class TensorUses {
 public:
   explicit TensorUses(const Fusion &fusion);
 
-  /// True for outputs and for operands of nodes that are not pointwise.
+  /// True if the rounded tensor is needed, as an output or by a node that is not pointwise.
   bool isRounded(const FusionTensor &tensor) const;
   /// True for computed tensors that a pointwise node reads before they are rounded.
   bool isExact(const FusionTensor &tensor) const;

@@ -27,7 +27,7 @@ struct FusionStage {
 /// A stage whose transfers can overlap with GEMMs under some schedules.
 struct MovingStage {
   std::string result; ///< the first result of the stage
-  Location location;  ///< location of that result's node, and of all nodes that move its data
+  Location location;  ///< location of the node that defines `result`, and of the data movement
   /// Why no GEMM overlaps the stage's transfers, such as "granularity=whole", or "" if GEMMs can
   /// overlap them.
   std::string whyWhole;

@@ -159,8 +159,8 @@ private:
     return selectBlock(stage_, local("come"), stage_.parts, scalars_.sub(step, constant(2)), rank);
   }
 
-  /// For each host, sums this host's partial results for the rank on that host with this rank's
-  /// local index, and sends the sum to that rank.
+  /// For each host, sums the local host's partial results for the rank on that host that has this
+  /// rank's local index, and sends the sum to that rank.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = constant(1), *last = constant(stage_.hosts());

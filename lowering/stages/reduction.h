@@ -64,7 +64,7 @@
 // one partial sum per host crosses the network, and the owner adds these sums in host order. Each
 // host computes its local rows last:
 //
-//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: a partial sum from each rank
+//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: one addend per local rank
 //   %C_sent = allocate device f32[8, 128, 1024]          // partial sums for ranks of this host
 //   %C_given = allocate device f32[1, 128, 1024]         // sums for other hosts
 //   %C_host_sums = allocate symmetric f32[2, 128, 1024]  // sums of all hosts
@@ -143,8 +143,8 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
 /// Same, for a collective reduction.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
 /// If the stage's sum would only copy (the result has the partial type and there is no bias),
-/// removes the sum and makes the collective write the result. Must run after all passes that look
-/// for the sum. Returns true if the program changed.
+/// removes the sum and makes the collective write the result. Must run after all passes that use
+/// the sum. Returns true if the program changed.
 bool reduceIntoResult(Stage &stage);
 
 } // namespace braid

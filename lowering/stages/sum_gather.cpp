@@ -123,7 +123,7 @@ private:
     waitFor(&Shared::sent);
   }
 
-  /// Receives the other sums into slots from which they are forwarded.
+  /// Receives the other ranks' sums into slots from which the sums are forwarded.
   void passOn() {
     const HostOrder order(scalars_, stage_);
     builder_.insertAfter(*around_, *made_.back());
@@ -169,8 +169,8 @@ private:
       builder_.set(selectRows(each), slot);
   }
 
-  /// Makes the nodes that compute the local sums write them to the symmetric buffer, which contains
-  /// other sums only if sums are forwarded.
+  /// Makes the nodes that compute the local sums write them to the symmetric buffer, which also
+  /// contains the other ranks' sums if sums are forwarded.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;
