@@ -25,7 +25,7 @@ bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
 
 Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
 
-/// Longer names and numbers are truncated in messages, without "did you mean" suggestions.
+/// Longer names and numbers are truncated in messages, and "did you mean" ignores them.
 static constexpr size_t kLongestWord = 100;
 
 static bool isOfWord(char c) { return llvm::isAlnum(c) || c == '_'; }

@@ -93,8 +93,8 @@ enum class MemorySpace : uint8_t {
 };
 llvm::StringRef name(MemorySpace space);
 
-/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The contents are undefined. The node only starts
-/// the buffer's lifetime; the Plan places all of a rank's buffers in arenas before the first run.
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The initial contents are undefined. The node
+/// only starts the buffer's lifetime; the Plan places all buffers in arenas before the first run.
 struct AllocateOp : OpOf<OpKind::Allocate> {
   using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
@@ -227,11 +227,11 @@ llvm::StringRef name(Direction direction);
 /// h, in program order, matches the n-th receive on q from p via h; both must have the same size
 /// and element type.
 ///
-/// Under `get`, the send signals, in stream order, that the source may be read; the receive waits
-/// for the signal, copies the data, and signals the sender. Under `put`, the receive signals that
-/// its destination may be written; the send waits for the signal, copies the data, and signals the
-/// receiver. Each side uses its rank's current stream. The passive side's tensor (the source under
-/// get, the destination under put) must be in a buffer shared through `h`.
+/// Under the `get` protocol, the send signals, in stream order, that the source may be read; the
+/// receive waits for the signal, copies the data, and signals the sender. Under the `put` protocol,
+/// the receive signals that its destination may be written; the send waits for the signal, copies
+/// the data, and signals the receiver. Each side uses its rank's current stream. The tensor that
+/// the peer accesses (source for get, destination for put) must be in a buffer shared through `h`.
 ///
 /// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, allowed only with put, stores the
 /// matmul's result directly in the receiver's memory, once the destination may be written. An

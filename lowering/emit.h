@@ -82,7 +82,7 @@ bool isGemm(const Op &op);
 /// True for GEMMs and pointwise nodes.
 bool computes(const Op &op);
 
-/// Returns `name` if only one stage gathers; otherwise adds the stage's name, as in "A_mine".
+/// Returns `name`, prefixed with the stage's name, as in "A_mine", if several stages gather.
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);
 
 } // namespace braid

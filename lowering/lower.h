@@ -14,7 +14,7 @@ namespace braid {
 using AfterPass = std::function<void(const Pass &pass, const Program &program, bool changed)>;
 
 /// Lowers a verified fusion in `module`, and runs the verifier after each pass. The program has
-/// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if data is gathered,
+/// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if ranks communicate,
 /// otherwise `<fusion>_local`. If `isReproducible`, rejects schedules that do not add partial
 /// results in rank order.
 ///

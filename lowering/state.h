@@ -120,7 +120,7 @@ struct Stage {
   ForOp *chunkLoop = nullptr;
 
   // Set by assign-streams and later passes.
-  /// the stage uses stream(0) .. stream(streams - 1), or the caller's stream if 0
+  /// the stage uses stream(0) .. stream(streams - 1), or the caller's stream if `streams` is 0
   int64_t streams = 0;
   int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
   Op *ownStream = nullptr;     ///< the local step's set_current_stream
@@ -193,7 +193,7 @@ struct Stage {
   /// Reduction: true if each device sums only its local rows.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
   /// Gather: returns the output that receives the blocks, or null if they need a separate buffer.
-  /// Peers cannot access an output, so point-to-point transfers must pull blocks from their owners.
+  /// Peers cannot access outputs, so point-to-point transfers must pull blocks from their owners.
   Value *gatheredOutput() const {
     // A stage without GEMMs or steps only copies the operand to the output.
     const bool isAlone = gemms.empty() && multipliesWhole();

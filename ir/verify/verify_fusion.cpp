@@ -279,7 +279,7 @@ bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
          << (extent % ranks_ == 0 ? "; " + splitText(tensor.type.axes[*didx].extent) : "");
 }
 
-/// Checks that at most one axis has rows that do not divide evenly.
+/// Checks that at most one axis uses `ceil`, and checks this axis.
 bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
   bool isFine = true;
   size_t count = 0;

@@ -138,7 +138,7 @@ private:
           {.tensor = &tensor, .after = stage.gemms.size(), .isRounding = true});
   }
 
-  /// Adds a reshard whose result is an output to the stage that gathers its operand.
+  /// Adds a reshard, if its result is an output, to the stage that gathers the reshard's operand.
   void addReshard(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
     if (!llvm::is_contained(state_.fusion.outputs(), &result))

@@ -279,8 +279,8 @@ bool takes(const LoweringState &state, Stage stage, const Configuration &asked) 
          conflictOfAsked(stage, asked, state.isReproducible).empty();
 }
 
-/// Returns advice that names the user's preset, if any, and the presets that all stages to which
-/// the user's preset applies would accept instead.
+/// Returns advice that names the user's preset, if any, and the presets that would work for all
+/// stages to which the user's preset applies.
 std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;

@@ -53,7 +53,7 @@ private:
   llvm::DenseMap<const FusionTensor *, size_t> lengths_;
 };
 
-/// Looks through reshards of replicated tensors, which move no data, to the original tensor.
+/// Returns the tensor that `tensor` reshards, possibly in several steps, otherwise `tensor` itself.
 const FusionTensor &originOf(const FusionTensor &tensor);
 
 } // namespace braid

@@ -11,7 +11,7 @@ namespace braid {
 
 /// A stage with more than one step, for which several schedules are possible.
 struct FusionStage {
-  std::vector<std::string> tensors = {}; ///< results; a schedule may refer to the stage by any one
+  std::vector<std::string> tensors = {}; ///< results; a schedule may name the stage by any of them
   /// true if a result is reduced; false if an operand is gathered or no data moves
   bool isReduction = false;
   /// rows in a step's block on one device, which may be split into chunks; 0 for a vector

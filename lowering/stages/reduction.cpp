@@ -393,7 +393,7 @@ private:
     std::string prefix = ""; ///< prepended to names
   };
 
-  /// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
+  /// Inserts an exchange into `body` at `late`. Under the put protocol, the receive is at `early`.
   void exchange(Block &body, Block::iterator early, Block::iterator late, const Exchange &each) {
     const bool isGet = stage_.config.protocol() == Protocol::Get;
     Value *received = nullptr;
@@ -401,7 +401,7 @@ private:
       Value *slot = each.slot();
       received = builder_.receive(local(each.prefix + "r"), slot, each.from, handles_);
     };
-    // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
+    // A receive for a put is first in the step, so that no other work delays its ready signal.
     builder_.setInsertionPoint(body, early);
     if (!isGet)
       receive();

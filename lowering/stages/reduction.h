@@ -1,6 +1,6 @@
 //===- lowering/stages/reduction.h - reductions of partial results ----------------------------===//
 //
-// A GEMM that contracts over devices leaves a partial result on every device. Each rank computes
+// A GEMM that contracts over devices yields a partial result on every device. Each rank computes
 // the peers' rows first, pushing each partial result as soon as it is complete, and its local rows
 // last. The owner of a row adds all of the row's partial results in rank order:
 //
@@ -56,8 +56,8 @@
 //     matmul %C_sum, %own_block, %B add %come
 //   }
 //
-// If the result has a different type, a bias or functions, the last GEMM writes to %C_own instead,
-// followed by `sum %C_sum, %C_own`.
+// If the result does not have the partial type, or has a bias or pointwise functions, the last GEMM
+// writes to %C_own instead, and `sum %C_sum, %C_own` follows.
 //
 // In the hierarchical order, each host sums its partial results for a row on the rank that has the
 // owner's local index, in rank order, and rounds the sum once to the partial type. Therefore, only

@@ -25,7 +25,7 @@ bool reads(const Stage &stage, const Value *whole) {
          });
 }
 
-/// Returns the tensors to send to all ranks: the sum and functions of it that other nodes read.
+/// Returns the tensors to send to all ranks: program results, and tensors that other stages read.
 llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
   llvm::SmallVector<Value *, 1> shared;
   auto add = [&](Value *whole) {
@@ -92,7 +92,7 @@ public:
 private:
   /// A tensor whose rows the ranks exchange.
   struct Shared {
-    std::string suffix; ///< appended to the names for all tensors but the first
+    std::string suffix; ///< appended to generated names; empty for the first tensor
     Value *result;      ///< the rows of all ranks
     Value *own;         ///< the rows that this rank has computed
     Value *slot = nullptr, *sent = nullptr, *received = nullptr;

@@ -20,8 +20,8 @@
 // peers' sums in this buffer, and forwards them from there, like the blocks of a gather.
 //
 // Pointwise functions of a sum are computed by the rank that computed the sum, on the same rows.
-// Only tensors that later nodes read are sent: if only functions read a sum, their results are sent
-// instead.
+// Only program results and tensors that other stages read are sent: if only pointwise functions
+// read a sum, the results of these functions are sent instead.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
