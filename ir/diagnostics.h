@@ -23,7 +23,7 @@ class raw_ostream;
 
 namespace braid {
 
-/// A 1-based position in the text. Line 0 marks a node that was built without source text.
+/// A 1-based position in the text. Line 0 means that the node was built without source text.
 struct Location {
   uint32_t line = 0;
   uint32_t column = 0;

@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// Each function returns a failure with the code of that name; fmt::format() formats the message.
+// The following functions create failures; fmt::format() formats their messages.
 template <class... Args> Status badInput(fmt::format_string<Args...> format, Args &&...args) {
   return {StatusCode::BadInput, fmt::format(format, std::forward<Args>(args)...)};
 }

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Called after every pass, with the resulting program.
+/// A callback that lower() calls after every pass with the resulting program.
 using AfterPass = std::function<void(const Pass &pass, const Program &program, bool changed)>;
 
 /// Lowers a verified fusion in `module`, and runs the verifier after each pass. The program has

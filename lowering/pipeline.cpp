@@ -13,8 +13,8 @@ namespace braid {
 namespace {
 
 constexpr Pass kPasses[] = {
-    // First, decide which data must move, from the axis kinds alone. A fusion that cannot be
-    // lowered is rejected here.
+    // First, use the axis kinds to determine which data must move. A fusion that cannot be lowered
+    // is rejected here.
     {"find-moves", findMoves},
 
     // Next, emit the arithmetic, as a loop over steps for every stage with a Stream axis. Later
@@ -39,8 +39,8 @@ constexpr Pass kPasses[] = {
     // For small problems, all transfers can be posted at once.
     {"post-together", postTogether},
 
-    // Merge a GEMM with the send of its result only now, because both are adjacent and on the same
-    // stream, and no later pass looks for the GEMMs of a reduction.
+    // A GEMM can now be merged with the send of its result, because both are adjacent and on the
+    // same stream, and no later pass looks for the GEMMs of a reduction.
     {"store-at-peers", storeAtPeers},
 
     // A wait blocks the stream that is current at its position, so the waits are moved last.

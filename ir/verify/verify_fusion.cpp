@@ -351,7 +351,7 @@ void FusionVerifier::verifyInput(const FusionNode &node) {
                                 << " is Stream, expected a plain or DIDx axis";
 }
 
-/// A's last axes are contracted with B's first (linear: last) axes. A bias has B's other axes.
+/// Checks a GEMM's operands, its bias, which must have B's uncontracted axes, and its result.
 void FusionVerifier::verifyMatmul(const FusionNode &node) {
   if (!verifyDTypes(node, node.result) || !hasShape(node.a()) || !hasShape(node.b()) ||
       !verifyContraction(node))

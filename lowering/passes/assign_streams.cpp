@@ -17,8 +17,8 @@
 //     synchronize stream(%j)
 //   }
 //
-// In a ring, a block is forwarded as soon as it arrives. To keep forwarding from waiting for a
-// GEMM, the transfers of preset `ring` share stream(0), and GEMMs use the other streams.
+// In a ring, a block is forwarded as soon as it arrives. In preset `ring`, all transfers are on
+// stream(0) and GEMMs are on the other streams, so forwarding does not wait for GEMMs.
 //
 // In the hierarchical order, network transfers are on stream(0). stream(1) waits for these
 // transfers, so that only work that needs their data waits for the network. Forwarded blocks and
@@ -222,7 +222,7 @@ private:
     return (stage_.loop->end->value() - firstStep() + stage_.tailSplit - 1) * stage_.chunks;
   }
 
-  /// Returns the first step, which may be peeled off. It uses the first stream for GEMMs.
+  /// Returns the number of the first step, which uses the first stream for GEMMs.
   int64_t firstStep() const { return stage_.ownFirst ? 0 : stage_.loop->begin->value(); }
 
   /// Returns the stream for a step, or for a chunk of it.

@@ -18,9 +18,9 @@
 //
 // `pairwise` sends the local block to each peer in turn; `ring` sends the block of the previous
 // step to the neighbor; `sequential` transfers blocks like `pairwise`, but in a separate loop
-// before the GEMMs. With `put`, the receive precedes the send, because this rank must issue its own
-// ready signal before it waits for a peer's ready signal. A rank that pushes its local block sends
-// the input, not the staged copy.
+// before the GEMMs. Under the `put` protocol, the receive precedes the send, because this rank must
+// issue its own ready signal before it waits for a peer's ready signal. A rank that pushes its
+// local block sends the input, not the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 

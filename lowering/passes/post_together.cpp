@@ -86,7 +86,7 @@ public:
         move(*op, before);
   }
 
-  /// Moves only the waits for receives, so that the work on received data forms one batch.
+  /// Moves only the waits for receives, so that the nodes that read received data form one batch.
   void moveWaitsForReceives(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (awaitedTransfer(*op) && !isWaitForSend(*op))

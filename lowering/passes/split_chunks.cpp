@@ -26,7 +26,7 @@
 // is exposed.
 //
 // A tail split does not affect stages without transfers, stages whose only GEMM follows the last
-// transfer, or stages whose GEMMs span several blocks, because they would not benefit.
+// transfer, or stages whose GEMMs span several blocks, because these stages would not benefit.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -28,8 +28,8 @@ struct FusionStage {
 struct MovingStage {
   std::string result; ///< the first result of the stage
   Location location;  ///< location of the node that defines `result`, and of the data movement
-  /// Why no GEMM overlaps the stage's transfers, such as "granularity=whole", or "" if GEMMs can
-  /// overlap them.
+  /// The reason why no GEMM overlaps the stage's transfers, such as "granularity=whole", or "" if
+  /// GEMMs can overlap them.
   std::string whyWhole;
   bool asksForWhole; ///< true if the user chose a schedule without overlap
 };

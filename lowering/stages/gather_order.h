@@ -6,9 +6,9 @@
 //   shift, ring: step i reads the block of rank + i, modulo the number of ranks
 //   xor:         step i reads the block of rank xor i
 //
-// Under xor, the blocks of steps s .. 2s-1 are contiguous for every power of two s, so one GEMM can
-// process them. If the number of ranks is not a power of two, this holds up to the largest power of
-// two that divides the number of ranks; groups of that many ranks exchange blocks in shift order.
+// In xor order, the blocks of steps s .. 2s-1 are contiguous for every power of two s, so one GEMM
+// can process them. If the number of ranks is not a power of two, this is true up to the largest
+// power of two that divides it; groups of that many ranks exchange blocks in shift order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

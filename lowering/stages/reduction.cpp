@@ -130,8 +130,8 @@ private:
     return multiply(selectBlock(stage_, local("first_part"), stage_.sent, constant(0), rank), rows);
   }
 
-  /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result,
-  /// which for the local rows is the final sum.
+  /// Each GEMM except the first adds the sum received for its rows. Its result is sent to the next
+  /// rank, except that the result for the local rows is the final sum.
   void formRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
@@ -200,9 +200,9 @@ private:
     builder_.sum(dst, parts, rows ? constant(0) : nullptr, rows);
   }
 
-  /// Emits one GEMM over all rows, then all transfers. The local partial sum is copied to its slot
-  /// in parallel: after the transfers if they are on the caller's stream, otherwise before the
-  /// transfer streams fork.
+  /// Emits one GEMM over all rows, then all transfers. To overlap the transfers, the copy of the
+  /// local partial sum to its slot follows them if they are on the caller's stream, and otherwise
+  /// precedes the fork of the transfer streams.
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
@@ -302,7 +302,7 @@ private:
 
   Stage &stage_;
   const Gemm &gemm_;
-  const GatherOrder order_; ///< in a ring, or without hosts
+  const GatherOrder order_; ///< not used in the hierarchical order
   Value *right_ = nullptr;
   Value *rows_ = nullptr; ///< the operand, with its rows as one axis
   /// The result and tensors of the same shape, with rows as one axis.
@@ -454,7 +454,7 @@ private:
 
   Stage &stage_;
   Value *handles_;
-  const GatherOrder order_; ///< in a ring, or without hosts
+  const GatherOrder order_; ///< not used in the hierarchical order
 };
 
 } // namespace
