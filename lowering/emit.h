@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Base class of the classes that emit nodes.
+/// Base class of all classes that emit nodes.
 class Emitter {
 public:
   explicit Emitter(LoweringState &state)

@@ -122,7 +122,7 @@ struct Stage {
   // Set by assign-streams and later passes.
   /// the stage uses stream(0) .. stream(streams - 1), or the caller's stream if `streams` is 0
   int64_t streams = 0;
-  int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
+  int64_t transferStreams = 0; ///< GEMMs do not use the first `transferStreams` streams
   Op *ownStream = nullptr;     ///< the local step's set_current_stream
 
   llvm::StringRef name() const { return operand->name; }

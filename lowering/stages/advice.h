@@ -14,7 +14,7 @@ namespace braid {
 /// the first alternatives from all messages together.
 class Adviser {
 public:
-  /// Requires a verified `fusion`.
+  /// `fusion` must be verified, and must outlive this object.
   explicit Adviser(const Fusion &fusion);
 
   /// Returns at most two suggestions for a rejected node, best first:

@@ -1,7 +1,7 @@
 //===- lowering/stages/elementwise.h - pointwise nodes and their buffers ----------------------===//
 //
 // A pointwise node runs in the step that computes its operands, on the same rows, after the last
-// GEMM that computes an operand. It reads its operands before they are rounded:
+// GEMM that computes an operand. The node reads its operands before they are rounded:
 //
 //   %H = allocate device f32[8, 128, 256]
 //   %G = allocate device bf16[8, 128, 256]

@@ -135,7 +135,7 @@ bool canEndInGemm(const Stage &stage);
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 /// Emits the stage's loops, GEMMs and sum at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
-/// Makes the buffers that peers access under the stage's protocol symmetric, and returns them.
+/// Returns the buffers that peers access under the stage's protocol, after making them symmetric.
 llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
 /// Inserts a step's transfers into the stage's loop, and the second shot if the stage has one.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,

@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// Places the nodes of one stage on streams. Streams below `first_` carry only transfers; GEMMs use
-/// the remaining streams round-robin. `first_` is 0 if there is only one stream.
+/// Places the nodes of one stage on streams. GEMMs use the streams from `first_` on, round-robin;
+/// the streams below are for transfers and sums. `first_` is 0 if there is only one stream.
 class StreamPlacer : protected Emitter {
 public:
   StreamPlacer(LoweringState &state, Stage &stage, int64_t first = 0);
