@@ -153,7 +153,7 @@ struct FlattenOp : OpOf<OpKind::Flatten> {
   Value result;
 };
 
-/// `set %dst, %src`: copies src to dst. The two tensors have the same type and must not overlap.
+/// `set %dst, %src`: copies src to dst. Both tensors have the same type, and they must not overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;

@@ -19,7 +19,7 @@
 //
 // A reduction sends a GEMM's result. Under the `put` protocol, its receives, including those of a
 // second shot, form a separate group before the GEMM, so that peers get their ready signals early.
-// This group is alone on stream(0), and no other stream waits for it, so the signals do not delay
+// This group is alone on stream(0), and no stream synchronizes with it, so the signals do not delay
 // the GEMM. If partial results are pulled and their sums are pushed, the receives of the sums join
 // the first shot's group. The waits for peers to read the partial results are moved after the
 // second shot, which does not depend on these waits and would be delayed by them.

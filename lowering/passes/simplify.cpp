@@ -206,7 +206,7 @@ private:
       if (streamAfter(inner, current) != current)
         after = std::nullopt;
     });
-    // Iterations follow each other, so the initial stream is known only if the body keeps it.
+    // The body runs repeatedly, so its initial stream is known only if it does not change streams.
     bool isLoop = llvm::isa<ForOp>(op);
     forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
     return after;

@@ -11,8 +11,8 @@
 //
 //   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
 //
-// if no other node reads or writes the GEMM's result. The drawback is that the GEMM must wait for
-// the peer's ready signal, while before, only the copy did. simplify removes the unused buffer.
+// if no other node reads or writes the GEMM's result. The drawback is that the GEMM, instead of
+// only the copy, must wait for the peer's ready signal. simplify removes the unused buffer.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- lowering/stages/gather_order.h - the source of each step's block in a gather -----------===//
 //
-// In each step, every rank reads the block of one rank, and no two ranks read the same block. In
-// step 0, each rank reads its local block.
+// In each step, every rank reads one block, and no two ranks read the same block. In step 0, each
+// rank reads its local block.
 //
 //   shift, ring: step i reads the block of rank + i, modulo the number of ranks
 //   xor:         step i reads the block of rank xor i
