@@ -12,7 +12,7 @@ void ProgramBuilder::define(Value &value, llvm::StringRef name, Op *definition) 
   value.definition = definition;
 }
 
-/// Returns a tensor with fewer than two axes unchanged; the verifier reports the error.
+/// Returns a type with fewer than two axes unchanged; the verifier reports the error.
 static TensorType flattenedType(TensorType type, ScalarContext &scalars) {
   auto &shape = type.shape;
   if (shape.size() >= 2) {
@@ -79,7 +79,7 @@ DeallocateOp *ProgramBuilder::deallocate(Value *buffer) {
 
 ForOp *ProgramBuilder::forLoop(llvm::StringRef indexName, const Scalar *begin, const Scalar *end) {
   auto op = make<ForOp>();
-  // Loop indices are scoped to their loop, so sibling loops may share a name; no uniquing needed.
+  // A loop index is visible only in its loop, so sibling loops may use the same index name.
   op->index = scalars().addLoopIndex(indexName);
   op->begin = begin;
   op->end = end;

@@ -16,7 +16,7 @@ namespace braid {
 /// Inserts nodes at an insertion point, in order.
 class ProgramBuilder {
 public:
-  /// Starts with the insertion point at the end of the program's body.
+  /// Creates a builder whose insertion point is the end of the program's body.
   explicit ProgramBuilder(Program &program)
       : program_(program), block_(&program.body_), at_(program.body_.end()) {}
 
@@ -55,17 +55,17 @@ public:
   Value *flatten(llvm::StringRef name, Value *tensor);
   SetOp *set(Value *dst, Value *src);
   MatmulOp *matmul(Value *dst, Value *a, Value *b, Value *addend = nullptr);
-  /// A matmul with `b` transposed.
+  /// Creates a matmul with `b` transposed.
   MatmulOp *linear(Value *dst, Value *a, Value *b, Value *bias = nullptr, Value *addend = nullptr);
-  /// Sums all of `parts`, or only entries [begin, end) of each part's leading axis.
+  /// Creates a sum of all `parts`, or of only entries [begin, end) of each part's leading axis.
   SumOp *sum(Value *dst, Value *parts, const Scalar *begin = nullptr, const Scalar *end = nullptr,
              Value *bias = nullptr);
   PointwiseOp *pointwise(Value *dst, Value *first,
                          llvm::ArrayRef<PointwiseStep<Value *>> steps = {});
   Value *shareMemHandles(llvm::StringRef name, Protocol protocol, llvm::ArrayRef<Value *> buffers);
   Value *send(llvm::StringRef name, Value *tensor, const Scalar *to, Value *handles);
-  /// Stores the result of `gemm`, of type `type`, directly in the receiver's memory. Removes `gemm`
-  /// from its block and ignores its original destination.
+  /// Creates a send that stores the result of `gemm`, with type `type`, directly in the receiver's
+  /// memory. Removes `gemm` from its block and ignores its original destination.
   Value *send(llvm::StringRef name, MatmulOp &gemm, TensorType type, const Scalar *to,
               Value *handles);
   Value *receive(llvm::StringRef name, Value *tensor, const Scalar *from, Value *handles);
@@ -78,9 +78,9 @@ public:
   Value *getCurrentStream(llvm::StringRef name);
   SetCurrentStreamOp *setCurrentStream(StreamRef stream);
 
-  /// Clones `op`, which must not have blocks, at the insertion point. Replaces operands found in
-  /// `values`, and scalars equal to a key in `scalars`. Adds the clone's result to `values`, so
-  /// that nodes cloned in order refer to each other's clones.
+  /// Clones `op`, which must not have blocks, at the insertion point. Replaces the operands that
+  /// are keys of `values`, and the leaves listed in `scalars`. Adds the clone's result to `values`,
+  /// so that later clones use the clone instead of the original value.
   struct Mapping {
     llvm::DenseMap<const Value *, Value *> values;
     std::vector<std::pair<const Scalar *, const Scalar *>> scalars;

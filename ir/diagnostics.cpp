@@ -25,7 +25,7 @@ bool Diagnostics::InFlight::isDropped() const { return index_ == kDropped; }
 
 Diagnostic &Diagnostics::InFlight::target() { return owner_->diagnostics_[index_]; }
 
-/// Longer names and numbers are truncated in messages, without "did you mean" suggestions.
+/// Longer names and numbers are truncated in messages, and "did you mean" ignores them.
 static constexpr size_t kLongestWord = 100;
 
 static bool isOfWord(char c) { return llvm::isAlnum(c) || c == '_'; }
@@ -114,8 +114,8 @@ llvm::StringRef Diagnostics::lineText(uint32_t line) const {
 
 static bool isContinuationByte(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
-/// Makes an input line safe to print on a terminal. Unlike printable(), replaces each character by
-/// exactly one, so that the caret lines up.
+/// Makes an input line safe to print on a terminal. Unlike printable(), replaces each unsafe
+/// character with exactly one character, so that the caret lines up.
 static std::string inColumns(llvm::StringRef line) {
   bool keepUtf8 = llvm::json::isUTF8(line);
   std::string shown;

@@ -23,7 +23,7 @@ class raw_ostream;
 
 namespace braid {
 
-/// A 1-based position in the text. Line 0 marks a node that was built without source text.
+/// A 1-based position in the text. Line 0 means that the node was built without source text.
 struct Location {
   uint32_t line = 0;
   uint32_t column = 0;
@@ -44,7 +44,7 @@ struct Diagnostic {
 /// Collects the diagnostics of one source text. Not thread-safe.
 class Diagnostics {
 public:
-  /// A message being built. Converts to `false`: `return diags.error(l) << "..."` signals failure.
+  /// A message being built. Converts to `false`, so `return diags.error(l) << "..."` returns false.
   class InFlight {
   public:
     InFlight(Diagnostics &owner, size_t index) : owner_(&owner), index_(index) {}
@@ -64,7 +64,7 @@ public:
   };
 
   Diagnostics() = default;
-  /// Messages start with `fileName`. Copies `text`, so that messages can quote source lines.
+  /// Printed messages start with `fileName`. Copies `text`, so that they can quote source lines.
   Diagnostics(std::string fileName, std::string text)
       : fileName_(std::move(fileName)), text_(std::move(text)) {}
 
@@ -84,7 +84,7 @@ public:
 
   /// Returns `file:line:col`, or the file name if `location` is unknown, escaped for a terminal.
   std::string place(Location location) const;
-  /// Prints each message, in order, as `file:line:col: error: ...`, the source line and a caret.
+  /// Prints each message as `file:line:col: error: ...`, followed by the source line and a caret.
   void print(llvm::raw_ostream &os) const;
   std::string str() const;
 
@@ -101,8 +101,8 @@ private:
 
 /// Returns the candidate closest to `word`, or "" if `word` is not a likely typo of any candidate.
 std::string nearestName(llvm::StringRef word, llvm::ArrayRef<std::string> candidates);
-/// Returns " (did you mean 'x'?)" for the result x of nearestName(), preceded by `sigil`, or "" if
-/// there is none.
+/// Returns " (did you mean '%x'?)" if `sigil` is "%" and nearestName() returns "x". Returns "" if
+/// nearestName() finds no candidate.
 std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> candidates,
                        const char *sigil = "");
 

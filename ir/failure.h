@@ -7,7 +7,7 @@
 
 namespace braid {
 
-// One factory function per failure code; fmt::format() formats the message.
+// The following functions create failures; fmt::format() formats their messages.
 template <class... Args> Status badInput(fmt::format_string<Args...> format, Args &&...args) {
   return {StatusCode::BadInput, fmt::format(format, std::forward<Args>(args)...)};
 }
@@ -34,7 +34,7 @@ inline std::optional<StatusCode> failureOfCode(int64_t code) {
   return std::nullopt;
 }
 
-// Helpers for BRAID_TRY(), which extract the failure or the value from an outcome.
+// Helpers for BRAID_TRY() that extract the failure or the value from a Status or Result.
 inline Status takeFailure(Status &&outcome) { return std::move(outcome); }
 template <class T> const Status &takeFailure(const Result<T> &outcome) { return outcome.status(); }
 inline void takeValue(Status &&) {}

@@ -39,21 +39,21 @@ struct FusionTensor {
   FusionNode *definition = nullptr;
 };
 
-/// One statement; `kind` decides which fields it uses.
+/// One statement of a fusion; `kind` determines which fields are used.
 ///
 /// `%A = input bf16[DIDx{D}, M/D, K]`
 ///
 /// `%C = matmul %A, %B [partial f32] : bf16[Stream{D}, M/D, N]`. The result has all axes of A
-/// except the last c, followed by all axes of B except the first c; see Contraction. `partial`
-/// names the element type in which partial results, if any, are sent.
+/// except the last c, followed by all axes of B except the first c, where c is Contraction::count.
+/// `partial` specifies the element type in which partial results, if any, are sent.
 ///
-/// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts B's last c axes instead; the bias
-/// has B's remaining axes.
+/// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts the last c axes of B instead of the
+/// first. The bias has B's remaining axes.
 ///
-/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. Computed operands, unlike inputs, are used
-/// before they are rounded to their element type.
+/// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. If an operand is computed in the fusion,
+/// the node reads its value before the value is rounded to the operand's element type.
 ///
-/// `%X = reshard %A : T`. The same tensor with different axis kinds.
+/// `%X = reshard %A : T`. X contains the same data as A, but has different axis kinds.
 ///
 /// `output %C, %E`
 struct FusionNode {
@@ -63,9 +63,9 @@ struct FusionNode {
   FusionTensor result = {};                             ///< see resultOf()
   PointwiseFunction function = PointwiseFunction::Relu; ///< pointwise nodes only
   bool transposeB = false;                              ///< true for a `linear`
-  std::optional<DType> partial = {}; ///< the type after the keyword `partial`, if written
+  std::optional<DType> partial = {}; ///< the type after the keyword `partial`, if present
 
-  /// The operands of a matmul; a() is also that of a reshard. The bias is null if there is none.
+  /// Return the operands of a matmul; a() is also a reshard's operand. bias() may return null.
   FusionTensor *a() const { return operands[0]; }
   FusionTensor *b() const { return operands[1]; }
   FusionTensor *bias() const { return operands.size() > 2 ? operands[2] : nullptr; }
@@ -86,8 +86,8 @@ bool isElementwise(const FusionNode &node);
 /// Returns the type in which partial results are sent: `partial` or, by default, the result's type.
 DType partialType(const FusionNode &gemm);
 
-/// The axes that a matmul or linear contracts pairwise: `count` axes each, starting at axis `first`
-/// of A and axis `second` of B. If `count` is 2, the outer axes have one entry per device.
+/// The axes that a matmul or linear contracts: `count` axes of A from axis `first` on, and of B
+/// from axis `second` on. If `count` is 2, the outer contracted axes have one entry per device.
 struct Contraction {
   size_t first, second, count;
 };
@@ -102,7 +102,7 @@ struct UnevenRows {
   size_t axis;
   int64_t blocks, rows, total;
 
-  /// Returns the number of rows that exist in `block`, which may be 0 for trailing blocks.
+  /// Returns the number of existing rows in `block`. Trailing blocks may have none.
   int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
@@ -114,7 +114,7 @@ struct FusionParameter {
   Location location;
 };
 
-/// See the file comment. Owns its nodes, in source order. Only FusionBuilder creates nodes.
+/// A computation; see the file comment. Owns its nodes in source order. FusionBuilder creates them.
 class Fusion {
 public:
   explicit Fusion(std::string name, Location location = {})
@@ -151,7 +151,7 @@ public:
   Shape globalShape(const FusionType &type) const;
   /// Returns the extents on one device, where DIDx axes have extent 1. Requires a verified fusion.
   Shape localShape(const FusionType &type) const;
-  /// Returns std::nullopt if every row exists. Requires a verified fusion.
+  /// Returns the uneven rows of `type`, or nullopt if every row exists. Requires a verified fusion.
   std::optional<UnevenRows> unevenRows(const FusionType &type) const;
   /// Returns the mesh size. Requires a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
@@ -207,7 +207,7 @@ public:
   FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
-  /// A matmul with `b` transposed. `bias` may be null.
+  /// Appends a matmul with `b` transposed. `bias` may be null.
   FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
                        llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
                        Location location = {}, std::optional<DType> partial = {});
@@ -219,8 +219,8 @@ public:
                         std::optional<DType> dtype = {}, Location location = {});
   void output(llvm::ArrayRef<FusionTensor *> tensors, Location location = {});
 
-  /// Appends `node`, and returns its result, of the given name and type. `dtype` defaults to the
-  /// first operand's element type.
+  /// Appends `node`, sets the name and type of its result, and returns the result. `dtype` defaults
+  /// to the first operand's element type.
   FusionTensor *add(FusionNode node, llvm::StringRef name, llvm::ArrayRef<Axis> axes,
                     std::optional<DType> dtype);
 

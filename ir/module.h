@@ -21,7 +21,7 @@ struct Module {
 /// could be parsed, but has not been verified; call verify() next. Accepts arbitrary bytes.
 Module parse(Diagnostics &diags);
 
-/// The output is deterministic, and parses to an equal fusion or program that prints identically.
+/// Print the text form. The output is deterministic; parsing and printing it again reproduces it.
 void print(const Fusion &fusion, llvm::raw_ostream &os);
 void print(const Program &program, llvm::raw_ostream &os);
 void print(const Module &module, llvm::raw_ostream &os);

@@ -1,6 +1,6 @@
 //===- ir/pointwise.h - functions applied element by element ----------------------------------===//
 //
-// In a fusion, a node applies one function; in a program, a node applies a chain of functions.
+// A pointwise node applies one function in a fusion, and a chain of functions in a program.
 // Functions are computed in f32 (f64 for f64 tensors); results are rounded only when stored.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -19,12 +19,12 @@ namespace braid {
 llvm::StringRef keyword(PointwiseFunction function);
 std::optional<PointwiseFunction> pointwiseFromKeyword(llvm::StringRef word);
 std::vector<std::string> pointwiseKeywords();
-/// Returns 1 or 2.
+/// Returns the number of operands of `function`: 1 or 2.
 unsigned operandCount(PointwiseFunction function);
 /// True if `function` takes two operands. Swapping them yields bitwise equal results.
 inline bool isBinary(PointwiseFunction function) { return operandCount(function) == 2; }
 
-/// Maximum number of functions in one program node, whose kernel receives them as arguments.
+/// Maximum number of functions in one program node. The functions are arguments of its kernel.
 inline constexpr size_t kMostPointwiseSteps = 8;
 
 /// One function in a chain. Its operands are the chain's previous value and, if the function is

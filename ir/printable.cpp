@@ -56,7 +56,7 @@ bool isPlain(char c) { return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t';
 std::string printable(llvm::StringRef text, size_t most) { return escaped(text, most, ""); }
 
 std::string printableMessage(std::string text) {
-  // Fast path for nearly every message. Does not allocate, because memory may be exhausted.
+  // Most messages need no escaping. They are not copied, because memory may be exhausted.
   if (llvm::all_of(text, isPlain))
     return text;
   return escaped(text, std::string::npos, "\n\t");

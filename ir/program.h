@@ -2,10 +2,10 @@
 //
 // All ranks of a mesh [0 .. ranks) execute the same Program. The ranks are on one host, or on
 // several hosts, each with the same number of consecutive ranks. Executing a node issues work to
-// the rank's current stream without blocking; only stream order, `synchronize` and `wait` order the
-// work. Buffers, streams, requests and handles are named values, so that ordering can be verified
-// and the text contains no addresses. Each class below documents its semantics and syntax; the
-// grammar is in ir/README.md.
+// the rank's current stream without blocking the host; only stream order, `synchronize` and `wait`
+// order the work. Buffers, streams, requests and handles are named values, so that ordering can be
+// verified and the text contains no addresses. The comment on each class below describes the node's
+// semantics and syntax; the grammar is in ir/README.md.
 //
 // Only ProgramBuilder (ir/builder.h) creates nodes. Each node is owned by the Block that contains
 // it.
@@ -29,8 +29,8 @@
 
 namespace braid {
 
-/// Numbers of ranks and streams that every backend supports. `stream(k)` requires 0 <= k <
-/// kMaxStreams.
+/// Maximum numbers of ranks and streams in a program; every backend supports them. `stream(k)`
+/// requires 0 <= k < kMaxStreams.
 inline constexpr int64_t kMaxRanks = 4096;
 inline constexpr int64_t kMaxStreams = 1024;
 
@@ -45,8 +45,8 @@ enum class OpKind : uint8_t {
 enum class ValueKind : uint8_t { Tensor, Stream, Request, Handles };
 llvm::StringRef name(ValueKind kind);
 
-/// A named value, defined exactly once. Its users store pointers to it, which are valid until its
-/// definition is destroyed.
+/// A named value, defined exactly once. Nodes that use the value store pointers to it, which remain
+/// valid until the node that defines the value is destroyed.
 struct Value {
   ValueKind kind = ValueKind::Tensor;
   std::string name = {}; ///< without `%`; unique among the names visible at its definition
@@ -93,16 +93,16 @@ enum class MemorySpace : uint8_t {
 };
 llvm::StringRef name(MemorySpace space);
 
-/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The contents are undefined. The node only starts
-/// the buffer's lifetime; the Plan places all of a rank's buffers in arenas before the first run.
+/// `%buf = allocate symmetric bf16[8, 128, 1024]`. The initial contents are undefined. The node
+/// only starts the buffer's lifetime; the Plan places all buffers in arenas before the first run.
 struct AllocateOp : OpOf<OpKind::Allocate> {
   using OpOf::OpOf;
   MemorySpace space = MemorySpace::Device;
   Value result;
 };
 
-/// `deallocate %buf`. `buf` is the result of an `allocate`. Neither `buf` nor any alias of it may
-/// be used afterwards.
+/// `deallocate %buf`. `buf` must be the result of an `allocate`. Neither `buf` nor any alias of it
+/// may be used afterwards.
 struct DeallocateOp : OpOf<OpKind::Deallocate> {
   using OpOf::OpOf;
   Value *buffer = nullptr;
@@ -153,7 +153,7 @@ struct FlattenOp : OpOf<OpKind::Flatten> {
   Value result;
 };
 
-/// `set %dst, %src`: copies on the current stream. Both have the same type and must not overlap.
+/// `set %dst, %src`: copies src to dst. Both tensors have the same type, and they must not overlap.
 struct SetOp : OpOf<OpKind::Set> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -162,11 +162,11 @@ struct SetOp : OpOf<OpKind::Set> {
 
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
 /// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst must not
-/// overlap an operand. Its element type is that of a and b, or a partial type (isPartialType). The
+/// overlap an operand. dst has the element type of a and b, or a partial type (isPartialType). The
 /// addend has dst's type, and is added before the result is rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: the same, but with b
-/// transposed, so that the last c axes of both are contracted. The bias has b's remaining axes.
+/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: a matmul with b
+/// transposed, which contracts the last c axes of both a and b. The bias has b's remaining axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -179,9 +179,9 @@ struct MatmulOp : OpOf<OpKind::Matmul> {
 
 /// `sum %dst, %parts[a .. b][, %bias]`: dst = parts[0] + parts[1] + ... + bias, added in this order
 /// in f32 (f64 for f64) and rounded once. A range selects entries a, ..., b-1 of each part's
-/// leading axis. parts has one more leading axis than dst; bias has dst's last axes. All operands
-/// have the same element type, except that dst, parts or both may be f32 if the others are 16-bit.
-/// dst is not read.
+/// leading axis. parts has dst's axes after one additional leading axis; bias has dst's last axes.
+/// All operands have the same element type, except that dst, parts or both may be f32 if the others
+/// are 16-bit. dst is not read.
 struct SumOp : OpOf<OpKind::Sum> {
   using OpOf::OpOf;
   Value *dst = nullptr;
@@ -190,7 +190,7 @@ struct SumOp : OpOf<OpKind::Sum> {
   const Scalar *end = nullptr;
   Value *bias = nullptr; ///< may be null
 
-  /// Returns the type of the bias: the 16-bit type if any operand has one.
+  /// Returns the element type of the bias: the 16-bit type if any operand has one, else dst's.
   DType elementType() const;
 };
 
@@ -212,7 +212,7 @@ enum class Protocol : uint8_t {
 llvm::StringRef name(Protocol protocol);
 
 /// `%h = share_mem_handles get %a, %b`: lets peers access the symmetric buffers a and b with the
-/// given protocol. A collective operation, which all ranks execute once, before the first run.
+/// given protocol. All ranks execute this collective operation once, before the first run.
 struct ShareMemHandlesOp : OpOf<OpKind::ShareMemHandles> {
   using OpOf::OpOf;
   Protocol protocol = Protocol::Get;
@@ -227,15 +227,15 @@ llvm::StringRef name(Direction direction);
 /// h, in program order, matches the n-th receive on q from p via h; both must have the same size
 /// and element type.
 ///
-/// Under `get`, the send signals, in stream order, that the source may be read; the receive waits
-/// for the signal, copies the data, and signals the sender. Under `put`, the receive signals that
-/// its destination may be written; the send waits for the signal, copies the data, and signals the
-/// receiver. Each side uses its rank's current stream. The passive side's tensor (the source under
-/// get, the destination under put) must be in a buffer shared through `h`.
+/// Under the `get` protocol, the send signals, in stream order, that the source may be read; the
+/// receive waits for the signal, copies the data, and signals the sender. Under the `put` protocol,
+/// the receive signals that its destination may be written; the send waits for the signal, copies
+/// the data, and signals the receiver. Each side uses its rank's current stream. The tensor that
+/// the peer accesses (source for get, destination for put) must be in a buffer shared through `h`.
 ///
-/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, under put only, stores the product
-/// directly in the receiver's memory, once the destination may be written. After a wait for the
-/// request, a and b may be reused, and so may c if `add %c` follows b.
+/// `%s = p2p send matmul %a, %b : f32[128, 1024] to p via %h`, allowed only with put, stores the
+/// matmul's result directly in the receiver's memory, once the destination may be written. An
+/// addend is written `add %c` after b. After a wait for the request, a, b and c may be overwritten.
 struct P2POp : OpOf<OpKind::P2P> {
   using OpOf::OpOf;
   Direction direction = Direction::Send;
@@ -269,9 +269,9 @@ llvm::StringRef name(CollectiveKind kind);
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
 
-/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only reducing kinds have an
-/// operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
-/// members must issue the same collectives in the same order.
+/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only kinds that reduce have
+/// an operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
+/// ranks of a team must issue the same collectives in the same order.
 struct CollectiveOp : OpOf<OpKind::Collective> {
   using OpOf::OpOf;
   CollectiveKind collective = CollectiveKind::AllGather;
@@ -283,9 +283,9 @@ struct CollectiveOp : OpOf<OpKind::Collective> {
   Value result = {.kind = ValueKind::Request};
 };
 
-/// `wait %r`: makes the current stream, which need not be the stream that posted the request, wait
-/// for its completion. Then a receive's data is visible, and a send's buffer may be reused. Every
-/// request must be waited for exactly once.
+/// `wait %r`: makes the current stream wait until the request has completed; the request may have
+/// been posted on another stream. Later work on the current stream can read the received data, or
+/// overwrite the sent data. Every request must be waited for exactly once.
 struct WaitOp : OpOf<OpKind::Wait> {
   using OpOf::OpOf;
   Value *request = nullptr;
@@ -341,8 +341,8 @@ TensorType slicedType(const TensorType &type, const Scalar *extent);
 /// See the file comment.
 class Program {
 public:
-  /// `ranks` >= 1 is the mesh size. `implements` names the fusion that this program implements, or
-  /// is empty. Each host has `ranksPerHost` ranks; by default, there is one host.
+  /// `ranks`, at least 1, is the mesh size. `implements` is the name of the fusion that the program
+  /// implements, or empty. Each host has `ranksPerHost` ranks; by default, there is one host.
   Program(std::string name, std::string implements, int64_t ranks, Location location = {},
           std::optional<int64_t> ranksPerHost = std::nullopt)
       : name_(std::move(name)), implements_(std::move(implements)), ranks_(ranks),
@@ -353,7 +353,7 @@ public:
   const std::string &name() const { return name_; }
   const std::string &implements() const { return implements_; }
   int64_t ranks() const { return ranks_; }
-  /// Rank r is on host r / ranksPerHost(). Evenly divides ranks() in a verified program.
+  /// Rank r is on host r / ranksPerHost(). The verifier checks that ranks() is a multiple of it.
   int64_t ranksPerHost() const { return ranksPerHost_; }
   Location location() const { return location_; }
   ScalarContext &scalars() { return scalars_; }

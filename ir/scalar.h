@@ -7,10 +7,9 @@
 //   ctx.mod(ctx.add(ctx.rank(), ctx.constant(0)), ctx.constant(8))  ==  ctx.rank()   // on 8 ranks
 //
 // Arithmetic uses 64-bit integers. An expression that overflows or divides by zero is never folded;
-// evaluating the expression returns the error. `mod` is never negative, and `/` rounds
-// toward negative infinity to match. In a fusion, an inexact `/` is an error (Division::Exact).
-// `xor` binds less tightly than `+`. `min`, `max` and `ceil` (a quotient rounded up) are written as
-// calls.
+// evaluating the expression returns the error. `mod` never yields a negative value, and `/` rounds
+// toward negative infinity. In a fusion, an inexact `/` is an error (Division::Exact). `xor` has
+// lower precedence than `+`. `min`, `max` and `ceil` (a quotient rounded up) are written as calls.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -39,7 +38,7 @@ enum class ScalarKind : uint8_t {
   Xor, ///< bitwise
   Min,
   Max,
-  /// `ceil(M, D)`: rows per device if D may not divide M; never folded, so it prints as written
+  /// `ceil(M, D)`: rows per device if D need not divide M; never folded, so it prints as written
   Ceil,
   Eq, ///< comparisons yield 1 or 0, and occur only at the root of an `if` condition
   Ne,
@@ -102,8 +101,8 @@ llvm::StringRef describe(ScalarError error);
 
 enum class Division : uint8_t { Floor, Exact };
 
-/// Values for the leaves. `parameters` and `loops` are indexed by Scalar::value(). Evaluating a
-/// leaf without an entry, or Rank if `rank` is negative, returns Unbound.
+/// The values of an expression's leaves. `parameters` and `loops` are indexed by Scalar::value().
+/// Evaluating a leaf without an entry, or Rank if `rank` is negative, returns Unbound.
 struct ScalarEnv {
   int64_t rank = -1;
   llvm::ArrayRef<int64_t> parameters = {};
@@ -142,7 +141,7 @@ public:
   const Scalar *max(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Max, a, b); }
   const Scalar *ceil(const Scalar *a, const Scalar *b) { return binary(ScalarKind::Ceil, a, b); }
 
-  /// Returns `scalar` with every occurrence of the leaf `from` replaced by `to`, and folded.
+  /// Replaces every occurrence of the leaf `from` in `scalar` with `to`. Returns the folded result.
   const Scalar *substitute(const Scalar *scalar, const Scalar *from, const Scalar *to);
 
 private:

@@ -1,9 +1,9 @@
 //===- ir/syntax.h - the parts of each program node, in source order --------------------------===//
 //
-// `syntax(io, node)` calls `io` for each part of a node that follows the keyword. The parser, the
-// printer, the JSON writer and the walks over operands and scalars each implement an `io`, so that
-// only this file defines the syntax of a node. Blocks are not parts; use forEachBlock(). Private to
-// ir/.
+// `syntax(io, node)` calls a method of `io` for each part of a node after the keyword. The parser,
+// the printer, the JSON writer and the walks over operands and scalars each implement an `io`, so
+// that only this file defines the syntax of a node. Blocks are not parts; use forEachBlock().
+// Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -17,11 +17,11 @@ namespace braid {
 /// An `io` that ignores every part. Derived classes redefine the functions that they need.
 struct IgnoreParts {
   /// A separator, including the spaces that the printer puts around it. If other tokens are also
-  /// allowed here, the second argument describes everything expected, for error messages.
+  /// allowed here, the second argument lists all allowed tokens for error messages.
   void text(llvm::StringRef, llvm::StringRef = "") {}
   /// A separator before an optional part. Returns true if the part is present.
   bool optional(llvm::StringRef, bool isThere, bool = true) { return isThere; }
-  /// An enumerator, written by name. The third argument is the type's last enumerator.
+  /// An enumerator, written as its name. The third argument is the last enumerator of the type.
   template <class Enum> void choice(llvm::StringRef, Enum &, Enum, llvm::StringRef) {}
   void reduction(std::optional<ReductionOperator> &) {}
   void value(llvm::StringRef, Value *&) {}

@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// Returns the enumerator named `text`. `last` is the last enumerator of its type.
+/// Returns the enumerator named `text`, or nullopt. `last` is the last enumerator of the type.
 template <class Enum> std::optional<Enum> enumFromName(llvm::StringRef text, Enum last) {
   for (int i = 0; i <= static_cast<int>(last); ++i)
     if (name(static_cast<Enum>(i)) == text)
@@ -71,8 +71,8 @@ std::optional<int64_t> elementCount(llvm::ArrayRef<int64_t> shape);
 /// Returns the size of a contiguous tensor in bytes, or std::nullopt on overflow.
 std::optional<int64_t> byteCount(DType dtype, llvm::ArrayRef<int64_t> shape);
 
-/// Returns how many axes a GEMM contracts (1 or 2), given the numbers of axes of its two operands
-/// and its result. Returns 1 if these numbers are inconsistent.
+/// Returns the number of axes that a GEMM contracts (1 or 2), given the numbers of axes of its two
+/// operands and its result. Returns 1 if these numbers are inconsistent.
 size_t contractedAxes(size_t first, size_t second, size_t result);
 /// Returns true if the partial results for a result of type `result` may have the type `partial`:
 /// the types are equal, or `partial` is f32 and `result` is 16-bit.

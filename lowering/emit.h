@@ -5,7 +5,7 @@
 
 namespace braid {
 
-/// Base class of the classes that emit nodes.
+/// Base class of all classes that emit nodes.
 class Emitter {
 public:
   explicit Emitter(LoweringState &state)
@@ -14,12 +14,12 @@ public:
 
 protected:
   const Scalar *constant(int64_t value) const { return scalars_.constant(value); }
-  /// See Names.
+  /// Return a unique name; see Names.
   std::string local(llvm::StringRef name) const { return state_.names.local(name); }
   std::string global(llvm::StringRef name) const { return state_.names.global(name); }
   /// Emits the loop over a stage's steps at the insertion point. In the hierarchical order, each
-  /// step handles one host, and contains a loop over the blocks that ranks of this host forward.
-  /// `formBlock` selects the block of the given name at `slot`, and may emit what is done with it.
+  /// step handles one host, and contains a loop over the blocks that other local ranks forward.
+  /// `formBlock` selects the block at `slot`, names it, and may emit the nodes that process it.
   void formSteps(Stage &stage,
                  llvm::function_ref<Value *(const char *name, const Scalar *slot)> formBlock);
 
@@ -33,7 +33,7 @@ protected:
   /// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` maps a full
   /// tensor to the corresponding slice.
   void emitGemms(const Stage &stage, Value *first, AliasFn aliasOf);
-  /// Like emitGemms(), for one step: uses the slice of each tensor at `slot`, named by `nameOf`.
+  /// Emits one step with emitGemms(), on each tensor's slice at `slot`. `nameOf` names the slices.
   void emitStep(const Stage &stage, Value *block, const Scalar *slot,
                 llvm::function_ref<std::string(const Value &)> nameOf);
 
@@ -50,16 +50,16 @@ protected:
   Value *sliceBlock(const Stage &stage, const std::string &name, Value *tensor,
                     const Scalar *block);
   /// Returns all existing rows of a tensor whose leading axes are blocks and rows, as one range, or
-  /// the tensor itself if every row exists. If there is only one block, it must be this rank's.
+  /// the tensor itself if every row exists. A single block must be this rank's local block.
   Value *existingRows(const std::optional<UnevenRows> &uneven, Value *tensor);
   /// Returns an alias of the existing rows of `count` blocks of `tensor`, starting with block
-  /// `first`. Adds reshaped tensors, in which the rows of all blocks form one axis, to `flattened`.
+  /// `first`. `flattened` caches aliases in which the rows of all blocks form one axis.
   Value *selectBlocks(const Stage &stage, const std::string &name, Value *tensor,
                       const Scalar *first, int64_t count,
                       llvm::DenseMap<Value *, Value *> &flattened);
 
   // Defined in stages/reduced_rows.cpp:
-  /// Returns `tensor` reshaped to have one row axis, or `tensor` itself if liesInBlocks().
+  /// Returns `tensor` reshaped to have one row axis, or `tensor` itself if liesInBlocks() is true.
   Value *joinRows(const Stage &stage, Value *tensor);
   /// Selects the rows of rank `block` from the result of joinRows(). If each rank keeps only its
   /// local rows, `tensor` contains only those rows and `index` is 0.
@@ -82,7 +82,7 @@ bool isGemm(const Op &op);
 /// True for GEMMs and pointwise nodes.
 bool computes(const Op &op);
 
-/// Returns `name` if only one stage gathers; otherwise adds the stage's name, as in "A_mine".
+/// Returns `name`, prefixed with the stage's name, as in "A_mine", if several stages gather.
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);
 
 } // namespace braid

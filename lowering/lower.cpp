@@ -17,7 +17,7 @@ Status checkOptions(const Configuration &config) {
 }
 
 /// Returns the status for errors that a pass reported. Only find-moves rejects fusions, before it
-/// creates any stages; all other errors are about options.
+/// creates any stages; all other errors are caused by options.
 Status refusal(const Pass &pass, const LoweringState &state) {
   const bool isFusions = &pass == &allPasses().front() && state.stages.empty();
   return {isFusions ? StatusCode::Unsupported : StatusCode::BadInput,

@@ -10,13 +10,13 @@
 
 namespace braid {
 
-/// Called after every pass, with the resulting program.
+/// A callback that lower() calls after every pass with the resulting program.
 using AfterPass = std::function<void(const Pass &pass, const Program &program, bool changed)>;
 
 /// Lowers a verified fusion in `module`, and runs the verifier after each pass. The program has
-/// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if data is gathered,
-/// otherwise `<fusion>_local`. If `isReproducible`, rejects schedules that would change results
-/// bitwise.
+/// concrete shapes and implements `fusion`. Its name is `<fusion>_<schedule>` if ranks communicate,
+/// otherwise `<fusion>_local`. If `isReproducible`, rejects schedules that do not add partial
+/// results in rank order.
 ///
 /// If the fusion cannot be lowered, reports the axis, the reason and accepted alternatives to
 /// `diags`, at the GEMM's location, and fails with Unsupported, or with BadInput if an option is

@@ -13,8 +13,8 @@ namespace braid {
 namespace {
 
 constexpr Pass kPasses[] = {
-    // First, decide which data must move, from the axis kinds alone. A fusion that cannot be
-    // lowered is rejected here.
+    // First, use the axis kinds to determine which data must move. A fusion that cannot be lowered
+    // is rejected here.
     {"find-moves", findMoves},
 
     // Next, emit the arithmetic, as a loop over steps for every stage with a Stream axis. Later
@@ -39,11 +39,11 @@ constexpr Pass kPasses[] = {
     // For small problems, all transfers can be posted at once.
     {"post-together", postTogether},
 
-    // A GEMM and the send of its result can be merged only now that they are adjacent and on the
-    // same stream, and that no later pass looks for a reduction's GEMMs.
+    // A GEMM can now be merged with the send of its result, because both are adjacent and on the
+    // same stream, and no later pass looks for the GEMMs of a reduction.
     {"store-at-peers", storeAtPeers},
 
-    // A wait applies to the stream that is current at its position, so waits move last.
+    // A wait blocks the stream that is current at its position, so the waits are moved last.
     {"sink-waits", sinkWaits},
 
     // Finally, remove empty loops, sums that only copy, unused values and redundant stream changes.

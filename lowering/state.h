@@ -42,7 +42,7 @@ struct Pointwise {
   std::vector<PointwiseStep<Value *>> steps = {};
 };
 
-/// An output that equals the gathered operand.
+/// An output that is a copy of the gathered operand.
 struct Reshard {
   const FusionTensor *tensor = nullptr;
   Value *dst = nullptr;
@@ -90,7 +90,7 @@ struct Stage {
   Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which has no addend
   Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< the steps; created by insert-transfers if granularity=whole
+  ForOp *loop = nullptr;   ///< over the steps; created by insert-transfers if granularity=whole
   Value *block = nullptr;  ///< the block selected in the loop body
   /// Hierarchical order only. Each step handles one host and contains this loop over the other
   /// ranks on the local host: the rank forwards `block` to them and receives `relayed` from them.
@@ -120,9 +120,9 @@ struct Stage {
   ForOp *chunkLoop = nullptr;
 
   // Set by assign-streams and later passes.
-  /// the stage uses stream(0) .. stream(streams - 1), or the caller's stream if 0
+  /// the stage uses stream(0) .. stream(streams - 1), or the caller's stream if `streams` is 0
   int64_t streams = 0;
-  int64_t transferStreams = 0; ///< the first `transferStreams` streams carry only transfers
+  int64_t transferStreams = 0; ///< GEMMs do not use the first `transferStreams` streams
   Op *ownStream = nullptr;     ///< the local step's set_current_stream
 
   llvm::StringRef name() const { return operand->name; }
@@ -163,7 +163,7 @@ struct Stage {
   /// blocks.
   bool halvesLastGemm() const { return isGeometric() && config.tailSplit() > 1; }
   bool isRing() const { return config.order() == schedule::Order::Ring; }
-  /// True if each block crosses the network once per remote host, whose ranks then forward it.
+  /// True if a block is sent over the network once per remote host, whose ranks then forward it.
   bool isHierarchical() const {
     return movesByPairs() && config.order() == schedule::Order::Hierarchical;
   }
@@ -193,7 +193,7 @@ struct Stage {
   /// Reduction: true if each device sums only its local rows.
   bool isScattered() const { return keepsOwnRows() || isTwoShot(); }
   /// Gather: returns the output that receives the blocks, or null if they need a separate buffer.
-  /// Peers cannot access an output, so point-to-point transfers must pull blocks from their owners.
+  /// Peers cannot access outputs, so point-to-point transfers must pull blocks from their owners.
   Value *gatheredOutput() const {
     // A stage without GEMMs or steps only copies the operand to the output.
     const bool isAlone = gemms.empty() && multipliesWhole();
@@ -210,7 +210,7 @@ struct Stage {
   Block &stepBody() const { return chunkLoop ? chunkLoop->body : loop->body; }
 };
 
-/// Everything that passes read and modify.
+/// The state that all passes read and modify.
 struct LoweringState {
   const Fusion &fusion;
   Configurations options;
@@ -220,7 +220,7 @@ struct LoweringState {
   bool isReproducible = false;           ///< see lower()
   Names names = {};
   std::vector<Stage> stages = {}; ///< in issue order
-  /// Outputs that are also inputs, each with the input that it copies.
+  /// The outputs that are also inputs, each paired with the input that is copied to it.
   std::vector<std::pair<Value *, Value *>> copies = {};
 };
 

@@ -1,7 +1,7 @@
 //===- ir/text/emit_dot.cpp - prints modules as Graphviz graphs -------------------------------===//
 //
-// One cluster per fusion, program and block, and one box per node. Solid edges lead from a value's
-// definition to its uses; dotted edges lead from each program node to the next one in source order.
+// Prints a cluster per fusion, program and block, and a box per node. Solid edges go from a value's
+// definition to its uses; dotted edges go from each program node to the next node in the source.
 //
 //===----------------------------------------------------------------------------------------===//
 

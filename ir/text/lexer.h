@@ -27,7 +27,7 @@ llvm::StringRef describe(TokenKind kind);
 struct Token {
   TokenKind kind = TokenKind::End;
   bool startsLine = false; ///< first token on its line; the parser resumes there after an error
-  llvm::StringRef text;    ///< as written, including the sigil; lives as long as the Diagnostics
+  llvm::StringRef text;    ///< as written, including the sigil; refers to text in the Diagnostics
   Location location;
   uint64_t magnitude = 0; ///< value of an integer; up to 2^63, so that -2^63 can be written
 

@@ -1,8 +1,8 @@
 //===- ir/text/parser.h - code shared by both parsers -----------------------------------------===//
 //
-// Recursive descent; each method is preceded by its grammar production. A method that returns
-// false, null or std::nullopt has reported an error. The statement loop then skips to the next line
-// and continues, so that all errors in a text are found. Private to ir/.
+// Recursive-descent parsers; the comment on a method shows its grammar production. A method that
+// returns false, null or std::nullopt has reported an error. The statement loop then skips to the
+// next line and continues, so that all errors in a text are found. Private to ir/.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -14,10 +14,10 @@
 
 namespace braid {
 
-/// Maximum nesting of blocks, parentheses and unary minus. Every walk over a program recurses this
-/// deep; with this limit and kMaxOperators, a walk needs at most 128 KiB of stack.
+/// Maximum nesting of blocks, parentheses and unary minus. Walks over a program recurse up to this
+/// depth; together with kMaxOperators, it limits the stack of a walk to 128 KiB.
 inline constexpr int kMaxNesting = 64;
-/// Maximum number of operators in one scalar, since a chain of n operators is a tree of depth n.
+/// Maximum number of operators in one scalar. A chain of n operators is a tree of depth n.
 inline constexpr int kMaxOperators = 200;
 
 /// A position in the token list. Moves to the end once `diags` drops further errors.
@@ -35,14 +35,14 @@ public:
   bool at(TokenKind kind) const { return peek().kind == kind; }
   /// Returns true if the current token is the word or the punctuation `text`.
   bool at(llvm::StringRef text) const { return peek().text == text; }
-  /// True at `fusion` or `program` at the start of a line; both occur only at the top level.
+  /// True if a line starts here with `fusion` or `program`, which are valid only at the top level.
   bool atTopLevel() const { return peek().startsLine && (at("fusion") || at("program")); }
   bool accept(llvm::StringRef text);
 
   Diagnostics::InFlight error(Location location);
   /// Reports "expected WHAT, got 'TOKEN'" at the current token.
   Diagnostics::InFlight expected(llvm::StringRef what);
-  /// `what` names the expected tokens in the message; by default, it describes only this token.
+  /// Takes the expected token, or reports an error that names `what`, by default only this token.
   const Token *expect(TokenKind kind, llvm::StringRef what = "");
   bool expect(llvm::StringRef text, llvm::StringRef what = "");
   /// Expects the closing brace of a body whose opening brace is at `open`.
@@ -70,7 +70,7 @@ template <class Map> std::vector<std::string> namesOf(const Map &map) {
   return names;
 }
 
-/// Parses scalars, and statements in sequence; after an error, continues on the next line. Derived
+/// Parses scalars and sequences of statements; after an error, continues on the next line. Derived
 /// classes resolve the names and parse the statements of their language.
 class StatementParser {
 public:
@@ -80,7 +80,7 @@ public:
 
 protected:
   const Scalar *parseScalar();
-  /// Returns the leaf for a word or a value name, or null after an error.
+  /// Returns the leaf for a word or a value name, or reports an error and returns null.
   virtual const Scalar *resolve(const Token &name) = 0;
   /// Returns the folded expression. Reports overflow and division by zero in constant expressions
   /// at `location`.
@@ -103,7 +103,7 @@ protected:
 
   /// Parses the rest of a statement, starting at its keyword.
   virtual bool parseOperation(const Statement &statement) = 0;
-  /// In a malformed statement, skips from a `{` past its `}`.
+  /// In a malformed statement, skips from a `{` past the matching `}`.
   virtual void skipBlock() = 0;
   /// Suppresses errors about later uses of a name whose definition had an error.
   virtual void poison(const Token &name) = 0;

@@ -131,7 +131,7 @@ bool FusionParser::parseOperation(const Statement &statement) {
                 builder_.add(std::move(node), statement.result->name(), type.axes, type.dtype));
 }
 
-/// Parses the keyword, which decides the node's kind and whether it defines a tensor.
+/// Parses the keyword, which determines the node's kind and whether the node defines a tensor.
 bool FusionParser::parseKeyword(const Statement &statement, FusionNode &node) {
   static constexpr std::pair<llvm::StringLiteral, FusionOpKind> kKinds[] = {
 #define BRAID_FUSION_OP(Kind, keyword, summary) {keyword, FusionOpKind::Kind},
@@ -169,7 +169,7 @@ bool FusionParser::parseKeyword(const Statement &statement, FusionNode &node) {
   return true;
 }
 
-/// Parses the operands, as many as the node's kind has.
+/// Parses the operands. The node's kind determines how many are allowed.
 bool FusionParser::parseOperands(FusionNode &node) {
   size_t least = 1, most = 1;
   if (node.kind == FusionOpKind::Input)

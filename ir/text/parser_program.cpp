@@ -14,7 +14,7 @@ class ProgramParser : public StatementParser {
 public:
   ProgramParser(TokenCursor &cursor, Program &program)
       : StatementParser(cursor, program.scalars()), builder_(program) {}
-  /// Parses everything after the mesh. `isHeaderBroken` means that the header so far had an error.
+  /// Parses everything after the mesh. `isHeaderBroken` is true if the header so far has an error.
   void run(bool isHeaderBroken);
 
 private:
@@ -36,7 +36,7 @@ private:
   /// Scope of the names defined in a block: the block itself or, for groups, the enclosing block.
   enum class Scope { Own, Outer };
   bool parseBlock(Block &block, Scope scope = Scope::Own);
-  /// If another block would exceed the nesting limit, reports an error and returns true.
+  /// Reports an error and returns true if another level of blocks would exceed the nesting limit.
   bool isTooDeep();
   bool parseOperation(const Statement &statement) override;
   /// Parses a block whose header was malformed, then discards its nodes.

@@ -21,10 +21,10 @@ std::string typed(const Value *value);
 /// Reports an error if the parser would not accept `name`.
 bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
-/// Requires that `ranks` is valid.
+/// Reports an error unless `ranksPerHost` divides `ranks`, which must be a valid mesh size.
 bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);
 
-/// State during a walk over a program.
+/// State of the verifier during a walk over a program.
 struct ProgramContext {
   ProgramContext(const Program &p, Diagnostics &d) : program(p), diags(d) {}
 
@@ -44,7 +44,7 @@ struct ProgramContext {
   llvm::DenseMap<const Value *, Location> deallocated;
 };
 
-/// Checks the rules for the node's kind. Requires visible operands and well-formed scalars.
+/// Checks the rules for the node's kind. The operands must be visible and the scalars well-formed.
 void verifyNode(const Op &op, ProgramContext &context);
 /// Checks that every request is waited for exactly once on every path.
 void verifyRequests(const Program &program, Diagnostics &diags);

@@ -168,7 +168,7 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
   return isFine;
 }
 
-/// Checks that there are outputs, and warns about nodes that no output depends on.
+/// Checks that the fusion has an output, and warns about nodes that no output depends on.
 void FusionVerifier::verifyUse() {
   if (outputs_.empty()) {
     diags_.error(fusion_.location()) << "fusion @" << fusion_.name() << " has no output";
@@ -218,8 +218,8 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
   return verifyKinds(tensor) && verifyCeil(tensor);
 }
 
-/// Returns true if an error was already reported for `cause`, a subexpression with parameters, or
-/// if `extent` depends on a mesh size that is itself invalid.
+/// Returns true if `cause` depends on a parameter and its error has already been reported, or if
+/// `extent` uses a parameter of the mesh size and the mesh size is invalid.
 bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
   auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
   auto sizesMesh = [&](const Scalar *leaf) {
@@ -279,7 +279,7 @@ bool FusionVerifier::verifyKinds(const FusionTensor &tensor) {
          << (extent % ranks_ == 0 ? "; " + splitText(tensor.type.axes[*didx].extent) : "");
 }
 
-/// Checks that at most one axis has rows that do not divide evenly.
+/// Checks that at most one axis uses `ceil`, and checks this axis.
 bool FusionVerifier::verifyCeil(const FusionTensor &tensor) {
   bool isFine = true;
   size_t count = 0;
@@ -351,7 +351,7 @@ void FusionVerifier::verifyInput(const FusionNode &node) {
                                 << " is Stream, expected a plain or DIDx axis";
 }
 
-/// A's last axes are contracted with B's first (linear: last) axes. A bias has B's other axes.
+/// Checks a GEMM's operands, its bias, which must have B's uncontracted axes, and its result.
 void FusionVerifier::verifyMatmul(const FusionNode &node) {
   if (!verifyDTypes(node, node.result) || !hasShape(node.a()) || !hasShape(node.b()) ||
       !verifyContraction(node))

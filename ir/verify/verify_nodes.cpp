@@ -8,7 +8,7 @@
 namespace braid {
 namespace {
 
-/// Returns true unless both extents are constant and differ. The Plan checks other extents.
+/// Returns true unless both extents are constant and differ. Creating a Plan checks other extents.
 bool mayBeEqual(const Scalar *a, const Scalar *b) {
   return a == b || !a->isConstant() || !b->isConstant();
 }
@@ -336,8 +336,8 @@ bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *
                    << "got " << typed(first) << " and " << typed(other);
 }
 
-/// Checks that the range of a sum is as long as its destination. The Plan checks non-constant
-/// lengths.
+/// Checks that the range of a sum is as long as its destination. Non-constant lengths are checked
+/// when a Plan is created.
 void NodeVerifier::expectLength(const SumOp &op) {
   const auto &shape = op.dst->type.shape;
   if (shape.empty() || !shape.front()->isConstant() || !op.begin->isConstant() ||
@@ -395,7 +395,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (op.peer->kind() == ScalarKind::Rank)
     error(op) << "expected a peer other than the rank itself, got 'rank'";
   expectRank(op, "peer", op.peer);
-  // Under get, the peer reads the source; under put, it writes the destination.
+  // The peer reads the sent tensor with get, and writes the received tensor with put.
   bool isPassive = isReceive == (op.protocol() == Protocol::Put);
   const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))

@@ -99,8 +99,8 @@ void RequestVerifier::wait(const WaitOp &op) {
   trail_.emplace_back(op.request, &op);
 }
 
-/// Walks a block as if it were the only branch. Removes its waits for outer requests from the trail
-/// and returns these waits.
+/// Walks a block as if it were the only branch. Removes the block's waits for outer requests from
+/// the trail, and returns them.
 RequestVerifier::Waits RequestVerifier::walkBranch(const Block &block) {
   size_t before = trail_.size();
   verifyBlock(block);
@@ -134,7 +134,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
   }
 }
 
-/// Returns the waits in `some` for requests that `others` does not wait for.
+/// Returns the waits in `some` for requests that have no wait in `others`.
 RequestVerifier::Waits RequestVerifier::without(const Waits &some, const Waits &others) {
   llvm::DenseSet<const Value *> excluded;
   for (const auto &[request, at] : others)

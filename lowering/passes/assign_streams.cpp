@@ -1,8 +1,8 @@
 //===- lowering/passes/assign_streams.cpp - assigns steps to streams --------------------------===//
 //
-// Assigns steps and chunks to streams round-robin. The steps of a stage use different slices, or
-// are ordered by their stream. Therefore, the streams only need to wait for the caller's previous
-// work, and the caller's later work for all streams:
+// Assigns steps and chunks to streams round-robin. Any two steps of a stage either access different
+// slices or are on the same stream. Therefore, it is sufficient that the streams wait for the
+// caller's earlier work, and that the caller's later work waits for all streams:
 //
 //   for %j in 0 .. 4 {
 //     set_current_stream stream(%j)
@@ -17,17 +17,17 @@
 //     synchronize stream(%j)
 //   }
 //
-// In a ring, a block is forwarded as soon as it arrives. To keep forwarding from waiting for a
-// GEMM, the transfers of preset `ring` share stream(0), and GEMMs use the other streams.
+// In a ring, a block is forwarded as soon as it arrives. In preset `ring`, all transfers are on
+// stream(0) and GEMMs are on the other streams, so forwarding does not wait for GEMMs.
 //
 // In the hierarchical order, network transfers are on stream(0). stream(1) waits for these
-// transfers, so that only work that needs their data waits for the network.
-// Forwarded blocks and GEMMs are on the other streams, and begin with `synchronize stream(1)`.
+// transfers, so that only work that needs their data waits for the network. Forwarded blocks and
+// GEMMs are on the other streams, which first execute `synchronize stream(1)`.
 //
 // Copies may also share a stream (placement=shared, as in presets `batched` and `coalesced`).
-// Serialized copies each get the full link bandwidth, and the first block arrives after one copy
-// instead of after all copies. A ready signal queued behind a copy would be late, so if there are
-// at least three streams, ready signals have a separate stream, which waits for no data:
+// Each of these serialized copies uses the full link bandwidth, and the first block arrives after
+// one copy instead of after all copies. A copy would delay any ready signal queued after it, so if
+// there are at least three streams, ready signals use a separate stream, which waits for no data:
 //
 //   set_current_stream stream(1)
 //   %r = p2p recv %block from (rank + %i) mod 8 via %h
@@ -88,7 +88,7 @@ private:
     return {nullptr, loop->index};
   }
 
-  /// Assigns a stage that is not a reduction by pairs of a send and a receive.
+  /// Assigns a stage, unless it is a reduction that uses sends and receives.
   void assignSteps() {
     const bool isChosen = stage_.moves() && streams_ > 1;
     const Placement placement = isChosen ? stage_.config.placement() : Placement::Each;
@@ -174,7 +174,7 @@ private:
       useForCopyOfSum(copies, sums);
   }
 
-  /// Returns the stream for a chunk's GEMM: the step's if `isStep`, else the one for local rows.
+  /// Returns the stream for a chunk's GEMM in a step if `isStep`, otherwise for the local rows.
   StreamRef partStream(bool isStep) {
     const int64_t each = stage_.isScattered() ? stage_.steps : 1;
     const Scalar *number = constant(0);
@@ -222,7 +222,7 @@ private:
     return (stage_.loop->end->value() - firstStep() + stage_.tailSplit - 1) * stage_.chunks;
   }
 
-  /// Returns the first step, which may be peeled off. It uses the first stream for GEMMs.
+  /// Returns the number of the first step, which uses the first stream for GEMMs.
   int64_t firstStep() const { return stage_.ownFirst ? 0 : stage_.loop->begin->value(); }
 
   /// Returns the stream for a step, or for a chunk of it.
@@ -255,7 +255,7 @@ private:
     });
   }
 
-  /// Returns the position after the last transfer, or after the wait for it if on the same stream.
+  /// Returns the position after the last transfer or, if it is a pushed send, after its wait.
   static Block::iterator behindLastTransfer(Block &body) {
     auto at = body.end();
     while (!llvm::isa<P2POp>(*std::prev(at)))

@@ -76,7 +76,7 @@ StageKind kindOf(const Fusion &fusion, const FusionNode &node) {
   return to.kind == AxisKind::Stream ? StageKind::Local : StageKind::Straight;
 }
 
-/// True if the tensor needs a separate f32 buffer, because pointwise nodes read it unrounded.
+/// True if the tensor needs a separate f32 buffer, because pointwise nodes read unrounded values.
 bool isExactApart(const TensorUses &uses, const FusionTensor &tensor) {
   return sizeOf(tensor.type.dtype) == 2 && uses.isExact(tensor);
 }
@@ -138,7 +138,7 @@ private:
           {.tensor = &tensor, .after = stage.gemms.size(), .isRounding = true});
   }
 
-  /// Adds a reshard whose result is an output to the stage that gathers its operand.
+  /// Adds a reshard, if its result is an output, to the stage that gathers the reshard's operand.
   void addReshard(const FusionNode &node) {
     const FusionTensor &result = *resultOf(node), &operand = operandOf(node);
     if (!llvm::is_contained(state_.fusion.outputs(), &result))

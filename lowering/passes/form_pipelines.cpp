@@ -8,7 +8,7 @@
 //   }
 //
 // A gathered operand has a buffer that peers can access. If the gathered operand is also an output,
-// and peers only read the local block, blocks are received directly into the output, and only the
+// and peers read only this rank's block, blocks are received directly into the output, and only the
 // local block needs a symmetric buffer. Every rank starts with its local block and processes the
 // other blocks in the order defined by gather_order.h. With granularity=whole, or if no result has
 // a Stream axis, a single GEMM computes the result. insert-transfers fills the buffers.

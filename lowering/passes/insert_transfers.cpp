@@ -1,7 +1,7 @@
 //===- lowering/passes/insert_transfers.cpp - fills the gathered buffers ----------------------===//
 //
-// Each rank copies its local block to its slot. Every step except the local one then sends one
-// block and receives one:
+// Each rank copies its local block to its slot. Every step except the local step then sends one
+// block and receives one block:
 //
 //   %h = share_mem_handles get %A_all
 //   %mine = select %A_all[rank]
@@ -18,9 +18,9 @@
 //
 // `pairwise` sends the local block to each peer in turn; `ring` sends the block of the previous
 // step to the neighbor; `sequential` transfers blocks like `pairwise`, but in a separate loop
-// before the GEMMs. Under `put`, the receive precedes the send: its ready signal must be issued
-// before this rank waits for the peer's. A rank that pushes its local block sends the input, not
-// the staged copy.
+// before the GEMMs. Under the `put` protocol, the receive precedes the send, because this rank must
+// issue its own ready signal before it waits for a peer's ready signal. A rank that pushes its
+// local block sends the input, not the staged copy.
 //
 //===----------------------------------------------------------------------------------------===//
 

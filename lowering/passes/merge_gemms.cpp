@@ -1,6 +1,6 @@
 //===- lowering/passes/merge_gemms.cpp - merges GEMMs on contiguous blocks --------------------===//
 //
-// The GEMM for a single block may leave most of the last wave of tiles idle, and every GEMM has
+// The GEMM for a single block may leave most SMs idle in its last wave of tiles, and every GEMM has
 // start-up and drain costs. Moreover, several blocks can arrive during one GEMM. With geometric
 // granularity, each GEMM therefore processes as many blocks as all earlier GEMMs together, which
 // arrive while the earlier GEMMs run:
@@ -15,8 +15,8 @@
 //   matmul %outs_2, %blocks_2, %B
 //
 // The gather order (gather_order.h) makes these blocks contiguous on every rank. Chunks split only
-// transfers. A tail split divides the last GEMM in two, so that one half need not wait for the last
-// blocks.
+// the transfers, not the GEMMs. A tail split divides the last GEMM in two, so that one half need
+// not wait for the last blocks.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -67,8 +67,8 @@ private:
           body_.erase(op->getIterator());
   }
 
-  /// Moves waits for blocks before the GEMM and, under get, waits for peers to read data after it.
-  /// Waits for copies made by this rank remain on the stream that copies.
+  /// Moves the waits for transfers in `direction` in front of the node `before_`, except waits for
+  /// pushed sends, which remain on the stream that copies.
   void moveWaits(llvm::ArrayRef<UnrolledStep> steps, Direction direction) {
     for (const UnrolledStep &step : steps)
       for (Op *op : step.nodes) {

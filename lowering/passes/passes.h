@@ -1,6 +1,6 @@
 //===- lowering/passes/passes.h - the run function of every pass ------------------------------===//
 //
-// One file per pass, whose header comment describes the pass. pipeline.cpp defines the order.
+// Each pass is in a file whose header comment describes the pass. pipeline.cpp defines the order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

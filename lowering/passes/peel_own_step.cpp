@@ -6,8 +6,8 @@
 //   matmul %C_own, %mine, %B
 //   for %i in 1 .. 8 { ... }
 //
-// A rank that pushes its block multiplies the input itself. The staged copy is then unused and is
-// removed, unless a later stage also reads the gathered buffer. If the gathered buffer is an
+// A rank that pushes its block passes the input to the local GEMM. The staged copy is then unused,
+// and is removed unless a later stage also reads the gathered buffer. If the gathered buffer is an
 // output, the local step makes the copy.
 //
 // In the hierarchical order, step 0 handles the local host, whose ranks exchange their blocks. Only

@@ -1,8 +1,8 @@
 //===- lowering/passes/post_together.cpp - posts all transfers of a pipeline at once ----------===//
 //
-// For a small problem, the pipeline never fills, and the run time depends on the number of
-// operations issued one after another. The steps are therefore unrolled, and their transfers move
-// to the front:
+// For a small problem, the pipeline never fills, and the number of operations that must be issued
+// one after another determines the run time. The steps are therefore unrolled, and their transfers
+// are moved to the front:
 //
 //   group {
 //     %r_1 = p2p recv %block_1 from (rank + 1) mod 4 via %h
@@ -17,12 +17,12 @@
 // may fuse the group and its waits into one kernel. In preset `batched`, the group is on stream(0),
 // and each GEMM waits only for its block.
 //
-// A reduction sends the result of a GEMM. Under `put`, its receives, including those of a second
-// shot, form a separate group before the GEMM, so that peers have ready signals before they need
-// them. This group runs alone on stream(0), and nothing waits for it, so the signals do not delay
+// A reduction sends a GEMM's result. Under the `put` protocol, its receives, including those of a
+// second shot, form a separate group before the GEMM, so that peers get their ready signals early.
+// This group is alone on stream(0), and no stream synchronizes with it, so the signals do not delay
 // the GEMM. If partial results are pulled and their sums are pushed, the receives of the sums join
-// the first shot's group. The waits for peers to read the partial results move after the second
-// shot, which does not depend on them, so that they do not delay it.
+// the first shot's group. The waits for peers to read the partial results are moved after the
+// second shot, which does not depend on these waits and would be delayed by them.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -42,8 +42,8 @@ class Poster : Emitter {
 public:
   using Emitter::Emitter;
 
-  /// Moves the transfers in `nodes`, the receives in `later` and the aliases that they use before
-  /// `before`, with all transfers in one group.
+  /// Moves the transfers in `nodes` and the receives in `later` into one group in front of
+  /// `before`, and moves the aliases that these transfers use in front of the group.
   void post(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before,
             llvm::ArrayRef<Op *> later = {}) {
     builder_.setLocation(stage.location());
@@ -61,7 +61,7 @@ public:
         move(*op, before);
   }
 
-  /// Like post(), for receives only, on stream(0), in parallel with the caller's stream.
+  /// Like post(), but posts only receives, on stream(0), in parallel with the caller's stream.
   void postReceives(const Stage &stage, llvm::ArrayRef<Op *> nodes, Op &before) {
     builder_.setLocation(stage.location());
     builder_.insertBefore(body_, before);
@@ -73,7 +73,7 @@ public:
     builder_.setCurrentStream(main);
   }
 
-  /// Moves all remaining nodes before `before`, in order.
+  /// Moves all remaining nodes in front of `before`, in order.
   void moveRest(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       move(*op, before);
@@ -86,7 +86,7 @@ public:
         move(*op, before);
   }
 
-  /// Moves only the waits for receives, so that the work on received data forms one batch.
+  /// Moves only the waits for receives, so that the nodes that read received data form one batch.
   void moveWaitsForReceives(llvm::ArrayRef<Op *> nodes, Op &before) {
     for (Op *op : nodes)
       if (awaitedTransfer(*op) && !isWaitForSend(*op))

@@ -31,7 +31,7 @@ void substitute(ScalarContext &scalars, Op &root, const Scalar *index, const Sca
   forEachBlock(root, [&](Block &block) { walk(block, replace); });
 }
 
-/// Removes a loop with at most one iteration; moves the nodes of that iteration to its position.
+/// Replaces a loop that has at most one iteration with the nodes of that iteration.
 bool fold(Program &program, Block &block, ForOp &loop) {
   if (!loop.begin->isConstant() || !loop.end->isConstant())
     return false;
@@ -197,7 +197,7 @@ private:
     changed_ = true;
   }
 
-  /// Simplifies the blocks of `op`, which does not set the stream, and returns the stream after it.
+  /// Simplifies the blocks of `op` (not a set_current_stream). Returns the current stream after it.
   Current behind(Op &op, Current current) {
     if (auto *get = llvm::dyn_cast<GetCurrentStreamOp>(&op))
       return StreamRef{&get->result, nullptr};
@@ -206,7 +206,7 @@ private:
       if (streamAfter(inner, current) != current)
         after = std::nullopt;
     });
-    // A loop body may follow itself, so its initial stream is known only if it does not change.
+    // The body runs repeatedly, so its initial stream is known only if it does not change streams.
     bool isLoop = llvm::isa<ForOp>(op);
     forEachBlock(op, [&](Block &inner) { run(inner, isLoop ? after : current); });
     return after;

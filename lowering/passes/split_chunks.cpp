@@ -15,8 +15,8 @@
 //
 // If transfers take longer than GEMMs, only the last chunk's GEMM is exposed, because it cannot
 // begin before the last bytes have arrived. A tail split T makes the last chunk smaller, by
-// splitting the last step into T times as many chunks. The steps remain one loop, in which the
-// number of chunks is an expression in the step number, equal on both sides of a transfer:
+// splitting the last step into T times as many chunks. The steps remain one loop. The number of
+// chunks is an expression of the step number that has the same value on both sides of a transfer:
 //
 //   for %i in 1 .. 8 {
 //     for %c in 0 .. 2 + %i/7 * 6 {
@@ -26,7 +26,7 @@
 // is exposed.
 //
 // A tail split does not affect stages without transfers, stages whose only GEMM follows the last
-// transfer, or stages whose GEMMs span several blocks, because they would not benefit.
+// transfer, or stages whose GEMMs span several blocks, because these stages would not benefit.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -132,7 +132,7 @@ private:
     }
   }
 
-  /// Slices defined inside a loop or branch must not be used outside it.
+  /// Replaces operands in the blocks of `op`. Slices defined in a block are not used outside it.
   void useRowsInside(Op &op) {
     const auto before = rows_;
     forEachBlock(op, [&](Block &inner) {
@@ -212,7 +212,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// Reports a tail split without effect, unless it is set for all stages and some stage gathers.
+/// Reports a tail split that has no effect, unless it is set for all stages and a stage gathers.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();

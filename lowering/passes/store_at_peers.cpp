@@ -1,8 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - stores partial results at their receivers ---------===//
 //
-// A GEMM with few rows can store its result directly at the peer that adds it, over the link, in
-// little more time than locally, and without a subsequent copy. With many rows, the GEMM is bound
-// by the link, but only the peer's last GEMM remains after it. Therefore,
+// A GEMM with few rows can store its result over the link in the memory of the peer that adds it.
+// This takes little longer than storing it locally, and no copy follows. With many rows, link
+// bandwidth limits the GEMM, but only the peer's last GEMM and sum follow it. Therefore,
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h
@@ -11,8 +11,8 @@
 //
 //   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
 //
-// if no other node reads or writes the GEMM's result. The drawback is that the GEMM must wait for
-// the peer's ready signal; otherwise, only the copy waits. simplify removes the unused buffer.
+// if no other node reads or writes the GEMM's result. The drawback is that the GEMM, instead of
+// only the copy, must wait for the peer's ready signal. simplify removes the unused buffer.
 //
 //===----------------------------------------------------------------------------------------===//
 

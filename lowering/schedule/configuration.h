@@ -59,7 +59,7 @@ llvm::ArrayRef<Preset> presets();
 bool isPreset(llvm::StringRef name);
 /// Returns the knobs that presets set.
 llvm::ArrayRef<Knob> presetFields();
-/// Returns "pairwise, ring, ...".
+/// Returns the names of all presets: "pairwise, ring, ...".
 std::string presetNames();
 
 /// The schedule of a fusion: knobs for all stages, and knobs for individual stages.

@@ -10,8 +10,8 @@
 namespace braid {
 
 struct GpuFacts {
-  /// A run with more operations than this draws so much power that clocks drop; they settle after
-  /// `steadyUs` microseconds. Source: tools/bench/README.md.
+  /// A run with more operations than this draws so much power that GPU clocks drop. The clocks are
+  /// steady after `steadyUs` microseconds. Source: tools/bench/README.md.
   double manyOperations;
   double steadyUs;
 };

@@ -156,7 +156,7 @@ Adviser::Change Adviser::withoutReshards(const FusionNode &node) const {
   return change;
 }
 
-/// Returns up to a limited number of type combinations for the node's tensors, cheapest first.
+/// Returns at most 256 combinations of types for the node's tensors, in order of increasing cost.
 std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Change &start) const {
   constexpr size_t kMostTried = 256;
   const FusionTensor &result = *resultOf(node);
@@ -188,9 +188,9 @@ std::vector<Adviser::Change> Adviser::typesFor(const FusionNode &node, const Cha
   return changes;
 }
 
-/// Returns alternative definitions for the node's result, or for a resharded operand that the node
-/// cannot use: an input or, if the reshard moves a computed tensor, the node that computes the
-/// tensor, with the reshard's type.
+/// Returns alternative definitions for the node's result or for its resharded operands: as an input
+/// or, if a reshard moves a computed tensor, as the node that computes this tensor, with the
+/// reshard's type.
 std::vector<Adviser::Change> Adviser::definitionsFor(const FusionNode &node) const {
   std::vector<Change> changes;
   auto define = [&](const FusionTensor &tensor, const std::string &definition) {
@@ -231,7 +231,7 @@ std::vector<std::string> Adviser::adviceFor(const FusionNode &node) {
   };
   addFirst([](const Change &each) { return !each.changesOperands; });
   addFirst([](const Change &each) { return !each.changesResult; });
-  // If both sides of a reshard changed, the reshard would no longer be the one that the user wants.
+  // Changing both types of a reshard would replace the data movement that the user requested.
   if (found.empty() && node.kind != FusionOpKind::Reshard)
     addFirst([](const Change &) { return true; });
   llvm::stable_sort(found, [](const Change &a, const Change &b) { return a.cost < b.cost; });

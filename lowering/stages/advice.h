@@ -14,15 +14,15 @@ namespace braid {
 /// the first alternatives from all messages together.
 class Adviser {
 public:
-  /// Requires a verified `fusion`.
+  /// `fusion` must be verified, and must outlive this object.
   explicit Adviser(const Fusion &fusion);
 
   /// Returns at most two suggestions for a rejected node, best first:
   ///
-  ///   %Y : bf16[Stream{D}, M/D, N]         this type of %Y, in the line that defines it
-  ///   %X : bf16[D, M/D, K] and %W : ...    both of these types
-  ///   %B for %Z                            another operand of the node
-  ///   %S = input bf16[DIDx{D}, M/D, K]     this definition of %S
+  ///   %Y : bf16[Stream{D}, M/D, N]         change the type in the line that defines %Y
+  ///   %X : bf16[D, M/D, K] and %W : ...    change both types
+  ///   %B for %Z                            use %B instead of %Z as an operand of the node
+  ///   %S = input bf16[DIDx{D}, M/D, K]     replace the definition of %S
   ///
   /// Each suggestion makes lowering accept `node`, and all previously accepted nodes remain
   /// accepted. Returns an empty list if no suggestion was found.

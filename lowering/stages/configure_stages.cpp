@@ -76,7 +76,7 @@ constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Transfers, only(Transfers::Pairs)},
 };
 
-/// A reduction sends chunks as they are computed, so it cannot post them together.
+/// Posting all transfers together requires a single GEMM, because chunks are sent when computed.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
     // A GEMM stores its result at the peer, so there is no copy to place on a stream.
@@ -166,8 +166,8 @@ std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
          std::to_string(rows) + " rows, got chunks=" + std::to_string(chunks);
 }
 
-/// If the stage must or must not use collectives and `config` disagrees, returns the reason; else
-/// returns "".
+/// If the stage requires collectives but `config` does not use them, or `config` uses collectives
+/// in a way that the stage does not support, returns the reason, otherwise "".
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
   if (stage.gathersSlices && config.transfers() != Transfers::Collective)
     return "each step takes a slice of every device's block; use transfers=collective";
@@ -265,8 +265,8 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
 
-/// True if the stage can use the configuration `asked`, and split-chunks would not reject its chunk
-/// count because a single GEMM computes everything.
+/// True if the stage can use the configuration `asked`, and split-chunks would accept its number of
+/// chunks, which must be 1 if a single GEMM computes everything.
 bool takes(const LoweringState &state, Stage stage, const Configuration &asked) {
   stage.config = settled(stage, asked);
   if (stage.isReduction())
@@ -279,8 +279,8 @@ bool takes(const LoweringState &state, Stage stage, const Configuration &asked) 
          conflictOfAsked(stage, asked, state.isReproducible).empty();
 }
 
-/// Returns advice that names the user's preset, if any, and the presets that all stages to which
-/// the user's preset applies would accept instead.
+/// Returns advice that names the user's preset, if any, and the presets that would work for all
+/// stages to which the user's preset applies.
 std::string adviceFor(const LoweringState &state, const Stage &stage, const Configuration &asked) {
   const llvm::StringRef typed = asked.preset();
   std::string others;
@@ -323,8 +323,8 @@ Configuration completed(const Configuration &given) {
   return fields == presets().front().fields ? given : given.over(fields);
 }
 
-/// Completes the configuration of a stage that communicates, and counts the rows in its steps.
-/// If the stage does not support it, reports what the stage accepts, and returns false.
+/// Completes the configuration of a stage that communicates, and counts the rows in its steps. If
+/// the stage does not support the configuration, reports the alternatives and returns false.
 static bool settleFields(const LoweringState &state, Stage &stage) {
   if (stage.isReduction())
     countReducedRows(state.fusion, stage);

@@ -13,11 +13,11 @@ bool configureStages(LoweringState &state);
 /// including those for reductions, or else the default preset's fields. Also sets all other knobs
 /// for which a rule requires a non-default value.
 Configuration fieldsFor(const Configuration &given);
-/// Returns `given` completed by fieldsFor(), unless the result has the default fields, which are
-/// implied.
+/// Returns `given` with unset knobs filled in from fieldsFor(), or `given` itself if fieldsFor()
+/// returns the fields of the default preset.
 Configuration completed(const Configuration &given);
 
-/// Returns the preset of the gathering stages, "mixed" if they differ, or "local" if none exist.
+/// Returns the common preset of all stages that communicate, or "mixed", or "local" if none do.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid

@@ -51,7 +51,7 @@ bool TensorUses::canFold(const FusionTensor &tensor) const {
          lengths_.lookup(&tensor) < kMostPointwiseSteps;
 }
 
-/// Returns the operand whose expression the node extends, then the other, which has a buffer.
+/// Returns the operand whose expression the node extends, and the other operand, if any.
 TensorUses::Operands TensorUses::operandsOf(const FusionNode &node) const {
   const FusionTensor *first = node.operands.front(), *second = node.operands.back();
   if (node.operands.size() == 1)

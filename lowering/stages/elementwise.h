@@ -1,7 +1,7 @@
 //===- lowering/stages/elementwise.h - pointwise nodes and their buffers ----------------------===//
 //
 // A pointwise node runs in the step that computes its operands, on the same rows, after the last
-// GEMM that computes an operand. It reads its operands before they are rounded:
+// GEMM that computes an operand. The node reads its operands before they are rounded:
 //
 //   %H = allocate device f32[8, 128, 256]
 //   %G = allocate device bf16[8, 128, 256]
@@ -9,7 +9,7 @@
 //     matmul %H_out, %block, %W1
 //     pointwise %G_out, gelu_tanh(%H_out)
 //
-// A node whose only reader is another pointwise node becomes part of the reader's expression and
+// A node read only by another pointwise node becomes part of the reader's expression; its result
 // has no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -27,7 +27,7 @@ class TensorUses {
 public:
   explicit TensorUses(const Fusion &fusion);
 
-  /// True for outputs and for operands of nodes that are not pointwise.
+  /// True if the rounded tensor is needed, as an output or by a node that is not pointwise.
   bool isRounded(const FusionTensor &tensor) const;
   /// True for computed tensors that a pointwise node reads before they are rounded.
   bool isExact(const FusionTensor &tensor) const;
@@ -53,7 +53,7 @@ private:
   llvm::DenseMap<const FusionTensor *, size_t> lengths_;
 };
 
-/// Looks through reshards of replicated tensors, which move no data, to the original tensor.
+/// Returns the tensor that `tensor` reshards, possibly in several steps, otherwise `tensor` itself.
 const FusionTensor &originOf(const FusionTensor &tensor);
 
 } // namespace braid

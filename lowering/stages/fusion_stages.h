@@ -11,7 +11,7 @@ namespace braid {
 
 /// A stage with more than one step, for which several schedules are possible.
 struct FusionStage {
-  std::vector<std::string> tensors = {}; ///< results; a schedule may refer to the stage by any one
+  std::vector<std::string> tensors = {}; ///< results; a schedule may name the stage by any of them
   /// true if a result is reduced; false if an operand is gathered or no data moves
   bool isReduction = false;
   /// rows in a step's block on one device, which may be split into chunks; 0 for a vector
@@ -27,9 +27,9 @@ struct FusionStage {
 /// A stage whose transfers can overlap with GEMMs under some schedules.
 struct MovingStage {
   std::string result; ///< the first result of the stage
-  Location location;  ///< location of that result's node, and of all nodes that move its data
-  /// Why no GEMM overlaps the stage's transfers, such as "granularity=whole", or "" if GEMMs can
-  /// overlap them.
+  Location location;  ///< location of the node that defines `result`, and of the data movement
+  /// The reason why no GEMM overlaps the stage's transfers, such as "granularity=whole", or "" if
+  /// GEMMs can overlap them.
   std::string whyWhole;
   bool asksForWhole; ///< true if the user chose a schedule without overlap
 };

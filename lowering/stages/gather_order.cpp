@@ -10,8 +10,8 @@ GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t 
     unit_ = ranks & -ranks;
 }
 
-/// Returns source(step) if `direction` is Add, and target(step) if it is Sub. Both are the same
-/// rank while a group exchanges blocks by xor.
+/// Returns source(step) if `direction` is Add, and target(step) if it is Sub. In the steps in which
+/// a group exchanges blocks by xor, both are the same rank.
 const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
   const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
   if (unit_ == ranks_)
@@ -46,7 +46,7 @@ std::vector<GatherOrder::Run> GatherOrder::runs(bool halvesLast) const {
   return all;
 }
 
-/// The blocks of each half of the steps are contiguous, too: they start at the block of the half's
+/// The blocks of each half of a run are also contiguous: they start at the block of the half's
 /// first step, rounded down to a multiple of the half's size.
 void GatherOrder::halve(std::vector<Run> &runs) const {
   const int64_t begin = runs.back().begin, end = runs.back().end, half = (end - begin) / 2;

@@ -1,14 +1,14 @@
 //===- lowering/stages/gather_order.h - the source of each step's block in a gather -----------===//
 //
-// In each step, the blocks that the ranks read are a permutation of the ranks: no two ranks read
-// from the same rank. Step 0 reads the local block.
+// In each step, every rank reads one block, and no two ranks read the same block. In step 0, each
+// rank reads its local block.
 //
 //   shift, ring: step i reads the block of rank + i, modulo the number of ranks
 //   xor:         step i reads the block of rank xor i
 //
-// Under xor, the blocks of steps s .. 2s-1 are contiguous for every power of two s, so one GEMM can
-// process them. If the number of ranks is not a power of two, this holds up to the largest power of
-// two that divides the number of ranks; groups of that many ranks exchange blocks in shift order.
+// In xor order, the blocks of steps s .. 2s-1 are contiguous for every power of two s, so one GEMM
+// can process them. If the number of ranks is not a power of two, this is true up to the largest
+// power of two that divides it; groups of that many ranks exchange blocks in shift order.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -10,8 +10,8 @@
 //   near(step)         block(0, step), on the local host
 //   nearer(step)       the rank r for which near(step) is this rank
 //
-// For each step, a rank forwards block(host, 0), which it receives from far(host) over the network,
-// to nearer(step). It therefore receives block(host, step) from near(step).
+// A rank receives block(host, 0) from far(host) over the network. In each step, the rank forwards
+// this block to nearer(step), and receives block(host, step) from near(step).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

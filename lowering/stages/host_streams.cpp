@@ -24,7 +24,7 @@ void HostStreams::assignGather() {
                               .reads = near,
                               .computes = near,
                               .beforeFirstSend = arrivals});
-  // Unless guarded, the GEMM for the far block is between the guard and the relay loop.
+  // If the far block's GEMM is not guarded, it is between the guard and the relay loop.
   assign(stage_.stepBody(), {.computes = far, .beforeComputes = arrivals});
 }
 

@@ -165,8 +165,8 @@ private:
           "only a leading axis is gathered, or the second axis for each slice of a Stream axis");
   }
 
-  /// The existing rows of a block are contiguous only if the blocks are the first operand's leading
-  /// axis.
+  /// Checks that any axis with padding rows follows the first operand's leading axis. Otherwise,
+  /// the existing rows are not contiguous.
   void checkUnevenRows() {
     for (const FusionTensor *operand : node_.operands) {
       const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);

@@ -1,8 +1,8 @@
 //===- lowering/stages/reduced_rows.h - the rows of a reduction -------------------------------===//
 //
 // A rank sums either its local rows or all rows. If the tensors have a leading axis of blocks, the
-// local rows are one entry of that axis; otherwise they are a range of the row axis: 13 rows on 4
-// devices form ranges of 4, 4, 4 and 1.
+// local rows are one entry of that axis. Otherwise, the local rows are a range of the row axis; for
+// example, 13 rows on 4 devices form ranges of 4, 4, 4 and 1 rows.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -130,8 +130,8 @@ private:
     return multiply(selectBlock(stage_, local("first_part"), stage_.sent, constant(0), rank), rows);
   }
 
-  /// Each GEMM except the first adds the sum received for its rows. The ring forwards the result,
-  /// which for the local rows is the final sum.
+  /// Each GEMM except the first adds the sum received for its rows. Its result is sent to the next
+  /// rank, except that the result for the local rows is the final sum.
   void formRing() {
     formChunkLoop();
     stage_.firstGemm = multiplyFirst();
@@ -159,8 +159,8 @@ private:
     return selectBlock(stage_, local("come"), stage_.parts, scalars_.sub(step, constant(2)), rank);
   }
 
-  /// For each host, sums this host's partial results for the rank on that host with this rank's
-  /// local index, and sends the sum to that rank.
+  /// For each host, sums the local host's partial results for the rank on that host that has this
+  /// rank's local index, and sends the sum to that rank.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = constant(1), *last = constant(stage_.hosts());
@@ -200,9 +200,9 @@ private:
     builder_.sum(dst, parts, rows ? constant(0) : nullptr, rows);
   }
 
-  /// Emits one GEMM over all rows, then all transfers. The local partial sum is copied to its slot
-  /// in parallel: after the transfers if they are on the caller's stream, otherwise before the
-  /// transfer streams fork.
+  /// Emits one GEMM over all rows, then all transfers. To overlap the transfers, the copy of the
+  /// local partial sum to its slot follows them if they are on the caller's stream, and otherwise
+  /// precedes the fork of the transfer streams.
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
@@ -302,7 +302,7 @@ private:
 
   Stage &stage_;
   const Gemm &gemm_;
-  const GatherOrder order_; ///< in a ring, or without hosts
+  const GatherOrder order_; ///< not used in the hierarchical order
   Value *right_ = nullptr;
   Value *rows_ = nullptr; ///< the operand, with its rows as one axis
   /// The result and tensors of the same shape, with rows as one axis.
@@ -393,7 +393,7 @@ private:
     std::string prefix = ""; ///< prepended to names
   };
 
-  /// Inserts an exchange into `body` at `late`, except that under put, the receive is at `early`.
+  /// Inserts an exchange into `body` at `late`. Under the put protocol, the receive is at `early`.
   void exchange(Block &body, Block::iterator early, Block::iterator late, const Exchange &each) {
     const bool isGet = stage_.config.protocol() == Protocol::Get;
     Value *received = nullptr;
@@ -401,7 +401,7 @@ private:
       Value *slot = each.slot();
       received = builder_.receive(local(each.prefix + "r"), slot, each.from, handles_);
     };
-    // Under put, the receiver sends its ready signal first, so that nothing in the step delays it.
+    // A receive for a put is first in the step, so that no other work delays its ready signal.
     builder_.setInsertionPoint(body, early);
     if (!isGet)
       receive();
@@ -454,7 +454,7 @@ private:
 
   Stage &stage_;
   Value *handles_;
-  const GatherOrder order_; ///< in a ring, or without hosts
+  const GatherOrder order_; ///< not used in the hierarchical order
 };
 
 } // namespace

@@ -1,6 +1,6 @@
 //===- lowering/stages/reduction.h - reductions of partial results ----------------------------===//
 //
-// A GEMM that contracts over devices leaves a partial result on every device. Each rank computes
+// A GEMM that contracts over devices yields a partial result on every device. Each rank computes
 // the peers' rows first, pushing each partial result as soon as it is complete, and its local rows
 // last. The owner of a row adds all of the row's partial results in rank order:
 //
@@ -56,15 +56,15 @@
 //     matmul %C_sum, %own_block, %B add %come
 //   }
 //
-// If the result has a different type, a bias or functions, the last GEMM writes to %C_own instead,
-// followed by `sum %C_sum, %C_own`.
+// If the result does not have the partial type, or has a bias or pointwise functions, the last GEMM
+// writes to %C_own instead, and `sum %C_sum, %C_own` follows.
 //
 // In the hierarchical order, each host sums its partial results for a row on the rank that has the
 // owner's local index, in rank order, and rounds the sum once to the partial type. Therefore, only
 // one partial sum per host crosses the network, and the owner adds these sums in host order. Each
 // host computes its local rows last:
 //
-//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: a partial sum from each rank
+//   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: one addend per local rank
 //   %C_sent = allocate device f32[8, 128, 1024]          // partial sums for ranks of this host
 //   %C_given = allocate device f32[1, 128, 1024]         // sums for other hosts
 //   %C_host_sums = allocate symmetric f32[2, 128, 1024]  // sums of all hosts
@@ -135,7 +135,7 @@ bool canEndInGemm(const Stage &stage);
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder);
 /// Emits the stage's loops, GEMMs and sum at the end of the program.
 void formReduction(LoweringState &state, Stage &stage);
-/// Makes the buffers that peers access under the stage's protocol symmetric, and returns them.
+/// Returns the buffers that peers access under the stage's protocol, after making them symmetric.
 llvm::SmallVector<Value *, 2> shareParts(const Stage &stage);
 /// Inserts a step's transfers into the stage's loop, and the second shot if the stage has one.
 void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles,
@@ -143,8 +143,8 @@ void insertReductionTransfers(LoweringState &state, Stage &stage, Value *handles
 /// Same, for a collective reduction.
 void insertReductionCollective(LoweringState &state, const Stage &stage);
 /// If the stage's sum would only copy (the result has the partial type and there is no bias),
-/// removes the sum and makes the collective write the result. Must run after all passes that look
-/// for the sum. Returns true if the program changed.
+/// removes the sum and makes the collective write the result. Must run after all passes that use
+/// the sum. Returns true if the program changed.
 bool reduceIntoResult(Stage &stage);
 
 } // namespace braid

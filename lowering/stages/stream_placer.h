@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// Places the nodes of one stage on streams. Streams below `first_` carry only transfers; GEMMs use
-/// the remaining streams round-robin. `first_` is 0 if there is only one stream.
+/// Places the nodes of one stage on streams. GEMMs use the streams from `first_` on, round-robin;
+/// the streams below are for transfers and sums. `first_` is 0 if there is only one stream.
 class StreamPlacer : protected Emitter {
 public:
   StreamPlacer(LoweringState &state, Stage &stage, int64_t first = 0);
@@ -16,14 +16,14 @@ protected:
   struct Places {
     StreamRef ready = {};    ///< receives whose data peers write
     StreamRef sends = {};    ///< sends whose data peers copy
-    StreamRef copies = {};   ///< transfers that this rank copies, and waits for sends among them
+    StreamRef copies = {};   ///< transfers that this rank copies, and waits for its pushed sends
     StreamRef arrivals = {}; ///< waits for receives
     StreamRef reads = {};    ///< waits for peers to copy sent data
     StreamRef computes = {}; ///< all other nodes
-    std::optional<StreamRef> beforeSends = {};     ///< to wait for before each send
-    std::optional<StreamRef> beforeFirstSend = {}; ///< to wait for before the first send
-    std::optional<StreamRef> beforePair = {};      ///< to wait for before the first transfer
-    std::optional<StreamRef> beforeComputes = {};  ///< to wait for before other nodes
+    std::optional<StreamRef> beforeSends = {};     ///< each send waits for this stream
+    std::optional<StreamRef> beforeFirstSend = {}; ///< the first send waits for this stream
+    std::optional<StreamRef> beforePair = {};      ///< the first transfer waits for this stream
+    std::optional<StreamRef> beforeComputes = {};  ///< the first computation waits for this stream
   };
   /// Places the nodes in `block`, up to `end`.
   void assign(Block &block, Block::iterator end, const Places &places);
@@ -34,13 +34,13 @@ protected:
   /// Places the copy of this rank's sums, which follows the second shot of an all-reduce.
   void useForCopyOfSum(StreamRef copies, StreamRef sums);
 
-  /// Makes `stream` current from `at` on. It then waits for `other`, unless they are the same.
+  /// Makes `stream` current from `at` on. If `other` is another stream, `stream` waits for it.
   Op *use(Block &block, Block::iterator at, StreamRef stream,
           std::optional<StreamRef> other = std::nullopt);
 
   /// Returns stream(number).
   StreamRef numbered(int64_t number) const { return {nullptr, constant(number)}; }
-  /// Returns stream(number), or the last transfer stream if `number` exceeds it.
+  /// Returns stream(number), or the last transfer stream if its number is less than `number`.
   StreamRef special(int64_t number) const;
   /// Returns the stream for work unit `number`.
   StreamRef turn(const Scalar *number) const;

@@ -25,7 +25,7 @@ bool reads(const Stage &stage, const Value *whole) {
          });
 }
 
-/// Returns the tensors to send to all ranks: the sum and functions of it that other nodes read.
+/// Returns the tensors to send to all ranks: program results, and tensors that other stages read.
 llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &stage) {
   llvm::SmallVector<Value *, 1> shared;
   auto add = [&](Value *whole) {
@@ -92,7 +92,7 @@ public:
 private:
   /// A tensor whose rows the ranks exchange.
   struct Shared {
-    std::string suffix; ///< appended to the names for all tensors but the first
+    std::string suffix; ///< appended to generated names; empty for the first tensor
     Value *result;      ///< the rows of all ranks
     Value *own;         ///< the rows that this rank has computed
     Value *slot = nullptr, *sent = nullptr, *received = nullptr;
@@ -123,7 +123,7 @@ private:
     waitFor(&Shared::sent);
   }
 
-  /// Receives the other sums into slots from which they are forwarded.
+  /// Receives the other ranks' sums into slots from which the sums are forwarded.
   void passOn() {
     const HostOrder order(scalars_, stage_);
     builder_.insertAfter(*around_, *made_.back());
@@ -169,8 +169,8 @@ private:
       builder_.set(selectRows(each), slot);
   }
 
-  /// Makes the nodes that compute the local sums write them to the symmetric buffer, which contains
-  /// other sums only if sums are forwarded.
+  /// Makes the nodes that compute the local sums write them to the symmetric buffer, which also
+  /// contains the other ranks' sums if sums are forwarded.
   void makeInSlot(Shared &shared, Value *sums) {
     builder_.insertBefore(*around_, *made_.front());
     const std::string name = "mine" + shared.suffix;

@@ -1,9 +1,9 @@
 //===- lowering/stages/sum_gather.h - the second shot of an all-reduce ------------------------===//
 //
-// Each rank has summed its local rows of a chunk, and sends the sums to all other ranks. Under put,
-// the sender writes its sums to its result and pushes them to a symmetric buffer of the receiver,
-// which copies them into its own result. Under get, sums are written to a symmetric buffer, from
-// which peers fetch them:
+// Each rank has summed its local rows of a chunk, and sends the sums to all other ranks. With the
+// put protocol (left), the sender writes its sums to its result and pushes them to a symmetric
+// buffer of the receiver, which copies them to its own result. With the get protocol (right), each
+// rank writes its sums to its own symmetric buffer, and its peers fetch them from there:
 //
 //   sum %C_sum, %C_parts                            sum %mine, %C_parts
 //   for %i in 1 .. 8 {                              for %i in 1 .. 8 {
@@ -16,12 +16,12 @@
 //     set %theirs, %slot                            set %C_sum, %mine
 //   }
 //
-// In the hierarchical order, sums are computed in, received into, and forwarded from a symmetric
-// buffer, like the blocks of a gather.
+// In the hierarchical order, each rank computes its sums in a symmetric buffer, also receives the
+// peers' sums in this buffer, and forwards them from there, like the blocks of a gather.
 //
 // Pointwise functions of a sum are computed by the rank that computed the sum, on the same rows.
-// Only tensors that later nodes read are sent: if only functions read a sum, their results are sent
-// instead.
+// Only program results and tensors that other stages read are sent: if only pointwise functions
+// read a sum, the results of these functions are sent instead.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

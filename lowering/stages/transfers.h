@@ -11,8 +11,8 @@ inline const P2POp *awaitedTransfer(const Op &op) {
   return wait ? llvm::dyn_cast<P2POp>(wait->request->definition) : nullptr;
 }
 
-/// True on the side that copies: the receiver under get, the sender under put. On that side, stream
-/// order implies that the copy is complete.
+/// True on the side that copies the data: the receiver with get, the sender with put. On that side,
+/// later work on the same stream starts after the copy is complete.
 inline bool copiesHere(const P2POp &transfer) {
   return (transfer.protocol() == Protocol::Put) == (transfer.direction == Direction::Send);
 }

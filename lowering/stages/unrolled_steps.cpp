@@ -7,7 +7,7 @@
 namespace braid {
 namespace {
 
-/// Maximum number of transfers in an unrolled stage. Schedules with more transfers would be slow.
+/// Maximum number of transfers in an unrolled stage. A schedule with more transfers would be slow.
 constexpr int64_t kMaxTransfers = 4096;
 
 class Unroller : Emitter {
