@@ -12,7 +12,7 @@
 namespace braid {
 
 /// Returns the number of bytes that this process can still allocate: the minimum of MemAvailable in
-/// /proc/meminfo and of what RLIMIT_AS and the limits of its control groups leave. Returns
+/// /proc/meminfo and the amounts left under RLIMIT_AS and its control groups' limits. Returns
 /// UINT64_MAX if none of these can be read.
 uint64_t availableMemory();
 

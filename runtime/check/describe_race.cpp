@@ -31,8 +31,8 @@ Anchors anchorsOf(const History &history, EventId id, uint32_t rank) {
           history.awaitOf(rank, history.partner(event.rank, endpoint), event.run)};
 }
 
-/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". Names only the node of
-/// a signal or an await.
+/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". For a signal or an
+/// await, names only the node.
 std::string textOf(const History &history, EventId id, bool withRun) {
   const CheckedEvent event = history.describe(id);
   llvm::StringRef what = llvm::StringRef(event.text).split(": ").second;

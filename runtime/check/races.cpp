@@ -179,7 +179,7 @@ private:
   std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
   /// For each event of the first block, the events that must complete before it starts.
   std::vector<std::vector<Actor>> questions_;
-  /// The questions asked so far. Alike ranks mostly yield the same ones.
+  /// The questions collected so far. Alike ranks mostly yield the same questions.
   llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
   std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
   size_t accesses_ = 0;

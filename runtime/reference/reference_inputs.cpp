@@ -22,7 +22,7 @@ using Kind = Pattern::Kind;
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
 /// Magnitudes of at least this power of two are far from 0. gelu and silu are computed in f64 for
-/// f64, else in f32. f16 has a small range, but its results at -2^5 already round to 0.
+/// f64 elements, else in f32. f16 has a small range, but its results at -2^5 already round to 0.
 int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
 /// Returns the number of devices that store or compute parts of a GEMM's depth.

@@ -105,7 +105,7 @@ private:
     return false;
   }
 
-  /// Returns true if all ranks have reached the step's meeting. The last to arrive wakes the rest.
+  /// Returns true if all ranks have reached the step's meeting. The last lane wakes the others.
   bool meets(uint32_t number) {
     const uint32_t index = job_.lanes[number].step().meeting;
     if (index == kNone)

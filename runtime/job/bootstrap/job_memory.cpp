@@ -153,7 +153,7 @@ Result<std::vector<std::string>> JobMemory::allGather(int64_t rank, const std::s
   return parts(allRanks(), slot(rank).gathers.load(std::memory_order_relaxed));
 }
 
-/// A rank that died has already aborted the job.
+/// Ignores dead ranks, because the death of a rank has already aborted the job.
 void JobMemory::abortIfSomebodyHasLeft(uint32_t number) {
   std::vector<int64_t> left;
   for (int64_t rank : ranksOf(host()))

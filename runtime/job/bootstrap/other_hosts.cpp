@@ -86,7 +86,7 @@ private:
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
       BRAID_TRY(giveSign(false));
-      // The size of a heartbeat grows with the number of ranks, and so must its period.
+      // The size of a heartbeat grows with the number of ranks, so its period must grow as well.
       nextSign_ = now + 100ms + std::chrono::milliseconds(memory_.ranks());
       BRAID_TRY(listen());
     }
@@ -105,7 +105,7 @@ private:
     return fmt::format("{}.{}", key("parts", host), round_ % 2);
   }
 
-  /// Selects the first job with this name in which this host has not taken part yet.
+  /// Selects the first job with this name in which this host has not participated yet.
   Status introduce() {
     if (!prefix_.empty())
       return Status::ok();
@@ -258,7 +258,7 @@ private:
       giveUp(timedOut("expected {} hosts to join within {} s, got all but {}", memory_.hosts(),
                       seconds(options_.joinTimeout), fmt::join(missing, ", ")),
              -1);
-    // The store may have been in host 0's process, and a host that has left decides nothing.
+    // The store may have been in host 0's process, and a host that has left no longer decides.
     if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
       abortIfRoundCannotEnd();
       memory_.decideHere();

@@ -34,7 +34,7 @@ constexpr auto kTick = 50ms;
 constexpr size_t kShownOfJob = 80; ///< maximum length of a job's name in messages
 
 /// Formats two process ids in ascending order, as in ": processes 12 and 13". Returns an empty
-/// string if the ids do not tell the two processes apart.
+/// string if the ids do not distinguish the processes.
 std::string namePids(pid_t one, pid_t other) {
   if (one == 0 || other == 0 || one == other)
     return "";
@@ -152,7 +152,7 @@ private:
            absent.front()});
   }
 
-  /// Drops peers that belong to another user, send no hello, or no longer wait for the answer.
+  /// Accepts a peer. Drops it if it belongs to another user, sends no hello, or has disconnected.
   void acceptPeer() {
     Connection peer(acceptFrom(listener_));
     if (peer.descriptor() < 0) {
@@ -276,7 +276,7 @@ private:
   std::map<int64_t, Member> members_;            ///< the connected ranks
   std::map<std::string, FileDescriptor> offers_; ///< keyed by "RANK name", as in a G message
   const Deadline joinDeadline_;
-  ServiceThread thread_; ///< last, because it uses the others
+  ServiceThread thread_; ///< last, because it uses the other members
 };
 
 } // namespace

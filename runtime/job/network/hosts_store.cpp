@@ -53,7 +53,7 @@ constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 /// The server's time limit for a reply. Values that are not yet available are requested again.
 constexpr int kSecondsOfServer = 1;
 /// A rank that leaves with a pending request cannot finalize PMIx, and mpirun treats that as a
-/// crash. Calls therefore wait for the reply to a pending request a little beyond their deadline.
+/// crash. Calls therefore wait slightly beyond their deadline for the reply to a pending request.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
 /// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. Returns an empty string unless
