@@ -63,7 +63,7 @@ DType Definition::exactType(const FusionTensor &tensor) const {
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
-/// A sum over a single rank is never partial.
+/// Returns true if the GEMM sums partial results over devices; a single rank has none.
 bool Definition::isPartial(const FusionNode &gemm) const {
   return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
 }

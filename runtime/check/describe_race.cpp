@@ -50,8 +50,8 @@ struct MissingOrder {
   std::string wait;
 };
 
-/// `first` and `second` must access memory of `rank`. Returns nullopt if the rank has no signal or
-/// await for one of the accesses.
+/// Returns the missing order of two events that access memory of `rank`, or nullopt if the rank has
+/// no signal or await for one of the accesses.
 std::optional<MissingOrder> findMissingOrder(const History &history, EventId first, EventId second,
                                              uint32_t rank) {
   Anchors a = anchorsOf(history, first, rank), b = anchorsOf(history, second, rank);
@@ -90,7 +90,7 @@ struct Conflict {
   Place bytes;
   bool firstWrites, secondWrites;
 
-  /// Returns which event, 1 or 2, only reads, or 0 if both write.
+  /// Returns the event (1 or 2) that only reads, or 0 if both write.
   int reader() const { return firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1; }
 };
 

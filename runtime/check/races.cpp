@@ -21,9 +21,9 @@ struct Touch {
   bool isWrite = false;      ///< true if a peer's access is a write
 };
 
-/// Every signal to a flag except the first must happen after the await of the previous signal. A
-/// flag that counts runs and a binary flag are then equivalent: neither loses a signal. `before`
-/// must have advanced to `id`.
+/// Reports a signal that is not ordered after the await of the previous signal to the same flag.
+/// Without such signals, a flag that counts runs and a binary flag are equivalent: neither loses a
+/// signal. `before` must have advanced to `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
                                          EventId id) {
   const Event &event = history.event(id);

@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAfterLeaving{1000};
 /// A proposed abort is decided within this time plus the network's round-trip time.
 constexpr milliseconds kForDecision{1000};
-/// Blocks are page-aligned: the kernel frees whole pages, and GPU drivers register whole pages.
+/// Blocks are page-aligned, because the kernel frees and GPU drivers register only whole pages.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
 /// The kernel overcommits shared memory and kills processes when memory runs out, so a request that

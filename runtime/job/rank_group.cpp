@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kNoOrder = std::memory_order_relaxed;
 
-/// Returns the time since which the rank has been waiting for others, or nullopt. A host thread
+/// Returns the time at which the rank started to wait for other ranks, or nullopt. A host thread
 /// outside Braid counts as waiting if a queue is waiting, because it may need that queue's result.
 std::optional<uint64_t> waitsSince(const RankSlot &slot) {
   if (slot.activity.load(kNoOrder) != HostActivity::OwnCode)
@@ -78,7 +78,7 @@ public:
   void abort(const Status &cause) override { group_.abort(cause); }
 
 private:
-  /// Returns the result of `meet`, which waits for other ranks.
+  /// Calls `meet`, which waits for other ranks, and returns its result.
   template <class Meet> std::invoke_result_t<Meet> during(HostActivity activity, Meet meet) {
     slot_.setActivity(activity);
     group_.checkHost();

@@ -135,7 +135,7 @@ private:
     return true;
   }
 
-  /// A signal sets the flag on the peer after its latency.
+  /// Ends the lane's step. A signal's flag is set on the peer after the signal latency.
   void end(Lane &lane) {
     const RankState &rank = job_.ranks[lane.rank];
     for (SimulatedSpan &span : spansOf(lane))

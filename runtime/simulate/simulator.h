@@ -12,7 +12,7 @@
 //                      start together, after the longest of their fixedUs, and signal at the end
 //   message            between hosts: transfers its bytes over the network after latencyUs
 //   group, collective  wait for all participating ranks. On one host, they are kernels that use the
-//                      machine; between hosts, they are spelled out as copies and signals
+//                      machine; between hosts, they are expanded into copies and signals
 //   matmul             occupies the rank's whole machine once earlier users have finished (flows.h)
 //
 // In a burst, each run takes the device's execution time or the host's issue time, whichever is

@@ -52,7 +52,7 @@ Environment processEnvironment();
 /// Returns this process's place, or nullopt if no launcher has set one. Returns BadInput for
 /// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
 /// message lists each variable found, with its source and value. Returns Unsupported if a host's
-/// ranks are not consecutive or hosts have different numbers of ranks, as far as this rank's
+/// ranks are not consecutive or hosts have different numbers of ranks, provided that this rank's
 /// variables show it: with 4 ranks on one host and 2 on another, the second host may not detect the
 /// mismatch.
 ///

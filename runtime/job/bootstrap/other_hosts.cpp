@@ -211,7 +211,7 @@ private:
     return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
   }
 
-  /// At this point, the round is committed even if a rank fails.
+  /// Copies the missing parts and finishes the round, which is committed even if a rank fails now.
   Status finishRound() {
     BRAID_TRY(readParts());
     if (!memory_.haveCome(memory_.allRanks(), round_))
@@ -223,7 +223,7 @@ private:
     return Status::ok();
   }
 
-  /// Once a host has left, the round cannot complete. If host 0 has left, the store may be gone.
+  /// Aborts the job if this host's ranks are in a round that cannot end because a host has left.
   void abortIfRoundCannotEnd() {
     for (const Host &host : others_)
       if (host.hasLeft && hasCome(memory_.host()))

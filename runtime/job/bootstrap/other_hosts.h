@@ -13,9 +13,9 @@
 //             on all hosts or, after a failure, on none; all see the same first cause.
 //
 // A host whose heartbeat does not change within the time limit is considered lost. A host that
-// cannot reach the store for that long aborts the job on its own decision. No protocol can rule out
-// one case: if the network fails after a step has been decided, disconnected hosts report a failure
-// for a run that the others have committed.
+// cannot reach the store for that long decides on its own to abort. No protocol can rule out one
+// case: if the network fails after a step has been decided, disconnected hosts report a failure for
+// a run that the others have committed.
 //
 // A store may serve several consecutive jobs with the same name. On every host, job number n is the
 // n-th of them in which the host participates.

@@ -190,9 +190,9 @@ private:
                     hello.rank, job, namePids(pid, other));
   }
 
-  /// Aborts a job that has not started. A job that has started, or has failed for another reason,
-  /// is not affected: the peer may belong to the next job with the same name, whose first rank can
-  /// listen once this host has stopped listening.
+  /// Rejects a contradictory hello. Aborts the job unless it has started or already failed: the
+  /// peer may then belong to the next job with the same name, whose first rank can listen once this
+  /// host has stopped listening.
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
     if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
       if (memory_.isAborted() && hello.rank == ranks_.first)
@@ -228,7 +228,7 @@ private:
       loseRank(rank, status);
   }
 
-  /// Returns BadInput if the rank violates the protocol.
+  /// Answers a rank's message. Returns BadInput if the rank violates the protocol.
   Status answer(int64_t rank, Connection &connection, Message &message) {
     const std::string text = message.text.substr(1);
     int wanted = -1;
