@@ -43,7 +43,7 @@ struct TypedPieces {
   DType dtype;
 };
 
-/// Iterates over pieces, with byte granularity.
+/// Iterates over pieces with byte granularity.
 struct PieceReader {
   const Pieces &pieces;
   size_t index = 0;

@@ -52,8 +52,8 @@ Environment processEnvironment();
 /// Returns this process's place, or nullopt if no launcher has set one. Returns BadInput for
 /// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
 /// message lists each variable found, with its source and value. Returns Unsupported if a host's
-/// ranks are not consecutive or hosts have different numbers of ranks, provided that this rank's
-/// variables show it: with 4 ranks on one host and 2 on another, the second host may not detect the
+/// ranks are not consecutive or hosts have different numbers of ranks, if this rank's variables
+/// show this: with 4 ranks on one host and 2 on another, the second host may not detect the
 /// mismatch.
 ///
 /// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job named by BRAID_JOB
