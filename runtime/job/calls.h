@@ -17,8 +17,8 @@ namespace braid {
 void noteCall(RankSlot &slot, JobCall call, uint32_t program);
 
 /// Describes the calls of this host's ranks if they differ and `rank` must report the mismatch;
-/// otherwise returns an empty string. A rank that is preparing a program must report the mismatch,
-/// because only that rank has the program's name.
+/// otherwise returns an empty string. A rank that is preparing a program or choosing a schedule
+/// must report the mismatch, because only that rank has the program's name.
 std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank);
 
 } // namespace braid
