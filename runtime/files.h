@@ -18,10 +18,10 @@ namespace braid {
 /// if the file cannot be read, or as soon as it exceeds `mostBytes`.
 Result<std::string> readFile(const std::string &path, size_t mostBytes);
 
-/// Writes `text` to a file. A regular file is replaced atomically: readers see the old or the new
-/// contents, and a failure preserves the old ones; symbolic links are followed. Devices and pipes
-/// are written in place; a pipe without a reader blocks for up to kReaderPatienceMs. Leaves no
-/// temporary file behind unless this process is killed. Returns Unsupported on failure.
+/// Writes `text` to a file. A regular file is replaced atomically: readers see either the old or
+/// the new contents, and a failure preserves the old contents. Symbolic links are followed. Devices
+/// and pipes are written in place; if a pipe has no reader, waits up to kReaderPatienceMs for one.
+/// Leaves no temporary file behind unless this process is killed. Returns Unsupported on failure.
 Status writeFile(const std::string &path, llvm::StringRef text);
 
 /// Writes all of `text`, retrying short writes. Returns 0 or an errno value.
@@ -33,7 +33,7 @@ int writeAll(int descriptor, llvm::StringRef text);
 Status replaceFile(const std::string &path, llvm::StringRef text,
                    std::optional<unsigned> mode = {});
 
-/// Returns true if writeFile() replaces the file at `path`, so that the last call wins.
+/// Returns true if writeFile() replaces the file at `path`, so that only the last text remains.
 bool isReplacedAsAWhole(const std::string &path);
 
 /// Returns true if both paths denote the same regular file, so that writing one overwrites the

@@ -15,7 +15,7 @@ using JsonValue = llvm::json::Value;
 using JsonObject = llvm::json::Object;
 using JsonArray = llvm::json::Array;
 
-/// Maximum nesting depth of JSON to read or write. The parser recurses once per level.
+/// The maximum nesting depth of JSON that is read or written. The parser recurses once per level.
 inline constexpr int kMostJsonLevels = 64;
 
 /// Parses a complete JSON text. Error messages start with the location, for example "3:14: expected

@@ -13,8 +13,8 @@ inline std::string loaderError() {
   return text ? text : "no reason was given";
 }
 
-/// Returns the path of the file that contains `function`, as dladdr does, or `otherwise` if the
-/// loader does not know it.
+/// Returns the path of the file that contains `function`, as dladdr does, or `otherwise` if dladdr
+/// does not find it.
 inline std::string fileOf(const void *function, const std::string &otherwise) {
   Dl_info info = {};
   return dladdr(function, &info) && info.dli_fname ? info.dli_fname : otherwise;

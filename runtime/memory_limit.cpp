@@ -25,7 +25,7 @@ struct Limit {
 };
 
 /// Returns the number that follows the word `key` in a file, or the number at its start if `key` is
-/// empty. Returns nullopt for a missing file, or for another word such as "max".
+/// empty. Returns nullopt if the file is missing, or if there is no number (for example, "max").
 std::optional<uint64_t> numberIn(const std::string &path, llvm::StringRef key = "") {
   std::ifstream file(path);
   for (std::string word; word != key;)

@@ -12,7 +12,7 @@
 namespace braid {
 
 /// Returns the number of bytes that this process can still allocate: the minimum of MemAvailable in
-/// /proc/meminfo and of what RLIMIT_AS and the limits of its control groups leave. Returns
+/// /proc/meminfo and the amounts left under RLIMIT_AS and its control groups' limits. Returns
 /// UINT64_MAX if none of these can be read.
 uint64_t availableMemory();
 
@@ -23,8 +23,8 @@ struct MemoryNeed {
 };
 
 /// Returns Unsupported if the operation needs more memory than is available: "checking 3 runs takes
-/// about 123 GiB of memory, but 20 GiB are available (MemAvailable)". `forWhat` begins the message:
-/// "checking 3 runs takes"; `advice` is appended if not empty.
+/// about 123 GiB of memory, but 20 GiB are available (MemAvailable)". `forWhat` is the beginning of
+/// the message: "checking 3 runs takes"; `advice` is appended if not empty.
 Status expectMemory(const MemoryNeed &need, const std::string &forWhat,
                     const std::string &advice = "");
 /// Overload for an operation in this process that uses all the memory it reserves.

@@ -36,7 +36,7 @@ inline float widen(F16 value) {
     return std::bit_cast<float>((bits + ((128u - 16u) << 23)) | sign);
   if (exponent != 0)
     return std::bit_cast<float>(bits | sign);
-  // Zero or subnormal: an f32 subtraction normalises the value.
+  // Zero or subnormal: an f32 subtraction normalizes the value.
   float normal = std::bit_cast<float>(bits + (1u << 23)) - std::bit_cast<float>(113u << 23);
   return std::bit_cast<float>(std::bit_cast<uint32_t>(normal) | sign);
 }

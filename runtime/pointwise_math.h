@@ -11,7 +11,7 @@ namespace braid {
 /// Applies `function` to x, and to y if it is binary. Acc is float or double. Propagates NaN.
 template <class Acc>
 BRAID_HOST_DEVICE inline Acc applyPointwise(PointwiseFunction function, Acc x, Acc y) {
-  using std::erf, std::exp, std::tanh; // on a GPU, these name CUDA's overloads
+  using std::erf, std::exp, std::tanh; // in device code, these refer to CUDA's overloads
   constexpr Acc kHalf = Acc(0.5), kSqrtHalf = Acc(0.70710678118654752440);
   constexpr Acc kSqrtTwoOverPi = Acc(0.79788456080286535588), kCubic = Acc(0.044715);
   switch (function) {

@@ -20,8 +20,8 @@ struct WorkProgress {
 /// Called frequently on the thread that does the work; the callee decides what to report.
 using ProgressFn = std::function<void(const WorkProgress &)>;
 
-/// Calls the listener, if any, at the start of a step and then after every few units: a single unit
-/// may take tens of milliseconds. The listener must outlive this object.
+/// Calls the listener, if any, when a step starts and then after every few units of work, because a
+/// single unit may take tens of milliseconds. The listener must outlive this object.
 class ProgressStep {
 public:
   ProgressStep(const ProgressFn &listener, std::string step, std::string unit, size_t total)

@@ -1,6 +1,6 @@
 //===- runtime/split_mix.h - portable pseudo-random numbers -----------------------------------===//
 //
-// SplitMix64, because the standard library's distributions differ between platforms.
+// Implements SplitMix64, because the standard library's distributions differ between platforms.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

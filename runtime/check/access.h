@@ -15,7 +15,7 @@ struct Memory {
   auto operator<=>(const Memory &) const = default;
 };
 
-/// Bytes [begin, end) of a memory, which belong to a buffer.
+/// Bytes [begin, end) of a memory, all of which belong to one buffer.
 struct Place {
   Memory memory;
   uint32_t buffer; ///< index in the Plan of memory.rank
@@ -46,9 +46,9 @@ Operands operandsOf(const Plan &plan, const Command &command);
 Place placeOf(const Plan &plan, const Range &range);
 /// Returns the place of a range in the event's Plan, or in the peer's Plan if it is a peer's range.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
-/// Returns everything that an event accesses, reads first, omitting peer memory unless `withPeers`.
-/// The caller's events write the inputs and read the outputs. The handover of the outputs before a
-/// run and the end of a buffer's lifetime count as writes.
+/// Returns all accesses of an event, reads first, omitting those to peer memory unless `withPeers`.
+/// Before a run, the caller writes the inputs and may clear the outputs; afterwards, it reads the
+/// outputs. The end of a buffer's lifetime counts as a write.
 Accesses accessesOf(const History &history, const Event &event, bool withPeers = true);
 /// Formats a place, for example "%A_all of rank 2, bytes [0 .. 64)".
 std::string str(const History &history, const Place &place);

@@ -1,7 +1,7 @@
-//===- runtime/check/cells.h - the last accesses to each byte of a rank -----------------------===//
+//===- runtime/check/cells.h - tracks the last accesses to each byte of a rank ----------------===//
 //
 // For each range of bytes, it suffices to track the last write and the reads since then: by
-// transitivity, an access ordered after these accesses is ordered after all earlier ones.
+// transitivity, an access ordered after these accesses is ordered after all earlier accesses.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -52,15 +52,15 @@ public:
   }
 
   void release(uint32_t buffer, uint32_t run, EventId id) { releases_[{buffer, run}] = id; }
-  /// Returns the event that ends a buffer's lifetime in a run, or kNone if it has not been reached.
+  /// Returns the event that ended a buffer's lifetime in a run, or kNone if the buffer is live.
   EventId endOf(uint32_t buffer, uint32_t run) const {
     auto found = releases_.find({buffer, run});
     return found == releases_.end() ? kNone : found->second;
   }
 
 private:
-  /// The last accesses to a range of bytes. Every access so far covers the whole range or none of
-  /// it.
+  /// The last accesses to a range of bytes. Every access so far has covered the whole range or none
+  /// of it.
   struct Cell {
     int64_t end;
     Actor write = {};

@@ -7,21 +7,21 @@
 //   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
 //               and order; each flag is written by one signal per run; all ranks make the same
 //               number of handle exchanges
-//   deadlock    with stream k on hardware queue k mod Q and in-order queues, every command of every
-//               run is reached
-//   races       any two accesses to overlapping bytes, one of them a write, are ordered by streams,
-//               events, signals and awaits; no buffer is used after its release
+//   deadlock    if stream k runs on hardware queue k mod Q and queues run in order, every command
+//               of every run is reached
+//   races       any two accesses to overlapping bytes, at least one of them a write, are ordered by
+//               streams, events, signals and awaits; no buffer is used after its release
 //   result      symbolic execution shows that every output is computed exactly once from the
 //               correct blocks of the current run, that every partial result is added exactly once,
 //               and that no bytes are read before they are written
 //
 // Groups and collectives are replaced by commands that give the same guarantees
 // (runtime/plan/spell_out.h), and checked together with the endpoints of ranks that access each
-// other's memory. A program that is safe with direct access to peer memory may deadlock with
+// other's memory. A program that is safe with direct access to peer memory may deadlock if it sends
 // messages. Ranks on different hosts share no endpoints.
 //
-// The caller is part of the history: before each run it writes all inputs on the main stream, and
-// after the run it reads all outputs there, always at the same addresses.
+// The history includes the caller, which writes all inputs on the main stream before each run and
+// reads all outputs on that stream afterwards, always at the same addresses.
 //
 // The checker does not prove that GEMMs are numerically correct (see runtime/reference) or that a
 // backend executes commands as specified (see the conformance suite).
@@ -37,21 +37,21 @@
 namespace braid {
 
 struct CheckOptions {
-  /// Hardware queues per rank. 0 searches for the smallest safe number.
+  /// Number of hardware queues per rank. If 0, check() finds the smallest safe number.
   uint32_t queues = 0;
   /// Number of successive runs. Three runs cover the transitions between runs, including those of
   /// double buffers; a single run covers none.
   uint32_t runs = 3;
-  /// Requires that the partial results of a sum are added in rank order, in a single sum. Otherwise
+  /// Requires the partial results of a sum to be added in rank order, in a single sum. Otherwise
   /// each partial result must be added exactly once, in any order and via any intermediate sums.
   bool ordered = false;
   /// Follows every rank, even if ranks are alike (history.h). Does not affect the report.
   bool eachRank = false;
-  /// The backend's hardware queues per rank; used if `queues` is 0. A rank with more streams must
-  /// be safe with one queue, which implies safety for any number of queues and any assignment of
-  /// streams. 0 means one queue per stream.
+  /// The backend's number of hardware queues per rank; used if `queues` is 0. A rank with more
+  /// streams must be safe with one queue, which implies safety for any number of queues and any
+  /// assignment of streams. 0 means one queue per stream.
   uint32_t ownQueues = 0;
-  /// Reports the progress of every step.
+  /// Called to report the progress of each step.
   ProgressFn progress = {};
 };
 
@@ -64,8 +64,8 @@ struct CheckedEvent {
   uint32_t run = 1;         ///< 1, 2, ...
   uint32_t command = kNone; ///< index into the rank's Plan; kNone for the caller
   std::string text;         ///< "rank 1, stream(2), run 2: copy in "..." (trip 3) at a.braid:9:5"
-  /// For an event in a deadlock cycle: the command that it waits for, and the command ahead of the
-  /// awaited command in its queue, which is the next event of the cycle. Otherwise empty.
+  /// For an event in a deadlock cycle: the command that it waits for, and the next event of the
+  /// cycle, which precedes the awaited command in its queue. Otherwise empty.
   std::string waitsFor = {}, behind = {};
   uint32_t line = 0; ///< line in the program's text; 0 for the caller
   /// For an event that wrote a wrong result or one of its operands: its accesses, for example
@@ -77,8 +77,8 @@ struct CheckedEvent {
 struct Violation {
   CheckRule rule;
   std::string summary; ///< one line
-  /// A pair of events; a deadlock cycle; or the command that wrote a wrong result, the commands
-  /// that wrote its operands, and finally the caller's read.
+  /// Either a pair of events, a deadlock cycle, or the command that wrote a wrong result, the
+  /// commands that wrote its operands, and finally the caller's read.
   std::vector<CheckedEvent> events;
   std::vector<std::string> notes; ///< one line each
   /// For an unordered pair of events 1 and 2: the index of the event that must not run first,

@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  /// The bytes from `begin` to the next stretch are bytes of a term that starts at byte `origin`.
+  /// The bytes from `begin` to the next stretch belong to a term whose first byte is at `origin`.
   struct Stretch {
     int64_t begin, origin;
     TermId term;
@@ -60,7 +60,7 @@ private:
     return static_cast<size_t>(next - stretches_.begin()) - 1;
   }
 
-  /// In order. The first stretch has no begin.
+  /// Sorted by `begin`. The first stretch has no lower bound.
   std::vector<Stretch> stretches_{{std::numeric_limits<int64_t>::min(), 0, kUndefined}};
 };
 

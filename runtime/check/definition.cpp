@@ -63,7 +63,7 @@ DType Definition::exactType(const FusionTensor &tensor) const {
   return isRounded || dtype == DType::F64 ? dtype : DType::F32;
 }
 
-/// A sum over a single rank is never partial.
+/// Returns true if the GEMM sums partial results over devices; a single rank has none.
 bool Definition::isPartial(const FusionNode &gemm) const {
   return fusion_.ranks() > 1 && isContractedOverDevices(gemm);
 }
@@ -98,7 +98,7 @@ Pieces Definition::resharded(const FusionNode &node, int64_t rank, uint32_t run)
   return isMoved ? allBlocks(*node.a(), run) : contents(*node.a(), rank, run);
 }
 
-/// If the leading axis is split into blocks, existing rows precede the others, which are undefined.
+/// If the leading axis is split into blocks, nonexistent rows are last and undefined.
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);

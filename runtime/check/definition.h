@@ -18,15 +18,15 @@ class Definition {
 public:
   Definition(const Fusion &fusion, Terms &terms);
 
-  /// Returns why the definition cannot be followed, or an empty string if it can. Must be called
-  /// before contents().
+  /// Returns the reason why the definition cannot be followed, or an empty string if it can. Must
+  /// be called before contents().
   std::string whyNot() const;
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run);
   /// Returns null if `term` is not a partial result in any contents computed so far.
   const PartialResult *partialResult(TermId term) const;
 
 private:
-  /// Returns the contents as of type `result`, the tensor's declared type or exactType().
+  /// Returns the contents with element type `result`: the tensor's declared type or exactType().
   const Pieces &contents(const FusionTensor &tensor, int64_t rank, uint32_t run, DType result);
   DType exactType(const FusionTensor &tensor) const;
   Pieces made(const FusionTensor &tensor, int64_t rank, uint32_t run, DType result);

@@ -31,8 +31,8 @@ Anchors anchorsOf(const History &history, EventId id, uint32_t rank) {
           history.awaitOf(rank, history.partner(event.rank, endpoint), event.run)};
 }
 
-/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". Names only the node of
-/// a signal or an await.
+/// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". For a signal or an
+/// await, names only the node.
 std::string textOf(const History &history, EventId id, bool withRun) {
   const CheckedEvent event = history.describe(id);
   llvm::StringRef what = llvm::StringRef(event.text).split(": ").second;
@@ -50,8 +50,8 @@ struct MissingOrder {
   std::string wait;
 };
 
-/// `first` and `second` must access memory of `rank`. Returns nullopt if the rank has no signal or
-/// await for one of the accesses.
+/// Returns the missing order of two events that access memory of `rank`, or nullopt if the rank has
+/// no signal or await for one of the accesses.
 std::optional<MissingOrder> findMissingOrder(const History &history, EventId first, EventId second,
                                              uint32_t rank) {
   Anchors a = anchorsOf(history, first, rank), b = anchorsOf(history, second, rank);
@@ -90,7 +90,7 @@ struct Conflict {
   Place bytes;
   bool firstWrites, secondWrites;
 
-  /// Returns which event, 1 or 2, only reads, or 0 if both write.
+  /// Returns the event (1 or 2) that only reads, or 0 if both write.
   int reader() const { return firstWrites && secondWrites ? 0 : firstWrites ? 2 : 1; }
 };
 

@@ -5,8 +5,8 @@
 
 namespace braid::checker {
 
-/// Describes a race between `a` and `b`, which access common bytes and of which one at least
-/// writes: the consequences of either order, and a wait that would enforce the intended order.
+/// Describes a race between `a` and `b`, which access overlapping bytes and at least one of which
+/// writes: the consequences of each order, and a wait that would enforce the intended order.
 /// Requires a history that follows every rank.
 Violation describeRace(const History &history, EventId a, EventId b);
 

@@ -24,7 +24,7 @@ public:
     return fmt::format("{} (from its byte {} on)", terms_.str(piece.term), piece.offset);
   }
 
-  /// Returns the addends that `got` lacks, has too often or should not have. A term that is not a
+  /// Returns the addends that are missing, repeated or unexpected in `got`. A term that is not a
   /// sum counts as a single addend.
   std::vector<std::string> compareSums(const Piece &got, const Piece &expected) const {
     const DType partial = terms_.partialOf(expected.term);

@@ -5,12 +5,12 @@
 
 namespace braid::checker {
 
-/// The first bytes of an output whose contents are not what the definition says.
+/// The first bytes of an output whose contents differ from the definition.
 struct Difference {
   int64_t at = 0, bytes = 0; ///< the bytes that differ and have the same origin
   std::string summary;
-  /// The contents, what was expected, and, for sums, the addends that are missing, unexpected or
-  /// added twice, or the order of the additions.
+  /// The actual and the expected contents and, for sums, the addends that are missing, unexpected
+  /// or added twice, or the order of the additions.
   std::vector<std::string> notes;
   /// True if both contents are GEMMs of the same rows with different second operands.
   bool hasOtherFactor = false;

@@ -177,7 +177,7 @@ public:
   }
 
 private:
-  /// Blocked queues, by the event that they wait for.
+  /// Blocked queues, keyed by the event that each queue waits for.
   using Sleepers = llvm::DenseMap<EventId, llvm::SmallVector<size_t, 2>>;
 
   size_t queueOf(const Event &event) const {
@@ -273,8 +273,8 @@ bool HappensBefore::isKnownTo(uint32_t thread, const Event &event, uint32_t bloc
          (*clocks_[thread])[history_.numberOf(event, block)] > event.position;
 }
 
-/// Joins the event's clock, unless the thread's clock already counts the event and thus includes
-/// the event's clock. A clock's blocks are numbered relative to the block of its event.
+/// Merges the event's clock into the thread's, unless the thread's clock counts the event already
+/// and thus includes its clock. A clock's blocks are numbered relative to the block of its event.
 void HappensBefore::join(uint32_t thread, EventId id, uint32_t block) {
   const Event &event = history_.event(id);
   auto cause = awaited_.find(id);

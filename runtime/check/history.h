@@ -3,7 +3,7 @@
 // If ranks are alike (runtime/plan/alike_ranks.h), it suffices to follow the waits of rank 0 or, if
 // ranks span hosts, of the first host's ranks. Ranks 0 .. P-1 form the first block, and the mesh of
 // N ranks consists of N/P blocks; P is the period. Below, b + d and b - d denote block b shifted by
-// d and back, by addition or by xor. The argument relies only on shifts being a group.
+// d and back, by addition or by xor. The argument requires only that shifts form a group.
 //
 // The argument applies only to the order of events. The accessed bytes and their contents differ
 // between ranks (each rank owns a different block), so they are checked for each rank.
@@ -28,13 +28,13 @@
 //   signals   For the same reason, no signal is early if no signal of the first block is early.
 //   races     A rank's memory is accessed by its local commands, and by peers' commands through the
 //             endpoints that match its own. Its Plan contains both, except for the number of bytes
-//             that a peer accesses, which is part of the outlines. So every rank's accesses are
-//             visited in the order above, and cells (cells.h) determine the pairs of events that
-//             must be ordered. Most pairs are the same for all ranks. The clocks show their order.
-//   result    Every command of every rank is followed, in an order in which the history can run:
-//             each event in all blocks before the next event.
+//             that a peer accesses, which is part of the outlines. Every rank's accesses are
+//             visited in the order above, and cells (cells.h) determine which events must be
+//             ordered. Most such pairs are the same for all ranks. The clocks show their order.
+//   result    Every command of every rank is followed, in a valid execution order: each event in
+//             all blocks before the next event.
 //
-// Programs whose ranks are not alike are checked rank by rank, and so are programs found unsafe, to
+// Programs whose ranks are not alike are checked rank by rank, and so are unsafe programs, to
 // produce the counterexample.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -157,8 +157,8 @@ private:
   uint32_t threads_ = 0;
 };
 
-/// Returns Unsupported if following only the first `period` ranks, which represent all ranks, needs
-/// more memory in addition to the Plans than is available, or if they have too many commands.
+/// Returns Unsupported if the first `period` ranks, which represent all ranks, have too many
+/// commands, or if following them needs more memory, in addition to the Plans, than is available.
 Status expectRoom(llvm::ArrayRef<Plan> plans, int64_t period, uint32_t runs);
 
 /// The result of running the history with `queues` hardware queues per rank: the order in which the
@@ -166,17 +166,17 @@ Status expectRoom(llvm::ArrayRef<Plan> plans, int64_t period, uint32_t runs);
 struct Execution {
   std::vector<EventId> order;
   /// Empty if every event was reached. Each event waits for the next one, and the last for the
-  /// first. If nothing ever signals an await, the cycle is the await alone.
+  /// first. If no command signals an await, the cycle consists of that await alone.
   std::vector<EventId> cycle;
 };
 Execution execute(const History &history, uint32_t queues, const ProgressFn &progress);
 
 /// The happens-before relation, independent of queues: vector clocks over (rank, stream), advanced
-/// event by event in a valid execution order. Stores only what later events need: the clock of each
-/// thread, and the clocks of events with pending waiters.
+/// event by event in a valid execution order. Stores only the clocks that later events need: those
+/// of threads and of events with pending waiters.
 class HappensBefore {
 public:
-  /// If `relyOnMeetings`, the arrival of all ranks at a group of messages orders their events.
+  /// If `relyOnMeetings`, the arrival of all ranks at a group of messages also orders their events.
   HappensBefore(const History &history, bool relyOnMeetings);
   /// Advances to `id`, the next event in execution order.
   void advance(EventId id);
@@ -187,8 +187,8 @@ public:
 
 private:
   /// For each thread, the number of its events that are known to be complete. A thread's own count
-  /// is the position of its event instead, so the thread's events share a clock until it joins
-  /// another clock. Blocks of threads are numbered relative to the thread's block.
+  /// is not kept, because its events are ordered by position; they share a clock until the thread
+  /// joins another one. Blocks of threads are numbered relative to the thread's block.
   using Clock = std::vector<uint32_t>;
   bool isKnownTo(uint32_t thread, const Event &event, uint32_t block) const;
   void join(uint32_t thread, EventId id, uint32_t block);

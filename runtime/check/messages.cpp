@@ -39,7 +39,7 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   return std::nullopt;
 }
 
-/// Messages arrive in any order, possibly concurrently, so their destinations must be disjoint.
+/// Finds received messages with overlapping destinations: messages may arrive in any order.
 std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
   std::vector<std::pair<Place, const PlanMessage *>> received;
   for (const PlanMessage &message : group)

@@ -8,9 +8,9 @@ namespace braid::checker {
 /// Visits every access in `order`, a valid execution order. Reports the first unordered pair of
 /// overlapping accesses, at least one of them a write; or the first use of a buffer after its
 /// release; or a command that reads the bytes it writes. Otherwise reports the first transfer that
-/// is signalled again before its previous signal was awaited. Counts accesses. See HappensBefore
-/// for `relyOnMeetings`. For a history of several blocks, the violation has no description, which
-/// would require following every rank.
+/// is signaled again before its previous signal was awaited. Sets `accesses` to the number of
+/// accesses. See HappensBefore for `relyOnMeetings`. If the history has several blocks, the
+/// violation has no description, because describing it requires following every rank.
 std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId> order,
                                   bool relyOnMeetings, size_t &accesses,
                                   const ProgressFn &progress);

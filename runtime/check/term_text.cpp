@@ -43,8 +43,8 @@ std::string Terms::str(TermId id) const {
   return "";
 }
 
-/// Formats, for example, "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b in run
-/// 1".
+/// Formats a factor, for example "16x8 of %B in run 1 from byte 64 on, transposed, and the bias %b
+/// in run 1".
 std::string Terms::strFactor(const Factor &factor) const {
   auto nameOf = [&](const Pieces &pieces) {
     return pieces.empty()

@@ -247,7 +247,7 @@ Pieces Terms::pointwiseOf(PointwiseFunction function, llvm::ArrayRef<TypedPieces
   });
 }
 
-/// Numbers the elements like those of the first operand.
+/// Returns the function's result, with elements numbered like those of the first operand.
 Piece Terms::pointwise(Function function, int64_t elements) {
   std::sort(function.operands.begin(), function.operands.end());
   const int64_t first = function.operands.front().element;

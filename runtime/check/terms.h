@@ -1,7 +1,7 @@
 //===- runtime/check/terms.h - symbolic contents of memory ------------------------------------===//
 //
-// A term denotes the bytes of a tensor whose origin is known. A range of memory contains a piece of
-// a term. Terms are uniqued, so equal contents have equal ids.
+// A term denotes the bytes of a tensor whose origin is known. A range of memory contains pieces of
+// terms. Terms are uniqued, so equal contents have equal ids.
 //
 // A sum is a multiset of addends: nested sums are flattened and the order of additions is ignored,
 // unless Terms is created with `keepOrder`. A pointwise function applies to one or two terms,
@@ -43,7 +43,7 @@ struct TypedPieces {
   DType dtype;
 };
 
-/// Iterates over pieces, with byte granularity.
+/// Iterates over pieces with byte granularity.
 struct PieceReader {
   const Pieces &pieces;
   size_t index = 0;
@@ -138,7 +138,7 @@ public:
   /// Applies gemm() to contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
   /// Like gemmOf(), but adds an addend of the result's type before rounding. The product itself is
-  /// not rounded: if the order of additions is kept, it is part of no other sum.
+  /// not rounded. If the order of additions is kept, the result is a new opaque term.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
@@ -152,7 +152,7 @@ public:
   /// Returns, in order, the addends of the sum's element that `addend` denotes, with nested sums
   /// flattened.
   Addends takenApart(const Addend &addend) const;
-  /// Same for the first element of `piece`, which has type `dtype` if it is not a sum.
+  /// Does the same for the first element of `piece`, which has type `dtype` if it is not a sum.
   Addends takenApart(const Piece &piece, DType dtype) const;
   DType partialOf(TermId sum) const { return sumAt(sum).partial; }
 
@@ -185,8 +185,8 @@ private:
       return std::tie(dtype, partial, key) <=> std::tie(other.dtype, other.partial, other.key);
     }
   };
-  /// A function application, represented by its first element, as sums are. All binary functions
-  /// are commutative, so the operands are sorted by term.
+  /// A function application, represented by its first element, like a sum. All binary functions are
+  /// commutative, so the operands are sorted by term.
   struct Function {
     PointwiseFunction function;
     DType dtype; ///< element type of the result
@@ -197,12 +197,12 @@ private:
   TermId unique(TermKind kind, int64_t first, int64_t second = 0, int64_t third = 0) {
     return static_cast<TermId>(terms_.numberOf({kind, first, second, third}));
   }
-  /// Creates a term distinct from all others. Mixed: rows or elements that span several blocks.
-  /// Unrounded: the sum of a GEMM and an addend, if the order of additions is kept.
+  /// Creates a term distinct from all others: Mixed for rows or elements that span several blocks;
+  /// Unrounded for the sum of a GEMM and an addend, if the order of additions is kept.
   TermId newTerm(TermKind kind);
   /// Concatenates the results of `fn` for each maximal range of elements in which each operand
-  /// stays within one piece. `fn` gets the first element of each operand, the start of the range
-  /// and its length. `result` is the element type of the results.
+  /// stays within one piece. `fn` receives the first element of each operand, the start of the
+  /// range and its length. `result` is the element type of the results.
   using ElementsFn = llvm::function_ref<Piece(Addends here, int64_t at, int64_t count)>;
   Pieces elementwise(llvm::ArrayRef<TypedPieces> operands, DType result, ElementsFn fn);
   TermId everyRow(const Pieces &row);

@@ -122,7 +122,7 @@ private:
     return join(source, first.endpoint, target, second.endpoint);
   }
 
-  /// Reports that `e` has no partner. Its peer may have an unmatched counterpart with other
+  /// Reports that `e` has no partner. Its peer may have an unmatched counterpart with different
   /// handles, or fewer endpoints with the same handles.
   Violation alone(const Plan &plan, const Endpoint &e) {
     const Plan &peer = plans_[static_cast<size_t>(e.peer)];
@@ -198,7 +198,7 @@ private:
     return std::nullopt;
   }
 
-  /// Checks that no two endpoints share a flag: a signal for one could be mistaken for the other's.
+  /// Checks that no two endpoints share a flag, which would make their signals indistinguishable.
   std::optional<Violation> checkFlags() {
     ProgressStep step(progress_, "matching signals with flags", "ranks", plans_.size());
     for (const Plan &plan : plans_) {

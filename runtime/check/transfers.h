@@ -18,8 +18,8 @@ using Partners = std::vector<std::vector<uint32_t>>;
 std::optional<Violation> matchTransfers(llvm::ArrayRef<Plan> plans, Partners &partners,
                                         const ProgressFn &progress);
 
-/// Returns the ranks that represent all ranks as far as the order of events is concerned.
-/// `partners` are the matching endpoints.
+/// Returns the ranks that represent all ranks with respect to the order of events. `partners` are
+/// the matching endpoints.
 Alike findAlike(llvm::ArrayRef<Plan> plans, const Partners &partners);
 
 } // namespace braid::checker

@@ -14,7 +14,7 @@ constexpr uint32_t kProgramMask = (1u << kProgramBits) - 1;
 
 /// A recorded call, packed into one 64-bit value so that readers never see a torn record.
 struct Noted {
-  uint32_t number = 0; ///< number of earlier calls by the rank
+  uint32_t number = 0; ///< number of earlier calls that the rank has made
   JobCall call = JobCall::None;
   uint32_t program = 0; ///< kProgramMask if the call has no program
 
@@ -36,8 +36,8 @@ bool isSeen(const RankSlot &slot) {
   return slot.hasUnseenRuns.load(std::memory_order_relaxed) == 0;
 }
 
-/// Returns true if the calls differ and at least one is a run. Two different collective calls
-/// detect the mismatch themselves when their ranks meet.
+/// Returns true if the calls differ and at least one is a run. Calls other than runs detect a
+/// mismatch themselves when their ranks synchronize.
 bool disagree(const Noted &mine, const Noted &other) {
   const bool isSame = mine.call == other.call && mine.program == other.program;
   return other.call != JobCall::None && mine.number == other.number && !isSame &&
@@ -89,7 +89,7 @@ std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plan
       const RankSlot &slot = memory.slot(peer);
       const Noted other = at(slot, place);
       if (memory.isHere(peer) && isSeen(slot) && disagree(mine, other) &&
-          other.call != JobCall::Prepare && other.call != JobCall::Choose) // only `peer` knows more
+          other.call != JobCall::Prepare && other.call != JobCall::Choose) // `peer` reports it
         return describeAll(memory, plans, place, mine.number);
     }
   }

@@ -1,7 +1,7 @@
 //===- runtime/job/calls.h - detects ranks that make different calls --------------------------===//
 //
 // Each rank records its next collective call in its slot of the job memory. The n-th call must be
-// the same on all ranks; comparing the records reveals a disagreement without a timeout.
+// the same on all ranks; comparing the records detects a mismatch without waiting for a timeout.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,9 +16,9 @@ namespace braid {
 /// Records a rank's next call in its slot. Called by the rank's host thread.
 void noteCall(RankSlot &slot, JobCall call, uint32_t program);
 
-/// Describes the calls of this host's ranks if they disagree and `rank` must report the
-/// disagreement; otherwise returns an empty string. If one rank is preparing a program, that rank
-/// must report, because only it knows the program's name.
+/// Describes the calls of this host's ranks if they differ and `rank` must report the mismatch;
+/// otherwise returns an empty string. A rank that is preparing a program or choosing a schedule
+/// must report the mismatch, because only that rank has the program's name.
 std::string describeDisagreement(const JobMemory &memory, const KnownPlans &plans, int64_t rank);
 
 } // namespace braid

@@ -1,6 +1,6 @@
-//===- runtime/job/flight_record.h - what the ranks of a failed job were doing ----------------===//
+//===- runtime/job/flight_record.h - records the state of a failed job ------------------------===//
 //
-// Each host of a failed job leaves one text file, which can be read without the program or its
+// Each host of a failed job writes one text file, which can be read without the program or its
 // Plans. Any process that has mapped the job memory can write the file, so the file also covers
 // ranks that are stopped or dead.
 //
@@ -14,8 +14,8 @@
 
 namespace braid {
 
-/// Describes the first cause and the state of every rank. Ranks that have completed the fewest runs
-/// are listed first. `plans` belong to one program and may be missing for some or all ranks.
+/// Describes the first failure and the state of every rank. Ranks that have completed the fewest
+/// runs are listed first. `plans` belong to one program and may be missing for some or all ranks.
 /// Escapes all characters that could move a terminal's cursor or change its colors.
 std::string flightRecords(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                           const std::string &job);
@@ -25,7 +25,7 @@ std::string flightRecords(const JobMemory &memory, llvm::ArrayRef<Plan> plans,
 /// such as DIRECTORY/host0.txt.
 Result<std::string> writeFlightRecords(const std::string &directory, const JobMemory &memory,
                                        llvm::ArrayRef<Plan> plans, const std::string &job);
-/// Returns Unsupported, with the reason, if writeFlightRecords() would fail now. Creates nothing.
+/// Returns Unsupported, with the reason, if writeFlightRecords() would fail now. Creates no files.
 Status checkRecordsFolder(const std::string &directory);
 
 /// Returns the lines of a file written by writeFlightRecords(), or BadInput for any other file.

@@ -35,11 +35,11 @@ inline size_t roundedBytes(int64_t bytes) {
   return (std::max<int64_t>(bytes, 1) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
 }
 
-/// One rank's allocations. They are freed when recycled or when this object is destroyed, except
-/// for memory that other processes map, which belongs to the rank's group.
+/// Owns one rank's allocations, except symmetric ones that belong to its ProcessGroup. recycle()
+/// frees released allocations, and the destructor frees all others.
 class HostMemory {
 public:
-  /// `shared` is null if all ranks are threads of this process and share its addresses.
+  /// `shared` is null if all ranks are threads of this process and share its address space.
   HostMemory(int64_t rank, ProcessGroup *shared) : rank_(rank), shared_(shared) {}
 
   /// See Device::allocate.
@@ -57,7 +57,7 @@ public:
     return memory;
   }
   /// See PeerMemory::exportMemory and PeerMemory::open. If the ranks are threads, the handle
-  /// contains the address.
+  /// contains the memory's address.
   Result<std::string> exportMemory(void *base) const {
     if (shared_)
       return shared_->exportMemory(base);

@@ -1,11 +1,11 @@
 //===- runtime/job/job_view.h - describes what the ranks of a job are doing -------------------===//
 //
-// A view is read from the job memory, so it also covers ranks that are stopped or dead. Commands
-// are named by their Plans, or numbered if the Plan is unknown. All messages about a job and all
-// flight records use these descriptions.
+// A view is read from the job memory, so it also covers ranks that are stopped or dead. A command
+// is identified by its name in the Plan, or by its number if the Plan is unknown. All messages
+// about a job and all flight records use these descriptions.
 //
-// Other processes write the slots, one field at a time, while the slots are read, so a view is only
-// approximately consistent. Its command, stream and queue numbers are not validated.
+// Other processes may update individual fields of a slot while it is being read, so a view may be
+// slightly inconsistent. Its command, stream and queue numbers are not validated.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -29,16 +29,16 @@ struct CommandId {
   auto operator<=>(const CommandId &) const = default;
 
   /// Unpacks run << 32 | command, as stored in the job memory. Returns nullopt for run 0, so that
-  /// zeroed memory names no command.
+  /// zeroed memory does not identify a command.
   static std::optional<CommandId> unpack(uint64_t packed);
 };
 
-/// The Plans of all ranks and all programs of the job, which messages use to name commands. Plans
-/// must stay alive until they are removed or cleared, or this object is destroyed.
+/// The Plans of all ranks and programs of the job, used to name commands in messages. Plans must
+/// stay alive until they are removed or cleared, or this object is destroyed.
 class KnownPlans {
 public:
-  /// Protects the Plans from being removed. Held by readers while other threads may change the
-  /// Plans; add() and remove() acquire it.
+  /// Guards the Plans. add() and remove() acquire it; readers must hold it while other threads may
+  /// add or remove Plans.
   std::mutex mutex;
 
   KnownPlans() = default;
@@ -79,7 +79,7 @@ struct RankView {
   bool hasJoined() const { return state == RankState::Joined; }
 };
 
-/// A snapshot of all ranks' slots. The memory and the Plans must outlive it.
+/// A snapshot of all ranks' slots. The memory and the Plans must outlive this object.
 class JobView {
 public:
   JobView(const JobMemory &memory, const KnownPlans &plans);
@@ -89,17 +89,17 @@ public:
   const RankView &at(int64_t rank) const { return ranks_[static_cast<size_t>(rank)]; }
   /// Returns the Plan of `rank` that contains the command `id`, or null.
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
-  /// Returns the queue that best explains the state of `rank`, or null if all queues are idle: the
-  /// queue that has been executing longest; if none executes, one that waits for a peer; otherwise
-  /// one that waits for another queue.
+  /// Returns the queue that best explains the state of `rank`: the one whose command has been
+  /// executing longest, else one that waits for a peer, else one that waits for another queue.
+  /// Returns null if all queues are idle.
   const QueueView *leadingQueue(int64_t rank) const;
 
   /// Describes the state of `queue`, or of the host thread if `queue` is null, for example "rank 1
   /// waits for rank 2 in ..., run 1 (the flag is 1, wanted 2)" or "rank 1 waits for its device".
   std::string activityText(int64_t rank, const QueueView *queue) const;
-  /// Returns activityText(), plus the duration and the last command that the queue (or the rank)
-  /// has completed: `rank 2 is in "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2, for
-  /// 0.4 s; last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
+  /// Returns activityText(), followed by the duration and the last command that the queue (or the
+  /// rank) has completed: `rank 2 is in "matmul %out, %block, %B" (trip 3) at ag.braid:14:9, run 2,
+  /// for 0.4 s; last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
   std::string text(int64_t rank, const QueueView *queue) const;
   /// Returns text() for the leading queue: one line that explains what is holding up `rank`.
   std::string rankText(int64_t rank) const { return text(rank, leadingQueue(rank)); }

@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAfterLeaving{1000};
 /// A proposed abort is decided within this time plus the network's round-trip time.
 constexpr milliseconds kForDecision{1000};
-/// Blocks are page-aligned: the kernel frees whole pages, and GPU drivers register whole pages.
+/// Blocks are page-aligned, because the kernel frees and GPU drivers register only whole pages.
 const size_t kPage = std::max<size_t>(4096, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 
 /// The kernel overcommits shared memory and kills processes when memory runs out, so a request that
@@ -151,8 +151,8 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// Ranks record in the job memory that they have closed, because the host may be gone. The wait for
-/// peers is bounded, because a peer may never close. Mapped shared memory outlives the rank that
+/// Closed ranks are recorded in the job memory, because the host may be gone. The wait for peers is
+/// bounded, because a peer may never call close(). Mapped shared memory outlives the rank that
 /// exported it.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   imports_.clear();
@@ -164,12 +164,12 @@ bool ProcessGroup::close(AfterAbort afterAbort) {
   for (int64_t peer = 0; peer < size(); ++peer) {
     RankSlot &other = memory().slot(peer);
     if (!memory().isHere(peer))
-      continue; // a rank on another host cannot have mapped anything
+      continue; // a rank on another host cannot map this memory
     auto isGone = [&] {
       return other.closed.load(std::memory_order_acquire) != 0 ||
              memory().stateOf(peer) == RankState::Left || memory().stateOf(peer) == RankState::Dead;
     };
-    // A killed rank never closes, but may keep memory mapped until its process has exited.
+    // A killed rank never sets `closed`, but may keep memory mapped until its process has exited.
     while (!isGone() && other.isKilled.load(std::memory_order_relaxed) == 0 &&
            (afterAbort == AfterAbort::Waits || !isAborted()) && monotonicNs() < giveUp)
       futexWait(&other.closed, 0, milliseconds(20), FutexScope::Processes);
@@ -199,7 +199,7 @@ void ProcessGroup::watchRank() {
   watchProposal();
 }
 
-/// The host may exit once all work is done; if a step was started since then, that is a failure.
+/// Aborts the job if the host has exited before the first commit or while this rank is busy.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;
@@ -209,7 +209,7 @@ void ProcessGroup::watchHost() {
     client_->abortIfHostIsGone();
 }
 
-/// Lets this host decide if the process that talks to the store takes too long or is suspended.
+/// Lets this host decide if the process that accesses the store takes too long or is suspended.
 void ProcessGroup::watchProposal() {
   const uint64_t now = monotonicNs();
   if (!memory().proposal())
@@ -227,7 +227,7 @@ void ProcessGroup::watchCalls() {
     memory().abort({Status(StatusCode::PeerFailed, what), -1});
 }
 
-/// A rank that has left sends no further signals, but its last ones may still be in flight.
+/// Aborts if a queue waits for a rank that has left, once its last signals must have arrived.
 void ProcessGroup::watchWaits() {
   std::lock_guard lock(plans_.mutex);
   const uint64_t now = monotonicNs();

@@ -1,8 +1,8 @@
-//===- runtime/job/process_group.h - a rank that is a process ---------------------------------===//
+//===- runtime/job/process_group.h - a rank in its own process --------------------------------===//
 //
-// The connection, the shared memory and the watchdog checks of one rank whose peers are other
-// processes. The state shared by all ranks is in the job memory; see "Ranks as processes" in
-// runtime/README.md.
+// Manages the connection, the shared memory and the watchdog checks of one rank whose peers are
+// other processes. The job memory stores the state that all ranks share; see "Ranks as processes"
+// in runtime/README.md.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,15 +26,15 @@ public:
   /// Calls leave(). Unmaps this rank's memory; peers' mappings of it remain valid.
   ~ProcessGroup() override { leave(); }
   /// The watchdog calls `probe` once per period to record the device's progress in the slot. If
-  /// `probe` returns a failure, the job is aborted. `probe` must not block; in particular, it must
-  /// not call abort(), which waits for the decision. setProbe() must be called before start().
+  /// `probe` fails, the job is aborted. `probe` must not block; in particular, it must not call
+  /// abort(), which waits until the outcome is decided. setProbe() must be called before start().
   void setProbe(std::function<Status()> probe) { probe_ = std::move(probe); }
 
   int64_t rank() const { return client_->rank(); }
   RankSlot &slot() const { return memory().slot(rank()); }
 
-  /// See Client::offer and Client::want. Shares a descriptor with the peers that know its name.
-  /// Offering a name again replaces the descriptor. Numeric names are reserved.
+  /// See Client::offer and Client::want. Shares a descriptor with the peers that request it by
+  /// name. Offering a name again replaces the descriptor. Numeric names are reserved.
   Status offer(const std::string &name, int descriptor) { return client_->offer(name, descriptor); }
   Result<FileDescriptor> want(int64_t peer, const std::string &name) {
     return client_->want(peer, name);
@@ -46,27 +46,27 @@ public:
   Result<void *> allocateSymmetric(int64_t bytes);
   /// See PeerMemory::exportMemory.
   Result<std::string> exportMemory(void *base);
-  /// See Device::release and Device::recycle. `base` must come from allocateSymmetric().
+  /// See Device::release and Device::recycle. allocateSymmetric() must have returned `base`.
   void releaseSymmetric(void *base) { pool_.release(base); }
   void recycleSymmetric();
   /// Returns the total size of the symmetric allocations that have not been recycled.
   int64_t symmetricBytes() const { return static_cast<int64_t>(pool_.blockBytes()); }
-  /// See PeerMemory::open. `handle` must come from exportMemory() on `peer`.
+  /// See PeerMemory::open. `handle` must have been returned by exportMemory() on rank `peer`.
   Result<void *> open(int64_t peer, const std::string &handle);
 
   // -- Shutdown, in this order, after the device's workers have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
-  /// Unmaps peers' memory, then waits, up to a time limit, until every rank has done the same, has
-  /// left, or has been killed. After an abort, waits only with AfterAbort::Waits. Then stops the
-  /// watchdog. Returns true if no peer still maps this rank's memory, so that memory that had to
-  /// outlive those mappings can be freed. Only failure() and leave() may be called afterwards.
+  /// Unmaps peers' memory, then waits, up to a time limit, until every rank on this host has done
+  /// so, has left, or has been killed. After an abort, waits only if `afterAbort` is Waits. Then
+  /// stops the watchdog. Returns true if no peer still maps this rank's memory, so that memory that
+  /// must outlive the mappings can be freed. Only failure() and leave() may be called afterwards.
   bool close(AfterAbort afterAbort = AfterAbort::GoesAway);
   /// Stops the watchdog, if it is running, and disconnects. Idempotent.
   void leave();
 
 private:
-  /// A reserved range of addresses; only allocated blocks have pages.
+  /// A reserved address range. Only its allocated blocks are backed by pages.
   struct Region {
     FileDescriptor descriptor;
     SharedMapping address;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto kNoOrder = std::memory_order_relaxed;
 
-/// Returns the time since which the rank has been waiting for others, or nullopt. A host thread
-/// outside Braid counts as waiting if a queue is waiting, because it may await that queue's result.
+/// Returns the time at which the rank started to wait for other ranks, or nullopt. A host thread
+/// outside Braid counts as waiting if a queue is waiting, because it may need that queue's result.
 std::optional<uint64_t> waitsSince(const RankSlot &slot) {
   if (slot.activity.load(kNoOrder) != HostActivity::OwnCode)
     return slot.activitySinceNs.load(kNoOrder);
@@ -53,7 +53,7 @@ public:
     abort(texts.status());
     return failure();
   }
-  /// A single atomic in the job memory decides between a commit and an abort. A rank that knows
+  /// A single atomic in the job memory decides between a commit and an abort. A rank that finds
   /// that all ranks have arrived commits for all of them before it notifies any; a failure on any
   /// rank aborts. The first of the two takes effect, and each rank reads the atomic last. If there
   /// are several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is
@@ -78,7 +78,7 @@ public:
   void abort(const Status &cause) override { group_.abort(cause); }
 
 private:
-  /// Returns the result of `meet`, which waits for other ranks.
+  /// Calls `meet`, which waits for other ranks, and returns its result.
   template <class Meet> std::invoke_result_t<Meet> during(HostActivity activity, Meet meet) {
     slot_.setActivity(activity);
     group_.checkHost();
@@ -142,10 +142,10 @@ Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
                                           cause.message(), rank));
 }
 
-/// Waits until all ranks have arrived. The last one to arrive runs all ranks' commands with mutex_
-/// held: all host threads are waiting, so none contends for the mutex, and a rank released by an
-/// abort cannot return while its commands run. abort() does not lock mutex_, so a wait may miss its
-/// notification; the slice bounds the delay.
+/// Waits until all ranks have arrived. The last rank to arrive runs all ranks' commands while
+/// holding mutex_: all host threads are waiting, so none contends for the mutex, and a rank
+/// released by an abort cannot return while its commands run. abort() does not lock mutex_, so a
+/// wait may miss its notification; slice() bounds the delay.
 void RankGroup::runTogether() {
   std::unique_lock lock(mutex_);
   const uint64_t time = timesRun_;

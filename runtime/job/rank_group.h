@@ -1,7 +1,7 @@
-//===- runtime/job/rank_group.h - the ranks of a job that live in this process ----------------===//
+//===- runtime/job/rank_group.h - the ranks of a job in this process --------------------------===//
 //
 // Either all ranks of the job are threads of this process, or this process is a single rank
-// (ProcessGroup). In both cases their state is in a job memory, so failures produce the same
+// (ProcessGroup). In both cases, a job memory stores their state, so that failures produce the same
 // messages, and one thread of the process, the watchdog, detects a stalled job.
 //
 // Only isAborted(), a single relaxed load, is called while commands run. Stronger synchronization
@@ -49,7 +49,7 @@ public:
   /// See Cluster::setPlans and Cluster::forgetPlans.
   void setPlans(llvm::ArrayRef<Plan> plans) { plans_.add(plans); }
   void forgetPlans(llvm::ArrayRef<Plan> plans) { plans_.remove(plans); }
-  /// The longest time that a wait sleeps before it rechecks its limits.
+  /// The maximum time for which a waiting thread sleeps before it rechecks its condition.
   std::chrono::milliseconds slice() const {
     using std::chrono::milliseconds;
     return std::clamp(timeout_ / 8, milliseconds(1), milliseconds(20));
@@ -77,9 +77,9 @@ public:
     llvm::function_ref<void(std::chrono::milliseconds)> sleep;
   };
   /// See Device::synchronize. Blocks until the device is done, even after an abort, because the
-  /// caller must not free its buffers while workers use them. A rank that is a process waits at
-  /// most kGrace after an abort; if a command is still running then, the Status reports it. Needs
-  /// no other timeout, because the watchdog detects a stalled job.
+  /// caller must not free its buffers while workers use them. A rank in its own process waits at
+  /// most kGrace after an abort; if a command is still running then, the returned Status reports
+  /// this. Needs no other timeout, because the watchdog detects a stalled job.
   Status waitForDevice(int64_t rank, Drain drain);
   /// The time limit for the workers of a process to finish after an abort. Shorter than the time
   /// after which the host kills the rank, so that the rank can still report its state.
@@ -88,9 +88,9 @@ public:
   bool isStuck() const { return isStuck_; }
 
   /// For backends that run commands on the host threads. waitForDevice() is then collective: once
-  /// all ranks have called it, one rank's host thread calls `run`, which runs all commands that can
-  /// run and returns true if none are left. `showWaits` records in the slots the commands on which
-  /// the queues are blocked.
+  /// all ranks have called it, one rank's host thread calls `run`, which executes all commands that
+  /// are not blocked and returns true if none are left. `showWaits` records in the slots which
+  /// command blocks each queue.
   void setHostsCommands(std::function<bool()> run, std::function<void()> showWaits) {
     runCommands_ = std::move(run);
     showWaits_ = std::move(showWaits);
@@ -102,11 +102,11 @@ protected:
   /// Called by a host thread that is about to wait for other ranks.
   virtual void checkHost() {}
   /// Called by the watchdog once per period, even after an abort. Must not block; in particular, it
-  /// must not call abort(), which waits for the decision.
+  /// must not call abort(), which waits until the outcome is decided.
   virtual void watchRank() {}
 
   KnownPlans plans_;
-  /// Set once the host thread is waiting for its peers at shutdown. Such a wait is not a stall.
+  /// Set before the host thread waits for its peers at shutdown, which does not count as a stall.
   std::atomic<bool> isClosing_{false};
 
 private:

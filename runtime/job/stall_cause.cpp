@@ -39,8 +39,8 @@ uint64_t lastSign(const RankView &rank) {
   return rank.heartbeatNs != 0 ? rank.heartbeatNs : rank.activitySinceNs;
 }
 
-/// Prefers ranks on this host: if the rank that relays the state of other hosts is silent, the
-/// ranks on those hosts appear silent as well.
+/// Blames a silent rank, preferably on this host: if the rank that relays the state of other hosts
+/// is silent, the ranks on those hosts appear silent as well.
 std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
   const auto key = [&](int64_t rank) {
     return std::pair(!job.memory().isHere(rank), lastSign(job.at(rank)));
@@ -60,7 +60,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
                                     job.rankText(*silent))};
 }
 
-/// Among commands that wait for no other rank, blames the one that has run longest.
+/// Among commands that wait for no other rank, blames the one that has been running longest.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;
@@ -149,7 +149,7 @@ Idle idleOf(const JobView &job, int64_t rank) {
   return isLate(job, rank) ? Idle::OwnCode : Idle::No;
 }
 
-/// Blames the rank that best explains the stall and, among equals, has issued the fewest runs.
+/// Blames the idle rank that best explains the stall; among equals, the one with the fewest runs.
 std::optional<Blame> blameIdleRank(const JobView &job) {
   auto key = [&](int64_t rank) { return std::pair(idleOf(job, rank), job.at(rank).runs); };
   int64_t first = 0;

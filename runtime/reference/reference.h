@@ -2,8 +2,8 @@
 //
 // The numerical reference computes a fusion's outputs from the definition alone, on global tensors,
 // in f64 with plain loops. It shares no code with lowering, Plans, the executor or the backends.
-// Inputs are chosen such that every result is exact in its element type, so the comparison is
-// exact, too (reference_inputs.h).
+// Inputs are chosen such that every result is exact in its element type, so outputs are compared
+// exactly (reference_inputs.h).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -34,7 +34,7 @@ struct Lines {
   Placement placement; ///< the distribution of the lines
   int64_t depth = 1;   ///< elements per line
   int64_t devices = 1; ///< number of devices that share each line evenly
-  bool areRows = true; ///< lines are contiguous; otherwise neighbouring lines are interleaved
+  bool areRows = true; ///< lines are contiguous; otherwise neighboring lines are interleaved
 };
 
 struct Tensor {
@@ -49,7 +49,7 @@ struct Tensor {
   std::optional<size_t> gemm;       ///< index into Graph::gemms
   std::optional<size_t> function;   ///< index into Graph::functions
 
-  /// Returns true if the element, in global row-major order, is in a row that exists.
+  /// Returns true if `element`, an index in global row-major order, is in a row that exists.
   bool exists(int64_t element) const;
   /// Returns the lines along axes [begin, begin + count), which must be the first or last axes.
   Lines linesAlong(size_t begin, size_t count) const;
@@ -72,7 +72,7 @@ struct Gemm {
   int64_t columnCount() const { return columns.placement.globalElements(); }
 };
 
-/// result = function(operands), element by element. An empty function means resharding.
+/// result = function(operands), element by element, or a resharding if `function` is empty.
 struct Function {
   size_t result; ///< indices into Graph::tensors
   llvm::SmallVector<size_t, 2> operands;

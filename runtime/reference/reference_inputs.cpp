@@ -22,7 +22,7 @@ using Kind = Pattern::Kind;
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
 /// Magnitudes of at least this power of two are far from 0. gelu and silu are computed in f64 for
-/// f64, else in f32. f16 has a small range, but its results at -2^5 already round to 0.
+/// f64 elements, else in f32. f16 has a small range, but its results at -2^5 already round to 0.
 int farExponent(DType dtype) { return dtype == DType::F64 ? 10 : dtype == DType::F16 ? 5 : 7; }
 
 /// Returns the number of devices that store or compute parts of a GEMM's depth.
@@ -44,7 +44,7 @@ bool isArgument(const Graph &graph, size_t tensor) {
   });
 }
 
-/// Returns true if a tensor is used only as the second operand of GEMMs whose first is an input.
+/// Returns true if `tensor` is only the second operand of GEMMs whose first operand is an input.
 bool isWeights(const Graph &graph, size_t tensor) {
   const auto allows = [&](const Gemm &gemm) {
     return gemm.bias != tensor && (gemm.second != tensor || graph.tensors[gemm.first].input);
@@ -53,8 +53,8 @@ bool isWeights(const Graph &graph, size_t tensor) {
          !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
 }
 
-/// A first operand needs marks everywhere unless all second operands it is multiplied with are
-/// weights, which make the products dense.
+/// Makes a first operand. It needs marks everywhere unless all second operands it is multiplied
+/// with are weights, which make the products dense.
 Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   int64_t segments = 1;
   for (const Gemm &gemm : graph.gemms)
@@ -125,7 +125,7 @@ public:
                         !isArgument(graph_, i));
   }
 
-  /// Takes the most diverse choice that fits. If none fits, the least diverse one remains.
+  /// Selects the most diverse choice that fits, or the least diverse choice if none fits.
   void choose() {
     do {
       for (int64_t weight : {2, 1})
@@ -204,7 +204,7 @@ private:
                                                       : first;
   }
 
-  /// Either operand may be the sparse one.
+  /// Returns a bound on the result's values. Either operand may be the sparse one.
   Bound boundOf(const Gemm &gemm) {
     makeUnit(gemm.second, wanted_[gemm.result] - bounds_[gemm.first].unit);
     Bound result = bounds_[gemm.first] * bounds_[gemm.second];
@@ -215,7 +215,7 @@ private:
     return result + bounds_[*gemm.bias];
   }
 
-  /// The first GEMM that uses a free input determines the input's unit.
+  /// Sets an input's unit if it is still free: the first GEMM that uses the input determines it.
   void makeUnit(size_t tensor, int exponent) {
     if (!isFree_[tensor])
       return;

@@ -12,7 +12,7 @@ namespace braid::reference {
 
 namespace {
 
-/// Signs are the bits of random words, one bit for each of kWord neighbours.
+/// Signs are the bits of random words, one bit for each of kWord neighbors.
 constexpr int64_t kWord = 64;
 
 /// The increment of a mark per line, block or segment, modulo the number of distinct marks; the
@@ -20,7 +20,7 @@ constexpr int64_t kWord = 64;
 /// even if one block is up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// Returns the shift of the marks in `turn`, a set of as many neighbouring lines as a segment has
+/// Returns the shift of the marks in `turn`, a set of as many neighboring lines as a segment has
 /// elements. The shift is neither 0 nor half the segment, so that a square matrix with one mark per
 /// line is not its own transpose.
 uint64_t shiftOf(uint64_t turn, uint64_t width) {

@@ -8,11 +8,11 @@ namespace braid::reference {
 /// The values of one input for every iteration: small integers times a power of two.
 struct Pattern {
   /// Weights are nonzero everywhere. Their magnitudes along a line (Lines) alternate between 1 and
-  /// 2, and the last one of an odd-length line with one segment is 4, so neighbours differ, even
-  /// across line ends, and a square matrix is not its own transpose. If `high` is 1, all are 1.
+  /// 2, and the last of an odd-length line with one segment is 4, so neighbors differ, even across
+  /// lines, and a square matrix is not its own transpose. If `high` is 1, all magnitudes are 1.
   ///
   /// All other kinds divide lines into equal segments, and have one mark, a value from `low` to
-  /// `high`, in all or some segments. Marks of neighbouring lines, segments, iterations and blocks
+  /// `high`, in all or some segments. Marks of neighboring lines, segments, iterations and blocks
   /// differ if the range permits, and no mark is twice another mark. A selection's marks are 1; a
   /// dense tensor has one segment per element. All signs are random.
   enum class Kind { Marks, Selection, Dense, Weights };
@@ -20,7 +20,7 @@ struct Pattern {
   Kind kind = Kind::Dense;
   Lines lines;
   int64_t segments = 1; ///< segments per line; divides the depth
-  int64_t entries = 1;  ///< nonzero segments per line; they vary by line and iteration
+  int64_t entries = 1;  ///< nonzero segments per line; their positions vary by line and iteration
   int64_t low = 1, high = 1;
   int exponent = 0; ///< exponent of the power of two
   uint64_t salt = 0;
@@ -35,7 +35,7 @@ struct Pattern {
   void line(uint32_t iteration, int64_t line, Sink sink) const;
   /// Writes a rank's part of the input.
   void fill(uint32_t iteration, int64_t rank, DType dtype, void *data) const;
-  /// Weights only: adds `factor` times element k of every line to the line's sum.
+  /// For weights only: adds `factor` times element k of every line to the line's sum.
   void addWeights(uint32_t iteration, int64_t k, double factor,
                   llvm::MutableArrayRef<double> sums) const;
 

@@ -13,7 +13,7 @@
 //   GEMM     a table by shape, interpolated linearly in the number of rows
 //   message  a group or a collective on one host takes a fixed time plus bytes / rate once all
 //            participating ranks have reached it
-//   network  a latency, plus a rate shared evenly by all messages of a host, or of a rank
+//   network  a latency plus bytes / rate; the messages of a host or rank share its rate evenly
 //
 // Times are in microseconds, rates in bytes per microsecond (1000 bytes/us = 1 GB/s).
 //
@@ -105,9 +105,9 @@ struct CostModel {
   /// Returns the time of a GEMM, measured or estimated. Interpolates linearly in the number of rows
   /// between entries with the same types, columns and depth; if there are none, uses entries with
   /// another result type. Below the smallest entry, returns that entry's time; above the largest,
-  /// scales that entry's time with the rows. If no entry matches, assumes the flop rate of the
-  /// entry of this type that is nearest in size. An addend costs the time to move its bytes; a GEMM
-  /// without rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
+  /// scales that entry's time in proportion to the rows. If no entry matches, assumes the flop rate
+  /// of the entry of this type that is nearest in size. An addend costs the time to move its bytes;
+  /// a GEMM with no rows costs nothing. Returns Unsupported if no GEMM of this type was measured.
   Result<double> gemmUs(const PlanMatmul &shape) const;
 
   /// Encodes the model as JSON, from which decode() restores it exactly.

@@ -5,7 +5,7 @@
 //
 //   resources   flows that use the same resource, such as the link out of a rank, share it evenly
 //   machine     a GEMM, a message, or a kernel that adds or copies within a rank occupies the whole
-//               machine of the rank; these flows run one after another, in order of their start
+//               machine of the rank; these flows run one after another, in order of start time
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

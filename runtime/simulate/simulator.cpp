@@ -105,7 +105,7 @@ private:
     return false;
   }
 
-  /// Returns true if all ranks have reached the step's meeting. The last to arrive wakes the rest.
+  /// Returns true if all ranks have reached the step's meeting. The last lane wakes the others.
   bool meets(uint32_t number) {
     const uint32_t index = job_.lanes[number].step().meeting;
     if (index == kNone)
@@ -135,7 +135,7 @@ private:
     return true;
   }
 
-  /// A signal sets the flag on the peer after its latency.
+  /// Ends the lane's step. A signal's flag is set on the peer after the signal latency.
   void end(Lane &lane) {
     const RankState &rank = job_.ranks[lane.rank];
     for (SimulatedSpan &span : spansOf(lane))

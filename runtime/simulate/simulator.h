@@ -1,8 +1,8 @@
 //===- runtime/simulate/simulator.h - predicts the duration of a Plan -------------------------===//
 //
-// A single event loop over the streams of all ranks, with the costs of a CostModel. All ranks start
-// at the same time. A command starts once the host has issued it and its predecessor on the stream
-// has ended. Then:
+// Runs a single event loop over the streams of all ranks, with the costs of a CostModel. All ranks
+// start at the same time. A command starts once the host has issued it and its predecessor on the
+// stream has ended. Then:
 //
 //   signal             ends immediately; its flag is set signalUs later
 //   await              ends once its flag is set
@@ -12,11 +12,11 @@
 //                      start together, after the longest of their fixedUs, and signal at the end
 //   message            between hosts: transfers its bytes over the network after latencyUs
 //   group, collective  wait for all participating ranks. On one host, they are kernels that use the
-//                      machine; between hosts, they are spelled out as copies and signals
+//                      machine; between hosts, they are expanded into copies and signals
 //   matmul             occupies the rank's whole machine once earlier users have finished (flows.h)
 //
-// A run in a burst takes as long as the device takes to run it or the host to issue it, whichever
-// is longer. A graph with several streams needs one more launch, as expensive as a small copy.
+// In a burst, each run takes the device's execution time or the host's issue time, whichever is
+// longer. A graph with several streams needs another launch, which costs as much as a small copy.
 //
 // The result is deterministic.
 //
@@ -32,7 +32,7 @@ struct SimulationOptions {
   TransferMode transferMode = {};
 };
 
-/// Times in microseconds since the ranks started. A span includes the time that its command waits.
+/// Times in microseconds since the ranks started. A span includes its command's waiting time.
 struct SimulatedSpan {
   double beginUs = 0, endUs = 0;
 };

@@ -12,13 +12,13 @@ namespace braid::simulator {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Returns, for each command of a Plan, the number of consecutive commands, starting with it, that
-/// one kernel executes. One kernel may execute several copies, the signals after them, and a fused
-/// sum.
+/// a single kernel executes. One kernel may execute several copies, the signals after them, and a
+/// fused sum.
 std::vector<uint32_t> kernelSizes(const Plan &plan, TransferMode transferMode);
 
-/// Returns a Plan's outline, extended with everything else that affects simulated times: the rank's
-/// index on its host, the partners of its endpoints, and the kernels that execute its copies, which
-/// depend on the positions of blocks.
+/// Returns a Plan's outline, extended with all other properties that affect simulated times: the
+/// rank's index on its host, the partners of its endpoints, and the kernels that execute its
+/// copies, which depend on the positions of blocks.
 Outline timeOutlineOf(const Plan &plan, Shift shift);
 
 struct Step {
@@ -32,7 +32,7 @@ struct Step {
 };
 
 struct Lane {
-  /// The event that the next step waits for.
+  /// The event for which the next step is waiting.
   enum class Phase : uint8_t { Issue, Meeting, Start, End };
 
   uint32_t rank = 0;

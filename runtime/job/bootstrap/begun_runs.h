@@ -36,7 +36,7 @@ public:
     return &entry->runs;
   }
 
-  /// Must be called once for each add() that did not return null.
+  /// Undoes one call to add(). Must be called once for each call that did not return null.
   void remove(uint64_t program) {
     if (Entry *found = find(program); found && found->users.fetch_sub(1) == 1)
       found->program.store(kFree, std::memory_order_relaxed);

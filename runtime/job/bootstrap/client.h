@@ -31,7 +31,7 @@ struct ClientHello {
   std::string job = {}; ///< selects the endpoint; not part of the message
   int64_t rank = 0, ranks = 1;
   std::string encode() const;
-  /// Returns BadInput unless `text` encodes a valid rank. Leaves `job` empty.
+  /// Decodes a hello, leaving `job` empty. Returns BadInput unless `text` encodes a valid rank.
   static Result<ClientHello> decode(llvm::StringRef text);
 };
 
@@ -68,8 +68,8 @@ public:
 
   /// Returns true if the host has exited or closed the connection. Never blocks. Thread-safe.
   bool isHostGone() const;
-  /// If isHostGone(), aborts the job with a message that names the host: without a host, nothing
-  /// detects a dead rank. No other process is left to ask the store, so this host decides.
+  /// If isHostGone(), aborts the job with a message that names the host's process, because only
+  /// that process detects dead ranks and queries the store. This host then decides the outcome.
   /// Thread-safe.
   void abortIfHostIsGone();
 

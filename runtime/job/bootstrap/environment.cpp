@@ -102,8 +102,8 @@ std::optional<std::string> firstSet(Role role, const Launcher &launcher,
   return std::nullopt;
 }
 
-/// SLURM numbers steps that srun did not start, such as the batch script and salloc's shell,
-/// downwards from the largest 32-bit number.
+/// Returns true if srun started this step. SLURM numbers other steps, such as the batch script and
+/// salloc's shell, downwards from the largest 32-bit number.
 bool isStepOfSrun(const Environment &environment) {
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   const std::optional<std::string> step = environment("SLURM_STEP_ID");
@@ -226,9 +226,9 @@ private:
     return Status::ok();
   }
 
-  /// BRAID_JOB and "default" are used unchanged. A launcher's variables are joined, as in "torchrun
-  /// MASTER_ADDR=localhost MASTER_PORT=29500", so that names of different launchers' jobs differ.
-  /// PMI_JOBID may be missing or belong to an outer job, so users may add BRAID_JOB.
+  /// Sets the job's name: BRAID_JOB or "default", or the launcher's variables joined, as in
+  /// "torchrun MASTER_ADDR=localhost MASTER_PORT=29500", so that names of different launchers' jobs
+  /// differ. PMI_JOBID may be missing or belong to an outer job, so users may add BRAID_JOB.
   Status readJob(Place &place) const {
     const std::optional<std::string> ours = environment_("BRAID_JOB");
     if (place.source == "BRAID_*") {

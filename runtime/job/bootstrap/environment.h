@@ -52,9 +52,9 @@ Environment processEnvironment();
 /// Returns this process's place, or nullopt if no launcher has set one. Returns BadInput for
 /// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
 /// message lists each variable found, with its source and value. Returns Unsupported if a host's
-/// ranks are not consecutive or hosts have different numbers of ranks, as far as this rank's
-/// variables reveal it: with 4 ranks on one host and 2 on another, the second host may not detect
-/// the mismatch.
+/// ranks are not consecutive or hosts have different numbers of ranks, if this rank's variables
+/// show this: with 4 ranks on one host and 2 on another, the second host may not detect the
+/// mismatch.
 ///
 /// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job named by BRAID_JOB
 /// ("default" if unset), so concurrent jobs need different names. The same applies to jobs of a PMI
@@ -62,7 +62,7 @@ Environment processEnvironment();
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
 /// Returns the variables by which findPlace() selects the launcher, for example "RANK, WORLD_SIZE",
-/// or "". If they were unset, findPlace() would find no place, or an outer launcher's.
+/// or "". Without them, findPlace() would return nullopt or the place set by an outer launcher.
 std::string variablesOfPlace(const Environment &environment);
 
 /// Returns the value of the on/off variable `name`, or `otherwise` if it is unset. Returns BadInput

@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/futex.h - sleeps until a flag in memory changes ------------------===//
 //
-// Uses raw system calls so that, to ThreadSanitizer, only accesses to the flag itself order
-// threads. A mutex, a condition variable or std::atomic::wait (which keeps waiters in shared
-// tables) would add ordering and hide the data race in a program that lacks a signal.
+// Uses raw system calls so that ThreadSanitizer treats only accesses to the flag itself as
+// synchronization. A mutex, a condition variable or std::atomic::wait (which keeps waiters in
+// shared tables) would add synchronization and hide the data race in a program that lacks a signal.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -25,7 +25,7 @@ enum class FutexScope : uint8_t {
   Nobody,    ///< no thread sleeps, so none needs waking
 };
 
-/// Sleeps while `*flag` equals `seen`, for at most `slice`. May return early, so call it in a loop.
+/// Sleeps while `*flag` equals `seen`, for at most `slice`. May return early; call it in a loop.
 inline void futexWait(const void *flag, uint32_t seen, std::chrono::milliseconds slice,
                       FutexScope scope = FutexScope::Process) {
   timespec limit{slice.count() / 1000, (slice.count() % 1000) * 1000000};

@@ -34,7 +34,7 @@ struct HostSign {
 /// because each host has its own clock.
 std::string encodeSign(const HostSign &sign, const JobMemory &memory);
 /// Decodes a heartbeat of `host` and stores the slots of its ranks in `memory`, with times
-/// converted to this host's clock. Stores nothing if the heartbeat's number is `known`.
+/// converted to this host's clock. Stores nothing if the heartbeat's number equals `known`.
 Result<HostSign> takeSign(llvm::StringRef text, JobMemory &memory, int64_t host, uint64_t known);
 
 } // namespace braid

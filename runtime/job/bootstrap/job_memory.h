@@ -1,24 +1,24 @@
-//===- runtime/job/bootstrap/job_memory.h - the state that a job's ranks on one host share ----===//
+//===- runtime/job/bootstrap/job_memory.h - the shared state of a job's ranks on one host -----===//
 //
 // A few pages of anonymous shared memory, created by the job's host and mapped by every rank. They
-// hold the state that must not depend on message delivery:
+// store the state that must not depend on message delivery:
 //
 //  outcome       one atomic that records whether the job is aborted and how many steps have been
 //                committed. It changes only by compare-and-swap, so there is a single first cause,
 //                and no rank can report success for a run that another rank has aborted. Waiting
 //                ranks poll it, so every live rank sees an abort before any wait is released. If
 //                the job spans hosts, the hosts' store decides instead (other_hosts.h): an abort is
-//                a proposal until this host has received the decision. If this host loses the
-//                store, this atomic decides for this host.
+//                a proposal until this host has received the decision. If this host cannot reach
+//                the store, this atomic decides for this host.
 //  cause         the text of the first failure
 //  rank slots    the state of each rank: heartbeat, host thread activity, current command of each
 //                queue, progress counters. The slots of ranks on other hosts are copies, a few
 //                tenths of a second old, with times on this host's clock and without process ids.
 //  choice        the text of the schedule that rank 0 has chosen by measurement
-//  all-gathers   each rank's part of the current and the previous all-gather. A rank that has
-//                joined all-gather n has read all parts of n - 1, so two buffers suffice. The parts
-//                are stored in the same file, after the mapped pages, and accessed by file I/O: the
-//                file grows on demand, and a lack of memory is reported as an error code.
+//  all-gathers   each rank's part of the current and the previous all-gather. A rank that joins
+//                all-gather n has read all parts of all-gather n - 1, so two buffers suffice. The
+//                parts are stored in the same file, after the mapped pages, and accessed by file
+//                I/O: the file grows on demand, and a lack of memory is reported as an error code.
 //
 // Apart from the outcome, workers access this memory only with relaxed atomics, so that the
 // accesses do not order the ranks' streams. All ranks belong to one user and trust each other's
@@ -158,7 +158,7 @@ public:
   /// Creates zeroed memory for `ranks` ranks. If the job spans several hosts, abort() only makes a
   /// proposal, and the hosts' store decides.
   static Result<JobMemory> create(int64_t ranks, const HostPlace &place = {});
-  /// Returns BadInput if the memory has an unexpected size or version.
+  /// Maps an existing job's memory. Returns BadInput if its size or version is unexpected.
   static Result<JobMemory> map(FileDescriptor descriptor, int64_t ranks);
   int descriptor() const { return descriptor_.get(); }
   int64_t ranks() const { return layout_->ranks; }
@@ -181,7 +181,7 @@ public:
   bool isHere(int64_t rank) const { return rank / ranksPerHost() == host(); }
   Ranks ranksOf(int64_t host) const { return {host * ranksPerHost(), ranksPerHost()}; }
   Ranks allRanks() const { return {0, ranks()}; }
-  /// An upper bound on the age of other hosts' state. Shorter stalls may be spurious.
+  /// An upper bound on the age of other hosts' state. Stalls shorter than this may be spurious.
   uint64_t roundTripNs() const { return layout_->roundTripNs.load(std::memory_order_relaxed); }
   void setRoundTripNs(uint64_t time) {
     layout_->roundTripNs.store(time, std::memory_order_relaxed);
@@ -194,22 +194,22 @@ public:
   }
   /// Aborts the job. Returns true if this is the first failure; all ranks then see the abort
   /// together with its cause. Otherwise, cause() returns the first failure. Committed steps remain
-  /// committed. Texts are truncated to 16 kB. If the job spans hosts, only proposes an abort, and
-  /// returns true for the first proposal.
+  /// committed. Messages are truncated to 16 kB. If the job spans hosts, only proposes an abort,
+  /// and returns true for the first proposal.
   bool abort(const JobCause &cause);
   /// Aborts the job, waits for the decision, and returns the first cause.
   Status fail(const JobCause &cause);
   /// Waits, after abort(), until this or another host has aborted the job. If no decision arrives
   /// within `patience` plus the time since the last contact with host 0, this host decides.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
-  /// Returns the first failure, or nullopt. Never blocks: if a process dies in abort(), either the
-  /// job is not aborted or the cause is complete.
+  /// Returns the first failure, or nullopt. Never blocks: if a process dies during abort(), either
+  /// the job is not aborted or the cause is complete.
   std::optional<JobCause> cause() const { return causeIn(Outcome::Aborted); }
   /// Returns ok, or the status of the first failure.
   Status failure() const;
-  /// Commits step `step` (1, 2, ...). Any process that knows that all ranks have completed the step
-  /// may call this. Returns true if the step is committed, by this call or an earlier one, and
-  /// false if the job was aborted first.
+  /// Commits step `step` (1, 2, ...). Any process may call this once all ranks have completed the
+  /// step. Returns true if the step is committed, by this call or an earlier one, and false if the
+  /// job was aborted first.
   bool commit(uint32_t step);
   uint32_t committed() const { return layout_->outcome.load(std::memory_order_acquire).committed; }
 
@@ -223,15 +223,15 @@ public:
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
-  /// Contributes `part` of `rank`, which is on this host, to its next all-gather, and blocks until
+  /// Contributes `part` for `rank`, which is on this host, to its next all-gather, and blocks until
   /// all ranks have contributed or the job is aborted; returns the cause of an abort. `step` is the
-  /// last step that the rank has completed, or 0; committed() tells whether it has been committed.
+  /// last step that the rank has completed, or 0; committed() shows whether it has been committed.
   /// Needs no timeout, because the watchdog aborts a job that has stalled. If another rank on this
   /// host has left, and so will never contribute, aborts the job.
   Status meet(int64_t rank, const std::string &part, uint32_t step);
   /// Like meet() with step 0. Returns the parts of all ranks, in rank order.
   Result<std::vector<std::string>> allGather(int64_t rank, const std::string &part);
-  /// Contributes `part` of `rank` to all-gather `number`. `step` is the last step that `rank` has
+  /// Contributes `part` for `rank` to all-gather `number`. `step` is the last step that `rank` has
   /// completed, or 0. On a single host, the last rank to join finishes the all-gather. Returns
   /// BadInput if the part exceeds kMaxPart bytes, and Unsupported if memory is exhausted.
   Status bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step);

@@ -86,7 +86,7 @@ private:
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
       BRAID_TRY(giveSign(false));
-      // The size of a heartbeat grows with the number of ranks, and so must its period.
+      // The size of a heartbeat grows with the number of ranks, so its period must grow as well.
       nextSign_ = now + 100ms + std::chrono::milliseconds(memory_.ranks());
       BRAID_TRY(listen());
     }
@@ -105,7 +105,7 @@ private:
     return fmt::format("{}.{}", key("parts", host), round_ % 2);
   }
 
-  /// Selects the first job with this name in which this host has not taken part yet.
+  /// Selects the first job with this name in which this host has not participated yet.
   Status introduce() {
     if (!prefix_.empty())
       return Status::ok();
@@ -211,7 +211,7 @@ private:
     return std::optional(BRAID_TRY(store_->putIfAbsent(round, kDone)));
   }
 
-  /// At this point, the round is committed even if a rank fails.
+  /// Copies the missing parts and finishes the round, which is committed even if a rank fails now.
   Status finishRound() {
     BRAID_TRY(readParts());
     if (!memory_.haveCome(memory_.allRanks(), round_))
@@ -223,7 +223,7 @@ private:
     return Status::ok();
   }
 
-  /// Once a host has left, the round cannot complete. If host 0 has left, the store may be gone.
+  /// Aborts the job if this host's ranks are in a round that cannot end because a host has left.
   void abortIfRoundCannotEnd() {
     for (const Host &host : others_)
       if (host.hasLeft && hasCome(memory_.host()))
@@ -258,7 +258,7 @@ private:
       giveUp(timedOut("expected {} hosts to join within {} s, got all but {}", memory_.hosts(),
                       seconds(options_.joinTimeout), fmt::join(missing, ", ")),
              -1);
-    // The store may have been in host 0's process, and a host that has left decides nothing.
+    // The store may have been in host 0's process, and a host that has left no longer decides.
     if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
       abortIfRoundCannotEnd();
       memory_.decideHere();

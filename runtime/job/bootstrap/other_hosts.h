@@ -7,18 +7,18 @@
 //  host<K>    the heartbeat of host K, several times a second: whether the host has left, and the
 //             state of its ranks. Read by all other hosts.
 //  parts<K>.0 the parts of host K's ranks in the last even-numbered all-gather
-//  parts<K>.1 and in the last odd-numbered one; when a host writes N, all hosts have read N - 2
+//  parts<K>.1 and in the last odd-numbered one; before a host writes N, all hosts have read N - 2
 //  round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 writes "done" once it
 //             has read all parts; a host that fails writes the cause. A step is therefore committed
-//             on all hosts or, if a failure came first, on none; all see the same first cause.
+//             on all hosts or, after a failure, on none; all see the same first cause.
 //
 // A host whose heartbeat does not change within the time limit is considered lost. A host that
-// cannot reach the store for that long decides on its own, and fails as well. No protocol can
-// exclude one case: if the network fails after a step has been decided, disconnected hosts report a
-// failure for a run that the others have committed.
+// cannot reach the store for that long decides on its own to abort. No protocol can rule out one
+// case: if the network fails after a step has been decided, disconnected hosts report a failure for
+// a run that the others have committed.
 //
-// A store may serve several jobs with the same name, one after another: the n-th of them in which a
-// host takes part is job number n on every host.
+// A store may serve several consecutive jobs with the same name. On every host, job number n is the
+// n-th of them in which the host participates.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

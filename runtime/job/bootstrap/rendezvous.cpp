@@ -34,7 +34,7 @@ constexpr auto kTick = 50ms;
 constexpr size_t kShownOfJob = 80; ///< maximum length of a job's name in messages
 
 /// Formats two process ids in ascending order, as in ": processes 12 and 13". Returns an empty
-/// string if the ids do not tell the two processes apart.
+/// string if the ids do not distinguish the processes.
 std::string namePids(pid_t one, pid_t other) {
   if (one == 0 || other == 0 || one == other)
     return "";
@@ -152,7 +152,7 @@ private:
            absent.front()});
   }
 
-  /// Drops peers that belong to another user, send no hello, or no longer wait for the answer.
+  /// Accepts a peer. Drops it if it belongs to another user, sends no hello, or has disconnected.
   void acceptPeer() {
     Connection peer(acceptFrom(listener_));
     if (peer.descriptor() < 0) {
@@ -190,9 +190,9 @@ private:
                     hello.rank, job, namePids(pid, other));
   }
 
-  /// Aborts a job that has not started. A job that has started, or has failed for another reason,
-  /// is not affected: the peer may belong to the next job with the same name, whose first rank can
-  /// listen once this host has stopped listening.
+  /// Rejects a contradictory hello. Aborts the job unless it has started or already failed: the
+  /// peer may then belong to the next job with the same name, whose first rank can listen once this
+  /// host has stopped listening.
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
     if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
       if (memory_.isAborted() && hello.rank == ranks_.first)
@@ -228,7 +228,7 @@ private:
       loseRank(rank, status);
   }
 
-  /// Returns BadInput if the rank violates the protocol.
+  /// Answers a rank's message. Returns BadInput if the rank violates the protocol.
   Status answer(int64_t rank, Connection &connection, Message &message) {
     const std::string text = message.text.substr(1);
     int wanted = -1;
@@ -276,7 +276,7 @@ private:
   std::map<int64_t, Member> members_;            ///< the connected ranks
   std::map<std::string, FileDescriptor> offers_; ///< keyed by "RANK name", as in a G message
   const Deadline joinDeadline_;
-  ServiceThread thread_; ///< last, because it uses the others
+  ServiceThread thread_; ///< last, because it uses the other members
 };
 
 } // namespace

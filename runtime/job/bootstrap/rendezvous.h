@@ -1,9 +1,9 @@
 //===- runtime/job/bootstrap/rendezvous.h - the host to which all ranks of a job connect ------===//
 //
 // A thread in the launcher or in rank 0, with one connection to each rank. It sends the job memory
-// to each rank that joins, forwards descriptors, and detects immediately when a connection ends
-// before its rank has left: the rank is then dead, and the thread aborts the job in the job memory,
-// where all ranks see the abort. Runs and aborts do not depend on this thread. client.h lists the
+// to each rank that joins, forwards descriptors, and immediately detects a connection that ends
+// before its rank has left. The rank is then dead, and the thread records an abort in the job
+// memory, where all ranks see it. Runs and aborts do not depend on this thread. client.h lists the
 // messages.
 //
 // A peer must run under the same user id as this process and send its hello within a second; other
@@ -31,8 +31,8 @@ struct RendezvousPlace {
   FileDescriptor listener;
 };
 /// Listens under the job's name (see nameOfJob()), which may be a random name that is passed to the
-/// ranks. If another host already uses the name, the job would have two hosts; sends that host
-/// `hello` and returns BadInput with the answer. Returns TimedOut if the name is not free by the
+/// ranks. If another host already uses the name, sends it `hello` and returns BadInput with its
+/// answer, because a job must not have two hosts. Returns TimedOut if the name is not free by the
 /// deadline.
 Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline);
 
@@ -51,8 +51,8 @@ struct RendezvousOptions {
 class Rendezvous {
 public:
   /// Starts the thread. `memory` must outlive this object. If a rank's process is known before it
-  /// joins, as that of this process's own rank, the caller sets RankSlot::pid; a hello from another
-  /// process that claims this rank is then a contradiction.
+  /// joins, as for this process's own rank, the caller must set RankSlot::pid; a hello for this
+  /// rank from another process is then contradictory.
   static Result<std::unique_ptr<Rendezvous>> start(RendezvousPlace place, JobMemory &memory,
                                                    RendezvousOptions options);
   /// Stops the thread and closes all connections to clients.
@@ -62,7 +62,7 @@ public:
   /// Blocks until every rank on this host that has joined the job has left or died. Returns
   /// TimedOut at the deadline.
   virtual Status waitForAllToLeave(Deadline deadline) const = 0;
-  /// Returns true if a contradictory hello has made the job fail.
+  /// Returns true if a contradictory hello has caused the job to fail.
   virtual bool isContradicted() const = 0;
 };
 

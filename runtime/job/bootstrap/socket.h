@@ -25,12 +25,12 @@ namespace braid {
 using Deadline = std::chrono::steady_clock::time_point;
 /// Returns BadInput if `time` is less than 1 ms.
 Status checkTimeLimit(std::chrono::milliseconds time);
-/// Longer times are clamped to 20 years, so that deadlines do not overflow.
+/// Time limits are clamped to 20 years, so that deadlines do not overflow.
 inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 * 365 * 20);
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
 }
-/// Accepts any duration; see boundedTime().
+/// Returns the deadline `time` from now, for any duration; see boundedTime().
 inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + boundedTime(time);
 }
@@ -91,7 +91,7 @@ public:
   explicit Connection(FileDescriptor socket) : socket_(std::move(socket)) {}
   /// Returns a socket that listens under `name`, or an invalid descriptor if the name is taken.
   static Result<FileDescriptor> listenAt(const std::string &name);
-  /// Returns PeerFailed if no process listens under `name`, and TimedOut at the deadline.
+  /// Connects to `name`. Returns PeerFailed if nothing listens there, and TimedOut at the deadline.
   static Result<Connection> connect(const std::string &name, Deadline deadline);
 
   int descriptor() const { return socket_.get(); }

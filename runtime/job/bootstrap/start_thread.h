@@ -16,11 +16,11 @@ Status startThread(std::thread &thread, const char *purpose, std::function<void(
 class ServiceThread {
 public:
   /// Starts a thread that runs `body` with all signals blocked; see startThread(). `body` must
-  /// return once end() is readable. Called at most once.
+  /// return once end() is readable. Must be called at most once.
   Status start(const char *purpose, std::function<void()> body);
   /// Makes end() readable and waits for the thread.
   ~ServiceThread();
-  /// A descriptor for poll().
+  /// Returns a descriptor for poll(), which becomes readable when the thread must stop.
   int end() const { return end_.get(); }
 
 private:

@@ -1,6 +1,6 @@
 //===- runtime/job/bootstrap/store.h - the key-value store that a job's hosts share -----------===//
 //
-// Every host of a job can read and write the store. Hosts communicate only through it and NCCL.
+// All hosts of a job can access the store. They communicate only through the store and NCCL.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

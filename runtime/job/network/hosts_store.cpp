@@ -53,7 +53,7 @@ constexpr uint8_t kForAll = 3; ///< PMIX_GLOBAL
 /// The server's time limit for a reply. Values that are not yet available are requested again.
 constexpr int kSecondsOfServer = 1;
 /// A rank that leaves with a pending request cannot finalize PMIx, and mpirun treats that as a
-/// crash. Calls therefore wait for the reply to a pending request a little beyond their deadline.
+/// crash. Calls therefore wait slightly beyond their deadline for the reply to a pending request.
 constexpr milliseconds kForLastAnswer{3000}, kPause{20};
 
 /// Frees a value, as PMIX_VALUE_RELEASE does, and returns its text. Returns an empty string unless
@@ -143,7 +143,7 @@ public:
   }
   Pmix(std::shared_ptr<PmixLibrary> library, std::string key)
       : library_(std::move(library)), key_(std::move(key)) {}
-  /// Finalizes PMIx. Blocks briefly for the server's answer.
+  /// Finalizes PMIx. Waits briefly for the server's reply.
   ~Pmix() {
     (void)library_->run(deadlineIn(kForLastAnswer),
                         [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
@@ -263,7 +263,7 @@ public:
   }
 
 private:
-  /// If torchrun runs no store, torch.distributed.init_process_group starts one with rank 0.
+  /// If torchrun does not run a store, torch.distributed.init_process_group starts one in rank 0.
   Result<std::unique_ptr<Store>> connectToTorchrun(Deadline deadline) {
     TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
     const std::string port = environment_("MASTER_PORT").value_or("");

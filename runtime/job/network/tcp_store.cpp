@@ -200,7 +200,7 @@ private:
   const int64_t hosts_;
   std::vector<Client> clients_;
   StoreTable table_;
-  ServiceThread thread_; ///< last, because it uses the others
+  ServiceThread thread_; ///< last, because it uses the other members
 };
 
 } // namespace
