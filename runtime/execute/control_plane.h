@@ -43,8 +43,8 @@ public:
   /// Announces this rank's next collective call; `program` is the Plan::firstCommand of its
   /// program, if any. The job fails early if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
-  /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
-  /// contain them. The job then stops comparing calls.
+  /// Announces that this rank will no longer call noteCall() for every run, because callers' graphs
+  /// contain runs. The job then stops comparing calls.
   virtual void noteUnseenRuns() {}
   /// Returns the cause if the job has failed, otherwise Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;

@@ -1,7 +1,7 @@
 //===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
 // prepare() performs all allocation, exchange, loading and blocking up front. run() only issues the
-// Plan's commands in order, in a few nanoseconds each.
+// Plan's commands in order, which takes a few nanoseconds per command.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -114,8 +114,8 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
-/// Frees the memory of destroyed programs and returns as much of it as possible to the system. In
-/// contrast, prepare() caches some memory for the next program. Collective; blocks like prepare().
+/// Frees the memory of destroyed programs and returns as much of it as possible to the system,
+/// whereas prepare() caches some memory for the next program. Collective; blocks like prepare().
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

@@ -17,7 +17,7 @@ namespace braid {
 
 namespace {
 
-/// Identifies a transfer in a run. Equal on both sides.
+/// Identifies a transfer in a run. The sender and the receiver have equal keys.
 struct TransferKey {
   uint32_t run;
   int64_t source, destination;

@@ -70,7 +70,7 @@ Result<Plan> Specializer::run() {
   return std::move(plan_);
 }
 
-/// Counts trips as well as nodes, because a billion empty trips would also appear to hang.
+/// Counts trips as well as nodes, because unrolling a billion empty trips would seem to hang.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
                                             << " steps on a rank";
@@ -316,7 +316,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-/// Sets `gemm` to the GEMM that computes the data to be sent.
+/// Sets `gemm` to the GEMM that computes the data that `op` sends.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
   if (!concreteShape(op, op.product.type, sent.shape))

@@ -8,7 +8,7 @@
 ///   * then receivers copy from senders, and no rank continues until its data has been copied;
 ///   * a rank's groups and collectives share its communicators and therefore run one at a time.
 //
-// A library may synchronize less than these commands, but never more.
+// A messaging library may synchronize ranks less than these commands do, but never more.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -32,8 +32,8 @@ struct Whole {
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Expands the groups and collectives in the Plans of all ranks by inserting the commands described
-/// above before each one, on its stream. The group or collective itself remains in the Plan. It
-/// represents the use of the communicators, as a write to the last buffer, `communicators`. Peers
+/// above before each one, on its stream. The group or collective itself remains in the Plan, as a
+/// write to an additional last buffer, `communicators`, which represents the communicators. Peers
 /// may read any buffer. A reduction becomes a sum in team order for every operator, although a
 /// library may add in another order. Existing endpoints do not change.
 ///
@@ -44,8 +44,8 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// Expands only the data transfers, without barriers: senders and receivers wait only for each
 /// other. A library may let a rank continue as soon as the rank's own messages are complete, so no
-/// other synchronization orders accesses to peer memory. Also accepts the Plans of the first ranks
-/// if they represent all ranks.
+/// stronger ordering of accesses to peer memory may be assumed. Also accepts the Plans of the first
+/// ranks if they represent all ranks.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -1,7 +1,7 @@
 //===- runtime/plan/unread_parts.h - partial results that only their sum reads ----------------===//
 //
-// A kernel that adds parts while copying them need not store the parts. Storing the parts would
-// cause as much memory traffic as the sum itself.
+// A kernel that adds parts while copying them need not store the parts. Storing them would cause as
+// much memory traffic as the sum itself.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
