@@ -62,8 +62,8 @@ template <class Acc> struct Gemm {
   Acc *c;
 };
 
-/// Needs no instrumentation, because the inner loops access only memory private to this thread. The
-/// functions that access the operands are instrumented.
+/// Needs no instrumentation, because the loops access only memory that is private to this thread.
+/// The functions that access the operands are instrumented.
 template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
@@ -187,7 +187,7 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
 
 #endif
 
-/// The size of the blocks in which c is computed, which limits the scratch memory.
+/// The size of the blocks in which c is computed. Small blocks limit the scratch memory.
 struct Panel {
   int64_t rows, columns;
 };

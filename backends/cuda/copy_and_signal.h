@@ -18,8 +18,8 @@
 //
 // A worker adds the data that it has copied, without waiting for other workers. In a second shot,
 // each worker stores its sums in the peers' memory, waits for the peers' signals, then copies the
-// sums that peers have stored in this rank's memory. Without a second shot, a single block computes
-// any sum that is small enough to be loaded at once.
+// sums that peers have stored in this rank's memory. In a launch without a second shot, a single
+// block computes a sum if the block's threads can load all parts at once.
 //
 // Blocks that wait for a peer occupy shared memory and leave no room for a GEMM on their
 // multiprocessor. These blocks must never occupy every multiprocessor, because the peer may be

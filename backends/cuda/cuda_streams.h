@@ -62,8 +62,8 @@ public:
   /// Makes `next` the first stream, and orders it after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
-  /// Records later commands on `streams`, or executes them if `streams` is null. Marks all events
-  /// as unrecorded.
+  /// Directs later commands to `streams`, which are being captured, or to the eager streams if
+  /// `streams` is null. Marks all events as unrecorded.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
     isRecorded_.assign(isRecorded_.size(), false);

@@ -86,7 +86,7 @@ bool LaunchFiller::takeAwait(const BatchedCommand &step) {
          appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-/// A local copy cannot be part of a second shot, whose end is marked only by signals to peers.
+/// Adds no local copy to a second shot, because only signals to peers mark the end of the shot.
 bool LaunchFiller::takeCopy(const BatchedCommand &step) {
   const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
                                   static_cast<const char *>(step.src), step.bytes};

@@ -67,7 +67,7 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors) {
 }
 
 /// Leaves an eighth of the GPU free for GEMMs. GEMMs launch clusters, whose blocks must all fit in
-/// one part of the GPU, so a few free multiprocessors would not suffice.
+/// one GPC of the GPU, so a few free multiprocessors would not suffice.
 WaitingBudget::WaitingBudget(int multiprocessors)
     : most_(multiprocessors / 2), total_(multiprocessors - multiprocessors / 8) {}
 

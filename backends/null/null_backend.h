@@ -32,8 +32,8 @@ struct NullCounts {
   }
 };
 
-/// Allocations are real, zeroed host memory that only the caller writes to. Every command completes
-/// as soon as it is issued.
+/// Allocates zeroed host memory, to which only the caller writes. Every command completes as soon
+/// as it is issued.
 class NullDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)

@@ -61,7 +61,7 @@ public:
   /// True if stream 0 is the caller's stream and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
   virtual bool isInCallersCapture() const { return false; }
-  /// Leaves the caller's capture without issuing a run, if the call that entered it is rejected.
+  /// Leaves the caller's capture without issuing a run. Called if the run is rejected.
   virtual void leaveCallersCapture() {}
   /// Returns the number of the caller's graphs that contain runs and still exist. Blocks for a few
   /// milliseconds if there are any, because graphs are destroyed asynchronously.

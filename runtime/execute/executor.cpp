@@ -214,8 +214,8 @@ Status Binder::openTeams() {
              : opened;
 }
 
-/// A messaging library connects ranks when they first exchange data of a given kind and size.
-/// Issues each group and collective once, in order, while nothing else runs, so that later runs
+/// Issues each group and collective once, in order, while nothing else runs, because a messaging
+/// library connects ranks when they first exchange data of a given kind and size. Later runs then
 /// establish no connections and can be captured. A placeholder is read and overwritten instead of
 /// the caller's tensors, which do not exist yet. The arenas contain no data yet.
 Status Binder::connect() {

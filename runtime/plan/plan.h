@@ -175,7 +175,7 @@ struct PlanMatmul {
   bool transposeB;
   Range a, b, c;
   Range bias = {};       ///< empty if none
-  bool overlaps = false; ///< true if several streams have GEMMs, which may overlap
+  bool overlaps = false; ///< true if several streams have GEMMs, so that GEMMs may overlap
   /// Element type of c if it differs from `dtype`. Partial results may have a wider type.
   std::optional<DType> partial = {};
   Range addend = {}; ///< has c's element type; empty if none

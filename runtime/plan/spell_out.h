@@ -39,8 +39,8 @@ std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 ///
 /// Ranks synchronize in rounds: in round k, each rank signals the rank 2^k positions ahead,
 /// cyclically, and waits for the rank 2^k positions before it. After the last round, each rank has
-/// received a signal, directly or indirectly, from every other rank. The ordering is the same as if
-/// every rank had signalled all others, with far fewer commands.
+/// received a signal, directly or indirectly, from every other rank. This gives the same ordering
+/// as signals between all pairs of ranks, with far fewer commands.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// Expands only the data transfers, without barriers: senders and receivers wait only for each
 /// other. A library may let a rank continue as soon as the rank's own messages are complete, so no

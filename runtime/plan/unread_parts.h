@@ -11,7 +11,7 @@
 namespace braid {
 
 /// Sets PlanSum::keepsParts of each sum: true if the copied parts have another reader, such as a
-/// command of this rank (including another sum), a peer that pulls, or the caller.
+/// command of this rank (including another sum), a peer that copies them, or the caller.
 void markUnreadParts(Plan &plan);
 
 } // namespace braid

@@ -1,6 +1,6 @@
 //===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// Binaries built with cuBLASLt also start without it; load() then reports the missing library.
+// Binaries built with cuBLASLt also start on machines without cuBLASLt; load() then fails.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
