@@ -81,7 +81,7 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures save no time on CPUs. They let callers test code that captures runs on GPUs.
+  // Captures save no time on CPUs, but let callers test code that captures runs on GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;

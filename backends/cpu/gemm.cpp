@@ -96,7 +96,7 @@ constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Eleme
 
 /// OpenBLAS starts one thread per core before main(), even in processes that never multiply, and
 /// waits for these threads at every fork and at exit. If a thread fails to start for lack of
-/// memory, this wait never ends. This constructor runs before OpenBLAS reads the variable.
+/// memory, this wait never ends. This constructor runs before OpenBLAS reads OPENBLAS_NUM_THREADS.
 [[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 
 /// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS terminates the process if it

@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
-// The prefix of handles for host memory, before the region's size and the group's handle for it.
+// The prefix of handles for host memory. The region's size and the group's handle follow.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {

@@ -56,8 +56,8 @@ public:
 
   size_t size() const { return streams_.size(); }
   cudaStream_t first() const { return streams_[0]; }
-  /// Returns true if the first stream is being captured. Also true if it is CUDA's default stream,
-  /// which cannot be queried while another stream is being captured.
+  /// Returns true if the first stream is being captured. Also true if the first stream is CUDA's
+  /// default stream, which cannot be queried while another stream is being captured.
   bool isFirstCaptured() const;
   /// Makes `next` the first stream, and orders it after the work on the old first stream.
   void replaceFirst(cudaStream_t next);

@@ -60,8 +60,8 @@ struct RegisteredPlan {
   /// has not announced.
   void countCallersRuns();
   /// Returns true if the completion of a replay is reported by a write after the graph, because no
-  /// step inside the graph shows that the replay has begun. For messages, each write inside the
-  /// graph would take 3 us.
+  /// step inside the graph shows that the replay has begun. A write inside the graph after a
+  /// message would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
 
   Result<void *> allocate(CudaMemory &memory, int64_t bytes);
@@ -94,7 +94,7 @@ struct RegisteredPlan {
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of `plan`, and those that directly precede it on its stream.
+/// Returns the last signal or await of `plan` and all that directly precede it on the same stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

@@ -83,9 +83,9 @@ public:
   /// numbers, so if all streams are at their last steps, the latest run has either completed or not
   /// yet reached its first step.
   bool isWithinRun() const;
-  /// Returns the step that the stream is executing, assuming that a run is in progress. Between
-  /// runs, returns the first step of the next run, or kNoStep if that step waits for no peer,
-  /// because the stream is then busy with earlier work. Returns kNoStep for a stream without steps.
+  /// Returns the step that the stream is executing, assuming that a run is in progress. Initially
+  /// and after the last step, returns the next run's first step, or kNoStep if that step waits for
+  /// no peer, because the stream is then busy with earlier work. kNoStep if there are no steps.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;

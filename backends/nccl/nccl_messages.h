@@ -33,7 +33,7 @@ public:
 
   /// Returns an asynchronous error, or Ok. Callable from any thread.
   Status error();
-  /// Starts to abort all operations in flight, and returns immediately. Callable repeatedly, from
+  /// Starts aborting all operations in flight, and returns immediately. Callable repeatedly, from
   /// any thread.
   void abort();
   /// Releases all resources. No operations may be in flight, and no graph may contain captured

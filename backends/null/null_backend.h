@@ -63,7 +63,7 @@ public:
 
   // -- Compute. --
 
-  /// Both values are correct, because no results are computed.
+  /// Either value would be correct, because no results are computed.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }

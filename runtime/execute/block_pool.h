@@ -38,7 +38,7 @@ public:
   explicit BlockPool(size_t alignment) : alignment_(alignment) {}
 
   /// Returns an uninitialized block of at least `bytes` bytes (not 0), or null if no free extent is
-  /// large enough. In the latter case, add a region first.
+  /// large enough. After a null result, add a region and retry.
   void *allocate(size_t bytes);
   /// Like allocate(), but allocates at the start of a region that is entirely free.
   void *allocateIn(uint32_t region, size_t bytes);

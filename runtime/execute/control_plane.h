@@ -20,9 +20,9 @@ enum class JobCall : uint8_t {
   Close,
 };
 
-/// One rank's connection to its job. It exchanges text with the other ranks, commits steps, and
-/// reports failures, but does not transfer program data. Ranks may be threads or processes; only
-/// the implementation differs.
+/// One rank's connection to its job. A ControlPlane exchanges text with the other ranks, commits
+/// steps, and reports failures, but does not transfer program data. Ranks may be threads or
+/// processes; only the implementation differs.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;

@@ -1,8 +1,8 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
-// A Device provides memory and streams. Its optional capabilities are arithmetic (compute.h),
-// memory that peers can access (peer_memory.h), messages (messages.h), graphs, tracing, and a
-// stopwatch. ControlPlane connects the rank to other ranks.
+// A Device provides memory and streams. The optional capabilities of a Device are arithmetic
+// (compute.h), memory that peers can access (peer_memory.h), messages (messages.h), graphs,
+// tracing, and a stopwatch. ControlPlane connects the rank to other ranks.
 //
 // Functions that allocate or load are called during preparation. Issue functions only append to a
 // stream: they never allocate device memory and never fail. Errors are sticky:

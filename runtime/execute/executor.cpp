@@ -339,7 +339,7 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// Recycles released memory on all ranks. Fails if `choices`, a result of encodeChoices(), differ
+/// Collective: recycles released memory. Fails if `choices`, a result of encodeChoices(), differ
 /// between ranks, because the ranks would then make different collective calls.
 ///
 /// Once all ranks have arrived with no work in flight, no copy or signal of an earlier program is

@@ -22,8 +22,8 @@ public:
   /// Issues one run to stream 0 and the Plan's streams without waiting. Stream 0 serializes runs,
   /// and any number of runs may be in flight. If stream 0 is the caller's stream and is being
   /// captured, the run becomes part of the caller's graph and is not counted. `inputs` and
-  /// `outputs` are device addresses, one for each parameter and result of the program in order.
-  /// They may differ between runs and must stay valid until the run is complete.
+  /// `outputs` are device addresses, one for each parameter and result of the program in order. The
+  /// addresses may differ between runs and must stay valid until the run is complete.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Records one run with these addresses as a new graph, without executing it, and returns the
   /// graph's number. Blocks. Fails with Unsupported if the backend does not support graphs.

@@ -65,7 +65,7 @@ struct PlanBuffer {
   std::string name; ///< as in the program, used in diagnostics
 };
 
-/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory. It denotes the
+/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory. Denotes the
 /// range of the peer's matching endpoint, whose address is known after the handle exchange.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 

@@ -143,7 +143,7 @@ bool Specializer::visitDeallocate(const DeallocateOp &op) {
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
   lastEvent_[current_] = kNone; // a previously recorded event does not cover the release
-  // Peers may still access the symmetric memory, so it is never reused.
+  // Symmetric memory is never reused, because peers may still access it.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
   return true;

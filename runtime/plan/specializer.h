@@ -61,7 +61,7 @@ private:
     const Value *request;
     uint32_t stream;
   };
-  /// The active side of a posted transfer. It is issued after the messages of the same group.
+  /// The active side of a posted transfer, issued after the messages of the same group.
   struct Delayed {
     Request request;
     const Value *name; ///< null if no `wait` refers to it

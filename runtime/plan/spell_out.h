@@ -26,16 +26,16 @@ struct Whole {
   uint32_t number = 0;                               ///< unique among the job's wholes
   std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks with a group in this whole
 };
-/// Returns, for each rank, the whole that contains each of its groups. Sends and receives are
-/// matched in order. `plans` are the Plans of all ranks, or of the first ranks if they represent
-/// all ranks (alike_ranks.h). In the latter case, Whole::ranks contains only the first ranks.
+/// Returns, for each rank and each group of the rank, the whole that contains the group. Sends and
+/// receives are matched in order. `plans` are the Plans of all ranks, or of the first ranks if they
+/// represent all ranks (alike_ranks.h). Whole::ranks then contains only the first ranks.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Expands the groups and collectives in the Plans of all ranks by inserting the commands described
 /// above before each one, on its stream. The group or collective itself remains in the Plan, as a
 /// write to an additional last buffer, `communicators`, which represents the communicators. Peers
-/// may read any buffer. A reduction becomes a sum in team order for every operator, although a
-/// library may add in another order. Existing endpoints do not change.
+/// may read any buffer. Every reduction operator is expanded into a sum in team order, although a
+/// library may use another order. Existing endpoints do not change.
 ///
 /// Ranks synchronize in rounds: in round k, each rank signals the rank 2^k positions ahead,
 /// cyclically, and waits for the rank 2^k positions before it. After the last round, each rank has

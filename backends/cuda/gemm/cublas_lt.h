@@ -35,7 +35,7 @@ struct CublasLt {
   BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
 #undef BRAID_CUBLAS_MEMBER
 
-  /// Opens the library once. Fails with Unsupported and the reason if it is unavailable.
+  /// Opens the library once. Fails with Unsupported and the reason if the library is unavailable.
   static Result<const CublasLt *> load();
 };
 

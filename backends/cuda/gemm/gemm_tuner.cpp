@@ -32,7 +32,7 @@ constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
 /// GPUs and over time. The first guess is rarely slower than the best one by more than this.
 constexpr double kLeastGainByPower = 0.02;
-/// microseconds per long run; a second run is timed after the first lets clock rates settle
+/// microseconds per long run; only the second run is timed, after clock rates have settled
 constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands

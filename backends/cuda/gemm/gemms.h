@@ -1,7 +1,7 @@
 //===- backends/cuda/gemm/gemms.h - GEMMs computed by cuBLASLt --------------------------------===//
 //
 // tune() and setAlgorithm() choose the algorithm for a GEMM. The default is the library's first
-// guess, or its kind's fixed algorithm (fixed_algorithm.h). multiply() only launches the GEMM.
+// guess, or the kind's fixed algorithm (fixed_algorithm.h). multiply() only launches the GEMM.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
