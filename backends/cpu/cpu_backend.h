@@ -18,7 +18,7 @@ namespace braid {
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
 /// the job if other ranks may be waiting for them.
 ///
-/// After an abort, a command may never complete if its rank is a process. The rank's cluster then
+/// If a rank is a process, its commands may never complete after an abort. The rank's cluster then
 /// reports isStuck() and, even after its destruction, keeps all memory that the command may use.
 ///
 /// `observe`, if set, is called once per rank to create the rank's observer.

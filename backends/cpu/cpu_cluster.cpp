@@ -55,7 +55,7 @@ static Status checkJoin(const ClusterOptions &options, const Client &client) {
   return Status::ok();
 }
 
-/// If this rank cannot join, reports why to the other ranks before they notice that it has left.
+/// If joining fails, reports the reason to the other ranks before they notice that this rank left.
 Result<std::unique_ptr<Cluster>> CpuCluster::join(const ClusterOptions &options,
                                                   std::unique_ptr<Client> client,
                                                   const ObserverFactory &observe) {

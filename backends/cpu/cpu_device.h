@@ -81,7 +81,7 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures save no time on CPUs; they let callers test the calls that they make on GPUs.
+  // Captures save no time on CPUs, but let callers test code that captures runs on GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -103,8 +103,8 @@ public:
   /// ended within `patience`. The device must then never be destroyed, because the worker still
   /// uses it.
   bool stopWithin(std::chrono::milliseconds patience);
-  /// Returns true if all issued commands have completed, or were dropped after an abort. Must be
-  /// called on the rank's host thread.
+  /// Returns true if all issued commands have completed, or were dropped after an abort. Called
+  /// only by the rank's host thread.
   bool isDrained() const;
 
 private:
@@ -140,7 +140,7 @@ private:
   }
 
   struct alignas(64) Event {
-    uint32_t reached = 0; ///< flag that each record increments; never reset between Plans
+    uint32_t reached = 0; ///< flag that each record increments; not reset between Plans
     uint32_t issued = 0;  ///< number of records issued
   };
 

@@ -62,8 +62,8 @@ template <class Acc> struct Gemm {
   Acc *c;
 };
 
-/// Needs no instrumentation, because the inner loops access only memory private to this thread. The
-/// functions that access the operands are instrumented.
+/// Needs no instrumentation, because the loops access only memory that is private to this thread.
+/// The functions that access the operands are instrumented.
 template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
@@ -96,7 +96,7 @@ constexpr bool kTakesOperandsInPlace = std::is_same_v<Element, Accumulator<Eleme
 
 /// OpenBLAS starts one thread per core before main(), even in processes that never multiply, and
 /// waits for these threads at every fork and at exit. If a thread fails to start for lack of
-/// memory, this wait never ends. This constructor runs before OpenBLAS reads the variable.
+/// memory, this wait never ends. This constructor runs before OpenBLAS reads OPENBLAS_NUM_THREADS.
 [[gnu::constructor(101)]] void keepOpenBlasToOneThread() { setenv("OPENBLAS_NUM_THREADS", "1", 1); }
 
 /// Limits the number of GEMMs in OpenBLAS to one per core. OpenBLAS terminates the process if it
@@ -187,7 +187,7 @@ template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
 
 #endif
 
-/// The size of the blocks in which c is computed, which limits the scratch memory.
+/// The size of the blocks in which c is computed. Small blocks limit the scratch memory.
 struct Panel {
   int64_t rows, columns;
 };

@@ -49,7 +49,7 @@ void sumParts(const SumArgs &args);
 /// Implements Compute::pointwise.
 void applyFunctions(const PointwiseArgs &args);
 
-/// Restricts OpenBLAS to the calling thread. Call once, before the first GEMM.
+/// Makes OpenBLAS run each GEMM on the calling thread only. Call once, before the first GEMM.
 void initializeGemms();
 
 } // namespace braid

@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// Fills in a rank's queue slots for watchdogs and reports. Costs two clock reads and a few relaxed
-/// stores per command.
+/// Writes a rank's queue slots, which watchdogs and reports read. Costs two clock reads and a few
+/// relaxed stores per command.
 class JobRecorder final : public CommandObserver {
 public:
   /// Forwards each call to `next`, if set; records begin() before forwarding it and end() after.

@@ -18,8 +18,8 @@
 //
 // A worker adds the data that it has copied, without waiting for other workers. In a second shot,
 // each worker stores its sums in the peers' memory, waits for the peers' signals, then copies the
-// sums that peers have stored in this rank's memory. Without a second shot, a single block computes
-// any sum that is small enough to be loaded at once.
+// sums that peers have stored in this rank's memory. In a launch without a second shot, a single
+// block computes a sum if the block's threads can load all parts at once.
 //
 // Blocks that wait for a peer occupy shared memory and leave no room for a GEMM on their
 // multiprocessor. These blocks must never occupy every multiprocessor, because the peer may be
@@ -40,8 +40,8 @@
 
 namespace braid::cuda {
 
-/// The value that the host writes to flags to end all waits permanently. It is larger than any
-/// value that signals can produce.
+/// The value that the host writes to flags to end all waits permanently. This value is larger than
+/// any value that signals can produce.
 constexpr uint32_t kReleasedFlag = 0x40000000;
 
 /// A signal or an await. The kernel stores `value` to the step word when the command completes.
@@ -104,7 +104,7 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes);
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
 /// Returns true if the kernel can replace `copy` by also storing the sum of `batch` to `copy.dst`.
-/// Its source must be the entire sum, and no other command of the launch may access `copy.dst`.
+/// The source must be the entire sum, and no other command of the launch may access `copy.dst`.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Returns true if `copy` can follow the arrivals in the second shot of `batch`, that is, if it

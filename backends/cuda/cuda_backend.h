@@ -26,8 +26,8 @@ Status noGpu(const char *reason, int driver, int runtime, const char *backend = 
 ///
 /// If BRAID_SHARE_GPUS=on is set in the environment, ranks share GPUs if there are fewer GPUs than
 /// ranks; ranks that send messages then need NCCL 2.30 or later. A shared GPU switches between
-/// ranks every few milliseconds. This does not affect results, but times are meaningless, so GEMMs
-/// are not tuned, even if each rank has its own GPU.
+/// ranks every few milliseconds. Sharing does not affect results, but times are meaningless, so
+/// GEMMs are not tuned, even if each rank has its own GPU.
 Result<std::unique_ptr<Cluster>> joinCuda(const ClusterOptions &options,
                                           std::unique_ptr<Client> client,
                                           const char *backend = "cuda");

@@ -172,7 +172,7 @@ int64_t CudaDevice::planBytes(const Plan &plan) {
   return registered ? registered->workspaceBytes() : 0;
 }
 
-/// No commands of the Plan may be in flight.
+/// Releases a Plan's resources. No commands of the Plan may be in flight.
 void CudaDevice::forgetPlan(const Plan *plan) {
   if (const std::unique_ptr<RegisteredPlan> gone = progress_.remove(plan)) {
     transfers_.releaseWaiting(*gone);
@@ -191,7 +191,7 @@ void CudaDevice::recycle() {
 
 // -- Issuing. --
 
-/// Host memory is accessed only by copy engines.
+/// Always uses a copy engine, because only copy engines access host memory.
 void CudaDevice::copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) {
   if (gpu_.group.isAborted())
     return;

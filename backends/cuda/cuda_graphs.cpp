@@ -77,13 +77,13 @@ CudaGraphs::~CudaGraphs() {
     cudaStreamDestroy(recordingStream_);
 }
 
-/// Queries one of Braid's streams, because the caller's stream may no longer exist.
+/// Queries one of Braid's own streams, because the caller's stream may no longer exist.
 Result<bool> CudaGraphs::isOpen(const Capture &capture) {
   const CaptureInfo info = BRAID_TRY(captureOf(capture.streams[1]));
   return info.status != cudaStreamCaptureStatusNone;
 }
 
-/// Creates streams for later captures.
+/// Creates streams for later captures, so that a capture need not create any.
 Status CudaGraphs::reserveCapture() {
   if (captures_.empty())
     captures_.push_back(std::make_unique<Capture>(Capture{0, {nullptr}}));

@@ -18,7 +18,7 @@ public:
       : gpu_(gpu), streams_(streams), progress_(progress) {}
   ~CudaGraphs() override;
   Status start();
-  /// Ensures that captures have as many streams as eager runs. Called by prepare.
+  /// Ensures that captures have as many streams as eager runs. Called during preparation.
   Status reserveCapture();
 
   /// Implements Device::setCallerStream.
@@ -42,7 +42,7 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// Returns true if this run is in a caller's graph and is counted by its signal and wait kernels.
+  /// Returns true if this run is in a caller's graph and its own signal and wait kernels count it.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
@@ -50,7 +50,7 @@ public:
   /// kernel that signals or waits must count it.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// Removes the stream's dependencies on the fork if the stream also depends on a node of the run.
+  /// Drops the stream's dependencies on forkedFrom if the stream also depends on a node of the run.
   void dropForkedFrom(cudaStream_t stream);
 
 private:

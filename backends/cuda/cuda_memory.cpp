@@ -14,7 +14,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kHostRegion = size_t(64) << 10; // enough for the flags of several programs
-// The prefix of handles for host memory, before the region's size and the group's handle for it.
+// The prefix of handles for host memory. The region's size and the group's handle follow.
 constexpr llvm::StringRef kFlags = "flags";
 
 size_t roundUp(int64_t bytes, size_t granularity) {
@@ -108,7 +108,7 @@ Result<void *> CudaMemory::allocatePrivate(size_t bytes) {
   return zeroed(base, bytes);
 }
 
-/// Registers entire regions with the GPU; many programs share a region.
+/// Registers entire regions with the GPU, because many programs share a region.
 Result<void *> CudaMemory::allocateOnHost(BlockPool &pool, int64_t bytes) {
   std::lock_guard lock(mutex_);
   const size_t size = roundUp(bytes, kAlignment);
@@ -134,7 +134,7 @@ void CudaMemory::release(void *base) {
 
 /// fillFlags() may still write to released flags, which is harmless because nothing is recycled
 /// after an abort. Private device memory is freed immediately, because no peer maps it. The lock is
-/// not held during cudaFree(), because it waits for the GPU, which may wait for fillFlags().
+/// not held during cudaFree(), which may block until fillFlags() ends the GPU's waits.
 void CudaMemory::recycle() {
   {
     std::lock_guard lock(mutex_);

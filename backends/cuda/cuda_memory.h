@@ -49,7 +49,7 @@ public:
   void freeUnused();
   /// Unmaps peers' memory. Peers may free their memory once all ranks have called this function.
   void closePeers();
-  /// Leaks all memory from now on, because streams still use it.
+  /// Makes the destructor leak all memory, because streams still use it.
   void abandon();
 
   /// Stores `value` into every flag that this rank owns. Callable from any thread, even while

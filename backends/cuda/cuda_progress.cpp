@@ -129,7 +129,7 @@ void CudaProgress::reportReplay(const RegisteredPlan &replayed, uint32_t run) {
   isReportedBeside_ = true;
 }
 
-/// Orders later reports on `stream` after the reports that reports_ made on behalf of `stream`,
+/// Orders later reports on `stream` after the reports on replays, which are written on reports_,
 /// because step numbers must never decrease.
 void CudaProgress::awaitReports(uint32_t stream) {
   if (stream == 0 && std::exchange(isReportedBeside_, false))

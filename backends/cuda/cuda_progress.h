@@ -80,7 +80,7 @@ private:
   std::unique_ptr<IssuedSteps[]> issued_; ///< one for each word
   std::vector<std::unique_ptr<RegisteredPlan>> plans_;
   std::unordered_map<const Plan *, std::vector<RegisteredPlan *>> byPlan_; ///< newest last
-  std::mutex mutex_; ///< held by the watchdog to read plans_, and by the host thread to modify them
+  std::mutex mutex_; ///< held by the watchdog to read plans_, and by the host thread to modify it
   std::atomic<RegisteredPlan *> current_{nullptr};
   std::atomic<uint32_t> run_{0};    ///< the last run issued
   uint32_t seen_[kQueueSlots] = {}; ///< step numbers that the watchdog last saw

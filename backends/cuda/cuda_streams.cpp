@@ -132,7 +132,7 @@ void CudaStreams::putAllBehindFirst() const {
     gpu_.check(cudaStreamWaitEvent(streams_[stream], handover_, 0), "cudaStreamWaitEvent");
 }
 
-/// Required because the first stream may not have waited for work of earlier runs on other streams.
+/// Makes the first stream wait for all busy streams, because earlier runs may not have done so.
 void CudaStreams::putFirstBehindAll() const {
   for (size_t stream = 1; stream < streams_.size(); ++stream)
     if (isBusy_[stream])

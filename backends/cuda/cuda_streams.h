@@ -56,14 +56,14 @@ public:
 
   size_t size() const { return streams_.size(); }
   cudaStream_t first() const { return streams_[0]; }
-  /// Returns true if the first stream is being captured. Also true if it is CUDA's default stream,
-  /// which cannot be queried while another stream is being captured.
+  /// Returns true if the first stream is being captured. Also true if the first stream is CUDA's
+  /// default stream, which cannot be queried while another stream is being captured.
   bool isFirstCaptured() const;
   /// Makes `next` the first stream, and orders it after the work on the old first stream.
   void replaceFirst(cudaStream_t next);
 
-  /// Records later commands on `streams`, or executes them if `streams` is null. Marks all events
-  /// as unrecorded.
+  /// Directs later commands to `streams`, which are being captured, or to the eager streams if
+  /// `streams` is null. Marks all events as unrecorded.
   void recordOn(const std::vector<cudaStream_t> *streams) {
     recorded_ = streams;
     isRecorded_.assign(isRecorded_.size(), false);

@@ -16,8 +16,8 @@ public:
 
   void startTrace() override;
   std::vector<Span> takeTrace() override;
-  /// Returns true while tracing, when each command is issued separately and has its own span.
-  /// Commands in graphs have no spans.
+  /// Returns true while tracing. Each command is then issued separately and has its own span,
+  /// except for commands in graphs, which have no spans.
   bool isTracing() const { return isTracing_ && !streams_.isCapturing(); }
   /// Registers the name of each origin in `plan` with profilers.
   std::vector<nvtxStringHandle_t> registerNames(const Plan &plan) const;
@@ -90,7 +90,7 @@ private:
   };
   const Gpu &gpu_;
   const CudaStreams &streams_;
-  std::deque<Mark> marks_;        ///< marks not yet known to have passed
+  std::deque<Mark> marks_;        ///< marks that stream 0 may not have reached yet
   std::vector<cudaEvent_t> free_; ///< events to reuse
   int64_t passed_ = 0;
 };

@@ -45,7 +45,7 @@ bool hasFlagsOnDevice(TransferMode mode) {
 
 } // namespace
 
-/// Returns true if the GPU can perform atomics on the memory of all other GPUs, as over NVLink.
+/// Returns true if the GPU can perform atomics on all other GPUs' memory, for example over NVLink.
 /// Requires that this process can query the GPUs of all `ranks` on the host.
 static bool addsAtPeers(int device, int64_t ranks) {
   int count = 0;

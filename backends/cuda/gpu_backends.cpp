@@ -18,10 +18,10 @@ namespace {
 
 /// Requests 32 hardware queues. With the driver's default of eight queues, runs took longer and run
 /// times varied by 20 % or more, even for a single GEMM (backends/cuda/README.md). The driver reads
-/// the variable when the process first uses a GPU.
+/// CUDA_DEVICE_MAX_CONNECTIONS when the process first uses a GPU.
 void askForQueues() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0); }
 
-/// Returns the number of queues that the variable requests, or 1 if its value is not a number.
+/// Returns the value of CUDA_DEVICE_MAX_CONNECTIONS, or 1 if the value is not a number.
 uint32_t queuesAskedFor() {
   uint32_t queues = 0;
   const bool isNumber =

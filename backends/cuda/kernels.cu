@@ -45,7 +45,7 @@ __global__ void delayKernel(uint64_t duration) {
 
 constexpr int kThreads = 256;
 
-/// Returns the number of blocks for `count` elements, capped at what a GPU can use.
+/// Returns the number of blocks for `count` elements, capped at the number that a GPU can use.
 unsigned blocksFor(int64_t count) {
   constexpr int64_t kMaxBlocks = 4096;
   int64_t blocks = (count + kThreads - 1) / kThreads;

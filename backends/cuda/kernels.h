@@ -64,10 +64,10 @@ void launchBroadcast(cudaStream_t stream, Element element, void *c, Element bias
 
 /// Sets each of `count` elements to a value in [-1, 1) that depends only on `seed` and its index.
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
-/// Keeps the stream busy for about this many microseconds.
+/// Launches a kernel that keeps the stream busy for about the given time.
 void launchDelay(cudaStream_t stream, uint32_t microseconds);
 
-/// Loads all kernels up front, so that no launch loads one.
+/// Loads all kernels up front, so that no launch has to load a kernel.
 cudaError_t loadKernels();
 /// Loads the kernels of launchSum(). Called by loadKernels().
 cudaError_t loadSums();

@@ -86,7 +86,7 @@ bool LaunchFiller::takeAwait(const BatchedCommand &step) {
          appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-/// A local copy cannot be part of a second shot, whose end is marked only by signals to peers.
+/// A second shot sends the sum only to peers, because only signals to peers mark the shot's end.
 bool LaunchFiller::takeCopy(const BatchedCommand &step) {
   const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
                                   static_cast<const char *>(step.src), step.bytes};
@@ -111,7 +111,7 @@ bool LaunchFiller::takeSum(const Sum &sum) {
   return true;
 }
 
-/// Turns awaits after the sum into awaits of the second shot, which precede its copies.
+/// Adds a copy to the second shot, and turns awaits after the sum into awaits of the second shot.
 bool LaunchFiller::takeGift(void *place) {
   CopyAndSignal::SecondShot &second = launch_.second;
   if (!may_.haveCopies)

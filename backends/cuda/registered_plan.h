@@ -60,8 +60,8 @@ struct RegisteredPlan {
   /// has not announced.
   void countCallersRuns();
   /// Returns true if the completion of a replay is reported by a write after the graph, because no
-  /// step inside the graph shows that the replay has begun. For messages, a write inside the graph
-  /// would take 3 us.
+  /// step inside the graph shows that the replay has begun. A write inside the graph after a
+  /// message would take 3 us.
   bool isReportedBehind() const { return !steps.showsItsBeginning(); }
 
   Result<void *> allocate(CudaMemory &memory, int64_t bytes);
@@ -76,7 +76,7 @@ struct RegisteredPlan {
   WaitingKernels waiting;
   LaunchLimits limits;                        ///< for runs that Braid issues
   std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs; set by the first capture
-  /// true if streams wait by memory operations, because too many would need waiting kernels
+  /// true if streams wait by memory operations, as too many streams would need waiting kernels
   bool waitsByMemory = false;
   StepRange lastSteps;      ///< steps that end a run in a caller's graph
   std::vector<bool> isUsed; ///< true for streams with commands
@@ -94,7 +94,7 @@ struct RegisteredPlan {
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of `plan`, and those that directly precede it on its stream.
+/// Returns the last signal or await of `plan` and all that directly precede it on the same stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

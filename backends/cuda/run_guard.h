@@ -28,7 +28,7 @@ struct RunReport {
 };
 
 struct RunGuard {
-  uint32_t *counts = nullptr; ///< number of runs begun and ended; in GPU memory, initially 0
+  uint32_t *counts = nullptr; ///< two counters in GPU memory, initially 0: runs begun, runs ended
   RunReport *report = nullptr;
 };
 

@@ -1,7 +1,7 @@
 //===- backends/cuda/stream_steps.h - the current step of a GPU's stream ----------------------===//
 //
 // A step is a command whose completion the GPU reports: a signal, an await, or a message. This file
-// interprets the words that the GPU writes, for the watchdog. It does not depend on CUDA.
+// interprets the GPU's reports for the watchdog. It does not depend on CUDA.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -83,13 +83,13 @@ public:
   /// numbers, so if all streams are at their last steps, the latest run has either completed or not
   /// yet reached its first step.
   bool isWithinRun() const;
-  /// Returns the step that a stream is executing if a run is in progress; after the last step, this
-  /// is the first step of the next run. Returns kNoStep if there is no such step, or if the first
-  /// step waits for no peer, because the stream is then busy with earlier work.
+  /// Returns the step that the stream is executing, assuming that a run is in progress. Initially
+  /// and after the last step, returns the next run's first step, or kNoStep if that step waits for
+  /// no peer, because the stream is then busy with earlier work. kNoStep if there are no steps.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;
-  /// Returns true if a step of the stream has completed since the last call. For the watchdog.
+  /// Returns true if the stream has completed a step since the last call. Called by the watchdog.
   bool hasMoved(size_t stream);
 
   StepWord *words = nullptr; ///< one per stream, written by the GPU

@@ -18,8 +18,8 @@ __device__ inline void tell(uint32_t &word, uint32_t value) {
 }
 
 /// Reports the start of a run. `begun` and `ended` are the numbers of runs that had begun and ended
-/// before it. `ended` may include this run itself, because the kernel that ends a run may be on
-/// another stream and may count the run before the kernel that begins it.
+/// before this run. `ended` may include this run itself, because the kernel that ends a run may be
+/// on another stream and may count the run before the kernel that begins the run does.
 __device__ inline void tellBegin(const RunGuard &guard, uint32_t begun, uint32_t ended) {
   if (static_cast<int32_t>(ended - begun) < 0)
     tell(guard.report->overlapped, 1);

@@ -66,8 +66,8 @@ LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors) {
   return limits;
 }
 
-/// Leaves an eighth of the GPU free for GEMMs. GEMMs launch clusters, whose blocks must all fit in
-/// one part of the GPU, so a few free multiprocessors would not suffice.
+/// Leaves an eighth of the GPU free for GEMMs. GEMMs use thread block clusters, whose blocks must
+/// all fit in one GPC of the GPU, so a few free multiprocessors would not suffice.
 WaitingBudget::WaitingBudget(int multiprocessors)
     : most_(multiprocessors / 2), total_(multiprocessors - multiprocessors / 8) {}
 

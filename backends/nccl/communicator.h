@@ -10,7 +10,7 @@
 
 namespace braid::nccl {
 
-/// The time limit for NCCL's background work, and a condition that ends the wait early.
+/// The time limit for waits for NCCL's background work, and a condition that ends waits early.
 struct Patience {
   std::chrono::milliseconds timeout{60000};
   std::function<bool()> isAborted = [] { return false; }; ///< callable from any thread
@@ -24,12 +24,12 @@ public:
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members,
                                                       const Patience &patience);
-  /// Releases no resources; call close() or abort() first.
+  /// Does not destroy the NCCL communicator; call close() or abort() first.
   ~Communicator() = default;
 
   Comm *get() const { return comm_.load(); }
   /// Waits for the completion of a call that returned `code`, and returns the call's outcome. After
-  /// prepare, the wait never depends on a peer. `call` is the function's name, for error messages.
+  /// prepare(), the wait never depends on a peer. `call` names the function in error messages.
   Status finish(Code code, const char *call) const;
   /// Returns any asynchronous error of the library. Callable from any thread.
   Status error() const;

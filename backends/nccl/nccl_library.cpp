@@ -78,7 +78,7 @@ Result<Library> read(const Opened &opened) {
 
 } // namespace
 
-/// NCCL reads the variable when the process creates its first communicator.
+/// NCCL reads NCCL_NVLS_ENABLE when the process creates its first communicator.
 Status keepMulticastOff() {
   constexpr const char *kMulticast = "NCCL_NVLS_ENABLE";
   if (const std::string asked = valueOf(kMulticast); !asked.empty() && asked != "0")

@@ -46,7 +46,7 @@ Operator operatorOf(const CollectiveArgs &args) {
   llvm_unreachable("covered above");
 }
 
-/// Tells the other ranks that this rank has found the library.
+/// The text that tells the other ranks that this rank has found the library.
 constexpr const char *kFound = "found";
 
 size_t count(int64_t bytes, DType dtype) { return static_cast<size_t>(bytes / sizeOf(dtype)); }
@@ -208,7 +208,7 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older NCCL versions lack, by sends and receives, even within this rank.
+/// Emulates alltoall, which older NCCL versions lack, with sends and receives, even for local data.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
   const int members = static_cast<int>(args.team.size());

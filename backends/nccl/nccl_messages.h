@@ -13,8 +13,8 @@ namespace braid::nccl {
 /// One rank's messages through NCCL. Call from the rank's host thread, unless noted otherwise.
 ///
 /// NCCL communicators are not thread-safe, except for aborts. Even an error query may complete a
-/// group, and ranks hung when two threads queried concurrently. A mutex therefore serializes all
-/// calls, but the watchdog skips its query while the host thread is in a call.
+/// group: ranks hung when two threads queried concurrently. A mutex therefore serializes all calls,
+/// but the watchdog skips its query while the host thread is in an NCCL call.
 ///
 /// There is one communicator per team of this rank; groups use the communicator of all ranks.
 class NcclMessages {
@@ -33,7 +33,7 @@ public:
 
   /// Returns an asynchronous error, or Ok. Callable from any thread.
   Status error();
-  /// Starts to abort all operations in flight, and returns immediately. Callable repeatedly, from
+  /// Starts aborting all operations in flight, and returns immediately. Callable repeatedly, from
   /// any thread.
   void abort();
   /// Releases all resources. No operations may be in flight, and no graph may contain captured

@@ -32,8 +32,8 @@ struct NullCounts {
   }
 };
 
-/// Allocations are real, zeroed host memory that only the caller writes to. Every command completes
-/// as soon as it is issued.
+/// Allocates zeroed host memory, to which only the caller writes. Every command completes as soon
+/// as it is issued.
 class NullDevice final : public Device, public Compute, public PeerMemory, public Tracer {
 public:
   NullDevice(RankGroup &group, int64_t rank, bool isReproducible = false)
@@ -63,7 +63,7 @@ public:
 
   // -- Compute. --
 
-  /// Both values are correct, because no results are computed.
+  /// Either value would be correct, because no results are computed.
   bool isReproducible() const override { return isReproducible_; }
   Status warm(const PlanMatmul &) override { return Status::ok(); }
   void matmul(uint32_t, Tag, const MatmulArgs &) override { ++counts_.matmuls; }

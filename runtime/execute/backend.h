@@ -16,16 +16,16 @@ struct ClusterOptions {
   int64_t ranks = 1;
   /// Time without progress after which the job fails with TimedOut.
   std::chrono::milliseconds timeout{60000};
-  /// If set, commands run one at a time, in a random order that the streams permit and this seed
-  /// determines. Backends that do not support this option reject it.
+  /// If set, commands run one at a time, in a pseudo-random order that respects the order of each
+  /// stream and is determined by this seed.
   std::optional<uint64_t> scheduleSeed = {};
-  /// If nonzero, stream k uses hardware queue k mod `queues`; each queue issues in order.
+  /// If nonzero, stream k uses hardware queue k mod `queues`. Each queue runs commands in order.
   uint32_t queues = 0;
   /// Makes GEMM results depend only on operand values, N, K and types: row i is bitwise identical
   /// for every M and all operand addresses.
   bool reproducible = false;
-  /// CUDA device number for a rank that joins a job. -1 selects the rank's index on its host, or
-  /// the only GPU.
+  /// CUDA device number for a rank that joins a job. -1 selects the GPU whose number is the rank's
+  /// index on its host, or the only visible GPU.
   int device = -1;
 };
 
@@ -49,8 +49,8 @@ public:
   virtual void setPlans(llvm::ArrayRef<Plan>) {}
   /// Unregisters the Plans of one program, unless setPlans() has replaced them.
   virtual void forgetPlans(llvm::ArrayRef<Plan>) {}
-  /// True if a command that may never end is still running after an abort made synchronize()
-  /// return. The caller must not free memory passed to the device in this state, and must end the
+  /// True if synchronize() returned because of an abort, and a command that may never end is still
+  /// running. In this state, the caller must not free memory passed to the device, and must end the
   /// process with std::_Exit(), which runs no destructors.
   virtual bool isStuck() const { return false; }
   virtual Device &device(int64_t rank) = 0;
@@ -71,17 +71,17 @@ public:
   Status fail(const Status &cause);
 };
 
-/// Fails with BadInput, naming both layouts, if the program and the job differ in ranks per host.
+/// Fails with BadInput, naming both layouts, if the program's ranks per host differ from the job's.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
-/// Properties of the machine and of the libraries that a backend opens. The backend chooses the
-/// names; values are plain text.
+/// Names and values of properties of the machine and of the libraries that a backend opens. Each
+/// backend chooses its own names. Values are plain text.
 using BackendFacts = std::map<std::string, std::string>;
 
 struct Backend {
   std::string name;        ///< the value of --backend
   std::string description; ///< one line
-  /// False if the results are meaningless (the null backend).
+  /// False if the backend computes no results (the null backend).
   bool computes = true;
   /// True if the devices can record and replay graphs.
   bool hasGraphs = false;

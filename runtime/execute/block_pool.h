@@ -1,9 +1,9 @@
 //===- runtime/execute/block_pool.h - blocks within regions of memory -------------------------===//
 //
-// A few regions serve many programs, so that peers map each region only once. A block is cut from
-// the smallest free extent that is large enough. When a block is freed, it is merged with adjacent
-// free extents. Layouts do not depend on addresses, so ranks that make the same sequence of calls
-// have equal layouts.
+// Many programs share a few regions, so that peers need to map each region only once. A block is
+// cut from the smallest free extent that is large enough. When a block is freed, it is merged with
+// adjacent free extents. Layouts do not depend on addresses, so ranks that make the same sequence
+// of calls have equal layouts.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -38,7 +38,7 @@ public:
   explicit BlockPool(size_t alignment) : alignment_(alignment) {}
 
   /// Returns an uninitialized block of at least `bytes` bytes (not 0), or null if no free extent is
-  /// large enough. In the latter case, add a region first.
+  /// large enough. After a null result, add a region and retry.
   void *allocate(size_t bytes);
   /// Like allocate(), but allocates at the start of a region that is entirely free.
   void *allocateIn(uint32_t region, size_t bytes);
@@ -46,8 +46,8 @@ public:
   uint32_t add(void *base, size_t bytes);
   /// Returns the block at `address` if it is allocated, or released but not yet recycled.
   std::optional<Block> find(const void *address) const;
-  /// Releases the block at `address`. No program may use the block any more, but a peer may still
-  /// access it. Returns false if no allocated block starts at `address`.
+  /// Releases the block at `address`. No program on this rank may use the block any more, but a
+  /// peer may still access it. Returns false if no allocated block starts at `address`.
   bool release(const void *address);
   /// Frees all released blocks and returns them in order of release.
   std::vector<Memory> recycle();

@@ -55,12 +55,12 @@ public:
   virtual ~GemmTuning() = default;
   /// Returns a key for the device: devices with equal keys can use the same algorithm choices.
   virtual std::string tuningKey() const = 0;
-  /// Like warm(), loads the algorithm that an earlier job chose for the shape, if known. Ranks may
-  /// call this concurrently. The algorithm is preliminary: setAlgorithm() makes the final choice.
+  /// Loads the algorithm that an earlier job chose for the shape, if known, as warm() would. Ranks
+  /// may call this concurrently. The choice is preliminary: setAlgorithm() makes the final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
-  /// Finds the best algorithm for this shape, from an earlier measurement or by measuring, and
-  /// returns it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if
-  /// it is zero, a heuristic chooses the algorithm for unmeasured shapes.
+  /// Finds the best algorithm for this shape, from cached measurements or by measuring, and returns
+  /// it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if it is
+  /// zero, a heuristic chooses the algorithm for unmeasured shapes.
   virtual Result<std::string> tune(const PlanMatmul &shape, std::chrono::milliseconds atMost) = 0;
   /// Makes GEMMs of this shape use `choice`, which tune() returned on a device with the same key.
   virtual Status setAlgorithm(const PlanMatmul &shape, const std::string &choice) = 0;
@@ -73,7 +73,7 @@ public:
 
   /// True if the device was created with ClusterOptions::reproducible.
   virtual bool isReproducible() const { return false; }
-  /// Returns null if no algorithms can be chosen. The result is null on all ranks or on none.
+  /// Returns null if this device offers no choice of GEMM algorithms. Null on all ranks or on none.
   virtual GemmTuning *tuning() { return nullptr; }
   /// Returns a sentence about the chosen GEMM algorithms and the tuning time. May be empty.
   virtual std::string choices() const { return ""; }

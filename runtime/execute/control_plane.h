@@ -20,9 +20,9 @@ enum class JobCall : uint8_t {
   Close,
 };
 
-/// One rank's connection to its job. It exchanges text with the other ranks, commits steps, and
-/// reports failures, but does not transfer program data. Ranks may be threads or processes; only
-/// the implementation differs.
+/// One rank's connection to its job. A ControlPlane exchanges text with the other ranks, commits
+/// steps, and reports failures, but does not transfer program data. Ranks may be threads or
+/// processes; only the implementation differs.
 class ControlPlane {
 public:
   virtual ~ControlPlane() = default;
@@ -43,8 +43,8 @@ public:
   /// Announces this rank's next collective call; `program` is the Plan::firstCommand of its
   /// program, if any. The job fails early if another rank makes a different call instead. Cheap.
   virtual void noteCall([[maybe_unused]] JobCall call, [[maybe_unused]] uint32_t program) {}
-  /// Announces that noteCall() may miss runs of this rank from now on, because callers' graphs
-  /// contain them. The job then stops comparing calls.
+  /// Announces that this rank will no longer call noteCall() for every run, because callers' graphs
+  /// contain runs. The job then stops comparing calls.
   virtual void noteUnseenRuns() {}
   /// Returns the cause if the job has failed, otherwise Ok. Never blocks. Callable from any thread.
   virtual Status failure() const = 0;

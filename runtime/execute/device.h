@@ -1,8 +1,8 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
-// A Device provides memory and streams. Its optional capabilities are arithmetic (compute.h),
-// memory that peers can access (peer_memory.h), messages (messages.h), graphs, tracing, and a
-// stopwatch. ControlPlane connects the rank to other ranks.
+// A Device provides memory and streams. The optional capabilities of a Device are arithmetic
+// (compute.h), memory that peers can access (peer_memory.h), messages (messages.h), graphs,
+// tracing, and a stopwatch. ControlPlane connects the rank to other ranks.
 //
 // Functions that allocate or load are called during preparation. Issue functions only append to a
 // stream: they never allocate device memory and never fail. Errors are sticky:
@@ -26,7 +26,7 @@
 namespace braid {
 
 /// Number of runs, eager or replayed, that a rank can issue before its peers have issued any.
-/// Issuing more may block until the peers catch up, so a peer with runs left to issue must not
+/// Issuing more runs may block until the peers catch up, so a peer with runs left to issue must not
 /// block its host thread on this rank. backends/cuda/README.md lists the limits for GPUs.
 inline constexpr int64_t kRunsAhead = 8;
 
@@ -61,7 +61,7 @@ public:
   /// True if stream 0 is the caller's stream and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
   virtual bool isInCallersCapture() const { return false; }
-  /// Leaves the caller's capture without issuing a run, if the call that entered it is rejected.
+  /// Leaves the caller's capture without issuing a run. Called if the run is rejected.
   virtual void leaveCallersCapture() {}
   /// Returns the number of the caller's graphs that contain runs and still exist. Blocks for a few
   /// milliseconds if there are any, because graphs are destroyed asynchronously.
@@ -85,7 +85,7 @@ public:
   virtual std::vector<Span> takeTrace() = 0;
 };
 
-/// Measures time on stream 0: the clock starts and stops when the stream reaches the respective
+/// Measures time on stream 0: the clock starts and stops when the stream reaches the corresponding
 /// commands. Must not be used during a capture.
 class Stopwatch {
 public:
@@ -106,7 +106,7 @@ public:
   virtual std::string identity() const { return ""; }
   /// Returns the number of bytes that allocate() can still provide, or an empty value if unknown.
   virtual std::optional<int64_t> freeBytes() { return std::nullopt; }
-  /// False if all commands except copies can access only memory from allocate().
+  /// False if only copies can access host memory that is not from allocate().
   virtual bool sharesHostMemory() const { return true; }
 
   // -- Capabilities, valid for the device's lifetime. Null if not supported. --
@@ -157,7 +157,7 @@ public:
   /// Declares that no rank uses released memory any more, so that allocate() may reuse the memory
   /// or the device may free it. Requires that all commands issued on this device are complete.
   virtual void recycle() {}
-  /// Returns the number of bytes that the device has allocated, used or not. Does not block.
+  /// Returns the number of bytes that the device has allocated, even if unused. Never blocks.
   virtual int64_t heldBytes() { return 0; }
 
   // -- Issuing. --
@@ -189,9 +189,9 @@ public:
   }
   /// Returns the largest mark number that stream 0 has reached, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
-  /// Blocks until all issued work is complete. Fails with TimedOut if no rank makes progress for
-  /// the backend's timeout, or as soon as none can; the message names the waiting commands. After a
-  /// failure, the contents of outputs are undefined and every later call returns the root cause.
+  /// Blocks until all issued work is complete. Fails with TimedOut, naming the waiting commands, if
+  /// no rank makes progress for the backend's timeout, or once no rank can make progress. After a
+  /// failure, output contents are undefined, and every later call returns the root cause.
   virtual Status synchronize() = 0;
 };
 

@@ -21,7 +21,7 @@ Result<void *> PeerMemory::allocateFrom(MemoryFrom from, int64_t) {
   return unsupported("this backend does not support memory '{}'", name(from));
 }
 
-/// The channel number used to publish messages.
+/// The channel number under which messages are published.
 constexpr uint32_t kChannelOfMessages = kNone;
 
 /// Returns true for a group or a collective.
@@ -131,7 +131,7 @@ Status Binder::share() {
   return programDifference(ranks, texts);
 }
 
-/// Publishes messages with sequence numbers, like transfers, to detect mismatches before any run.
+/// Also publishes messages, numbered like transfers, to detect mismatches before any run.
 Hello Binder::hello() const {
   Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {
@@ -214,8 +214,8 @@ Status Binder::openTeams() {
              : opened;
 }
 
-/// A messaging library connects ranks when they first exchange data of a given kind and size.
-/// Issues each group and collective once, in order, while nothing else runs, so that later runs
+/// Issues each group and collective once, in order, while nothing else runs, because a messaging
+/// library connects ranks when they first exchange data of a given kind and size. Later runs then
 /// establish no connections and can be captured. A placeholder is read and overwritten instead of
 /// the caller's tensors, which do not exist yet. The arenas contain no data yet.
 Status Binder::connect() {
@@ -291,8 +291,8 @@ void Binder::findBatches() {
   prepared_->group_.reserve(longest);
 }
 
-/// Within a run, different buffers are disjoint, unless a buffer reuses another buffer's space in
-/// the private arena.
+/// Returns true if no copy accesses bytes that another copy writes. Within a run, different buffers
+/// may overlap only in the private arena, where a buffer can reuse another buffer's space.
 bool Binder::areDisjoint(uint32_t first, uint32_t count) const {
   struct Side {
     int64_t space, begin, bytes;
@@ -339,8 +339,8 @@ static Status freeUnused(PeerMemory &peers, ControlPlane &control,
   return Status::ok();
 }
 
-/// `choices` is the result of encodeChoices(). Fails if choices differ between ranks, because the
-/// ranks would otherwise make different collective calls.
+/// Collective: recycles released memory. Fails if `choices`, a result of encodeChoices(), differ
+/// between ranks, because the ranks would then make different collective calls.
 ///
 /// Once all ranks have arrived with no work in flight, no copy or signal of an earlier program is
 /// pending, including those that no rank awaits. A peer cannot access the next program's memory
@@ -365,7 +365,7 @@ static Status recycle(Device &device, ControlPlane &control, const std::string &
   return peers ? freeUnused(*peers, control, ofPeers) : Status::ok();
 }
 
-/// Includes the memory provider, because ranks with different providers cannot share memory.
+/// Encodes the options that must match: ranks with different memory providers cannot share memory.
 static std::string encode(TransferMode mode, const Compute &compute) {
   return encodeChoices({{"reproducible", compute.isReproducible() ? "yes" : "no"},
                         {"memory", name(mode.memory).str()}});

@@ -1,7 +1,7 @@
 //===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
 // prepare() performs all allocation, exchange, loading and blocking up front. run() only issues the
-// Plan's commands in order, in a few nanoseconds each.
+// Plan's commands in order, which takes a few nanoseconds per command.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -22,8 +22,8 @@ public:
   /// Issues one run to stream 0 and the Plan's streams without waiting. Stream 0 serializes runs,
   /// and any number of runs may be in flight. If stream 0 is the caller's stream and is being
   /// captured, the run becomes part of the caller's graph and is not counted. `inputs` and
-  /// `outputs` are device addresses, one for each parameter and result of the program in order.
-  /// They may differ between runs and must stay valid until the run is complete.
+  /// `outputs` are device addresses, one for each parameter and result of the program in order. The
+  /// addresses may differ between runs and must stay valid until the run is complete.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
   /// Records one run with these addresses as a new graph, without executing it, and returns the
   /// graph's number. Blocks. Fails with Unsupported if the backend does not support graphs.
@@ -114,8 +114,8 @@ Result<std::unique_ptr<Prepared>> prepare(const Plan &plan, Device &device, Cont
                                           TransferMode transferMode = {},
                                           UnknownGemms unknown = UnknownGemms::Measure);
 
-/// Frees the memory of destroyed programs and returns as much of it as possible to the system. In
-/// contrast, prepare() caches some memory for the next program. Collective; blocks like prepare().
+/// Frees the memory of destroyed programs and returns as much of it as possible to the system,
+/// whereas prepare() caches some memory for the next program. Collective; blocks like prepare().
 Status giveBack(Device &device, ControlPlane &control);
 
 } // namespace braid

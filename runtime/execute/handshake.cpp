@@ -209,7 +209,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
     }
     if (groupRanks(named).size() == 1)
       continue;
-    // For multi-line values, show only the first line that differs.
+    // For multi-line values, shows only the first line that differs.
     const bool areTexts = llvm::any_of(
         values, [](const std::string &value) { return value.find('\n') != std::string::npos; });
     return badInput("expected all ranks to have the same {}, got{}", ranks.front()[i],

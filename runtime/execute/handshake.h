@@ -10,7 +10,7 @@
 
 namespace braid {
 
-/// One endpoint of a rank, as published to peers.
+/// The description of an endpoint that a rank publishes to its peers.
 struct PublishedEndpoint {
   Direction direction = Direction::Send;
   int64_t peer = 0;
@@ -45,7 +45,7 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
 /// Lists the ranks' texts, with equal texts grouped: "\n ranks 0 and 2: ...\n rank 1: ...". Omits
 /// ranks with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists each rank's first differing line, like listByRank(). Empty if all texts are equal.
+/// Lists, like listByRank(), the ranks' lines where the texts first differ. Empty if all are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
 /// A choice that must be the same on all ranks: {"--iterations", "5"} for a command-line flag, or

@@ -31,9 +31,9 @@ struct CollectiveArgs {
   int64_t dstBytes, srcBytes;
 };
 
-/// Groups of sends and receives, and collectives. All ranks issue these operations in the same
-/// order across all communicators, and streams and events serialize them. Issue functions behave as
-/// described in device.h. Errors terminate the job.
+/// Issues groups of sends and receives, and collectives. All ranks issue these operations in the
+/// same order across all communicators, and streams and events serialize them. Issue functions
+/// behave as described in device.h. Errors terminate the job.
 class Messages {
 public:
   virtual ~Messages() = default;
@@ -53,9 +53,9 @@ public:
 
   // -- Issuing. --
 
-  /// The n-th send to a peer, counted over all groups, matches the peer's n-th receive from this
-  /// rank. The stream continues when all messages have been sent and received. `messages` must not
-  /// be empty. Equivalent to: ncclGroupStart, ncclSend, ncclRecv, ncclGroupEnd
+  /// Issues a group. The n-th send to a peer, counted over all groups, matches the peer's n-th
+  /// receive from this rank. The stream continues when all messages have been sent and received.
+  /// `messages` must not be empty. Equivalent to: ncclGroupStart, ncclSend, ncclRecv, ncclGroupEnd
   virtual void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) = 0;
   /// The stream continues when this rank's part is complete. Equivalent to: ncclAllGather etc.
   virtual void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) = 0;

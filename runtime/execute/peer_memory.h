@@ -28,7 +28,7 @@ struct BatchedCommand {
   const void *src;
   int64_t bytes;
   const SumArgs *sum = nullptr; ///< Sum
-  /// The writes that a signal publishes. Must be Peers for a copy to a peer. Peers is always safe.
+  /// The writes that a signal publishes. Must be Peers for a copy to a peer. Peers is always valid.
   Published published = Published::Peers;
 };
 
@@ -70,8 +70,8 @@ public:
   // -- Freeing memory that peers have mapped. Call in this order; see executor.cpp. --
 
   /// Lists the memory to free, which no program on this rank uses any more. Unless `isAll` is set,
-  /// omits memory that was in use at the previous call, because the next program may need a similar
-  /// amount. Empty if there is nothing to free.
+  /// omits memory that was in use during the previous call, because the next program may need a
+  /// similar amount. Empty if there is nothing to free.
   virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
   /// Unmaps the memory that unusedMemory() listed on `peer`, if this rank has mapped it.
   virtual void closeUnused([[maybe_unused]] int64_t peer,

@@ -17,7 +17,7 @@ namespace braid {
 
 namespace {
 
-/// Identifies a transfer in a run. Equal on both sides.
+/// Identifies a transfer in a run. The sender and the receiver have equal keys.
 struct TransferKey {
   uint32_t run;
   int64_t source, destination;
@@ -42,8 +42,8 @@ TransferKey keyOf(const Plan &plan, const Endpoint &endpoint, uint32_t run) {
           endpoint.channel, endpoint.sequence};
 }
 
-/// Returns the kind of command that provides or receives the data on a rank. With get, the sender
-/// signals and the receiver copies. With put, the sender copies or computes; the receiver awaits.
+/// Returns the kind of command at an end of an arrow. With get transfers, the sender signals and
+/// the receiver copies. With put transfers, the sender copies or computes and the receiver awaits.
 CommandKind arrowCommand(const Endpoint &endpoint) {
   const bool copies =
       (endpoint.protocol == Protocol::Get) == (endpoint.direction == Direction::Receive);

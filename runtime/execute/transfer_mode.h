@@ -7,7 +7,7 @@
 
 namespace braid {
 
-/// The hardware unit that copies, and the unit that signals and awaits. Default: device-specific.
+/// The units that execute copies, and signals and awaits. The default depends on the device.
 enum class CopyBy : uint8_t {
   Default,
   Engine, ///< a copy engine, which runs concurrently with arithmetic

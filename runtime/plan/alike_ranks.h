@@ -4,8 +4,8 @@
 // for example, rank 5 waits for rank 8 or, with an xor shift, for rank 6 (5 xor 3; see shift.h).
 // Plans that differ only by a shift have equal outlines. If each rank's outline equals that of the
 // corresponding rank in the first period, the Plans of the first period determine the commands of
-// all ranks and their order. For example, a transfer from rank 0 to rank 3 implies a transfer from
-// rank -3 to rank 0.
+// all ranks and their order. In a mesh of 8 ranks, for example, a transfer from rank 0 to rank 3
+// implies a transfer from rank 5 to rank 0.
 //
 // If the ranks span hosts, a period may consist of the ranks of one host. Alike ranks access ranges
 // of equal size at different offsets, because each rank owns a different block.
@@ -24,20 +24,20 @@
 
 namespace braid {
 
-/// The data that determines the order and duration of a rank's commands, with peers numbered
-/// relative to the rank. Excludes channel and sequence numbers, which only match endpoints.
+/// The data that determines the order and duration of a rank's commands, with peers relative to the
+/// rank. Excludes channel and sequence numbers, which only serve to match endpoints.
 using Outline = std::vector<int64_t>;
 Outline outlineOf(const Plan &plan, Shift shift);
 
-/// The first `period` ranks represent all ranks, shifted by multiples of `period`.
+/// The Plans of all ranks are those of the first `period` ranks, shifted by multiples of `period`.
 struct Alike {
   int64_t period = 1;
   Shift shift = Shift::Add;
 };
 
-/// Finds the smallest period that represents all ranks under one of `shifts`. Tries one rank, then
-/// the ranks of one host, and otherwise returns all ranks. `ranksPerHost` may be 0. If `most` is
-/// nonzero, compares only about `most` ranks, including the last one.
+/// Finds a period whose ranks represent all ranks under one of `shifts`: 1 if possible, otherwise
+/// the number of ranks per host, and otherwise the number of all ranks. `ranksPerHost` may be 0. If
+/// `most` is nonzero, compares only about `most` ranks, including the last one.
 Result<Alike>
 findAlike(int64_t ranks, int64_t ranksPerHost, llvm::ArrayRef<Shift> shifts,
           llvm::function_ref<Result<Outline>(int64_t rank, Shift shift)> outlineOfRank,
@@ -47,7 +47,7 @@ findAlike(int64_t ranks, int64_t ranksPerHost, llvm::ArrayRef<Shift> shifts,
 /// sequence number.
 using EndpointKey = std::tuple<int64_t, Direction, int64_t, uint32_t, uint32_t>;
 EndpointKey keyOf(const Plan &plan, const Endpoint &endpoint);
-/// Returns the key of the peer's matching endpoint, if `period` ranks represent all ranks.
+/// Returns the key of the peer's matching endpoint, given that `period` ranks represent all ranks.
 EndpointKey partnerKeyOf(const Plan &plan, const Endpoint &endpoint, int64_t period);
 
 } // namespace braid

@@ -5,7 +5,7 @@
 namespace braid {
 namespace {
 
-/// Rounds up to a positive multiple of the alignment, so that no two buffers share an address.
+/// Rounds up to a positive multiple of the alignment, so that no two live buffers share an offset.
 int64_t roundedUp(int64_t bytes) {
   int64_t units = (bytes + ArenaLayout::kAlignment - 1) / ArenaLayout::kAlignment;
   return (units == 0 ? 1 : units) * ArenaLayout::kAlignment;

@@ -17,8 +17,8 @@ int64_t memberOf(const PlanCollective &collective, int64_t rank);
 /// Returns the parts that `rank` exchanges. The rank's own part, which it copies locally, comes
 /// first. The parts of the other members follow in cyclic order, starting after `rank`, so that
 /// members do not all access the same peer at once. `sent` and `received` return the range sent to
-/// or received from a member. They are called only for actual transfers: in a broadcast, only the
-/// root sends; in a reduce, only the root receives.
+/// or received from a member. Both functions are called only for actual transfers: in a broadcast,
+/// only the root sends; in a reduce, only the root receives.
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank,
                                     llvm::function_ref<Range(int64_t member)> sent,
                                     llvm::function_ref<Range(int64_t member)> received);

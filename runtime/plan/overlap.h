@@ -21,7 +21,7 @@ struct PlanTransfer {
 /// Assumes that ranks advance at the same pace: the k-th await for a channel and direction
 /// completes no earlier than this rank's k-th signal for that channel in the opposite direction.
 /// Otherwise, a copy that waits only for a peer's GEMM would appear to overlap with this rank's own
-/// GEMM, although both GEMMs end at the same time.
+/// GEMM, although both GEMMs end at the same time, before the copy starts.
 std::vector<PlanTransfer> transfersOf(const Plan &plan);
 
 } // namespace braid

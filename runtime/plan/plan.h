@@ -65,7 +65,7 @@ struct PlanBuffer {
   std::string name; ///< as in the program, used in diagnostics
 };
 
-/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory. It denotes the
+/// Pseudo-buffer for the peer's side of a copy, or for a GEMM result in peer memory. Denotes the
 /// range of the peer's matching endpoint, whose address is known after the handle exchange.
 inline constexpr uint32_t kPeerBuffer = ~0u;
 
@@ -103,7 +103,7 @@ struct Endpoint {
   int64_t peer;
   uint32_t channel;
   uint32_t sequence = 0; ///< 0, 1, ... among the transfers of the same direction, peer and channel
-  Range range;           ///< the local side; the peer's side if a GEMM computes the sent data
+  Range range;           ///< local data, or kPeerBuffer if a GEMM computes the sent data
   DType dtype;
   uint32_t flag = 0; ///< the flag that this rank awaits for this transfer
   uint32_t origin;   ///< index into Plan::origins
@@ -175,7 +175,7 @@ struct PlanMatmul {
   bool transposeB;
   Range a, b, c;
   Range bias = {};       ///< empty if none
-  bool overlaps = false; ///< true if several streams have GEMMs, which may overlap
+  bool overlaps = false; ///< true if several streams have GEMMs, so that GEMMs may overlap
   /// Element type of c if it differs from `dtype`. Partial results may have a wider type.
   std::optional<DType> partial = {};
   Range addend = {}; ///< has c's element type; empty if none
@@ -251,7 +251,7 @@ struct PlanCollective {
 /// bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// The end of a buffer's lifetime (a deallocate node). It issues no command; the checker uses it.
+/// The end of a buffer's lifetime (a deallocate node). Generates no command; read by the checker.
 struct PlanRelease {
   uint32_t buffer;
   uint32_t beforeCommand; ///< the release precedes this command in issue order
@@ -259,7 +259,7 @@ struct PlanRelease {
   uint32_t origin;
 };
 
-/// Maximum number of streams in a Plan: those of the Program plus the caller's.
+/// Maximum number of streams in a Plan: the maximum for a Program, plus the caller's stream.
 inline constexpr uint32_t kMaxPlanStreams = static_cast<uint32_t>(kMaxStreams) + 1;
 
 /// The Plan described at the top of this file. Contains no pointers into the Program.
@@ -276,7 +276,7 @@ struct Plan {
   Transport transport = Transport::PeerMemory;
   /// The shift that maps the first ranks to the others (alike_ranks.h).
   Shift shift = Shift::Add;
-  /// The number of commands[0] in progress reports; later commands are numbered consecutively. Each
+  /// Identifies commands[0] in progress reports; later commands have consecutive numbers. Each
   /// program in a job has a separate range of numbers, which is the same on all ranks.
   uint32_t firstCommand = 0;
 
@@ -333,13 +333,13 @@ void forEachOperand(
     const Plan &plan, const Command &command,
     llvm::function_ref<void(const Range &range, Access access, OperandRole role)> fn);
 
-/// Returns the first GEMM for each distinct gemmKey(), to load and tune before the first run.
+/// Returns the first GEMM for each distinct gemmKey(), for tuning and loading before the first run.
 std::vector<const PlanMatmul *> distinctGemms(const Plan &plan);
 
 /// Frees unused vector capacity, because many Plans may stay in memory for a long time.
 void shrinkToFit(Plan &plan);
-/// Numbers the commands of a program's Plans, one Plan per rank, starting with `first`. Returns the
-/// next free number.
+/// Sets `firstCommand` of all Plans of a program, one per rank, to `first`. Returns the next number
+/// that is not used by any of the Plans.
 uint32_t numberCommands(std::vector<Plan> &plans, uint32_t first);
 /// Returns `file:line:col`, or `@program` if the node has no known source location.
 std::string place(const Plan &plan, uint32_t origin);
@@ -352,7 +352,7 @@ uint32_t lineOf(const Plan &plan, uint32_t origin);
 std::string str(const Plan &plan);
 std::string str(const Plan &plan, const Command &command);
 
-/// Maximum number of nodes and loop iterations that unrolling may execute on one rank.
+/// Maximum total number of nodes and loop iterations that may be unrolled for one rank.
 inline constexpr size_t kMaxSteps = size_t(1) << 24;
 
 } // namespace braid

@@ -1,7 +1,7 @@
 //===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers -------------------===//
 //
-// The time of each part is a lower bound on the time of the Plan, since it assumes that the other
-// part takes no time. Each part keeps the Plan's streams and the events that order them, but
+// The time of each part is a lower bound on the time of the Plan, because a part runs as if the
+// other part took no time. Each part keeps the Plan's streams and the events that order them, but
 // computes meaningless results. A GEMM that stores into peer memory appears in both parts: as a
 // GEMM with a local result in one part, and as a copy of that result to the peer in the other.
 //
@@ -21,7 +21,7 @@ void rewriteCommands(Plan &plan, AddCommand add);
 
 /// Returns the GEMMs of a Plan, which do not access peers. Appends each arena buffer to `outputs`
 /// if a command writes the buffer, and otherwise to `inputs`, so that the caller controls the input
-/// values. GEMMs run faster on zeros, for example.
+/// values, which affect the speed of GEMMs.
 Plan gemmsOf(Plan plan);
 
 /// Returns the transfers of a Plan: copies (including local ones), sums of transferred parts,

@@ -70,7 +70,7 @@ Result<Plan> Specializer::run() {
   return std::move(plan_);
 }
 
-/// Counts trips as well as nodes, because a billion empty trips would also appear to hang.
+/// Counts trips as well as nodes, because unrolling a billion empty trips would seem to hang.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
                                             << " steps on a rank";
@@ -143,7 +143,7 @@ bool Specializer::visitDeallocate(const DeallocateOp &op) {
   plan_.releases.push_back({view(op.buffer).buffer, static_cast<uint32_t>(plan_.commands.size()),
                             current_, originOf(op)});
   lastEvent_[current_] = kNone; // a previously recorded event does not cover the release
-  // Peers may still access the symmetric memory, so it is never reused.
+  // Symmetric memory is never reused, because peers may still access it.
   if (buffer.kind == BufferKind::Device)
     device_.release(buffer.offset, buffer.bytes, current_);
   return true;
@@ -316,7 +316,7 @@ bool Specializer::checkContracted(const Op &op, const View &a, size_t firstA, co
   return true;
 }
 
-/// Sets `gemm` to the GEMM that computes the data to be sent.
+/// Sets `gemm` to the GEMM that computes the data that `op` sends.
 bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
   View sent{kPeerBuffer, 0, op.product.type.dtype, {}};
   if (!concreteShape(op, op.product.type, sent.shape))

@@ -3,8 +3,8 @@
 // A collective over peer memory, and therefore within one host, is an exchange of parts. Each
 // member signals that its buffers are ready or that its parts may be read, copies parts, and awaits
 // the other members' copies. All of this happens on one stream, so the collective is complete when
-// the stream continues. Sums add separate parts in team order. In an allreduce, each member sums
-// one block before all blocks are distributed, so the result is bitwise identical on all members.
+// the stream continues. Sums add members' parts in team order. In an allreduce, each member sums
+// one block before all blocks are distributed, so results are bitwise identical on all members.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -147,7 +147,7 @@ bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// Each member, or only the root, receives `bytes` bytes from every member and sums these parts.
+/// On each member, or only on the root, receives `bytes` bytes from each member and sums the parts.
 bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
                            Range sum) {
   const bool hasRoot = collective.root >= 0;
@@ -168,7 +168,7 @@ bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collect
   return emitSum({dtype, dtype, members, bytes, sum, all, Range{}, dtype}, originOf(op));
 }
 
-/// Implements an allreduce: member m sums block m. All blocks except the last have equal sizes.
+/// Implements an allreduce, in which member m sums block m. Only the last block may be smaller.
 bool Specializer::sumAndGather(const CollectiveOp &op, const PlanCollective &collective) {
   const int64_t size = sizeOf(collective.dtype), members = collective.members();
   const int64_t all = collective.dst.bytes;

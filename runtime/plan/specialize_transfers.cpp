@@ -33,8 +33,8 @@ uint32_t Specializer::addEndpoint(Endpoint endpoint) {
   return endpoint.flag;
 }
 
-/// Adds the endpoint and the request for a transfer being posted. An empty transfer has no endpoint
-/// on either rank, so the sequence numbers of both ranks still match.
+/// Adds the endpoint and the request for a transfer that is being posted. An empty transfer has no
+/// endpoint on either rank, so the sequence numbers of both ranks still match.
 bool Specializer::addEndpoint(const P2POp &op, int64_t peer) {
   auto shared = channels_.find(op.handles);
   if (shared == channels_.end())
@@ -82,9 +82,9 @@ bool Specializer::post(const P2POp &op) {
   return true;
 }
 
-/// Issues ready signals first, so that no command waits for a signal queued later on the same rank.
-/// Then issues all messages as one group, then all awaits of ready signals, so that the copies run
-/// back to back. plan.h explains this order.
+/// Issues ready signals first, so that none of them is queued after a command that waits for a
+/// peer. Then issues all messages as one group, then all awaits of ready signals, so that the
+/// copies run back to back. plan.h explains this order.
 bool Specializer::visitGroup(const GroupOp &op) {
   endGroup();
   for (const Op &inner : op.body) {

@@ -50,18 +50,18 @@ private:
     uint32_t endpoint = kNone; ///< this rank's endpoint, if the transfer has one
     uint32_t stream = 0;       ///< the stream of the post, or of the group
     /// Event after this rank's commands for the transfer, used by waits on other streams. kNone if
-    /// this rank issues no commands for the transfer; a wait then awaits the endpoint, if any.
+    /// this rank issues no such commands; a wait then awaits the endpoint's flag, if any.
     uint32_t event = kNone;
-    std::optional<PlanMatmul> gemm = {}; ///< computes the sent data
+    std::optional<PlanMatmul> gemm = {}; ///< the GEMM that computes the sent data, if any
   };
 
-  /// A posted message. The next command closes its group.
+  /// A posted message whose group is still open. The next command closes the group.
   struct Posted {
     PlanMessage message;
     const Value *request;
     uint32_t stream;
   };
-  /// The posted active side of a transfer. It is issued after the messages of the same group.
+  /// The active side of a posted transfer, issued after the messages of the same group.
   struct Delayed {
     Request request;
     const Value *name; ///< null if no `wait` refers to it

@@ -8,7 +8,7 @@
 ///   * then receivers copy from senders, and no rank continues until its data has been copied;
 ///   * a rank's groups and collectives share its communicators and therefore run one at a time.
 //
-// A library may synchronize less than these commands, but never more.
+// A messaging library may synchronize ranks less than these commands do, but never more.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -26,26 +26,26 @@ struct Whole {
   uint32_t number = 0;                               ///< unique among the job's wholes
   std::shared_ptr<const std::vector<int64_t>> ranks; ///< ranks with a group in this whole
 };
-/// Returns, for each rank, the whole that contains each of its groups. Sends and receives are
-/// matched in order. `plans` are the Plans of all ranks, or of the first ranks if they represent
-/// all ranks (alike_ranks.h). In the latter case, Whole::ranks contains only the first ranks.
+/// Returns, for each rank and each group of the rank, the whole that contains the group. Sends and
+/// receives are matched in order. `plans` are the Plans of all ranks, or of the first ranks if they
+/// represent all ranks (alike_ranks.h). Whole::ranks then contains only the first ranks.
 std::vector<std::vector<Whole>> wholesOf(llvm::ArrayRef<Plan> plans);
 
 /// Expands the groups and collectives in the Plans of all ranks by inserting the commands described
-/// above before each one, on its stream. The group or collective itself remains in the Plan. It
-/// represents the use of the communicators, as a write to the last buffer, `communicators`. Peers
-/// may read any buffer. A reduction becomes a sum in team order for every operator, although a
-/// library may add in another order. Existing endpoints do not change.
+/// above before each one, on its stream. The group or collective itself remains in the Plan, as a
+/// write to an additional last buffer, `communicators`, which represents the communicators. Peers
+/// may read any buffer. Every reduction operator is expanded into a sum in team order, although a
+/// library may use another order. Existing endpoints do not change.
 ///
 /// Ranks synchronize in rounds: in round k, each rank signals the rank 2^k positions ahead,
 /// cyclically, and waits for the rank 2^k positions before it. After the last round, each rank has
-/// received a signal, directly or indirectly, from every other rank. The ordering is the same as if
-/// every rank had signalled all others, with far fewer commands.
+/// received a signal, directly or indirectly, from every other rank. This gives the same ordering
+/// as signals between all pairs of ranks, with far fewer commands.
 std::vector<Plan> spellOut(llvm::ArrayRef<Plan> plans);
 /// Expands only the data transfers, without barriers: senders and receivers wait only for each
 /// other. A library may let a rank continue as soon as the rank's own messages are complete, so no
-/// other synchronization orders accesses to peer memory. Also accepts the Plans of the first ranks
-/// if they represent all ranks.
+/// stronger ordering of accesses to peer memory may be assumed. Also accepts the Plans of the first
+/// ranks if they represent all ranks.
 std::vector<Plan> spellOutData(llvm::ArrayRef<Plan> plans);
 
 } // namespace braid

@@ -12,7 +12,7 @@ namespace braid {
 namespace {
 
 constexpr size_t kFinalists = 2; ///< in addition to candidate 0
-/// Two rounds are too few: the median would be the worse value, and the spread meaningless.
+/// Two rounds are too few: the median would be the larger value, and the spread meaningless.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
 constexpr double kFirstPass = 0.4; ///< the first pass's share of the time budget
@@ -29,7 +29,7 @@ double spread(const std::vector<double> &values) {
 struct Candidate {
   size_t number;
   double once;                     ///< time in the first pass
-  std::vector<double> rounds = {}; ///< the worst ratio to the first candidate's time, by round
+  std::vector<double> rounds = {}; ///< worst ratio to the first candidate's time, for each round
 };
 
 double worstShare(const std::vector<double> &times, const std::vector<double> &ofFirst) {
@@ -80,7 +80,7 @@ Status Search::measureAll(size_t count) {
   return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
 }
 
-/// Keeps candidate 0, if it could be measured, followed by the fastest of the other candidates.
+/// Keeps candidate 0, if it could be measured, and the fastest kFinalists other candidates.
 void Search::keepFinalists() {
   auto comesFirst = [](const Candidate &a, const Candidate &b) {
     return (a.number == 0) != (b.number == 0) ? a.number == 0 : a.once < b.once;

@@ -19,8 +19,8 @@ constexpr milliseconds kAll{1000}, kMost{600}, kLeast{200};
 
 using Choices = std::map<std::string, std::string>; ///< results of GemmTuning::tune, by gemmKey
 
-/// Tunes the shapes that are not yet in `choices`. The shapes divide the time budget among them;
-/// the share of shapes that an earlier job has tuned goes to the other shapes.
+/// Tunes the shapes that are not yet in `choices`. The time budget is divided among the shapes;
+/// time that is not needed for a shape, because an earlier job has tuned it, goes to later shapes.
 Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                    UnknownGemms unknown, Choices &choices) {
   using Clock = std::chrono::steady_clock;

@@ -8,7 +8,7 @@ namespace braid {
 
 /// Policy for GEMMs that no job has measured yet.
 enum class UnknownGemms : uint8_t {
-  Measure, ///< takes up to 0.6 s per GEMM, and 1 s per program
+  Measure, ///< takes up to 0.6 s per GEMM, and about 1 s per program
   Guess,   ///< uses the library's heuristic until a later job measures the GEMM
 };
 

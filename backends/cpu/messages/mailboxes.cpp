@@ -50,7 +50,7 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::map(FileDescriptor descriptor, int
   return std::unique_ptr<Mailboxes>(new Mailboxes(std::move(descriptor), address, ranks));
 }
 
-/// Ranks open rank 0's memory through /proc; on other machines, the path may name a different file.
+/// Ranks open rank 0's memory through /proc. On other machines, the path may name another file.
 Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
   std::unique_ptr<Mailboxes> own;
   std::string place;

@@ -1,9 +1,9 @@
 //===- backends/cpu/messages/mailboxes.h - messages between ranks on one machine --------------===//
 //
-// Each rank has a mailbox for each peer, in shared memory. The sender writes the next part of a
-// message into the mailbox and posts it; the receiver copies the part out and requests the next
-// part, or reports that the entire message has arrived. No rank reads another rank's memory, so an
-// abort needs no special handling.
+// Each rank has a mailbox for each peer, in shared memory. The sender writes a part of a message
+// into the mailbox and posts it. The receiver copies the part out and requests the next part, or
+// reports that the entire message has arrived. No rank reads another rank's memory, so an abort
+// needs no special handling.
 //
 // Only the mailbox's state orders the two ranks, so that ThreadSanitizer sees exactly the ordering
 // that a message guarantees. All other fields, including the data, are relaxed atomics, because a
@@ -32,8 +32,8 @@ struct alignas(64) Mailbox {
   alignas(64) std::atomic<uint64_t> part[kPartBytes / sizeof(uint64_t)];
 };
 
-/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages that a message
-/// has touched occupy memory.
+/// The mailboxes of all ranks, mapped for the lifetime of this object. Only pages that messages
+/// have used occupy physical memory.
 class Mailboxes {
 public:
   /// Creates the mailboxes on rank 0 and maps them on all ranks. Collective. Fails with Unsupported
@@ -43,7 +43,7 @@ public:
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Returns the futex that changes when a peer posts a part to `rank` or takes a part from it.
+  /// Returns the futex whose value changes when a peer posts a part to `rank` or takes one from it.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:

@@ -184,8 +184,8 @@ template <class Visit> void Operation::forEachNext(Visit visit) {
     if (transfer.isOver() || busy.test(way))
       continue;
     busy.set(way);
-    // This rank may be ordered only by the peer's actions on this message. The mailbox was freed by
-    // an earlier message, so the load that precedes the first part is relaxed.
+    // Only the peer's actions on this message may be ordered before this rank's actions. The
+    // mailbox was freed by an earlier message, so the load that precedes the first part is relaxed.
     const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
     const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
     if (isTurnOf(transfer, boxOf(transfer).state.load(order)))
@@ -234,7 +234,7 @@ void Operation::begin() {
       transfer.data = scratch_.get() + transfer.scratchAt;
 }
 
-/// All peers have received their data, so results may overwrite operands.
+/// Computes the results, which may overwrite operands, because all peers have received their data.
 void Operation::finish() {
   if (work_.bytes != 0)
     std::memmove(work_.dst, work_.src, static_cast<size_t>(work_.bytes));
@@ -314,7 +314,7 @@ void Operation::take(Transfer &transfer) {
 }
 
 /// The bell is relaxed, because it only tells a sleeping worker to check the state. The worker also
-/// checks the state periodically, in case it sees the bell before the state.
+/// checks the state periodically, in case the bell becomes visible before the state.
 void Operation::change(const Transfer &transfer, uint32_t state) {
   boxOf(transfer).state.store(state, std::memory_order_release);
   std::atomic<uint32_t> &bell = link_.mailboxes_->bell(transfer.peer);

@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// One side of a message. A rank's n-th send to a peer matches that peer's n-th receive from it.
+/// One side of a message. A rank's n-th send to a peer matches the peer's n-th receive from it.
 struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< waits for the other side
@@ -25,7 +25,7 @@ struct Transfer {
   };
   Direction direction;
   int64_t peer;
-  char *data; ///< if in scratch memory, set when the operation begins
+  char *data; ///< set when the operation begins if in scratch memory
   int64_t bytes;
   int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if `data` is elsewhere
   uint32_t number = 0;    ///< message number, counted per peer and direction

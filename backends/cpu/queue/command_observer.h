@@ -19,9 +19,9 @@ public:
   virtual void opened(uint32_t /*queue*/) {}
   /// Called on the host thread before the command is appended.
   virtual void issued(uint32_t /*queue*/, const QueuedCommand &) {}
-  /// Called before the command runs. Returning false skips the command. An exception aborts the
-  /// run, as if the command had thrown it. If the run is aborted during the call, the command is
-  /// dropped.
+  /// Called before the command runs. If it returns false, the command is skipped. An exception
+  /// aborts the run, as if the command had thrown it. If the run is aborted during the call, the
+  /// command is dropped.
   virtual bool begin(uint32_t /*queue*/, const QueuedCommand &) { return true; }
   /// Called repeatedly while a wait is blocked, with the flag's current value in `seen`, or while a
   /// group or a collective is blocked by other ranks.

@@ -3,7 +3,7 @@
 // An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command makes
 // the host's earlier writes visible to the worker, and imposes no other order. If workers were
 // ordered with each other, or the host after a worker, ThreadSanitizer would consider two streams
-// ordered without a signal between them. The consumer thus frees chunks instead of returning them.
+// ordered without a signal between them. The consumer thus frees chunks instead of recycling them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -82,7 +82,7 @@ public:
       futexWake(&published_);
     return true;
   }
-  /// Returns the number of commands pushed. Threads other than the producer may see a stale value.
+  /// Returns the number of commands pushed. Other threads may read a stale value.
   uint32_t published() const { return published_.load(std::memory_order_relaxed); }
 
   // -- The consumer's side. --

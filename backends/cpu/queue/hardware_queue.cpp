@@ -12,7 +12,7 @@ namespace braid {
 
 namespace {
 
-// Sleepers recheck their conditions at these intervals, so a lost wake-up only causes a delay.
+// Sleeping threads recheck their conditions at these intervals, so a lost wake-up only delays them.
 constexpr std::chrono::milliseconds kIdleSlice(100);
 constexpr std::chrono::milliseconds kWaitSlice(50);
 

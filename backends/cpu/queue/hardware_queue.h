@@ -51,7 +51,7 @@ public:
   /// Returns true if all commands have completed, or were dropped after an abort. The effects of
   /// the commands are then visible to the caller.
   bool isDrained() const;
-  /// Sleeps until the queue is drained, but at most for `slice`.
+  /// Sleeps until the queue is drained, but for at most `slice`.
   void waitDrained(std::chrono::milliseconds slice);
   /// Returns the spans recorded so far, and clears them. Requires a drained queue.
   std::vector<Span> takeSpans();

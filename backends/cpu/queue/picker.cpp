@@ -10,9 +10,9 @@ namespace braid {
 
 namespace {
 
-/// If all heads were always equally likely, a queue would hardly ever be delayed while others run
-/// dozens of commands, although many races appear only after long delays. All heads are therefore
-/// equally likely in half of the phases, and queues have priorities in the other half.
+/// If all heads were always equally likely, a queue would hardly ever be delayed while other queues
+/// run dozens of commands, although many races appear only after long delays. All heads are
+/// therefore equally likely in half of the phases, and queues have priorities in the other half.
 class SeededPicker {
 public:
   explicit SeededPicker(uint64_t seed) : state_(seed) {}

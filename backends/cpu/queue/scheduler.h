@@ -1,6 +1,6 @@
 //===- backends/cpu/queue/scheduler.h - runs the commands of all ranks one at a time ----------===//
 //
-// Explores interleavings: a Picker chooses the next command from all queue heads that can run.
+// Explores interleavings: a Picker repeatedly chooses one of the queue heads that can run now.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -64,7 +64,7 @@ __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
     copyWords<uint8_t>(tile, thread);
 }
 
-/// The teams of the block take turns copying tiles, which keeps as much data in flight as bulk
+/// Copies a block's tiles. The block's teams take turns, which keeps as much data in flight as bulk
 /// copies would.
 __device__ inline void copyByThreads(TileWalk walk) {
   uint32_t turn = threadIdx.x / kTeam;
@@ -171,7 +171,7 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
 /// its copy would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
-/// Copies 4-byte words. Loads bypass the L1 cache, because a peer may have just written the data.
+/// Executes all copies in 4-byte words. Loads bypass L1, because a peer may just have written data.
 __device__ inline void copyByWarp(const CopyAndSignal &batch) {
   constexpr uint32_t kWordsEach = kMostBytesOfWarp / (kWarp * sizeof(uint32_t));
   for (uint32_t i = 0; i < batch.copyCount; ++i) {
@@ -211,7 +211,7 @@ __device__ inline void finishMoves(const CopyAndSignal &batch) {
     report(batch, batch.signals[batch.signalCount - 1].value);
 }
 
-/// Starts the workers' copies, waits until the copies are complete, then sends the signals.
+/// Executes the copies, or starts the workers' copies and waits for them, then sends the signals.
 template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) {
   if constexpr (kMovers == Movers::FirstBlock) {
     copyByWarp(batch);
@@ -225,7 +225,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
         ;
       counter.store(0, ::cuda::memory_order_relaxed);
     }
-    // Every copying block has a tile (tiles.h), so all copying blocks have passed the gate.
+    // Every copying block had a tile to copy (tiles.h), so all copying blocks have passed the gate.
     gate(batch).store(0, ::cuda::memory_order_relaxed);
   }
   __syncwarp();

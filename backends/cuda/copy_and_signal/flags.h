@@ -22,8 +22,8 @@ __device__ inline uint32_t look(uint32_t *flag) {
   return SystemFlag(*flag).load(::cuda::memory_order_acquire);
 }
 
-/// Returns true if the flag has been set, or released by the host. A flag is not set until all
-/// signalling blocks have added their shares (signalShare()).
+/// Returns true if a signal has set the flag or the host has released it. A flag is not set until
+/// all signalling blocks have added their shares (signalShare()).
 __device__ inline bool isSet(uint32_t *flag) {
   const uint32_t value = look(flag);
   return value == 1 || value == kReleasedFlag;
@@ -31,7 +31,7 @@ __device__ inline bool isSet(uint32_t *flag) {
 
 /// Resets a flag and returns its previous value. If the value is not 1, as in a released flag, the
 /// flag stays unchanged, so that later awaits also pass. In GPU memory, an atomic exchange
-/// completes the reset before returning, without a fence; host memory does not support exchanges.
+/// completes the reset before returning, without a fence; host memory does not support atomics.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
   uint32_t was = 1;
@@ -155,9 +155,9 @@ __device__ inline bool areTaken(uint32_t was) {
   return isDone;
 }
 
-/// Resets the flags. Workers poll the same flags, so call this function only after all workers have
-/// passed. A peer may set a flag again as soon as it receives the next signals, so send those
-/// signals only after this function has returned.
+/// Resets the flags. Call this function only after all workers, which poll the same flags, have
+/// passed the awaits. A peer may set a flag again as soon as it receives the next signals, so send
+/// those signals only after this function has returned.
 __device__ inline bool takeAll(const CopyAndSignal &batch, const CopyAndSignalFlag *flags,
                                uint32_t count) {
   return areTaken(takeOwn(batch, flags, count));

@@ -19,11 +19,11 @@ __device__ inline bool hasSecondShot(const CopyAndSignal &batch) {
   return batch.second.placeCount != 0;
 }
 
-/// Indices of the copy counters that are reused, because a launch with a sum does not count tiles.
+/// Indices of tile counters that a second shot reuses. A launch with a sum does not count tiles.
 enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 
 /// Each worker adds this value to every flag of the second shot. The first block adds the value
-/// that makes the total 1, so a flag becomes 1 once all blocks are done, in any order.
+/// that makes the total 1, so a flag becomes 1 once all blocks are done, regardless of their order.
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
 /// Adds a worker's share to the flags after the worker's stores, without waiting for other blocks.

@@ -1,6 +1,6 @@
 //===- backends/cuda/gemm/cublas_lt.h - cuBLASLt, opened on demand ----------------------------===//
 //
-// Binaries built with cuBLASLt also start without it; load() then reports the missing library.
+// Binaries built with cuBLASLt also start on machines without cuBLASLt; load() then fails.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -35,7 +35,7 @@ struct CublasLt {
   BRAID_CUBLAS_FUNCTIONS(BRAID_CUBLAS_MEMBER)
 #undef BRAID_CUBLAS_MEMBER
 
-  /// Opens the library once. Fails with Unsupported and the reason if it is unavailable.
+  /// Opens the library once. Fails with Unsupported and the reason if the library is unavailable.
   static Result<const CublasLt *> load();
 };
 

@@ -22,7 +22,7 @@ constexpr int kTunerCandidates = 32; ///< requested from the library
 /// approximate time per measurement, in microseconds
 constexpr double kBatch = 2000;
 constexpr double kMostInBatch = 100;             ///< GEMMs per measurement
-constexpr std::chrono::milliseconds kWarmUp{10}; ///< lets clock rates rise
+constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to rise
 /// GEMMs longer than this are limited by power, and the GPU takes time to adapt to an algorithm's
 /// power draw. A millisecond-long measurement can favour an algorithm that draws more power and is
 /// slower in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
@@ -30,9 +30,9 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< lets clock rates rise
 /// and 10 %). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
-/// GPUs and over time. The library's first guess is rarely slower than the best one by more.
+/// GPUs and over time. The first guess is rarely slower than the best one by more than this.
 constexpr double kLeastGainByPower = 0.02;
-/// microseconds per long run; the first run lets clock rates settle, the second is measured
+/// microseconds per long run; only the second run is timed, after clock rates have settled
 constexpr double kLongRun = 12e3;
 constexpr std::chrono::milliseconds kPause{10}; ///< before a short run
 constexpr int64_t kMostSets = 16;               ///< sets of operands

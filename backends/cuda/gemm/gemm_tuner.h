@@ -1,8 +1,8 @@
 //===- backends/cuda/gemm/gemm_tuner.h - finds the fastest algorithm for a GEMM ---------------===//
 //
-// The first guess of the library's heuristic is often 5 to 15 % slower than another candidate that
-// the heuristic lists for this GEMM or for larger GEMMs. The tuner therefore tries all of these
-// candidates and compares the best ones more thoroughly.
+// The library's first guess is often 5 to 15 % slower than another candidate that its heuristic
+// lists for this GEMM or for larger GEMMs. The tuner therefore tries all of these candidates and
+// compares the best ones more thoroughly.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -1,7 +1,7 @@
 //===- backends/cuda/gemm/gemms.h - GEMMs computed by cuBLASLt --------------------------------===//
 //
 // tune() and setAlgorithm() choose the algorithm for a GEMM. The default is the library's first
-// guess, or its kind's fixed algorithm (fixed_algorithm.h). multiply() only launches the GEMM.
+// guess, or the kind's fixed algorithm (fixed_algorithm.h). multiply() only launches the GEMM.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -30,7 +30,7 @@ public:
 
   /// Returns the workspace size in bytes for a GEMM of this shape. Call warm() first.
   int64_t workspaceBytes(const PlanMatmul &shape) const;
-  /// Allocates one workspace for each of streams 0 to count-1. Concurrent GEMMs must not share one.
+  /// Allocates a workspace, for use by one GEMM at a time, for each of streams 0 to count-1.
   Status reserveWorkspaces(uint32_t count);
   Workspace workspace(uint32_t stream) const { return {workspaces_[stream], kWorkspaceBytes}; }
 
@@ -45,9 +45,9 @@ public:
   /// Implements Compute::choices.
   std::string choices() const;
 
-  /// Chooses algorithms for this shape, for 16-byte aligned and for other addresses. Runs each once
-  /// to load its kernels, because loading them later could block on a stream that awaits a peer.
-  /// Blocks. Fails with Unsupported if the fixed algorithm for the kind does not accept the shape.
+  /// Chooses one algorithm for 16-byte aligned and one for other addresses. Runs each once to load
+  /// its kernels, because loading them later could block on a stream that awaits a peer. Blocks.
+  /// Fails with Unsupported if the fixed algorithm for the kind does not accept the shape.
   Status warm(const PlanMatmul &shape);
   /// Launches a GEMM. Fails with Internal if the shape has not been passed to warm(), and with
   /// Unsupported if the fixed algorithm for the kind does not accept the addresses.
