@@ -516,7 +516,7 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
       text,
       HasSubstr("\n  and 5 more\n"
                 "  timed: 4 of 12 in 0.00 s, one of each schedule, protocol and transfer mode "
-                "first; the first 2 again, in turns, 7 times\n"
+                "first; the fastest 2 were timed again in alternation, 7 times\n"
                 "  chosen: pairwise: the fastest of the 4 that were timed\n"));
   EXPECT_THAT(text, HasSubstr("\n   predicted    measured    error  candidate\n"
                               "       112.0        50.0   +124 %  pairwise  <-\n"));

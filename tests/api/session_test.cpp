@@ -408,7 +408,7 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
   EXPECT_EQ(Job::create({.backend = "tpu", .ranks = 2}).status().code(), StatusCode::Unsupported);
   EXPECT_EQ(Job::create({}).status().message(), "expected at least 1 rank, got 0");
   EXPECT_THAT(Job::join({}).status().message(),
-              HasSubstr("torchrun, mpirun or srun started as a rank"));
+              HasSubstr("torchrun, mpirun or srun to have started this process"));
 }
 
 TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
@@ -416,7 +416,7 @@ TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   auto session = prepare(job);
   EXPECT_THAT(
       job->close().message(),
-      HasSubstr("cannot close the job: rank 0 still has 1 of its sessions; close them first"));
+      HasSubstr("cannot close the job: rank 0 still has 1 of its sessions open; close them first"));
   Arguments arguments(session->program(), kKinds[0], 1);
   ASSERT_TRUE(session->run(arguments.tensors()).isOk()) << "it goes on";
   session.reset(); // with a run in flight

@@ -180,7 +180,7 @@ const Row kRows[] = {
     {"@srun SLURM_LOCALID=4",
      "2: SLURM: expected SLURM_LOCALID to be less than SLURM_STEP_TASKS_PER_NODE = 4, got 4"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=3",
-     "4: SLURM: expected the same number of ranks on each host, got 3 of 4 on this one; use srun "},
+     "4: SLURM: expected the same number of ranks on each host, got 3 of 4 on this host; use srun "},
 
     // Several hosts: ranks are numbered host by host, with equal numbers on each.
     {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",

@@ -264,7 +264,7 @@ TEST(OtherHosts, DecideAloneWhenTheyAreCutOff) {
   EXPECT_TRUE(eventually([&] { return job.memory(1).isAborted(); }));
   EXPECT_EQ(job.memory(1).cause()->status.message(), "alone");
   EXPECT_TRUE(eventually([&] { return job.memory(0).isAborted(); }));
-  EXPECT_THAT(job.memory(0).cause()->status.message(), StartsWith("host 1 (rank 1): nothing was"));
+  EXPECT_THAT(job.memory(0).cause()->status.message(), StartsWith("host 1 (rank 1): no heartbeat"));
 }
 
 TEST(OtherHosts, AreHeardAgainAfterASilence) {

@@ -98,7 +98,7 @@ const std::vector<Case> &cases() {
        },
        {"CUDA sees no GPU: system not yet initialized"}},
       {"cuda.hung", [](M &ill) { ill.isCudaLate = true; }, {"within 30 ms"}},
-      {"cuda.found", [](M &) {}, {"CUDA 13.0 sees 2"}},
+      {"cuda.found", [](M &) {}, {"CUDA 13.0, visible GPUs: 2"}},
       {"cublaslt.found", [](M &) {}, {"130100", "/usr/lib/libcublasLt.so.13"}},
       {"cublaslt.missing",
        [](M &ill) { ill.cuda["cublaslt error"] = "expected cuBLASLt for the GEMMs, got 'x'"; },

@@ -162,8 +162,8 @@ TEST_F(Files, AreReadUpToALimit) {
   put(path("a"), std::string(200000, 'x'));
   EXPECT_EQ(readFile(path("a"), 200000)->size(), 200000u);
   EXPECT_THAT(readFile(path("a"), 199999).status().message(),
-              HasSubstr("has more than 199999 bytes"));
-  EXPECT_THAT(readFile("/dev/zero", 1 << 20).status().message(), HasSubstr("more than 1048576"));
+              HasSubstr("exceeds the limit of 199999 bytes"));
+  EXPECT_THAT(readFile("/dev/zero", 1 << 20).status().message(), HasSubstr("limit of 1048576"));
   EXPECT_THAT(readFile(folder.path(), 10).status().message(), HasSubstr("Is a directory"));
   EXPECT_EQ(readFile(path("none"), 10).status().code(), StatusCode::BadInput);
   EXPECT_THAT(readFile("none\x1b[2J", 10).status().message(), HasSubstr("'none\\x1b[2J'"));

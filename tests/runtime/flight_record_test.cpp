@@ -59,18 +59,18 @@ TEST(FlightRecord, SaysWhoFailedFirstAndWhatRanksWereInFurthestBehindFirst) {
                                "\n"
                                "first cause: exit code 5, by rank 1\n"
                                "  rank 1 was killed by signal 9\n"));
-  EXPECT_THAT(text, HasSubstr("; furthest behind first\n"
+  EXPECT_THAT(text, HasSubstr("; slowest first\n"
                               "        20/40  rank 1 is in \"set %mine, %own\" at "));
   EXPECT_THAT(text, HasSubstr("\n        21/40  rank 0 waits for rank 1 in \"%r = p2p recv %block "
                               "from (rank + %i) mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 "
-                              "(the flag is 1, wanted 2), for "));
+                              "(the flag is 1, expected 2), for "));
 }
 
 TEST(FlightRecord, ComparesRanksWhoseRunsHaveMoreCommands) {
   FakeJob job = brokenJob();
   const size_t commands = job.plans[2].commands.size();
   job.plans[2].commands.resize(10 * commands, job.plans[2].commands.back());
-  EXPECT_THAT(recordsOf(job), HasSubstr("furthest behind first\n        21/40  rank 2 "));
+  EXPECT_THAT(recordsOf(job), HasSubstr("slowest first\n        21/40  rank 2 "));
 }
 
 TEST(FlightRecord, WorksWithoutPlans) {

@@ -56,7 +56,7 @@ TEST(Handshake, MatchesASendWithItsReceive) {
   EXPECT_EQ(*other, &ranks[1].endpoints[0]);
   ranks[1].endpoints[0].bytes = 32;
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
-            "\"%s = p2p ...\" at a.braid:3:5 on rank 0 moves 16 bytes of f32, but meets \"%s = p2p "
+            "\"%s = p2p ...\" at a.braid:3:5 on rank 0 moves 16 bytes of f32, but the matching \"%s = p2p "
             "...\" at a.braid:3:5 on rank 1, which moves 32 bytes of f32");
   ranks[1].endpoints.clear();
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),

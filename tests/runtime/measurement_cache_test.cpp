@@ -120,7 +120,7 @@ std::vector<BadFile> badFiles() {
           {"cut between lines", good.substr(0, good.rfind("}")), "is damaged"},
           {"twice", good + good, "is damaged"},
           {"another machine", MeasurementFile{"NVIDIA H100", {}}.encode(),
-           "is of another machine, NVIDIA H100"},
+           "was measured on another machine, NVIDIA H100"},
           {"a machine that cannot be printed", MeasurementFile{"\033[31m", {}}.encode(),
            "is of another machine, \\x1b[31m"}};
 }

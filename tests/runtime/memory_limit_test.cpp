@@ -69,7 +69,7 @@ TEST(MemoryLimit, SaysWhichLimit) {
   Status status = expectMemory(1e18, "all of it takes", "take less");
   EXPECT_EQ(status.code(), StatusCode::Unsupported);
   EXPECT_THAT(status.message(), HasSubstr("all of it takes about 931322575 GiB of memory, but "));
-  EXPECT_THAT(status.message(), HasSubstr(" are available ("));
+  EXPECT_THAT(status.message(), HasSubstr(" is available ("));
   EXPECT_THAT(status.message(), HasSubstr("); take less"));
 }
 

@@ -297,7 +297,7 @@ TEST_F(ProcessGroupTest, NobodyWaitsForARankThatHasLeft) {
   EXPECT_EQ(group(0).failure().code(), StatusCode::PeerFailed);
   EXPECT_EQ(group(0).failure().message(),
             "rank 1 has left the job: rank 0 waits for rank 1 in \"%r = p2p recv\" at "
-            "slow.braid:12:5, run 3 (the flag is 0, wanted 0)");
+            "slow.braid:12:5, run 3 (the flag is 0, expected 0)");
 }
 
 TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {

@@ -359,7 +359,7 @@ TEST(Simulator, SaysWhatTheModelLacks) {
   CostModel model = easyModel();
   std::vector<Plan> plans = plansOf(fmt::format(kGemms, "", ""));
   EXPECT_THAT(simulate(plans, model, {LaunchMode::Eager, {CopyBy::Kernel}}).status().message(),
-              HasSubstr("knows no operations issued as eager with copies=kernel, signals=default"));
+              HasSubstr("has no costs for launch mode eager with copies=kernel, signals=default"));
   model.gemms.clear();
   EXPECT_EQ(simulate(plans, model, {}).status().message(), "the cost model has no GEMM of f32");
 }

@@ -111,7 +111,7 @@ TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
   EXPECT_THAT(rankText(job, 3),
               AllOf(StartsWith("rank 3 waits for rank 0 in \"%r = p2p recv %block from (rank + %i) "
                                "mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 (the flag is 1, "
-                               "wanted 2), for "),
+                               "expected 2), for "),
                     HasSubstr("; last completed: ")));
   EXPECT_THAT(rankText(job, {}, 0), MatchesRegex("rank 0 waits in command [0-9]+, run 2, for .*"));
   job.enter(1, 2, job.find(1, CommandKind::Copy, "set %mine"), /*isWaiting=*/false);
@@ -160,7 +160,7 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
   EXPECT_EQ(cause.rank, 2);
   EXPECT_EQ(cause.status.code(), StatusCode::TimedOut);
   EXPECT_THAT(firstLine(cause),
-              MatchesRegex("no progress for 300 ms: rank 2 shows no sign of life for [0-9.]+ s "
+              MatchesRegex("no progress for 300 ms: rank 2 has been unresponsive for [0-9.]+ s "
                            "\\(stopped\\?\\): rank 2 waits for rank 3 in \"%r = p2p recv .*\" "
                            "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
   job.memory.slot(1).heartbeatNs.store(job.ago(500), kRelaxed);
@@ -183,7 +183,7 @@ TEST(StallCause, AllowsAWatchdogHalfOfTheTimeout) {
   for (auto [agoMs, isSilent] : {std::pair(0, false), {29000, false}, {31000, true}}) {
     job.memory.slot(1).heartbeatNs.store(job.ago(static_cast<uint64_t>(agoMs)), kRelaxed);
     const std::string line = firstLine(stall(job, 60000ms));
-    EXPECT_EQ(line.find("sign of life") != std::string::npos, isSilent) << agoMs;
+    EXPECT_EQ(line.find("has been unresponsive") != std::string::npos, isSilent) << agoMs;
   }
 }
 
@@ -263,7 +263,7 @@ TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
   EXPECT_THAT(firstLine(cause),
               AllOf(StartsWith("no progress for 300 ms: rank 2 has passed the awaited point, so "
                                "the signal was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
-                    HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, wanted 2)")));
+                    HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, expected 2)")));
 }
 
 /// All ranks are in the all-gather, but rank 2 has not contributed its text.
@@ -273,7 +273,7 @@ TEST(StallCause, BlamesARankThatIsLateInAGathering) {
     job.memory.slot(rank).gathers = 7;
   job.memory.slot(2).gathers = 6;
   EXPECT_EQ(stall(job).rank, 2);
-  EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 2 waits for all"));
+  EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 2 waits for the other ranks"));
   job.memory.slot(2).gathers = 7;
   EXPECT_EQ(stall(job).rank, -1);
 }

@@ -98,7 +98,7 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
       {with("\"ph\":\"X\",\"pid\":0", "\"ph\":\"X\",\"pid\":7"),
        "expected commands of ranks below 2"},
       {with("\"run\":1,\"command\":0", "\"run\":1,\"command\":99999"),
-       "expected commands of @gather_pairwise below"},
+       "expected command numbers of @gather_pairwise below"},
       {with("\"run\":1,\"command\":0", "\"run\":-1,\"command\":0"),
        "]: expected pid, ts, dur, and args"},
       {with("\"dur\":1.000", "\"dur\":-1.000"), "]: expected pid, ts, dur, and args"},
