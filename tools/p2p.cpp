@@ -195,7 +195,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   options.paths = BRAID_TRY(readPaths(flags));
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
   Result<NvmlReport> nvml = NvmlReport();
-  if (asksForGpus) // before any other call of the driver, which would hang, too
+  if (asksForGpus) // before other driver calls, which would also hang
     nvml = askNvml(processEnvironment(), options.timeout);
   if (nvml.status().code() == StatusCode::TimedOut)
     return nvml.status();

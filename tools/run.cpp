@@ -107,7 +107,7 @@ Status checkFlags(const RunFlags &flags) {
   return Status::ok();
 }
 
-/// Refuses options that the backend does not support.
+/// Returns a failure if the backend does not support an option.
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
@@ -199,7 +199,7 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
                      counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
-/// One `braid run`: compiles and checks the program, then runs the ranks, launches them, or is one.
+/// One `braid run`: compiles and checks the program, then runs, launches or joins the ranks.
 class Run {
 public:
   explicit Run(const RunFlags &flags) : flags_(flags) {}
@@ -242,7 +242,7 @@ private:
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
-/// Determines the role of this process. If it is a rank, joins the job; from then on, a failure of
+/// Determines the role of this process. If it is a rank, joins the job; after that, a failure of
 /// this process ends all ranks.
 Status Run::begin() {
   compileOptions_ = BRAID_TRY(flags_.source.toOptions());
@@ -327,7 +327,7 @@ bool Run::isChecker() const {
 }
 
 /// Lets the ranks choose a schedule. Afterwards, the state is as if flags had set the chosen knobs.
-/// Rank 0 checks the chosen program before any rank prepares it.
+/// Rank 0 checks the program with that schedule before any rank prepares it.
 Status Run::choose() {
   ChooseOptions how = chooseOptions(backend_, !setup_.areThreads(), compileOptions_);
   if (!flags_.trace.empty()) // a graph's trace would have no commands
@@ -362,7 +362,7 @@ int Run::runRanks() {
   Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
-  job_->cluster.reset(); // leave first: the launcher gives ranks that have left more time to print
+  job_->cluster.reset(); // the launcher gives ranks that have left the job more time to print
   if (setup_.place && setup_.place->rank != 0)
     return 0;
   if (!flags_.trace.empty())
@@ -385,7 +385,7 @@ llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
     return {};
   std::call_once(isChoiceTaken_, [&] {
     Result<std::vector<Plan>> plans = plansOf(choice);
-    plans_ = plans ? std::move(*plans) : std::vector<Plan>(); // fails for lack of memory
+    plans_ = plans ? std::move(*plans) : std::vector<Plan>(); // none if memory is exhausted
   });
   return plans_;
 }
@@ -456,7 +456,7 @@ int Run::endFailed(const Status &cause) const {
 
 /// If another launcher started the ranks, the rank that hosts the job writes its host's flight
 /// records after the other ranks have left. If that rank caused the failure, it may be dead, so all
-/// ranks write them.
+/// ranks write their host's records.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();
@@ -467,7 +467,7 @@ std::string Run::leaveOwnRecords() {
     return "";
   llvm::ArrayRef<Plan> plans = plans_;
   if (plans.empty() && !job_->ended.empty())
-    plans = job_->ended.rbegin()->second.plans; // those of the run
+    plans = job_->ended.rbegin()->second.plans; // the run's Plans
   const std::string said = leaveRecords(flags_, memory, plans, setup_.place->job);
   return own.isHost() ? said : "";
 }

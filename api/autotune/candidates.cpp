@@ -7,10 +7,10 @@
 namespace braid {
 namespace {
 
-/// A GEMM with fewer rows leaves most of a GPU idle.
+/// A GEMM with fewer rows than this leaves most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-/// The GEMMs of other blocks cannot hide the time to store more rows in a peer's memory.
+/// If a block has more rows, the time to store it in a peer's memory cannot be hidden by GEMMs.
 constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
@@ -106,7 +106,7 @@ Values partials(const Candidate &candidate, const FusionStage &stage) {
                                         : Values{int64_t(Partials::Local)};
 }
 
-/// Returns all numbers of chunks per block that leave each GEMM enough rows.
+/// Returns all numbers of chunks per block for which each GEMM has enough rows.
 Values chunkCounts(const Candidate &candidate, const FusionStage &stage) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
@@ -144,7 +144,7 @@ void vary(std::vector<Candidate> &all, const Variation &variation, const FusionS
   all = std::move(varied);
 }
 
-// The runtime's enumerators have the same order as the knobs' values, but some begin with Default.
+// The runtime's enums have the same order as the knobs' values, but some begin with Default.
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
 static_assert(int(MemoryFrom::Vmm) == int(schedule::Memory::Vmm) + 1);
@@ -177,8 +177,8 @@ LaunchMode launchModeOf(const Configuration &config) {
   return static_cast<LaunchMode>(config.launch());
 }
 
-/// Tries the device's default, kernel copies for small problems, and, for large problems, a mode
-/// that occupies no multiprocessor.
+/// Tries the device's default mode; kernel copies, for small problems; and, for large problems,
+/// copy engines and memory operations, which occupy no multiprocessor.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};

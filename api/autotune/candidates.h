@@ -28,9 +28,9 @@ CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 
-/// Returns the transfer modes worth trying for which `isThere` returns true, default first.
+/// Returns the transfer modes that are worth trying and that `isThere` accepts, default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
-/// Removes modes that contradict `given`. For messages, leaves only the default mode.
+/// Removes modes that contradict `given`. For messages, keeps only the default transfer mode.
 void narrowModes(const Configuration &given, RunModes &modes);
 
 /// Returns the candidates in the default modes: every combination of schedule, protocol, number of

@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// A candidate whose prediction exceeds the best prediction by a larger fraction is hopeless.
+/// Candidates whose prediction exceeds the best one by more than this fraction are hopeless.
 constexpr double kPredictionsMiss = 0.4;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
@@ -118,8 +118,8 @@ Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
   return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
-/// Times short bursts. Bursts of five runs reduce the overhead per run to a fifth. Releases the
-/// slowest candidate: prepared candidates may use gigabytes, and only the fastest are timed again.
+/// Times short bursts. A burst of five runs reduces the overhead per run to a fifth. Releases the
+/// slowest candidate, because candidates may use gigabytes, and only the fastest are timed again.
 Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   Result<TimedPlan> plan = timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
                                             transferModeOf(candidate.candidate));

@@ -24,7 +24,7 @@ namespace braid {
 struct StageTrials {
   std::string stage = {}; ///< a tensor in the stage; empty if there is only one stage
   /// The chosen candidate, the other timed candidates as ordered by timeCandidates(), then the
-  /// rest.
+  /// untimed ones.
   std::vector<JudgedCandidate> candidates = {};
   size_t finalists = 0; ///< number of candidates timed again in rounds
   size_t rounds = 0;    ///< number of rounds that timed every finalist

@@ -53,7 +53,7 @@ struct BenchLimits {
     return areOfBursts ? row.burstTime().value_or(0) : row.time();
   }
   /// Returns E, the efficiency of a row with GEMMs and transfers: the larger limit divided by the
-  /// row's time. E can exceed 1, because limits are measured. Nullopt if a time is missing.
+  /// row's time. E can exceed 1, because limits are measured. Returns nullopt if a time is missing.
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 

@@ -127,7 +127,7 @@ private:
     return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
   }
 
-  /// Returns a longer chain's extra time, at least kLeastUs. Records a disturbance if `us` <= 0.
+  /// Returns `us`, the extra time of a longer chain, but at least kLeastUs. Notes if `us` is <= 0.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);
@@ -172,9 +172,9 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
   return model;
 }
 
-/// Opens messages on all ranks if `options` contains several transports. If a rank cannot send
-/// messages, removes them from `options`, and rank 0 issues a warning unless its device does not
-/// support messages. Collective; the resulting `options` are the same on all ranks.
+/// Opens the message transport on all ranks if `options` contains several transports. If a rank
+/// cannot send messages, removes Messages from `options`, and rank 0 issues a warning unless its
+/// device does not support messages. Collective; the resulting `options` are the same on all ranks.
 static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   if (options.transports.size() == 1)
     return Status::ok();

@@ -29,8 +29,8 @@ struct RunModes {
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
   /// The device must support all modes. GEMMs are timed in the first mode.
   std::vector<TransferMode> transferModes = {};
-  /// Must not be empty. Candidates that set no transport use the first one. If PeerMemory is
-  /// missing, signals and copies between peers are assumed to be free.
+  /// Must not be empty. Candidates that set no transport use the first one. Without PeerMemory,
+  /// signals and copies between peers are assumed to be free.
   std::vector<Transport> transports{Transport::PeerMemory};
 };
 

@@ -16,7 +16,7 @@ namespace braid {
 namespace {
 
 /// Selects from shapes that differ only in row count: the largest shape, then each shape with at
-/// most half the rows of the previous one, and the smallest unless it is close to the last one.
+/// most half the rows of the last one selected, and the smallest, unless close to the last.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;

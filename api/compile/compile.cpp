@@ -146,7 +146,7 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  // Do not verify programs in the same text, which assume the fusion's default parameters.
+  // Do not verify programs in the same text, because they assume the fusion's default parameters.
   bool isOverridden = options.ranks || !options.parameters.empty();
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))

@@ -35,7 +35,7 @@ struct Gpu {
   std::string iommu; ///< IOMMU group type, such as "DMA"; empty if unknown or none
 };
 
-/// Facts that the system calls of this process return.
+/// Facts about this process, obtained by system calls.
 struct Process {
   std::map<std::string, std::string> variables;
   Limits limits;
@@ -75,7 +75,7 @@ struct Facts : Process {
   std::optional<int64_t> cudaNumber(const std::string &name) const;
   /// The number of GPUs that CUDA sees.
   int64_t cudaDevices() const { return cudaNumber("devices").value_or(0); }
-  /// Returns true if a driver did not respond. The process must then exit by std::_Exit().
+  /// Returns true if a driver did not respond. The process must then call std::_Exit() to exit.
   bool isStuck() const { return isLate(nvml) || isLate(cuda) || isLate(nccl); }
 };
 

@@ -61,7 +61,7 @@ public:
   }
   void *find(const char *name) const { return dlsym(handle_.get(), name); }
 
-  /// Calls the function `name`. Returns its nvmlReturn_t (0 is success), or -1 if there is none.
+  /// Calls the function `name`. Returns its nvmlReturn_t (0: success), or -1 if it does not exist.
   template <class... Args> int call(const char *name, Args... args) const {
     auto *function = reinterpret_cast<int (*)(Args...)>(find(name));
     return function ? function(args...) : -1;

@@ -1,7 +1,7 @@
 //===- api/machine/nvml.h - facts about the GPUs of a machine, from NVML ----------------------===//
 //
-// Each report opens and closes NVML. Values that NVML does not support or refuses to report are
-// left empty; this is not an error.
+// Each call to readNvml() opens and closes NVML. Values that NVML does not support or refuses to
+// report are left empty; this is not an error.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

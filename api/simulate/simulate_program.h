@@ -26,7 +26,7 @@ struct MachinePrediction {
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
                                           const ProgressFn &progress = {});
 
-/// Fails like simulate(), but returns Rejected if the run deadlocks.
+/// Predicts a run. Fails like simulate(), but returns Rejected if the run deadlocks.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options);
 

@@ -55,8 +55,8 @@ struct Run {
 
 } // namespace
 
-/// A command contributes the time from its begin or its predecessor's end, whichever is later, to
-/// `until`.
+/// A command contributes the time from its start or its predecessor's end, whichever is later,
+/// until `until`.
 void findCriticalPath(const Page &page, Timing &timing) {
   const Run run{page, timing};
   CommandRef at = run.last();

@@ -78,7 +78,7 @@ std::string dataText(const Page &page) {
   return text;
 }
 
-/// Replaces each {{name}} in a template by its value. Does not expand {{name}} inside values.
+/// Replaces each {{name}} in a template with its value. Does not expand {{name}} inside values.
 std::string fill(llvm::StringRef text, const std::map<llvm::StringRef, std::string> &values) {
   std::string filled;
   while (!text.empty()) {
