@@ -80,7 +80,7 @@ typedef struct {
 typedef struct {
   size_t size;       /* sizeof(braid_lowering) */
   const char *entry; /* NULL: the text has only one entry */
-  int64_t ranks;     /* 0: the number in the text, or the job's */
+  int64_t ranks;     /* 0: as in the text, or else as in the job */
   const char *const *parameter_names;
   const int64_t *parameter_values;
   size_t parameters;

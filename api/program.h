@@ -27,7 +27,7 @@ struct LoweringOptions {
   /// Time budget in seconds for trials if the schedule is `auto` and the shape was not yet measured
   /// on this machine. If 0, uses the choice for the nearest measured sizes, or else a default.
   double autoSeconds = 2;
-  /// Makes results depend only on the inputs, the number of ranks, the GPU model and the library.
+  /// If true, results depend only on the inputs, number of ranks, GPU model and library version.
   bool reproducible = false;
 };
 

@@ -51,11 +51,11 @@ public:
   int64_t runs() const;
   SessionUsage usage() const;
 
-  /// Issues one run on the only rank in this process, without waiting for it to finish. The run is
-  /// ordered like a kernel on `stream`, which is a cudaStream_t on cuda (null is CUDA's default
-  /// stream), or a stream from Job::stream(). Runs of all sessions of a job are serialized, even on
-  /// different streams; all ranks must issue them in the same order. Tensors must remain valid
-  /// until the run is done. Each run may use different tensors.
+  /// Issues one run on the only rank in this process, without waiting for the run to finish. The
+  /// run is ordered like a kernel on `stream`, which is a cudaStream_t on cuda (null is CUDA's
+  /// default stream), or a stream from Job::stream(). Runs of all sessions of a job are serialized,
+  /// even on different streams; all ranks must issue them in the same order. Tensors must remain
+  /// valid until the run is done. Each run may use different tensors.
   ///
   /// Fails with BadInput and issues nothing if the number, element type, axes, extents, alignment
   /// or memory of the tensors does not match the program, if an output overlaps another tensor, or
@@ -65,13 +65,13 @@ public:
   /// the first failure as soon as this rank learns of it, and outputs are undefined. If a run fails
   /// after run() has returned Ok, the next call, synchronize() or commit() returns the failure.
   ///
-  /// If `stream` is being captured, the run is not executed but added to the caller's graph, after
-  /// everything captured so far and with the given addresses; its runs of one job are serialized.
-  /// The caller may launch the graph any number of times while the session exists, but must
-  /// serialize these launches, launches of other graphs with runs of the job, and other runs of
-  /// this session: if two runs of one session overlap, the job ends with BadInput. All ranks must
-  /// issue runs and launches in the same order. The results of a launch are valid once the caller
-  /// has waited for the launch's stream and Job::synchronize() or commit() has then returned Ok.
+  /// If `stream` is being captured, the run is not executed. Instead, it is appended to the
+  /// caller's graph with the given addresses. A job's runs in one graph are serialized. The caller
+  /// may launch the graph any number of times while the session exists, but must serialize these
+  /// launches, launches of other graphs with runs of the job, and other runs of this session: if
+  /// two runs of one session overlap, the job ends with BadInput. All ranks must issue runs and
+  /// launches in the same order. The results of a launch are valid once the caller has waited for
+  /// the launch's stream and Job::synchronize() or commit() has then returned Ok.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
   /// Like run(), but takes only the addresses of tensors that match the program, inputs first.

@@ -87,7 +87,7 @@ Values protocols(const Candidate &, const FusionStage &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// If all transfers of a shot are posted at once, also tries a kernel that stores to peers.
+/// If all transfers of a shot are posted at once, also tries a kernel that stores to peers' memory.
 Values secondShots(const Candidate &candidate, const FusionStage &) {
   return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}

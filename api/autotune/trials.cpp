@@ -64,7 +64,7 @@ Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits 
 }
 
 /// Times the finalists in rounds until the time budget is exhausted. Every other round is in
-/// reverse order, so that no candidate always follows the same candidate. If the budget is
+/// reverse order, so that no finalist always runs after the same other finalist. If the budget is
 /// exhausted in the first round, only the candidates timed in that round remain finalists.
 Status playRounds(StageTrials &trials, llvm::MutableArrayRef<JudgedCandidate> finalists,
                   const TimingLimits &limits, CandidateTimer &timer) {

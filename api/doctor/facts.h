@@ -48,7 +48,7 @@ struct Process {
   Environment environment() const;
 };
 
-/// Returns true if a driver or library did not answer in time.
+/// Returns true if a driver or library did not respond in time.
 template <class Value> bool isLate(const Result<Value> &answer) {
   return answer.status().code() == StatusCode::TimedOut;
 }
@@ -73,7 +73,7 @@ struct Facts : Process {
   /// Return the cuda backend's fact `name` as text, or as a number. Empty if unknown.
   std::string cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
-  /// The number of GPUs that CUDA sees.
+  /// The number of GPUs that are visible to CUDA.
   int64_t cudaDevices() const { return cudaNumber("devices").value_or(0); }
   /// Returns true if a driver did not respond. The process must then call std::_Exit() to exit.
   bool isStuck() const { return isLate(nvml) || isLate(cuda) || isLate(nccl); }

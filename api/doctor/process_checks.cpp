@@ -72,7 +72,7 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
     lines.ok("fine", "a process may open {0} files", *facts.limits.openFiles);
 }
 
-/// NCCL needs some MiB of /dev/shm for each pair of ranks whose GPUs cannot access each other.
+/// NCCL needs a few MiB of /dev/shm for each pair of ranks whose GPUs cannot access each other.
 void checkSharedMemory(const Facts &facts, Lines &lines) {
   if (!facts.sharedMemory)
     return lines.problem("missing", "there is no /dev/shm",

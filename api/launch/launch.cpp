@@ -182,7 +182,7 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   return children_.start(rank, child).annotated(startingRank(rank));
 }
 
-/// Describes how a rank ended. Called if its connection closes before it disconnects.
+/// Describes how a rank ended. Called if the rank's connection closes before the rank disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   const auto hasEnded = [&] { return (ending = children_.ending(rank)).has_value(); };

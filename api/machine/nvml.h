@@ -86,8 +86,8 @@ struct NvmlReport {
 Result<NvmlReport> readNvml(const Environment &environment);
 
 /// Runs `ask` on a separate thread, and returns its result. If `ask` takes longer than `patience`,
-/// returns TimedOut and leaves the thread running. Callers should then exit by std::_Exit(), which
-/// runs no destructors while that thread still runs. `what` names the callee in messages.
+/// returns TimedOut and leaves the thread running. Callers should then exit with std::_Exit(),
+/// which runs no destructors, because that thread still runs. `what` names the callee in messages.
 template <class Value>
 Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
                         std::function<Result<Value>()> ask) {

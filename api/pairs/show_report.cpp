@@ -22,7 +22,7 @@ const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
 }
 
 /// Formats a table with a row for each source and a column for each destination. `head` formats a
-/// device number, and `cell` a pair, or null on the diagonal.
+/// device number, and `cell` formats a pair, which is null on the diagonal.
 std::string tableOf(const PairReport &report, const std::string &corner, const char *newRow,
                     llvm::function_ref<std::string(int64_t number)> head,
                     llvm::function_ref<std::string(const PairRow *row)> cell) {

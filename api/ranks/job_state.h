@@ -91,8 +91,8 @@ struct JobState {
   /// Returns BadInput or Unsupported if this job cannot run `compiled` with the run knobs `run`.
   Status check(const Compiled &compiled, const Configuration &run) const;
   /// Compiles the fusion in `text` with the schedule that is fastest on these ranks. Collective;
-  /// first waits for issued work. `how` must come from chooseOptions(); choose() adds the job's
-  /// properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
+  /// first waits for issued work. `how` must be a result of chooseOptions(); choose() adds the
+  /// job's properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
   Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
   /// Adds a session: allocates memory, exchanges handles and tunes GEMMs. Frees memory of ended
   /// sessions. `plans` has one Plan per rank. Returns Unsupported beyond `mostBytes`. Collective.

@@ -191,7 +191,7 @@ BenchProblem BenchFlags::problemOf(const BenchShape &shape, const Backend &backe
   return problem;
 }
 
-/// Each row appears once per launch mode, except rows that set one, and `auto`, which chooses one.
+/// Repeats rows for each launch mode, except rows that set a mode, and `auto`, which chooses one.
 std::vector<TimedRow> BenchFlags::rowsOf(const BenchShape &shape,
                                          const Backend &backendOfName) const {
   const BenchProblem problem = problemOf(shape, backendOfName);

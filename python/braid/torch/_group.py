@@ -90,8 +90,8 @@ class GroupJob:
 
     lock: must be held to use the job, because the job is not thread-safe, and autograd runs
         backward passes on other threads.
-    error: the failure that ended or prevented the job, unless the library reports it itself.
-    job: the job; exists if `has_met`.
+    error: the failure that ended or prevented the job, unless the library itself reports it.
+    job: the job; set if `has_met` is True.
     """
 
     job: Job
