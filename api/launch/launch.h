@@ -78,7 +78,7 @@ struct LaunchReport {
   /// (Killed)", with the reason if the launcher killed the rank. An additional line reports that
   /// some output could not be forwarded. If `signal` is set, there are no lines for ranks.
   std::vector<std::string> endings;
-  /// True if the run was committed but its output could not be written. The cause was reported.
+  /// True if the run was committed but its output could not be written, which was reported.
   bool isOutputLost = false;
   std::string job;                 ///< the job's name
   std::optional<JobMemory> memory; ///< the job's memory, with the final state of each rank

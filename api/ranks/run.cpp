@@ -154,7 +154,7 @@ Status Runner::runRank(int64_t rank) {
   return finishRank(rank, std::move(work));
 }
 
-/// Issues a run for each slot, waits for the runs, and compares their outputs with the reference.
+/// Issues a run for each slot, waits for all runs, and verifies or hashes their outputs.
 Status Runner::runBatch(int64_t rank, llvm::MutableArrayRef<Arguments> slots, int64_t first,
                         RankSummary &work) {
   int64_t iteration = first;

@@ -157,8 +157,8 @@ Result<std::string> RankBench::json() {
   return jsonText(write, 1) + "\n";
 }
 
-/// Prints the table on rank 0. Writes the JSON after each shape, so that an interrupted benchmark
-/// leaves a file. If the file cannot be rewritten, writes it only after the last shape.
+/// Called on rank 0. Prints the table. Writes the JSON after each shape, so that an interrupted
+/// benchmark leaves a file. If the file cannot be rewritten, writes it only after the last shape.
 Status RankBench::report(const BenchShape &shape, const std::vector<BenchRow> &rows, bool isLast) {
   printTable(flags_.titleOf(shape), rows, flags_.json == "-" ? llvm::errs() : llvm::outs());
   for (const BenchRow &row : rows)

@@ -142,7 +142,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """Returns the inputs in the program's order. Copies and counts non-contiguous inputs."""
+    """Returns the inputs in the program's order. Copies non-contiguous inputs, and counts them."""
     inputs = [A.movedim(call.dim, 0) if call.dim else A]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)
