@@ -76,7 +76,7 @@ public:
   Job(const Job &) = delete;
 
   int64_t ranks() const;
-  /// This process hosts hosted() consecutive ranks, starting at firstRank(); after join(), only 1.
+  /// This process hosts hosted() consecutive ranks, starting at firstRank(). join() hosts one rank.
   int64_t firstRank() const;
   int64_t hosted() const;
 

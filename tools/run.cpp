@@ -180,8 +180,8 @@ bool hasFailedRunning(const Status &status) {
   return llvm::is_contained(kFailures, status.code());
 }
 
-/// Writes the flight records of all ranks, and returns a message. If the flags forbid it or a rank
-/// has not joined, does nothing and returns "".
+/// Writes the flight records of all ranks, and returns a message. If the flags forbid records or a
+/// rank has not joined, writes nothing and returns "".
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          const std::string &job) {
   for (int64_t rank = 0; rank < memory.ranks(); ++rank)

@@ -76,8 +76,8 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
 /// not depend on the schedule, but matters more than any other knob on a power-limited GPU.
 Values streamCounts(const Candidate &candidate, const FusionStage &stage) {
   const int64_t others = streamsForTransfers(candidate, stage);
-  // On several streams, the peer's chunks can run ahead of local chunks, which wait for sums. If
-  // nothing is copied, a single stream, which runs all chunks in sequence, suffices.
+  // On several streams, the peer's chunks can run ahead of local chunks, which wait for sums. If no
+  // data is copied, a single stream that runs all chunks in sequence suffices.
   if (candidate.sums() == Sums::Gemm)
     return {1, others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};

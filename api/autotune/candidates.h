@@ -9,8 +9,7 @@
 
 namespace braid {
 
-/// Values for the varied knobs of one stage and of the run. All other knobs have their given
-/// values.
+/// Values for the varied knobs of one stage and of the run. All other knobs have user-given values.
 using Candidate = Configuration;
 
 struct JudgedCandidate {

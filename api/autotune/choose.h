@@ -24,9 +24,9 @@ struct ChooseOptions : JobModelOptions {
   std::optional<int64_t> timed = {};
   /// The time budget for trials, in seconds. Trials that would exceed it are not started, and the
   /// best candidate so far is chosen. Measuring the machine model beforehand does not count toward
-  /// it. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest measured
-  /// sizes; or else the best prediction, if there are several stages and a stored model; or else
-  /// the default from default_schedules.h.
+  /// the budget. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest
+  /// measured sizes; or else the best prediction, if there are several stages and a stored model;
+  /// or else the default from default_schedules.h.
   double seconds = 2;
 };
 

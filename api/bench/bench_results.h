@@ -20,7 +20,7 @@ struct Spread {
 /// Returns zeros if there are no samples.
 Spread spreadOf(std::vector<double> samples);
 
-/// One line of the table. Times are in microseconds.
+/// One row of the results table. Times are in microseconds.
 struct BenchRow {
   std::string name;
   RowKind kind = RowKind::Overlapped;
@@ -42,8 +42,8 @@ struct BenchRow {
   std::optional<double> burstTime() const;
 };
 
-/// Lower bounds on the time for one shape, measured by its rows. Rows are compared by burst times,
-/// like candidates for `auto`, if all timed rows have bursts; otherwise, by single-run times.
+/// Lower bounds on the time for one shape, measured by the shape's rows. Rows are compared by burst
+/// times, like candidates for `auto`, if all timed rows have bursts, else by single-run times.
 struct BenchLimits {
   bool areOfBursts = false;
   double gemms = 0, transfers = 0; ///< time of the fastest row of each kind; 0 if none

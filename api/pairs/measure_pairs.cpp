@@ -30,7 +30,7 @@ constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
 /// The minimum timeout for the first record, because processes take time to start.
 constexpr milliseconds kLeastToStart{10000};
 constexpr milliseconds kGrace{300};
-/// After a hang, a pair's timeout is this many times its longest silence, but at least a second.
+/// After a hang, a pair's timeout is its longest silence times this factor, but at least a second.
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
 

@@ -109,7 +109,7 @@ private:
     return Status::ok();
   }
 
-  /// Returns true if there is enough memory for the rows to send and receive, plus as much again
+  /// Returns true if there is enough memory for the rows to send and receive, plus the same amount
   /// for other users of the memory. The host needs two more rows per rank for the comparison.
   bool fits(const BlockTransfers &transfers) const {
     const auto needed = 4 * static_cast<double>(transfers.rowBytes());

@@ -48,7 +48,7 @@ JobState::join(const Backend &backend, const ClusterOptions &options, const Plac
   return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout)));
 }
 
-/// Sessions' resources must be released before the devices, which the Plans must outlive.
+/// The sessions' resources must be released before the devices, and the Plans after the devices.
 JobState::~JobState() {
   for (auto &[number, session] : sessions)
     session.prepared.clear();

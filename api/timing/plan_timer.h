@@ -31,8 +31,8 @@ struct RunTime {
   double issueUs = 0; ///< time until the host has issued all commands
 };
 
-/// Returns true on all ranks, as simultaneously as possible, once every rank has called the
-/// barrier. Returns false if the job has failed.
+/// A barrier that returns true on all ranks, nearly simultaneously, once every rank has called it.
+/// Returns false if the job has failed.
 using Barrier = std::function<bool()>;
 
 /// Idle time before each run, in microseconds. All runs have the same idle time, because a

@@ -30,7 +30,7 @@ struct Run {
   const Span &span(CommandRef ref) const {
     return timing.spans[static_cast<size_t>(ref.rank)][ref.command];
   }
-  /// Sets `latest` to `ref` if `ref` is a command that ran and ended later.
+  /// Sets `latest` to `ref` if `ref` is a command that ran and ended later than `latest`.
   void takeLater(CommandRef ref, CommandRef &latest) const {
     if (ref.isValid() && hasRun(span(ref)) &&
         (!latest.isValid() || span(ref).end > span(latest).end))

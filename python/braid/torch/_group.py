@@ -2,7 +2,7 @@
 
 At the first call of an operator, the members of the group connect through the group's store, under
 a key prefix. Ranks outside the group do not participate. A job lives as long as its group. A
-failure ends the job permanently, but the user can create a new group.
+failure ends the job permanently, but the user can then create a new group.
 """
 from __future__ import annotations
 
