@@ -45,7 +45,7 @@ struct P2pFlags {
   std::vector<std::string> paths;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  MeterOptions meter; ///< the sizes; in a measuring process, also its steps and descriptor
+  MeterOptions meter; ///< the sizes; in a measuring process, also the steps and the descriptor
 };
 
 CLI::Option *withCommas(CLI::Option *option) {
@@ -159,7 +159,7 @@ void addLinks(PairReport &report, const NvmlReport &nvml) {
       row.link = links[places[row.source]][places[row.destination]];
 }
 
-/// Prints the report and writes the JSON and HTML files. Returns the exit code.
+/// Prints the report, and writes the JSON and HTML files. Returns the exit code.
 Result<int> show(const P2pFlags &flags, const PairReport &report) {
   const bool isAside = flags.json == "-" || flags.html == "-";
   llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();

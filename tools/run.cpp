@@ -238,7 +238,7 @@ private:
   std::shared_ptr<ProgramState> program_; ///< has a provisional schedule until choose()
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the ranks' choice
-  bool isKnown_ = false;          ///< true once this rank has joined, and must report failures
+  bool isKnown_ = false;          ///< true once this rank has joined; it must then report failures
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
@@ -376,7 +376,7 @@ int Run::runRanks() {
   return 0;
 }
 
-/// Returns the Plans that diagnostics refer to. For `auto`, makes them after the ranks' choice.
+/// Returns the Plans that diagnostics refer to. For `auto`, none exist before the ranks' choice.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
@@ -419,7 +419,7 @@ int Run::launchRanks() {
   return endFailed(report->status);
 }
 
-/// Prefixes every line with this process's rank, if it is a rank that shares the terminal.
+/// Prefixes every line with the rank of this process if the process is one rank of a job.
 std::string Run::prefixed(const std::string &message) const {
   if (!setup_.place)
     return message;
@@ -444,7 +444,7 @@ int Run::fail(Status cause) {
   return endFailed(cause);
 }
 
-/// Suggests `braid doctor`, on rank 0 only, if a run on GPUs was refused. Returns the exit code.
+/// If a run on GPUs was refused, rank 0 suggests `braid doctor`. Returns the exit code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;

@@ -10,7 +10,7 @@ namespace {
 /// A GEMM with fewer rows than this leaves most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-/// If a block has more rows, the time to store it in a peer's memory cannot be hidden by GEMMs.
+/// If a block has more rows than this, GEMMs cannot hide the time to store it in a peer's memory.
 constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
@@ -51,7 +51,7 @@ Values reductions(const Candidate &, const FusionStage &stage) {
                               : Values{int64_t(Reduction::OneShot)};
 }
 
-/// In a ring reduction, the GEMMs add the partial results.
+/// Returns how partial results are added: by the GEMMs in a ring reduction, otherwise by a kernel.
 Values sums(const Candidate &candidate, const FusionStage &stage) {
   const bool isRing = candidate.order() == Order::Ring && stage.isReduction;
   return {int64_t(isRing ? Sums::Gemm : Sums::Kernel)};

@@ -207,7 +207,7 @@ std::string lineOf(const JudgedCandidate &judged) {
                      judged.schedule.str());
 }
 
-/// Describes, for users, which candidates were timed and how.
+/// Describes to users which candidates were timed, and how.
 std::string howTimed(const StageTrials &trials) {
   std::string text = fmt::format(
       "  timed: {} of {} in {:.2f} s, one of each schedule, protocol and transfer mode first",

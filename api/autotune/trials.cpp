@@ -18,7 +18,7 @@ namespace {
 constexpr double kPredictionsMiss = 0.4;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
-/// The number of first trials that may use the whole time budget, and limits on the rounds.
+/// The number of first trials that may use the whole time budget, and limits on the round count.
 constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
 /// The minimum number of runs in a trial and in a turn: warm-up runs, then a burst of two runs.
 constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
@@ -39,7 +39,7 @@ void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   });
 }
 
-/// Returns true if work that takes `us` microseconds fits the fraction `part` of the time budget.
+/// Returns true if work of `us` microseconds fits within the fraction `part` of the time budget.
 Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double part, double us) {
   return BRAID_TRY(timer.seconds()) + 1e-6 * us < part * limits.seconds;
 }

@@ -127,7 +127,7 @@ private:
     return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
   }
 
-  /// Returns `us`, the extra time of a longer chain, but at least kLeastUs. Notes if `us` is <= 0.
+  /// Returns a longer chain's extra time, at least kLeastUs. Records a disturbance if `us` <= 0.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);

@@ -83,7 +83,7 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
                   options.reproducible};
 }
 
-/// Sets the fusion's parameters to the requested values. Returns false after an error.
+/// Sets the fusion's parameters to the requested values. Returns false on error.
 bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   std::vector<std::string> names;
   for (const FusionParameter &parameter : fusion.parameters())

@@ -148,7 +148,7 @@ void checkNccl(const Facts &facts, Lines &lines) {
 
 // -- Each GPU. --
 
-/// A check of a machine that runs `look` for each visible GPU.
+/// A check that runs `look` for each visible GPU.
 template <void (*look)(const Facts &facts, const Gpu &gpu, Lines &lines)>
 void ofEachGpu(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())

@@ -82,7 +82,7 @@ StatusCode codeOf(const Ending &ending) {
   return StatusCode::PeerFailed;
 }
 
-/// Waits up to `patience` until `isReady` returns true. Returns the last result.
+/// Waits until `isReady` returns true, but at most for `patience`. Returns the last result.
 bool waitUntil(milliseconds patience, llvm::function_ref<bool()> isReady) {
   const auto deadline = Clock::now() + patience;
   while (!isReady() && Clock::now() < deadline)

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// launch() calls listen() at shorter intervals than this, unless this process is stopped, for
-/// example by Ctrl-Z. Ranks wait for a stopped process, so the time of a stop is not silence.
+/// example by Ctrl-Z. Ranks then wait for this process, so the stop does not count as silence.
 constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
 /// The minimum timeout for the first record, because processes take time to start.
 constexpr milliseconds kLeastToStart{10000};

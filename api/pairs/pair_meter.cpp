@@ -32,7 +32,7 @@ constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
 /// CPU ranks transfer less, because the cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
-/// Returns the mode for `path`. If the device cannot copy by engine, returns its default mode.
+/// Returns the mode for `path`. For messages, or without copy engines, this is the default mode.
 TransferMode modeOf(Path path, Device &device) {
   if (path == Path::PutKernel || path == Path::GetKernel)
     return {CopyBy::Kernel};
@@ -210,7 +210,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected to run as one of two ranks that measure");
-  // Set no effective timeout: the command detects hangs, and allows for time when it was stopped.
+  // Use a practically infinite timeout: the command detects hangs, and allows for being stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   PlanTimer timer(*job->cluster, (*place)->rank, job->trials.front());

@@ -53,7 +53,7 @@ std::string matrixText(const PairReport &report, bool isLatency) {
                      isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
 }
 
-/// Formats the verdicts. Prints each reason why a path is unavailable only once.
+/// Formats the verdicts. Lists each reason why a path is unavailable only once.
 std::string verdictText(const PairReport &report) {
   std::string text;
   std::map<std::pair<Path, std::string>, int64_t> lacks;

@@ -137,7 +137,7 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
   std::optional<ScheduleChoice> choice;
   auto chooseOnRank = [&](int64_t number) {
     Device &device = cluster->device(number);
-    // Replace the caller's stream, which may be CUDA's default stream, which cannot be captured.
+    // Replace the caller's stream, because CUDA's default stream cannot be captured.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {

@@ -138,7 +138,7 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   return page;
 }
 
-/// Keeps the text of the predicted page, because it also contains the fusion.
+/// Keeps the text of the predicted page, because that text also contains the fusion.
 Result<Page> layOver(const Page &measured, Page predicted) {
   const bool areAlike =
       measured.program == predicted.program && measured.ranks.size() == predicted.ranks.size() &&

@@ -42,7 +42,7 @@ std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   return rows;
 }
 
-/// Returns the default rows. For messages, drops rows that set a protocol, and adds `collective`.
+/// Returns the default rows. Over messages, omits rows that set a protocol, and adds `collective`.
 std::vector<std::string> usualRows(const BenchFlags &flags, Transport transport) {
   std::vector<std::string> rows = flags.standard;
   if (transport == Transport::PeerMemory)

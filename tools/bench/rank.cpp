@@ -107,7 +107,7 @@ std::string timeNow() {
 class RankBench {
 public:
   RankBench(const BenchFlags &flags, JobState &job) : flags_(flags), job_(job) {}
-  /// Returns the failure that ended the job or, if there is none, that of the first refused row.
+  /// Returns the failure that ended the job or, if there is none, the first refused row's failure.
   Status run();
 
 private:

@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """One weight matrix. `columns` is its local number of columns."""
+    """One weight matrix. `columns` is the number of columns on this rank."""
 
     columns: int
     is_transposed: bool  # stored as [columns, depth], like PyTorch's linear
