@@ -20,7 +20,7 @@ struct braid_error {
 
 struct braid_program {
   braid::CompiledProgram program;
-  std::string text, answer = {}; ///< `answer`: the string returned last
+  std::string text, answer = {}; ///< `answer`: the last string returned
 };
 
 struct braid_job {
@@ -58,14 +58,14 @@ Status expectArray(const char *name, const void *given, size_t count) {
                              : badInput("{}: expected an array of {}, got NULL", name, count);
 }
 
-/// Returns a static error, because allocating one would fail, too.
+/// Returns a static error, because allocating an error would also fail.
 braid_error *outOfMemory() {
   static braid_error error{{StatusCode::Unsupported, "out of memory"}};
   return &error;
 }
 
-/// Implements a function that returns an error: calls `work` unless a needed argument is NULL, and
-/// converts exceptions to errors.
+/// Implements a function that returns an error: calls `work` unless a required argument is NULL,
+/// and converts exceptions to errors.
 template <class Work>
 braid_error *toC(std::initializer_list<Needed> needed, const Work &work) noexcept {
   try {
@@ -111,7 +111,7 @@ Status give(Result<std::shared_ptr<Job>> job, braid_job **result) {
   return Status::ok();
 }
 
-/// Stores the string in `program`, which then owns `*text`.
+/// Moves the string to `program`, which then owns it, and points `*text` to it.
 Status give(Result<std::string> answer, braid_program *program, const char **text) {
   program->answer = BRAID_TRY(std::move(answer));
   *text = program->answer.c_str();
@@ -180,10 +180,10 @@ Result<JobOptions> fromC(const braid_job_options *caller) {
 static_assert(offsetof(braid_lowering, reproducible) + sizeof(int64_t) == sizeof(braid_lowering));
 static_assert(offsetof(braid_job_options, rank) + sizeof(int64_t) == sizeof(braid_job_options));
 
-/// More axes than any program has. Limits how much is read if the caller passes a wrong number.
+/// Exceeds the number of axes of any tensor. Bounds the read if the caller passes a wrong number.
 constexpr int32_t kMostAxes = 64;
 
-/// Error messages refer to the tensor by `number`, its index in the call.
+/// Converts a tensor. Error messages refer to the tensor by `number`, its index in the call.
 Result<Tensor> fromC(const braid_tensor &given, size_t number) {
   if (given.dtype < BRAID_BF16 || given.dtype > BRAID_F64)
     return badInput("tensor {}: expected an element type from {} to {}, got {}", number,

@@ -14,11 +14,11 @@
  * UTF-8, owned by the queried object, and valid until that object is queried again or freed.
  *
  * An options struct begins with its size, because later versions append fields: initialize it with
- * its ..._DEFAULTS macro. Fields that an older caller lacks have their defaults; fields unknown to
- * an older library must be 0, or the call fails with BRAID_BAD_INPUT.
+ * its ..._DEFAULTS macro. Fields missing from an older caller's struct get their defaults; fields
+ * that an older library does not know must be 0, or the call fails with BRAID_BAD_INPUT.
  *
- * Arguments may be NULL only where documented. For other NULLs, functions that return an error fail
- * with BRAID_BAD_INPUT, naming the argument; the rest return 0 or "" and skip NULL outputs. No
+ * Arguments may be NULL only where documented. If another argument is NULL, functions that return
+ * an error fail with BRAID_BAD_INPUT, naming it; others return 0 or "", skipping NULL outputs. No
  * function throws. A process created by fork() is not part of its parent's jobs: see api/job.h.
  *
  *===----------------------------------------------------------------------------------------===*/
@@ -66,7 +66,7 @@ BRAID_EXPORT const char *braid_version(void);
 /* Element types, as in braid::DType. */
 enum { BRAID_BF16 = 0, BRAID_F16 = 1, BRAID_F32 = 2, BRAID_F64 = 3 };
 
-/* A row-major, contiguous tensor: its local shape, and its address in a run. */
+/* A row-major, contiguous tensor: its address, local shape and element type. */
 typedef struct {
   void *data; /* NULL if returned by braid_program_tensor() */
   const int64_t *shape;
@@ -79,8 +79,8 @@ typedef struct {
 /* See braid::LoweringOptions. A NULL pointer selects the defaults. */
 typedef struct {
   size_t size;       /* sizeof(braid_lowering) */
-  const char *entry; /* NULL: the only entry in the text */
-  int64_t ranks;     /* 0: the number in the text, or the job's */
+  const char *entry; /* NULL: the text has only one entry */
+  int64_t ranks;     /* 0: as in the text, or else as in the job */
   const char *const *parameter_names;
   const int64_t *parameter_values;
   size_t parameters;
@@ -107,8 +107,8 @@ BRAID_EXPORT const char *braid_program_schedule(braid_program *program);
 /* Returns the lowering decisions and any trials, as `braid run --explain` prints them. */
 BRAID_EXPORT const char *braid_program_explain(braid_program *program);
 
-/* The program's tensors on each rank, numbered inputs first. `name` lacks the `%`; the program owns
- * the name and the shape. Fails with BRAID_BAD_INPUT if `index` is out of range. */
+/* The program's tensors on each rank: inputs, then outputs. The program owns `name`, which omits
+ * `%`, and the shape. Fails with BRAID_BAD_INPUT if `index` is out of range. */
 BRAID_EXPORT size_t braid_program_inputs(const braid_program *program);
 BRAID_EXPORT size_t braid_program_outputs(const braid_program *program);
 BRAID_EXPORT braid_error *braid_program_tensor(const braid_program *program, size_t index,
@@ -133,7 +133,7 @@ typedef struct {
   int64_t most_bytes;
   int32_t device; /* -1: the only GPU, or the rank's index on this host */
   int32_t reproducible;
-  const char *name; /* with `rank` and `ranks`: the braid::JobPlace; NULL: environment */
+  const char *name; /* with `rank` and `ranks`: a braid::JobPlace; NULL: see braid_job_join() */
   int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \
@@ -143,7 +143,7 @@ typedef struct {
 BRAID_EXPORT braid_error *braid_job_create(const braid_job_options *options, braid_job **job);
 /* Joins a job as the rank given by `name`, `rank` and `ranks`, or by the environment. */
 BRAID_EXPORT braid_error *braid_job_join(const braid_job_options *options, braid_job **job);
-/* Releases the job's resources (best effort) once its last session has been freed as well. */
+/* Releases the job's resources (best effort), but not before its last session has been freed. */
 BRAID_EXPORT void braid_job_free(braid_job *job);
 
 BRAID_EXPORT int64_t braid_job_ranks(const braid_job *job);
@@ -161,13 +161,13 @@ BRAID_EXPORT braid_error *braid_job_commit(braid_job *job);
 BRAID_EXPORT braid_error *braid_job_close(braid_job *job);
 /* Ends the job on all ranks; `code` must not be BRAID_OK. Returns the job's first failure. */
 BRAID_EXPORT braid_error *braid_job_fail(braid_job *job, int32_t code, const char *message);
-/* Like braid_job_fail(), but does not block. May be called by any thread, with a NULL message. */
+/* Like braid_job_fail(), but does not block. Any thread may call it; `message` may be NULL. */
 BRAID_EXPORT void braid_job_abort(braid_job *job, int32_t code, const char *message);
 /* Returns braid::Job::isStuck() as 1 or 0. */
 BRAID_EXPORT int32_t braid_job_is_stuck(const braid_job *job);
 BRAID_EXPORT void braid_job_usage(const braid_job *job, int64_t *sessions, int64_t *bytes,
                                   int64_t *most);
-/* Returns the remaining fields of braid::JobUsage. */
+/* Returns the fields of braid::JobUsage that braid_job_usage() does not return. */
 BRAID_EXPORT void braid_job_held(const braid_job *job, int64_t *in_graphs, int64_t *held,
                                  int64_t *most_held);
 BRAID_EXPORT braid_error *braid_job_give_back(braid_job *job);
@@ -189,7 +189,7 @@ BRAID_EXPORT void braid_session_usage(const braid_session *session, int64_t *byt
  * `count` is their total number. */
 BRAID_EXPORT braid_error *braid_session_run(braid_session *session, const braid_tensor *tensors,
                                             size_t count, void *stream);
-/* Like braid_session_run(), but takes only addresses, for the only rank in this process. */
+/* Like braid_session_run(), but takes only addresses. This process must have only one rank. */
 BRAID_EXPORT braid_error *braid_session_run_at(braid_session *session, void *const *addresses,
                                                size_t count, void *stream);
 BRAID_EXPORT braid_error *braid_session_capture(braid_session *session, const braid_tensor *tensors,

@@ -1,6 +1,6 @@
 //===- api/dtype.h - element types ------------------------------------------------------------===//
 //
-// Includes no other Braid header, because all layers and all users of the library include this one.
+// This header includes no other Braid header, because all layers and all users include it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -6,9 +6,9 @@
 //   (*session)->run({{x, w}}, {{y}}, stream);               // Tensors: address and TensorSpec
 //   (*job)->synchronize();
 //
-// Not thread-safe, except for Job::abort(). All ranks of a job must make collective calls in the
-// same order. A process created by fork() is not part of the job: its calls fail with BadInput,
-// abort() is a no-op, and destructors release nothing.
+// Jobs are not thread-safe, except for Job::abort(). All ranks of a job must make collective calls
+// in the same order. A process created by fork() is not part of the job: in that process, calls
+// fail with BadInput, abort() is a no-op, and destructors release nothing.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -21,8 +21,8 @@ namespace braid {
 
 struct JobState;
 
-/// This process's rank in a job whose processes the embedding program starts. Only Braid's launcher
-/// kills ranks after a failure; Braid kills no process in such a job.
+/// This process's rank in a job whose processes are started by the embedding program. Braid does
+/// not kill these processes after a failure; only Braid's launcher kills the ranks that it started.
 struct JobPlace {
   int64_t rank = 0, ranks = 1;
   /// The job's name: the same on all ranks, and unique among this user's jobs on this host.
@@ -45,7 +45,7 @@ struct JobOptions {
   std::optional<int> device = {};
   /// For join(): overrides the rank and the job defined by the environment.
   std::optional<JobPlace> place = {};
-  /// For create() on cpu: seeds a random execution order of commands that respects stream order.
+  /// For create() on cpu: the seed of a random execution order of commands that keeps stream order.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
@@ -58,7 +58,7 @@ struct JobUsage {
   /// Memory reserved for sessions on the ranks in this process: the memory of existing and
   /// destroyed sessions, and unused gaps between them.
   int64_t held = 0;
-  /// The maximum held by any one rank after the last prepare() or giveBack(); equal on all ranks.
+  /// The maximum held by any rank after the last prepare() or giveBack(); equal on all ranks.
   int64_t mostHeld = 0;
 };
 
@@ -76,7 +76,7 @@ public:
   Job(const Job &) = delete;
 
   int64_t ranks() const;
-  /// This process hosts hosted() consecutive ranks from firstRank() on; after join(), only one.
+  /// This process hosts hosted() consecutive ranks, starting at firstRank(). join() hosts one rank.
   int64_t firstRank() const;
   int64_t hosted() const;
 
@@ -92,9 +92,9 @@ public:
   /// Like compileText(), but reads the text from a file.
   Result<CompiledProgram> compileFile(const std::string &path, const LoweringOptions &options = {});
 
-  /// Returns the job's stream `number`, for callers of Session::run() that have none. The job owns
-  /// the stream, a cudaStream_t on cuda. After create(), the stream is valid for all ranks. If no
-  /// more streams are available, fails with Unsupported without ending the job.
+  /// Returns the job's stream `number`, for callers of Session::run() that have no stream. The job
+  /// owns the stream, a cudaStream_t on cuda. After create(), the stream is valid for all ranks. If
+  /// no more streams are available, fails with Unsupported without ending the job.
   Result<void *> stream(uint32_t number);
 
   /// Blocks until all work issued by this process is done. Not collective after join(). If the job
@@ -109,21 +109,21 @@ public:
   /// Collective; blocks. All later calls except close() fail with BadInput. If close() was not
   /// called, the destructor releases resources on a best-effort basis.
   Status close();
-  /// Ends the job on all ranks with `cause` unless it has failed. Returns the job's first failure.
+  /// Ends the job on all ranks with `cause`, unless the job has failed. Returns the first failure.
   Status fail(const Status &cause);
-  /// Like fail(), but does not block and may be called from any thread. Blocked calls of other
-  /// threads return the job's first failure. Must not run concurrently with the destructor.
+  /// Like fail(), but does not block and may be called from any thread. Calls that are blocked in
+  /// other threads return the job's first failure. Must not run concurrently with the destructor.
   void abort(const Status &cause);
 
   JobUsage usage() const;
-  /// Returns the memory of destroyed sessions to the system, except memory that is still shared or,
-  /// until the job ends, used by NCCL. Without giveBack(), each prepare() returns only memory that
-  /// neither it nor the previous prepare() needed; on CPU ranks, it returns all unused memory.
-  /// Collective; blocks until all work issued to the job is done.
+  /// Returns the memory of destroyed sessions to the system, except memory that it shares with
+  /// existing sessions or that NCCL uses until the job ends. Without giveBack(), each prepare()
+  /// returns only memory that neither it nor the previous prepare() needed; on CPU ranks, it
+  /// returns all unused memory. Collective; blocks until all work issued to the job is done.
   Status giveBack();
 
   /// Marks the end of all runs issued so far. Returns the mark's number, counting from 1, or 0 if
-  /// the last run's stream is being captured: captured runs never complete. Does not block.
+  /// the last run's stream is being captured, because captured runs never complete. Does not block.
   int64_t mark();
   /// Returns the number of the last mark whose preceding runs are all done, or 0. Does not block.
   int64_t passedMarks() const;

@@ -15,7 +15,7 @@ struct ProgramState;
 /// Options for lowering a fusion, in the syntax of the command line. Programs are not lowered, so
 /// setting parameters or a schedule for a program fails with BadInput.
 struct LoweringOptions {
-  /// The fusion or program to compile. May be empty if the text has only one.
+  /// The fusion or program to compile. May be empty if the text contains only one.
   std::optional<std::string> entry = {};
   /// The mesh size. For a fusion, sets the parameter that determines the mesh size.
   std::optional<int64_t> ranks = {};
@@ -24,10 +24,10 @@ struct LoweringOptions {
   /// "pairwise;chunks=2;protocol=put;copies=kernel", or "H=ring,Y=bulk" for individual stages.
   /// Job::compileText() also accepts "auto" and, with fixed knobs, "auto;chunks=2".
   std::string schedule = {};
-  /// Time budget in seconds for trials if the schedule is `auto` and this machine has not measured
-  /// the shape yet. If 0, uses the choice for the nearest measured sizes, or else a default.
+  /// Time budget in seconds for trials if the schedule is `auto` and the shape was not yet measured
+  /// on this machine. If 0, uses the choice for the nearest measured sizes, or else a default.
   double autoSeconds = 2;
-  /// Makes results depend only on the inputs, the number of ranks, the GPU model and the library.
+  /// If true, results depend only on the inputs, number of ranks, GPU model and library version.
   bool reproducible = false;
 };
 
@@ -59,7 +59,7 @@ public:
   /// Returns one line with the schedule that the ranks chose by measurement and the reason, or ""
   /// if the ranks did not choose the schedule.
   const std::string &choice() const;
-  /// Returns the trials behind choice(), as `braid run --explain` prints them; "" except on rank 0.
+  /// Returns the trials for choice(), as `braid run --explain` prints them; "" except on rank 0.
   const std::string &trials() const;
 
   /// Returns Ok if no possible execution order of the ranks' streams has a race or a deadlock, and,

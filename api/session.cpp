@@ -44,7 +44,7 @@ llvm::MutableArrayRef<Address> addressesOf(std::span<const Tensor> tensors) {
   return addresses;
 }
 
-/// Wraps the tensors, in thread-local storage, as those of the only rank in this process.
+/// Returns the tensors, in thread-local storage, as the tensors of the only rank in this process.
 std::span<const RankTensors> onlyRank(std::span<const Tensor> inputs,
                                       std::span<const Tensor> outputs) {
   thread_local RankTensors tensors;

@@ -15,8 +15,8 @@ struct PrepareOptions {
   /// If true, measures algorithms for GEMMs that no job has measured yet, which may take a second
   /// on GPUs. If false, such GEMMs use the algorithm selected by the GEMM library's heuristic.
   bool measures = true;
-  /// If true, first proves that the program is safe, like `braid check`, which takes milliseconds,
-  /// and fails with Rejected if it is not. If false, does not check the program.
+  /// If true, first checks in a few milliseconds that the program is safe, like `braid check`, and
+  /// fails with Rejected if the program is unsafe. If false, does not check the program.
   bool checks = true;
 };
 
@@ -36,7 +36,8 @@ public:
   /// Allocates memory, exchanges handles and tunes GEMMs. Collective; blocks until all work issued
   /// to the job is done. Keeps `job` and `program` alive. Fails with BadInput if the program is for
   /// a different number of ranks, or if ranks pass different programs; with Rejected and a
-  /// counterexample if the program is unsafe; and with Unsupported beyond JobOptions::mostBytes.
+  /// counterexample if the program is unsafe; and with Unsupported if JobOptions::mostBytes is
+  /// exceeded.
   static Result<std::unique_ptr<Session>> prepare(std::shared_ptr<Job> job,
                                                   const CompiledProgram &program,
                                                   const PrepareOptions &options = {});
@@ -50,11 +51,11 @@ public:
   int64_t runs() const;
   SessionUsage usage() const;
 
-  /// Issues one run on the only rank in this process, without waiting for it to finish. The run is
-  /// ordered like a kernel on `stream`, which is a cudaStream_t on cuda (null is CUDA's default
-  /// stream), or a stream from Job::stream(). Runs of all sessions of a job are serialized, even on
-  /// different streams; all ranks must issue them in the same order. Tensors must remain valid
-  /// until the run is done. Each run may use different tensors.
+  /// Issues one run on the only rank in this process, without waiting for the run to finish. The
+  /// run is ordered like a kernel on `stream`, which is a cudaStream_t on cuda (null is CUDA's
+  /// default stream), or a stream from Job::stream(). Runs of all sessions of a job are serialized,
+  /// even on different streams; all ranks must issue them in the same order. Tensors must remain
+  /// valid until the run is done. Each run may use different tensors.
   ///
   /// Fails with BadInput and issues nothing if the number, element type, axes, extents, alignment
   /// or memory of the tensors does not match the program, if an output overlaps another tensor, or
@@ -64,25 +65,24 @@ public:
   /// the first failure as soon as this rank learns of it, and outputs are undefined. If a run fails
   /// after run() has returned Ok, the next call, synchronize() or commit() returns the failure.
   ///
-  /// If `stream` is being captured, the run is not executed but added to the caller's graph, after
-  /// everything captured so far and with the given addresses; a job's runs in one graph are
-  /// serialized, too. The caller may launch the graph any number of times while the session exists,
-  /// but must serialize these launches, launches of other graphs with runs of the job, and other
-  /// runs of this session: if two runs of one session overlap, the job ends with BadInput. All
-  /// ranks must issue runs and launches in the same order. The results of a launch are valid once
-  /// the caller has waited for the launch's stream and Job::synchronize() or commit() has then
-  /// returned Ok.
+  /// If `stream` is being captured, the run is not executed. Instead, it is appended to the
+  /// caller's graph with the given addresses. A job's runs in one graph are serialized. The caller
+  /// may launch the graph any number of times while the session exists, but must serialize these
+  /// launches, launches of other graphs with runs of the job, and other runs of this session: if
+  /// two runs of one session overlap, the job ends with BadInput. All ranks must issue runs and
+  /// launches in the same order. The results of a launch are valid once the caller has waited for
+  /// the launch's stream and Job::synchronize() or commit() has then returned Ok.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
   /// Like run(), but takes only the addresses of tensors that match the program, inputs first.
-  /// Meant for callers that reuse addresses: if the backend has graphs, the second run with the
+  /// Intended for callers that reuse addresses: if the backend has graphs, the second run with the
   /// same addresses records a graph, which blocks, and each later run is a single graph launch. The
   /// 256 most recently used sets of addresses are cached. The padding rows of a `ceil` axis need no
   /// memory. Fails with BadInput if the number of addresses is wrong, or if a new address is null,
   /// misaligned, or in the wrong memory; does not detect overlapping tensors.
   Status runAt(std::span<void *const> addresses, void *stream = nullptr);
-  /// Like run(), but on all ranks in this process: `ranks[i]` has the tensors for rank firstRank()
-  /// + i. Outputs must not overlap any tensor of another rank either.
+  /// Like run(), but on all ranks in this process: `ranks[i]` contains the tensors for rank
+  /// firstRank() + i. Outputs must also not overlap tensors of other ranks.
   Status run(std::span<const RankTensors> ranks, void *stream = nullptr);
 
   /// Records one run as a graph without executing the run. Replaces any earlier recording. Blocks.

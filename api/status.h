@@ -3,7 +3,7 @@
 // A failure has a code and a message that states where it occurred, what was expected, and what was
 // found. The codes are also the exit codes of `braid`. No exception crosses a library boundary.
 //
-// Includes no other Braid header, because all layers and all users of the library include this one.
+// This header includes no other Braid header, because all layers and all users include it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

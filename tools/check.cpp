@@ -98,7 +98,7 @@ void writeReport(JsonWriter &json, const CheckReport &report) {
   });
 }
 
-/// Returns the DOT edge between two events of a violation: a wait, or a missing ordering.
+/// Returns the DOT edge between two events of a violation: a wait or a missing order.
 std::string edge(const Violation &violation, size_t index, size_t next) {
   const std::string &awaited = violation.events[index].waitsFor;
   if (!awaited.empty())

@@ -45,7 +45,7 @@ struct SourceFlags {
   std::string defaultSchedule = "pairwise"; ///< as shown by --help
 
   void addTo(CLI::App &app, bool isFileOptional = false);
-  /// Returns the values. Errors name the flag, and the expected and actual values.
+  /// Returns the flags' values. Errors name the flag, and the expected and actual values.
   Result<CompileOptions> toOptions() const;
 };
 
@@ -57,8 +57,8 @@ std::string messageOf(const Status &status, const std::string &file = "");
 /// Prints messageOf(), and returns the exit code.
 int report(const Status &status, const std::string &file = "");
 
-/// Launches copies of this command as the ranks of a job, and waits for them. Prints why the job
-/// failed, and which ranks ended differently from the job. If the job succeeded anyway, these
+/// Launches copies of this command as the ranks of a job, and waits for them. If the job fails,
+/// prints the reason. Warns of ranks that ended differently from the job; if the job succeeded, the
 /// warnings begin with `success`, such as "the run was complete".
 Result<LaunchReport> launchRanks(LaunchOptions options, const std::string &success);
 

@@ -68,7 +68,7 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
     return badInput("--emit fusion: @{} implements no fusion", compiled.program->name());
   if (flags.emit != "plan")
     return Status::ok();
-  // Stops at a write error, which main() reports.
+  // Stop after a write error, which main() reports.
   for (int64_t rank = 0; rank < compiled.program->ranks() && !llvm::outs().has_error(); ++rank)
     os << str(BRAID_TRY(makePlan(compiled, rank, source.diags)));
   return Status::ok();

@@ -35,7 +35,7 @@ std::vector<std::string> flagsOf(const CLI::App &app) {
   return flags;
 }
 
-/// Returns the innermost selected subcommand, or `app` if there is none, with its full name.
+/// Returns the innermost selected subcommand, or `app` if none is selected, with its full name.
 std::pair<const CLI::App &, std::string> chosen(const CLI::App &app) {
   const CLI::App *command = &app;
   std::string name = "braid";
@@ -77,7 +77,7 @@ int parseAndRun(CLI::App &app, const std::vector<tools::Command> &commands, int 
   } catch (const CLI::Success &question) { // --help or --version
     if (hasUnknownCommand(app))
       return usageError(app, unexpected(app, commands));
-    // app.help() returns the help of the selected command, if there is one.
+    // app.help() returns the help of the selected subcommand, if any.
     llvm::outs() << (question.get_name() == "CallForVersion" ? kVersion : app.help()) << "\n";
     return 0;
   } catch (const CLI::ExtrasError &) {

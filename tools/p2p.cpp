@@ -45,7 +45,7 @@ struct P2pFlags {
   std::vector<std::string> paths;
   int64_t timeoutMs = 20000;
   std::string json, html;
-  MeterOptions meter; ///< the sizes; in a measuring process, also its steps and descriptor
+  MeterOptions meter; ///< the sizes; in a measuring process, also the steps and the descriptor
 };
 
 CLI::Option *withCommas(CLI::Option *option) {
@@ -159,7 +159,7 @@ void addLinks(PairReport &report, const NvmlReport &nvml) {
       row.link = links[places[row.source]][places[row.destination]];
 }
 
-/// Prints the report and writes the JSON and HTML files. Returns the exit code.
+/// Prints the report, and writes the JSON and HTML files. Returns the exit code.
 Result<int> show(const P2pFlags &flags, const PairReport &report) {
   const bool isAside = flags.json == "-" || flags.html == "-";
   llvm::raw_ostream &os = isAside ? llvm::errs() : llvm::outs();
@@ -195,7 +195,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   options.paths = BRAID_TRY(readPaths(flags));
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
   Result<NvmlReport> nvml = NvmlReport();
-  if (asksForGpus) // before any other call of the driver, which would hang, too
+  if (asksForGpus) // before other driver calls, which would also hang
     nvml = askNvml(processEnvironment(), options.timeout);
   if (nvml.status().code() == StatusCode::TimedOut)
     return nvml.status();

@@ -53,7 +53,7 @@ StatusCode explainException() {
   return StatusCode::Unsupported;
 }
 
-/// True once an allocation has failed, which may cause later failures.
+/// True after a failed allocation, which may be the cause of later failures.
 std::atomic<bool> wasShort{false};
 
 [[noreturn]] void throwBadAlloc() {

@@ -107,7 +107,7 @@ Status checkFlags(const RunFlags &flags) {
   return Status::ok();
 }
 
-/// Refuses options that the backend does not support.
+/// Returns a failure if the backend does not support an option.
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
@@ -180,8 +180,8 @@ bool hasFailedRunning(const Status &status) {
   return llvm::is_contained(kFailures, status.code());
 }
 
-/// Writes the flight records of all ranks, and returns a message. If the flags forbid it or a rank
-/// has not joined, does nothing and returns "".
+/// Writes the flight records of all ranks, and returns a message. If the flags forbid records or a
+/// rank has not joined, writes nothing and returns "".
 std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::ArrayRef<Plan> plans,
                          const std::string &job) {
   for (int64_t rank = 0; rank < memory.ranks(); ++rank)
@@ -199,7 +199,7 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
                      counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
-/// One `braid run`: compiles and checks the program, then runs the ranks, launches them, or is one.
+/// One `braid run`: compiles and checks the program, then runs, launches or joins the ranks.
 class Run {
 public:
   explicit Run(const RunFlags &flags) : flags_(flags) {}
@@ -238,11 +238,11 @@ private:
   std::shared_ptr<ProgramState> program_; ///< has a provisional schedule until choose()
   std::vector<Plan> plans_;
   std::once_flag isChoiceTaken_;  ///< guards the launcher's update of plans_ to the ranks' choice
-  bool isKnown_ = false;          ///< true once this rank has joined, and must report failures
+  bool isKnown_ = false;          ///< true once this rank has joined; it must then report failures
   std::unique_ptr<JobState> job_; ///< null in a launcher; refers to the members above
 };
 
-/// Determines the role of this process. If it is a rank, joins the job; from then on, a failure of
+/// Determines the role of this process. If it is a rank, joins the job; after that, a failure of
 /// this process ends all ranks.
 Status Run::begin() {
   compileOptions_ = BRAID_TRY(flags_.source.toOptions());
@@ -327,7 +327,7 @@ bool Run::isChecker() const {
 }
 
 /// Lets the ranks choose a schedule. Afterwards, the state is as if flags had set the chosen knobs.
-/// Rank 0 checks the chosen program before any rank prepares it.
+/// Rank 0 checks the program with that schedule before any rank prepares it.
 Status Run::choose() {
   ChooseOptions how = chooseOptions(backend_, !setup_.areThreads(), compileOptions_);
   if (!flags_.trace.empty()) // a graph's trace would have no commands
@@ -362,7 +362,7 @@ int Run::runRanks() {
   Result<RunReport> report = runHere();
   if (!report)
     return fail(report.status());
-  job_->cluster.reset(); // leave first: the launcher gives ranks that have left more time to print
+  job_->cluster.reset(); // the launcher gives ranks that have left the job more time to print
   if (setup_.place && setup_.place->rank != 0)
     return 0;
   if (!flags_.trace.empty())
@@ -376,7 +376,7 @@ int Run::runRanks() {
   return 0;
 }
 
-/// Returns the Plans that diagnostics refer to. For `auto`, makes them after the ranks' choice.
+/// Returns the Plans that diagnostics refer to. For `auto`, none exist before the ranks' choice.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;
@@ -385,7 +385,7 @@ llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
     return {};
   std::call_once(isChoiceTaken_, [&] {
     Result<std::vector<Plan>> plans = plansOf(choice);
-    plans_ = plans ? std::move(*plans) : std::vector<Plan>(); // fails for lack of memory
+    plans_ = plans ? std::move(*plans) : std::vector<Plan>(); // none if memory is exhausted
   });
   return plans_;
 }
@@ -419,7 +419,7 @@ int Run::launchRanks() {
   return endFailed(report->status);
 }
 
-/// Prefixes every line with this process's rank, if it is a rank that shares the terminal.
+/// Prefixes every line with the rank of this process if the process is one rank of a job.
 std::string Run::prefixed(const std::string &message) const {
   if (!setup_.place)
     return message;
@@ -444,7 +444,7 @@ int Run::fail(Status cause) {
   return endFailed(cause);
 }
 
-/// Suggests `braid doctor`, on rank 0 only, if a run on GPUs was refused. Returns the exit code.
+/// If a run on GPUs was refused, rank 0 suggests `braid doctor`. Returns the exit code.
 int Run::endFailed(const Status &cause) const {
   const bool isOnGpus = bool(backend_.facts);
   const bool speaks = !setup_.place || setup_.place->rank == 0;
@@ -456,7 +456,7 @@ int Run::endFailed(const Status &cause) const {
 
 /// If another launcher started the ranks, the rank that hosts the job writes its host's flight
 /// records after the other ranks have left. If that rank caused the failure, it may be dead, so all
-/// ranks write them.
+/// ranks write their host's records.
 std::string Run::leaveOwnRecords() {
   JobRank &own = *job_->rank;
   const JobMemory &memory = own.memory();
@@ -467,7 +467,7 @@ std::string Run::leaveOwnRecords() {
     return "";
   llvm::ArrayRef<Plan> plans = plans_;
   if (plans.empty() && !job_->ended.empty())
-    plans = job_->ended.rbegin()->second.plans; // those of the run
+    plans = job_->ended.rbegin()->second.plans; // the run's Plans
   const std::string said = leaveRecords(flags_, memory, plans, setup_.place->job);
   return own.isHost() ? said : "";
 }

@@ -38,7 +38,7 @@ void StepProgress::operator()(const WorkProgress &now) {
   say(now, std::chrono::duration<double>(time - stepStart_).count());
 }
 
-/// Prints the progress, and an estimate of the current step's remaining time.
+/// Prints the progress, and the estimated remaining time of the current step.
 void StepProgress::say(const WorkProgress &now, double secondsOfStep) {
   std::string left;
   if (now.done != 0)

@@ -93,7 +93,7 @@ bool isOfModel(const std::string &flag) {
          }); // the transport also affects checks
 }
 
-/// Accepts FILE, --trace, both, or --records alone. Refuses flags that would have no effect.
+/// Accepts FILE, --trace, both, or only --records. Refuses flags that would have no effect.
 Status checkFlags(const CLI::App &app, const ViewFlags &flags) {
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))

@@ -15,7 +15,7 @@ namespace braid {
 /// Finds the candidates for one fusion, stage by stage.
 class CandidateSearch {
 public:
-  /// Makes Plans that represent all ranks.
+  /// Returns the Plans to evaluate: one per rank, or a subset that represents all ranks.
   using MakePlans = std::function<Result<std::vector<Plan>>(const Compiled &compiled)>;
 
   /// `text`, read from file `name`, contains the fusion. Knobs set in `given` are not varied. All
@@ -45,10 +45,10 @@ public:
 
   /// Returns the candidates for `stage`, in all modes, that can be lowered together with best() for
   /// the other stages. Omits candidates whose Plans equal those of another candidate. If
-  /// `isSteady`, also omits those that mayDrift(), unless all do. Fails if none remains.
+  /// `isSteady`, also omits candidates that mayDrift(), unless all may. Fails if none is left.
   Result<std::vector<JudgedCandidate>> find(size_t stage, const RunModes &modes, bool isSteady);
   /// Sorts candidates by predicted time, fastest first. Removes candidates whose time cannot be
-  /// predicted; if none remains, returns the first error.
+  /// predicted; if none is left, returns the first error.
   Status sortByPrediction(std::vector<JudgedCandidate> &candidates, const CostModel &model) const;
 
 private:

@@ -7,10 +7,10 @@
 namespace braid {
 namespace {
 
-/// A GEMM with fewer rows leaves most of a GPU idle.
+/// A GEMM with fewer rows than this leaves most of a GPU idle.
 constexpr int64_t kLeastRows = 64;
 
-/// The GEMMs of other blocks cannot hide the time to store more rows in a peer's memory.
+/// If a block has more rows than this, GEMMs cannot hide the time to store it in a peer's memory.
 constexpr int64_t kMostRowsAtPeers = 256;
 
 using namespace schedule;
@@ -51,7 +51,7 @@ Values reductions(const Candidate &, const FusionStage &stage) {
                               : Values{int64_t(Reduction::OneShot)};
 }
 
-/// In a ring reduction, the GEMMs add the partial results.
+/// Returns how partial results are added: by the GEMMs in a ring reduction, otherwise by a kernel.
 Values sums(const Candidate &candidate, const FusionStage &stage) {
   const bool isRing = candidate.order() == Order::Ring && stage.isReduction;
   return {int64_t(isRing ? Sums::Gemm : Sums::Kernel)};
@@ -76,8 +76,8 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
 /// not depend on the schedule, but matters more than any other knob on a power-limited GPU.
 Values streamCounts(const Candidate &candidate, const FusionStage &stage) {
   const int64_t others = streamsForTransfers(candidate, stage);
-  // On several streams, the peer's chunks can run ahead of local chunks, which wait for sums. If
-  // nothing is copied, a single stream, which runs all chunks in sequence, suffices.
+  // On several streams, the peer's chunks can run ahead of local chunks, which wait for sums. If no
+  // data is copied, a single stream that runs all chunks in sequence suffices.
   if (candidate.sums() == Sums::Gemm)
     return {1, others + 2, others + 4};
   return others > 0 ? Values{others + 1, others + 2} : Values{*rowOf(Knob::Streams).fallback};
@@ -87,7 +87,7 @@ Values protocols(const Candidate &, const FusionStage &) {
   return {int64_t(Protocol::Get), int64_t(Protocol::Put)};
 }
 
-/// If all transfers of a shot are posted at once, also tries a kernel that stores to peers.
+/// If all transfers of a shot are posted at once, also tries a kernel that stores to peers' memory.
 Values secondShots(const Candidate &candidate, const FusionStage &) {
   return hasTwoShots(candidate) && candidate.posting() == Posting::All
              ? Values{int64_t(SecondShot::Same), int64_t(SecondShot::Put)}
@@ -106,7 +106,7 @@ Values partials(const Candidate &candidate, const FusionStage &stage) {
                                         : Values{int64_t(Partials::Local)};
 }
 
-/// Returns all numbers of chunks per block that leave each GEMM enough rows.
+/// Returns all numbers of chunks per block for which each GEMM has enough rows.
 Values chunkCounts(const Candidate &candidate, const FusionStage &stage) {
   Values counts = {1};
   for (int64_t each : {2, 4, 8})
@@ -144,7 +144,7 @@ void vary(std::vector<Candidate> &all, const Variation &variation, const FusionS
   all = std::move(varied);
 }
 
-// The runtime's enumerators have the same order as the knobs' values, but some begin with Default.
+// The runtime's enums have the same order as the knobs' values, but some begin with Default.
 static_assert(int(CopyBy::Kernel) == int(schedule::Copies::Kernel) + 1);
 static_assert(int(SignalBy::Kernel) == int(schedule::Signals::Kernel) + 1);
 static_assert(int(MemoryFrom::Vmm) == int(schedule::Memory::Vmm) + 1);
@@ -177,8 +177,8 @@ LaunchMode launchModeOf(const Configuration &config) {
   return static_cast<LaunchMode>(config.launch());
 }
 
-/// Tries the device's default, kernel copies for small problems, and, for large problems, a mode
-/// that occupies no multiprocessor.
+/// Tries the device's default mode; kernel copies, for small problems; and, for large problems,
+/// copy engines and memory operations, which occupy no multiprocessor.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};

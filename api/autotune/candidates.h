@@ -9,8 +9,7 @@
 
 namespace braid {
 
-/// Values for the varied knobs of one stage and of the run. All other knobs have their given
-/// values.
+/// Values for the varied knobs of one stage and of the run. All other knobs have user-given values.
 using Candidate = Configuration;
 
 struct JudgedCandidate {
@@ -28,9 +27,9 @@ CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 
-/// Returns the transfer modes worth trying for which `isThere` returns true, default first.
+/// Returns the transfer modes that are worth trying and that `isThere` accepts, default first.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
-/// Removes modes that contradict `given`. For messages, leaves only the default mode.
+/// Removes modes that contradict `given`. For messages, keeps only the default transfer mode.
 void narrowModes(const Configuration &given, RunModes &modes);
 
 /// Returns the candidates in the default modes: every combination of schedule, protocol, number of

@@ -38,7 +38,7 @@ std::vector<Choice> questionOf(const ChooseOptions &options) {
       {"transport", rowOf(Knob::DataPlane).str(static_cast<int64_t>(options.transports.front()))}};
 }
 
-/// Removes modes that the device lacks or that contradict the user's choices from `options`.
+/// Returns `options` without modes that the device lacks or that contradict the user's choices.
 ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   const PeerMemory &peers = *timer.device().peerMemory();
   const Configuration &given = options.given.schedule.all;
@@ -50,8 +50,8 @@ ChooseOptions narrowed(ChooseOptions options, PlanTimer &timer) {
   for (TransferMode &mode : options.transferModes)
     mode.memory = transferModeOf(given).memory;
   if (options.transports.front() == Transport::Messages)
-    options.cacheKey += ", messages"; // their model has no costs for peer-memory access
-  // Reproducible GEMMs use other algorithms, whose times differ.
+    options.cacheKey += ", messages"; // the model then lacks costs of peer-memory access
+  // Reproducible GEMMs use different algorithms, so their times differ.
   if (options.given.reproducible)
     options.cacheKey += ", reproducible";
   return options;
@@ -108,7 +108,7 @@ ScheduleChoice Chooser::choiceOf(std::string origin, const Configurations &sched
           .origin = std::move(origin)};
 }
 
-/// Returns rank 0's stored choice for this fusion, or, if nothing may be measured, for the nearest
+/// Returns rank 0's stored choice for this fusion or, if measuring is disabled, for its nearest
 /// sizes. The result is equal on all ranks, because all ranks lower the same text.
 Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) {
   std::optional<KeptChoice> kept;
@@ -150,7 +150,7 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
-  // The stages share the job's memory for prepared programs, so divide the number of trials.
+  // The stages share the job's memory for prepared programs, so divide the trials among them.
   TimingLimits limits{seconds, TimingLimits().most / search_.count()};
   if (options_.timed)
     limits = {.most = static_cast<size_t>(*options_.timed)};
@@ -207,7 +207,7 @@ std::string lineOf(const JudgedCandidate &judged) {
                      judged.schedule.str());
 }
 
-/// Describes, for users, which candidates were timed and how.
+/// Describes to users which candidates were timed, and how.
 std::string howTimed(const StageTrials &trials) {
   std::string text = fmt::format(
       "  timed: {} of {} in {:.2f} s, one of each schedule, protocol and transfer mode first",

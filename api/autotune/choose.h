@@ -13,8 +13,8 @@
 
 namespace braid {
 
-/// Modes set in `given` are not varied. If the list of transfer modes is empty, all modes that the
-/// device supports and that are worth trying are used.
+/// Modes set in `given` are not varied. If the list of transfer modes is empty, tries all modes
+/// that the device supports and that are worth trying.
 struct ChooseOptions : JobModelOptions {
   /// The user's choices, which are not varied.
   CompileOptions given;
@@ -24,9 +24,9 @@ struct ChooseOptions : JobModelOptions {
   std::optional<int64_t> timed = {};
   /// The time budget for trials, in seconds. Trials that would exceed it are not started, and the
   /// best candidate so far is chosen. Measuring the machine model beforehand does not count toward
-  /// it. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest measured
-  /// sizes, or else, for several stages and a stored model, the best prediction, or else the
-  /// default from default_schedules.h.
+  /// the budget. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest
+  /// measured sizes; or else the best prediction, if there are several stages and a stored model;
+  /// or else the default from default_schedules.h.
   double seconds = 2;
 };
 
@@ -41,8 +41,8 @@ struct ScheduleChoice {
   std::string origin = {};
 };
 
-/// Returns a table for users: for each stage, the timed candidates and the `next` best-predicted
-/// others, with the choice and its reason.
+/// Returns a table for users: for each stage, the timed candidates, the `next` others with the best
+/// predictions, the choice and its reason.
 std::string explain(const ScheduleChoice &choice, size_t next = 5);
 
 /// Returns the options for a job on `backend`, including the location of its stored model.

@@ -11,8 +11,8 @@ namespace {
 
 enum class Movement { Gather, ReturningGather, Scatter, AllReduce };
 
-/// A GEMM with fewer rows per rank leaves most of a GPU idle, regardless of its multiplications.
-/// Stages with such a GEMM count as having no multiplications.
+/// A GEMM with fewer rows per rank than this leaves most of a GPU idle, however many
+/// multiplications it has. A stage with such a GEMM is treated as having no multiplications.
 constexpr double kFewRows = 512;
 constexpr double kAny = std::numeric_limits<double>::infinity();
 
@@ -26,10 +26,10 @@ struct Row {
   double leastElements = 0; ///< number of elements in the result
 };
 
-// If a gather also returns A, a get transfers A directly to the output; a put requires a copy,
-// which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded only once; if a
-// GEMM takes less time than the transfer, it stores to the peer's memory. With one shot, each rank
-// receives all elements of all other ranks, so large results on more ranks use two shots.
+// If a gather also returns A, a get transfers A directly to the output; a put requires an extra
+// copy, which `bulk` cannot hide. On two ranks, a ring's GEMMs add sums that are rounded only once;
+// if a GEMM takes less time than the transfer, it stores to the peer's memory. With one shot, each
+// rank receives all elements of all other ranks, so large results on more ranks use two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},

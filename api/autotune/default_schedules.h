@@ -9,7 +9,7 @@ namespace braid {
 
 /// Returns default schedules for a stage of `fusion` on GPUs that access peers' memory, best first:
 /// those that were fastest for similar amounts of arithmetic on 2 and 4 GPUs (docs/performance.md).
-/// Lowering may reject any of them. Returns none for a stage without transfers.
+/// Lowering may reject any of them. Returns an empty vector for a stage without transfers.
 std::vector<Configuration> defaultSchedules(const Fusion &fusion, const FusionStage &stage);
 
 } // namespace braid

@@ -14,8 +14,8 @@
 namespace braid {
 namespace {
 
-/// Moves all numbers that are not in names from a fusion's text to `numbers`: "bf16[DIDx{4}, 128]"
-/// becomes "bf16[DIDx{}, ]", and `numbers` becomes "4,128".
+/// Moves all numbers that are not part of names from a fusion's text to `numbers`: "bf16[DIDx{4},
+/// 128]" becomes "bf16[DIDx{}, ]", and `numbers` becomes "4,128".
 std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
   std::string rest;
   while (!text.empty()) {

@@ -24,7 +24,7 @@ struct KeptChoice {
 /// Returns the cache key for a fusion's choice: its family and sizes. `fusion` is the printed
 /// fusion with its parameter values; `question` is everything else that the choice depends on.
 std::string choiceKey(llvm::StringRef fusion, const std::string &question);
-/// Returns the stored choice for the fusion in `key`'s family with the nearest sizes by ratio.
+/// Returns the stored choice for the fusion in `key`'s family whose sizes are nearest by ratio.
 std::optional<KeptChoice> nearestChoice(const MeasurementCache &cache, llvm::StringRef key);
 
 } // namespace braid

@@ -14,11 +14,11 @@
 namespace braid {
 namespace {
 
-/// A candidate whose prediction exceeds the best prediction by a larger fraction is hopeless.
+/// Candidates whose prediction exceeds the best one by more than this fraction are hopeless.
 constexpr double kPredictionsMiss = 0.4;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
-/// The number of first trials that may use the whole time budget, and limits on the rounds.
+/// The number of first trials that may use the whole time budget, and limits on the round count.
 constexpr size_t kLeastTrials = 3, kLeastRounds = 3, kMostRounds = 15;
 /// The minimum number of runs in a trial and in a turn: warm-up runs, then a burst of two runs.
 constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
@@ -39,7 +39,7 @@ void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   });
 }
 
-/// Returns true if work that takes `us` microseconds fits the fraction `part` of the time budget.
+/// Returns true if work of `us` microseconds fits within the fraction `part` of the time budget.
 Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double part, double us) {
   return BRAID_TRY(timer.seconds()) + 1e-6 * us < part * limits.seconds;
 }
@@ -64,7 +64,7 @@ Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits 
 }
 
 /// Times the finalists in rounds until the time budget is exhausted. Every other round is in
-/// reverse order, so that no candidate always follows the same candidate. If the budget is
+/// reverse order, so that no finalist always runs after the same other finalist. If the budget is
 /// exhausted in the first round, only the candidates timed in that round remain finalists.
 Status playRounds(StageTrials &trials, llvm::MutableArrayRef<JudgedCandidate> finalists,
                   const TimingLimits &limits, CandidateTimer &timer) {
@@ -118,8 +118,8 @@ Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
   return us ? us : us.status().annotated(candidate.schedule.str());
 }
 
-/// Times short bursts. Bursts of five runs reduce the overhead per run to a fifth. Releases the
-/// slowest candidate: prepared candidates may use gigabytes, and only the fastest are timed again.
+/// Times short bursts. A burst of five runs reduces the overhead per run to a fifth. Releases the
+/// slowest candidate, because candidates may use gigabytes, and only the fastest are timed again.
 Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   Result<TimedPlan> plan = timer_.makeReady(*candidate.plans, launchModeOf(candidate.candidate),
                                             transferModeOf(candidate.candidate));

@@ -24,7 +24,7 @@ namespace braid {
 struct StageTrials {
   std::string stage = {}; ///< a tensor in the stage; empty if there is only one stage
   /// The chosen candidate, the other timed candidates as ordered by timeCandidates(), then the
-  /// rest.
+  /// untimed ones.
   std::vector<JudgedCandidate> candidates = {};
   size_t finalists = 0; ///< number of candidates timed again in rounds
   size_t rounds = 0;    ///< number of rounds that timed every finalist
@@ -43,8 +43,8 @@ public:
   virtual ~CandidateTimer() = default;
   /// Times a candidate for the first time. Returns the microseconds per run in a burst.
   virtual Result<double> trial(const JudgedCandidate &candidate) = 0;
-  /// Times a candidate again; it must be among the kMostFinalists fastest so far. Returns the
-  /// microseconds per run in a burst.
+  /// Times a candidate again. The candidate must be among the kMostFinalists fastest so far.
+  /// Returns the microseconds per run in a burst.
   virtual Result<double> turn(const JudgedCandidate &candidate) = 0;
   /// Returns the duration of all trials so far, in seconds.
   virtual Result<double> seconds() = 0;
@@ -68,7 +68,7 @@ void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
 /// Times some of the candidates, which must be sorted by prediction, and sets the results in
 /// `trials`. Moves the timed candidates to the front: first the finalists, sorted by median time,
-/// then the others, sorted by the time of their first trial. Fails only if `timer` does.
+/// then the others, sorted by the time of their first trial. Fails only if `timer` fails.
 Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer);
 
 /// Calls timeCandidates() on the ranks of a job. Collective; the result is equal on all ranks.

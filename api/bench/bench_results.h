@@ -20,7 +20,7 @@ struct Spread {
 /// Returns zeros if there are no samples.
 Spread spreadOf(std::vector<double> samples);
 
-/// One line of the table. Times are in microseconds.
+/// One row of the results table. Times are in microseconds.
 struct BenchRow {
   std::string name;
   RowKind kind = RowKind::Overlapped;
@@ -42,8 +42,8 @@ struct BenchRow {
   std::optional<double> burstTime() const;
 };
 
-/// Lower bounds on the time for one shape, measured by its rows. Rows are compared by burst times,
-/// like candidates for `auto`, if all timed rows have bursts; otherwise, by single-run times.
+/// Lower bounds on the time for one shape, measured by the shape's rows. Rows are compared by burst
+/// times, like candidates for `auto`, if all timed rows have bursts, else by single-run times.
 struct BenchLimits {
   bool areOfBursts = false;
   double gemms = 0, transfers = 0; ///< time of the fastest row of each kind; 0 if none
@@ -53,7 +53,7 @@ struct BenchLimits {
     return areOfBursts ? row.burstTime().value_or(0) : row.time();
   }
   /// Returns E, the efficiency of a row with GEMMs and transfers: the larger limit divided by the
-  /// row's time. E can exceed 1, because limits are measured. Nullopt if a time is missing.
+  /// row's time. E can exceed 1, because limits are measured. Returns nullopt if a time is missing.
   std::optional<double> efficiency(const BenchRow &row) const;
 };
 

@@ -16,10 +16,10 @@ enum class RowKind {
   Transfers,    ///< a limit: the transfers of `sequential` alone, with their sums
   Uncoupled,    ///< GEMMs and transfers of `sequential`, concurrent and independent
   Sequential,   ///< all the work, GEMMs and transfers in sequence
-  Overlapped,   ///< all the work
+  Overlapped,   ///< all the work, GEMMs and transfers overlapped
 };
 
-/// A keyword that may begin the name, up to the first `;`, of a fusion's row. All other names are
+/// A keyword that can be the part of a fusion row's name before the first `;`. All other names are
 /// schedules.
 struct RowType {
   const char *name;

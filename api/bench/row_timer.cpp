@@ -38,7 +38,7 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   if (!compiled)
     return source->diags.hasErrors() ? compiled.status() : compiled.status().annotated(row.name);
   std::vector<Plan> plans = BRAID_TRY(makePlans(*compiled));
-  if (row.options.reproducible && compiled->fusion && !compiled->isLowered) // by a user
+  if (row.options.reproducible && compiled->fusion && !compiled->isLowered) // lowered by the user
     BRAID_TRY(expectSafe(*compiled, plans, {.ordered = true}));
   double flops = 0;
   for (Plan &plan : plans) {
@@ -52,7 +52,7 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   return Lowered{std::move(row), std::move(choice), flops, std::move(plans)};
 }
 
-/// Lowers the row unless it has been lowered before. Ranks communicate only to choose the schedule
+/// Lowers the row unless it has already been lowered. Ranks communicate only to choose the schedule
 /// for `auto`. If one rank rejects a row, all ranks reject it.
 BenchRow RowTimer::begin(const TimedRow &row) {
   BenchRow result{.name = row.name, .kind = row.kind, .isGraphed = row.isGraphed};
@@ -80,7 +80,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     results.push_back(begin(row));
     flops = std::max(flops, results.back().flops);
   }
-  // All rows warm up equally, as a power-limited GPU is faster after a row that drew less power.
+  // Warm up all rows equally: a power-limited GPU runs faster after a row that drew less power.
   warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {

@@ -172,9 +172,9 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
   return model;
 }
 
-/// Opens messages on all ranks if `options` contains several transports. If a rank cannot send
-/// messages, removes them from `options`, and rank 0 issues a warning unless its device does not
-/// support messages. Collective; the resulting `options` are the same on all ranks.
+/// Opens the message transport on all ranks if `options` contains several transports. If a rank
+/// cannot send messages, removes Messages from `options`, and rank 0 issues a warning unless its
+/// device does not support messages. Collective; the resulting `options` are the same on all ranks.
 static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   if (options.transports.size() == 1)
     return Status::ok();

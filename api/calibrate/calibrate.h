@@ -29,8 +29,8 @@ struct RunModes {
   std::vector<LaunchMode> launchModes{LaunchMode::Eager};
   /// The device must support all modes. GEMMs are timed in the first mode.
   std::vector<TransferMode> transferModes = {};
-  /// Must not be empty. Candidates that set no transport use the first one. If PeerMemory is
-  /// missing, signals and copies between peers are assumed to be free.
+  /// Must not be empty. Candidates that set no transport use the first one. Without PeerMemory,
+  /// signals and copies between peers are assumed to be free.
   std::vector<Transport> transports{Transport::PeerMemory};
 };
 
@@ -40,8 +40,8 @@ struct CalibrationOptions : RunModes {
 };
 
 /// Measures all costs except those of GEMMs. Also measures messages if `options.transports`
-/// contains Messages, in which case messages must be open. Collective; blocks for a second or two.
-/// Returns the same model on all ranks.
+/// contains Messages; the message transport must then be open. Collective; blocks for a second or
+/// two. Returns the same model on all ranks.
 Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options);
 
 /// Returns a subset of `shapes` from which a model can interpolate the others: a few row counts for

@@ -25,7 +25,7 @@ std::string neighbour(const Mesh &mesh, const char *distance) {
   return fmt::format("rank - rank mod {0} + (rank {1}) mod {0}", mesh.perHost, distance);
 }
 
-/// Sends to the previous rank and receives from the next rank.
+/// Returns statements that send to the previous rank and receive from the next rank.
 std::string transfer(const Mesh &mesh, Protocol protocol, int number) {
   std::string send =
       fmt::format("  %s{} = p2p send %mine to {} via %h\n", number, neighbour(mesh, "- 1"));
@@ -84,7 +84,7 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count) {
   return text + "}\n";
 }
 
-/// CPU ranks make fewer runs, because they are slow. Large GEMMs warm up until clocks are steady.
+/// CPU ranks do fewer runs, because they are slow. Large GEMMs warm up until clocks are steady.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing) {
   std::vector<Plan> plans = BRAID_TRY(plansOf(text, timing.transport));

@@ -29,7 +29,7 @@ public:
 
   /// Loads the stored model, or measures all costs except those of GEMMs.
   Status find();
-  /// Measures the GEMMs that the model lacks to predict `shapes`. Returns true if there were any.
+  /// Measures any GEMMs that the model lacks to predict `shapes`. Returns true if it measured any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
   /// Returns a description for users, such as "from FILE, measured in 0.20 s".

@@ -16,7 +16,7 @@ namespace braid {
 namespace {
 
 /// Selects from shapes that differ only in row count: the largest shape, then each shape with at
-/// most half the rows of the previous one, and the smallest unless it is close to the last one.
+/// most half the rows of the last selected one, then the smallest unless close to that.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
@@ -28,7 +28,7 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   return kept;
 }
 
-/// Returns a chain length that makes a run's fixed cost negligible; it is shorter for large GEMMs.
+/// Returns a chain length that makes a run's fixed cost negligible: a shorter one for large GEMMs.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;

@@ -83,7 +83,7 @@ Result<Compiled> compileProgram(Source &source, Program &program, const CompileO
                   options.reproducible};
 }
 
-/// Sets the fusion's parameters to the requested values. Returns false after an error.
+/// Sets the fusion's parameters to the requested values. Returns false on error.
 bool setParameters(Fusion &fusion, const CompileOptions &options, Diagnostics &diags) {
   std::vector<std::string> names;
   for (const FusionParameter &parameter : fusion.parameters())
@@ -146,7 +146,7 @@ bool applyParameters(Fusion &fusion, const CompileOptions &options, Diagnostics 
 }
 
 Result<Compiled> compileFusion(Source &source, Fusion &fusion, const CompileOptions &options) {
-  // Do not verify programs in the same text, which assume the fusion's default parameters.
+  // Do not verify programs in the same text, because they assume the fusion's default parameters.
   bool isOverridden = options.ranks || !options.parameters.empty();
   if (!(isOverridden ? applyParameters(fusion, options, source.diags)
                      : verify(source.module, source.diags)))

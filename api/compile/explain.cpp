@@ -68,7 +68,7 @@ struct Overlap {
   }
 };
 
-/// All ranks behave the same, except that rank 0 may receive nothing if rows are divided unevenly.
+/// All ranks are alike, except that rank 0 may receive nothing if rows are divided unevenly.
 constexpr int64_t kRanksLookedAt = 2;
 
 /// If the program was lowered, with schedule `used`, returns an entry for each stage that moves

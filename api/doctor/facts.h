@@ -35,7 +35,7 @@ struct Gpu {
   std::string iommu; ///< IOMMU group type, such as "DMA"; empty if unknown or none
 };
 
-/// Facts that the system calls of this process return.
+/// Facts about this process, obtained by system calls.
 struct Process {
   std::map<std::string, std::string> variables;
   Limits limits;
@@ -48,7 +48,7 @@ struct Process {
   Environment environment() const;
 };
 
-/// Returns true if a driver or library did not answer in time.
+/// Returns true if a driver or library did not respond in time.
 template <class Value> bool isLate(const Result<Value> &answer) {
   return answer.status().code() == StatusCode::TimedOut;
 }
@@ -73,9 +73,9 @@ struct Facts : Process {
   /// Return the cuda backend's fact `name` as text, or as a number. Empty if unknown.
   std::string cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
-  /// The number of GPUs that CUDA sees.
+  /// The number of GPUs that are visible to CUDA.
   int64_t cudaDevices() const { return cudaNumber("devices").value_or(0); }
-  /// Returns true if a driver did not respond. The process must then exit by std::_Exit().
+  /// Returns true if a driver did not respond. The process must then call std::_Exit() to exit.
   bool isStuck() const { return isLate(nvml) || isLate(cuda) || isLate(nccl); }
 };
 

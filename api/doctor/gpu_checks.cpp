@@ -148,7 +148,7 @@ void checkNccl(const Facts &facts, Lines &lines) {
 
 // -- Each GPU. --
 
-/// A check of a machine that runs `look` for each visible GPU.
+/// A check that runs `look` for each visible GPU.
 template <void (*look)(const Facts &facts, const Gpu &gpu, Lines &lines)>
 void ofEachGpu(const Facts &facts, Lines &lines) {
   for (const Gpu &gpu : facts.visibleGpus())
@@ -258,7 +258,7 @@ void checkNvLink(const Facts &, const Gpu &gpu, Lines &lines) {
                  link.number, link.errors);
 }
 
-/// Checks only the link width, because idle devices run their links at a lower generation.
+/// Checks only the link width, because idle devices lower the PCIe generation of their links.
 void checkPcie(const Facts &, const Gpu &gpu, Lines &lines) {
   if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth && *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
     lines.note("narrow", "{0} runs at PCIe x{1}, although it supports x{2}",

@@ -21,9 +21,9 @@ int64_t ranksOf(const Facts &facts) {
   return facts.ranks > 0 ? facts.ranks : std::max<int64_t>({facts.cudaDevices(), gpus, 1});
 }
 
-/// Returns the minimum address space that a process needs, in bytes. CUDA reserves as much as the
-/// memory of all visible GPUs. Without GPUs, ranks are threads of one process, which needs space
-/// for OpenBLAS's buffers, and for a stack and a malloc arena per thread.
+/// Returns the minimum address space that a process needs, in bytes. CUDA reserves as much address
+/// space as all visible GPUs have memory. Without GPUs, ranks are threads of one process, which
+/// needs space for OpenBLAS's buffers, and for a stack and a malloc arena per thread.
 uint64_t neededAddresses(const Facts &facts) {
   if (!facts.hasGpu())
     return 512 * kMiB + static_cast<uint64_t>(ranksOf(facts)) * 64 * kMiB;
@@ -72,7 +72,7 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
     lines.ok("fine", "a process may open {0} files", *facts.limits.openFiles);
 }
 
-/// NCCL needs some MiB of /dev/shm for each pair of ranks whose GPUs cannot access each other.
+/// NCCL needs a few MiB of /dev/shm for each pair of ranks whose GPUs cannot access each other.
 void checkSharedMemory(const Facts &facts, Lines &lines) {
   if (!facts.sharedMemory)
     return lines.problem("missing", "there is no /dev/shm",

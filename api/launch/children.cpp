@@ -80,8 +80,8 @@ environmentWith(const std::vector<std::pair<std::string, std::string>> &added) {
   return texts;
 }
 
-/// The code that the child executes between fork and exec. It only makes system calls, because
-/// other threads of the parent may have held locks during the fork.
+/// The code that the child executes between fork and exec. This code makes only system calls,
+/// because other threads of the parent may have held locks during the fork.
 struct ChildSide {
   char *const *arguments;
   char *const *environment;

@@ -42,8 +42,8 @@ struct ChildOptions {
   int standardOutput = -1, standardError = -1; ///< file descriptors; -1 if inherited
 };
 
-/// Child processes of this process. Only the destructor reaps them, after killing those still
-/// running, so no child's pid can be reused earlier. All functions except start() are thread-safe.
+/// Child processes of this process. Only the destructor reaps the children, after killing those
+/// still running, so no PID is reused before. All functions except start() are thread-safe.
 class Children {
 public:
   explicit Children(int64_t count) : pids_(static_cast<size_t>(count)) {}

@@ -25,7 +25,7 @@ constexpr milliseconds kForRanksOfHost{1000};
 /// The time that the host waits for ranks to leave. Ranks that leave later do not need the host.
 constexpr milliseconds kForLeaving{1000};
 /// The time that the host waits for further processes that disagree with a rank: a user who makes
-/// this mistake often starts several such processes.
+/// this mistake often starts several conflicting processes.
 constexpr milliseconds kForContradictions{1000};
 
 /// Describes how the rank failed. The kernel marks a dying process before closing its sockets.
@@ -62,7 +62,7 @@ Status JobRank::startHost(const std::string &job) {
     memory_->decideHere();
     memory_->abort({joined, place_.rank});
   }
-  // No other rank looks for the host of a single rank.
+  // If the job has only one rank, no other rank needs to find its host.
   const std::string listensAs = place_.ranks == 1 ? BRAID_TRY(randomName()) : job;
   RendezvousPlace meeting =
       BRAID_TRY(listenForJob({listensAs, place_.rank, place_.ranks}, joinDeadline_));
@@ -77,7 +77,7 @@ Status JobRank::startHost(const std::string &job) {
 }
 
 /// Joins the host in this process. If joining fails, aborts the job with the reason, because ranks
-/// that have already joined would otherwise only see the host disappear.
+/// that have already joined would otherwise see only that the host disappears.
 Result<std::unique_ptr<Client>> JobRank::joinOwn(const ClientHello &hello) {
   try {
     auto client = Client::join(rendezvous_->name(), hello, joinDeadline_);

@@ -41,7 +41,7 @@ public:
   bool isHost() const { return rendezvous_ != nullptr; }
   /// The memory that all ranks of the job share. Remains valid after the client is destroyed.
   JobMemory &memory() { return *memory_; }
-  /// Passes ownership of the client to the caller, once. The client's destructor disconnects it.
+  /// Passes the client to the caller. Call only once. The client's destructor disconnects it.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
   /// Register and unregister Plans, which messages about failed ranks refer to, like
   /// Cluster::setPlans() and forgetPlans(). Registered Plans must outlive this object.

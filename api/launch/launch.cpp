@@ -82,7 +82,7 @@ StatusCode codeOf(const Ending &ending) {
   return StatusCode::PeerFailed;
 }
 
-/// Waits up to `patience` until `isReady` returns true. Returns the last result.
+/// Waits until `isReady` returns true, but at most for `patience`. Returns the last result.
 bool waitUntil(milliseconds patience, llvm::function_ref<bool()> isReady) {
   const auto deadline = Clock::now() + patience;
   while (!isReady() && Clock::now() < deadline)
@@ -127,7 +127,7 @@ private:
   int signalsSeen_ = 0;
   std::optional<Clock::time_point> decidedAt_;
   bool hasSaidFailure_ = false;
-  std::unique_ptr<Rendezvous> rendezvous_; ///< last, because its thread uses the others
+  std::unique_ptr<Rendezvous> rendezvous_; ///< declared last: its thread uses the others
 };
 
 Status JobLauncher::start() {
@@ -182,11 +182,11 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   return children_.start(rank, child).annotated(startingRank(rank));
 }
 
-/// Describes how a rank ended. Called if its connection closes before it disconnects.
+/// Describes how a rank ended. Called if the rank's connection closes before the rank disconnects.
 std::string JobLauncher::explainDeath(int64_t rank) {
   std::optional<Ending> ending;
   const auto hasEnded = [&] { return (ending = children_.ending(rank)).has_value(); };
-  // If the rank is not ending, waiting would be useless.
+  // If the rank is not ending, there is no point in waiting for its exit status.
   if (!children_.isEnding(rank) || !waitUntil(milliseconds(1000), hasEnded))
     return "closed its connection to the job, but still runs";
   // A signal to the whole process group (Ctrl-C in a terminal) is not this rank's failure.
@@ -227,7 +227,7 @@ void JobLauncher::onSignals() {
   }
 }
 
-/// Reports ranks that ended while not connected, which the Rendezvous cannot notice.
+/// Reports ranks that ended while not connected, which the Rendezvous cannot detect.
 void JobLauncher::onEnded() {
   for (int64_t rank = 0; rank < options_.ranks && !isDecided(); ++rank) {
     const std::optional<Ending> ending = children_.ending(rank);
@@ -254,7 +254,7 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Once the outcome is decided, kills ranks that are still running after patienceWith().
+/// Once the outcome is decided, kills each rank that runs for longer than its patienceWith().
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;

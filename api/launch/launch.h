@@ -45,7 +45,7 @@ struct LaunchOptions {
   std::string input = {};
   /// All ranks must join the job within this time.
   std::chrono::milliseconds timeout{60000};
-  /// After a failure, running ranks are killed after this delay, ranks stopped by a signal at once.
+  /// Delay before running ranks are killed after a failure. Stopped ranks are killed immediately.
   std::chrono::milliseconds grace{1000};
   /// After the first committed run, ranks still running are killed after this delay. Unless stopped
   /// by a signal, rank 0 has at least 10 s and is never killed while it may be printing.
@@ -75,10 +75,10 @@ struct LaunchReport {
   /// The signal that ended the job: SIGINT, SIGTERM or SIGHUP; otherwise 0.
   int signal = 0;
   /// One line for each rank that did not end as `status` implies: "rank 2: killed by signal 9
-  /// (Killed)", with the reason if the launcher killed the rank. An additional line reports output
-  /// of ranks that could not be forwarded. If `signal` is set, there are no lines for ranks.
+  /// (Killed)", with the reason if the launcher killed the rank. An additional line reports that
+  /// some output could not be forwarded. If `signal` is set, there are no lines for ranks.
   std::vector<std::string> endings;
-  /// True if the run was committed but its output could not be written. The cause was reported.
+  /// True if the run was committed but its output could not be written, which was reported.
   bool isOutputLost = false;
   std::string job;                 ///< the job's name
   std::optional<JobMemory> memory; ///< the job's memory, with the final state of each rank

@@ -13,8 +13,8 @@ namespace {
 // The signal handlers access only these variables.
 std::atomic<int> firstSignal{0}, signalCount{0};
 
-/// Handles the last-resort alarm: exits, because the process must be hanging if it is still
-/// running. No-op if no signal was recorded, because then other code has set the alarm.
+/// Handles the last-resort alarm by exiting: a process that is still running must be hanging. Does
+/// nothing if no signal was recorded, because other code has then set the alarm.
 void endAtOnce(int) {
   if (const int signal = firstSignal.load())
     _exit(128 + signal);

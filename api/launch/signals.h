@@ -7,8 +7,8 @@ namespace braid {
 
 /// While this object exists, SIGINT, SIGTERM and SIGHUP are recorded instead of ending the process;
 /// ignored signals stay ignored. If the process is still running kLastResortSeconds after the first
-/// signal, it is forced to exit. At most one object may exist at a time. Uses handlers rather than
-/// a signal mask, because threads created by libraries do not block the signals.
+/// signal, the process is forced to exit. At most one object may exist at a time. Uses handlers
+/// rather than a signal mask, because threads created by libraries do not block the signals.
 class SignalWatch {
 public:
   SignalWatch();

@@ -29,7 +29,7 @@ constexpr unsigned kMostDevices = 256, kMostLinks = 36;
 
 using Handle = void *; ///< nvmlDevice_t
 
-/// nvmlPciInfo_t.
+/// /// The layout of nvmlPciInfo_t.
 struct PciInfo {
   char oldAddress[16];
   unsigned domain, bus, device, deviceId, subsystemId;
@@ -37,7 +37,7 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
-/// nvmlFieldValue_t. 32-bit values occupy the first 32 bits of `value`.
+/// The layout of nvmlFieldValue_t. 32-bit values occupy the first 32 bits of `value`.
 struct FieldValue {
   unsigned field = 0, scope = 0;
   int64_t timestamp = 0, latencyUs = 0;
@@ -47,7 +47,7 @@ struct FieldValue {
 };
 static_assert(sizeof(FieldValue) == 40);
 
-/// nvmlMemory_t, in bytes.
+/// The layout of nvmlMemory_t. Sizes are in bytes.
 struct MemoryInfo {
   uint64_t total, free, used;
 };
@@ -61,12 +61,12 @@ public:
   }
   void *find(const char *name) const { return dlsym(handle_.get(), name); }
 
-  /// Calls the function `name`. Returns its nvmlReturn_t (0 is success), or -1 if there is none.
+  /// Calls the function `name`. Returns its nvmlReturn_t (0: success), or -1 if it does not exist.
   template <class... Args> int call(const char *name, Args... args) const {
     auto *function = reinterpret_cast<int (*)(Args...)>(find(name));
     return function ? function(args...) : -1;
   }
-  /// Calls the function `name`. Returns the value that it stores in its last parameter.
+  /// Calls the function `name`. Returns the value that the function stores in its last parameter.
   template <class Value = unsigned, class... Args>
   std::optional<Value> ask(const char *name, Args... args) const {
     Value value{};

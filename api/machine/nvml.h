@@ -1,7 +1,7 @@
 //===- api/machine/nvml.h - facts about the GPUs of a machine, from NVML ----------------------===//
 //
-// Each report opens and closes NVML. Values that NVML does not support or refuses to report are
-// left empty; this is not an error.
+// Each call to readNvml() opens and closes NVML. Values that NVML does not support or refuses to
+// report are left empty; this is not an error.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -86,8 +86,8 @@ struct NvmlReport {
 Result<NvmlReport> readNvml(const Environment &environment);
 
 /// Runs `ask` on a separate thread, and returns its result. If `ask` takes longer than `patience`,
-/// returns TimedOut and leaves the thread running. Callers should then exit by std::_Exit(), which
-/// runs no destructors while that thread still runs. `what` names the callee in messages.
+/// returns TimedOut and leaves the thread running. Callers should then exit with std::_Exit(),
+/// which runs no destructors, because that thread still runs. `what` names the callee in messages.
 template <class Value>
 Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
                         std::function<Result<Value>()> ask) {

@@ -54,7 +54,7 @@ LinkClass classOf(std::optional<unsigned> level) {
   return kClasses[*level / 10];
 }
 
-/// Ignores links to switches if the driver reports that the pair cannot use NVLink.
+/// Ignores NVLinks if the driver reports that the two devices cannot use NVLink.
 Link linkBetween(const NvmlDevice &from, const NvmlDevice &to, const NvmlPair &pair) {
   Link link;
   const int64_t count = std::min(linksBetween(from, to), linksBetween(to, from));

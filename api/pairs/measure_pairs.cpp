@@ -25,12 +25,12 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// launch() calls listen() at shorter intervals than this, unless this process is stopped, for
-/// example by Ctrl-Z. The ranks wait for a stopped process, so that time does not count as silence.
+/// example by Ctrl-Z. Ranks then wait for this process, so the stop does not count as silence.
 constexpr Clock::duration kMostBetweenLooks = milliseconds(200);
 /// The minimum timeout for the first record, because processes take time to start.
 constexpr milliseconds kLeastToStart{10000};
 constexpr milliseconds kGrace{300};
-/// After a hang, a pair's timeout is this many times its longest silence, but at least a second.
+/// After a hang, a pair's timeout is its longest silence times this factor, but at least a second.
 constexpr int kPatience = 4;
 constexpr milliseconds kLeastPatience{1000};
 

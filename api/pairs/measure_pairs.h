@@ -3,7 +3,7 @@
 // Two processes measure a pair of devices over all paths, in both directions. If a process dies or
 // a transfer hangs, both processes are killed, the current step's verdict is set accordingly, and
 // two new processes measure the remaining steps. A pair's first hang takes the full timeout to
-// detect; later timeouts are a small multiple of its longest pause between records.
+// detect; later timeouts are a small multiple of the pair's longest pause between records.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

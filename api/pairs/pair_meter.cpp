@@ -16,7 +16,7 @@
 namespace braid {
 namespace {
 
-/// The largest transfer whose latency is measured. Bandwidth dominates the time of larger ones.
+/// The largest transfer whose latency is measured. Larger transfers are limited by bandwidth.
 constexpr int64_t kMostForLatency = int64_t(1) << 20;
 constexpr int64_t kMostRowBytes = int64_t(16) << 20; ///< unless a single block is larger
 constexpr int kBursts = 3;
@@ -32,7 +32,7 @@ constexpr Effort kOnDevice{int64_t(1) << 30, 64, 32, 10000};
 /// CPU ranks transfer less, because the cores that copy also do all other work.
 constexpr Effort kOnHost{int64_t(4) << 20, 8, 4, 0};
 
-/// Returns the mode for `path`. If the device cannot copy by engine, returns its default mode.
+/// Returns the mode for `path`. For messages, or without copy engines, this is the default mode.
 TransferMode modeOf(Path path, Device &device) {
   if (path == Path::PutKernel || path == Path::GetKernel)
     return {CopyBy::Kernel};
@@ -56,8 +56,8 @@ std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
 }
 
 /// Before a run, the source contains random blocks, and the destination their complements. After
-/// the run, every block is compared. Timed runs are repeated, and only the last result is compared,
-/// so that times include neither filling nor comparing. A time is the maximum over both ranks.
+/// the run, every block is compared. Timed runs are repeated, and only the data of the last run is
+/// compared, so that times exclude filling and comparing. A time is the maximum over both ranks.
 class PairMeter {
 public:
   /// `options` and `timer` must outlive this object.
@@ -109,7 +109,7 @@ private:
     return Status::ok();
   }
 
-  /// Returns true if there is enough memory for the rows to send and receive, plus as much again
+  /// Returns true if there is enough memory for the rows to send and receive, plus the same amount
   /// for other users of the memory. The host needs two more rows per rank for the comparison.
   bool fits(const BlockTransfers &transfers) const {
     const auto needed = 4 * static_cast<double>(transfers.rowBytes());
@@ -118,8 +118,8 @@ private:
            (free ? 1 : 3) * needed <= static_cast<double>(availableMemory());
   }
 
-  /// Runs twice, and times only the second run. Returns the time of a run in microseconds, or
-  /// nullopt if wrong data arrived.
+  /// Performs one run as a warm-up, then times the following runs. Returns the time of a run in
+  /// microseconds, or nullopt if wrong data arrived.
   Result<std::optional<double>> time(const BlockTransfers &transfers) {
     std::vector<Plan> plans = BRAID_TRY(blockPlans(transfers));
     TimedPlan plan =
@@ -129,8 +129,8 @@ private:
     return first ? checked(plan, transfers, [&] { return usualTime(plan); }) : first;
   }
 
-  /// Fills the rows, calls `run`, and compares. Returns the result of `run`, or nullopt if wrong
-  /// data arrived at either rank.
+  /// Fills the rows, calls `run`, and compares the received data with the sent data. Returns the
+  /// result of `run`, or nullopt if wrong data arrived at either rank.
   Result<std::optional<double>> checked(const TimedPlan &plan, const BlockTransfers &transfers,
                                         llvm::function_ref<Result<double>()> run) {
     ++round_;
@@ -163,7 +163,7 @@ private:
   }
 
   /// Returns the median time of a few bursts, or the minimum if the host's cores copy, because
-  /// other work on the host can only add to the time.
+  /// other work on the host can only increase the time.
   Result<double> usualTime(TimedPlan &plan) {
     const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
     const double first = BRAID_TRY(timer_.largest(mine));
@@ -180,9 +180,9 @@ private:
     return device_.synchronize();
   }
 
-  /// Both ranks know the results, so only rank 0 writes them. Both ranks write Begin, because a
-  /// rank may fail in a step before the other rank starts the step. Ignores write errors: when the
-  /// command stops reading, it also ends its ranks.
+  /// Both ranks have the results, so only rank 0 writes them. Both ranks write Begin, because a
+  /// rank may fail in a step before the other rank starts the step. Ignores write errors, because a
+  /// command that stops reading also ends its ranks.
   void write(const Record &record) const {
     const bool isResult =
         record.kind == Record::Kind::Bandwidth || record.kind == Record::Kind::Latency;
@@ -210,7 +210,7 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected to run as one of two ranks that measure");
-  // Effectively no timeout: the command detects hangs, and knows whether it has been stopped.
+  // Use a practically infinite timeout: the command detects hangs, and allows for being stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   PlanTimer timer(*job->cluster, (*place)->rank, job->trials.front());

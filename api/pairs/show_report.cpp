@@ -22,7 +22,7 @@ const PathPoint *shownPoint(const PairRow &row, bool isLatency) {
 }
 
 /// Formats a table with a row for each source and a column for each destination. `head` formats a
-/// device number, and `cell` a pair, or null on the diagonal.
+/// device number, and `cell` formats a pair, which is null on the diagonal.
 std::string tableOf(const PairReport &report, const std::string &corner, const char *newRow,
                     llvm::function_ref<std::string(int64_t number)> head,
                     llvm::function_ref<std::string(const PairRow *row)> cell) {
@@ -53,7 +53,7 @@ std::string matrixText(const PairReport &report, bool isLatency) {
                      isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
 }
 
-/// Formats the verdicts. Prints each reason why a path is unavailable only once.
+/// Formats the verdicts. Lists each reason why a path is unavailable only once.
 std::string verdictText(const PairReport &report) {
   std::string text;
   std::map<std::pair<Path, std::string>, int64_t> lacks;

@@ -12,8 +12,8 @@ BackendRegistry builtinBackends();
 /// backend in this build. Queries the driver, which takes about 100 ms.
 int64_t gpuCount();
 
-/// Returns true if schedules are chosen by measurement by default, that is, on GPUs that access
-/// peers' memory: CPU timings vary too much, and the cost model lacks costs for messages.
+/// Returns true if schedules are chosen by measurement by default. This is the case only on GPUs
+/// that access peers' memory, because CPU timings vary too much, and message costs are not modeled.
 bool choosesByItself(const Backend &backend);
 /// Returns Unsupported if `config` sets a run knob to a value that `backend` does not support.
 Status checkModes(const Configuration &config, const Backend &backend);

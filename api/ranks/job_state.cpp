@@ -48,7 +48,7 @@ JobState::join(const Backend &backend, const ClusterOptions &options, const Plac
   return join(backend, options, BRAID_TRY(JobRank::join(place, options.timeout)));
 }
 
-/// Sessions' resources must be released before the devices, which the Plans must outlive.
+/// The sessions' resources must be released before the devices, and the Plans after the devices.
 JobState::~JobState() {
   for (auto &[number, session] : sessions)
     session.prepared.clear();
@@ -91,7 +91,7 @@ PlanTimer JobState::timerOn(int64_t number) {
 }
 
 Status JobState::recycleTrials(int64_t number) {
-  BRAID_TRY(cluster->device(number).synchronize()); // waits for earlier work, too
+  BRAID_TRY(cluster->device(number).synchronize()); // also waits for earlier work
   if (trials[static_cast<size_t>(number - cluster->firstHosted())].empty())
     return Status::ok();
   BRAID_TRY(cluster->control(number).allGather("idle"));
@@ -116,7 +116,7 @@ Status JobState::check(const Compiled &compiled, const Configuration &run) const
 }
 
 Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, ChooseOptions how) {
-  // Messages about a rank that chooses name the text, as they name the program of a run.
+  // While a rank chooses a schedule, messages about the rank name the text instead of a program.
   std::vector<Plan> named(static_cast<size_t>(cluster->ranks()));
   for (size_t number = 0; number < named.size(); ++number) {
     named[number].program = text.fileName();
@@ -125,7 +125,7 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
   }
   (void)numberCommands(named, nextCommand);
   showPlans(named);
-  chosenFor.swap(named); // messages may name the previous choice until here
+  chosenFor.swap(named); // until here, messages may use the old Plans
   note(JobCall::Choose, nextCommand);
   std::string warnings;
   if (!how.warn)
@@ -137,7 +137,7 @@ Result<std::shared_ptr<ProgramState>> JobState::choose(const Diagnostics &text, 
   std::optional<ScheduleChoice> choice;
   auto chooseOnRank = [&](int64_t number) {
     Device &device = cluster->device(number);
-    // Replace the caller's stream: it may be CUDA's default stream, which cannot be captured.
+    // Replace the caller's stream, because CUDA's default stream cannot be captured.
     void *stream = BRAID_TRY(device.callerStream(0));
     BRAID_TRY(device.setCallerStream(stream, {}));
     {
@@ -280,7 +280,7 @@ JobUsage JobState::usage() const {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// Returns why the job cannot be closed, or "": NCCL would hang, or graphs would use freed memory.
+/// Returns why the job cannot be closed (NCCL would hang, or graphs use freed memory), or "".
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("still has {} of its sessions open; close them first", sessions.size());

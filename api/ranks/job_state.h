@@ -58,9 +58,9 @@ struct JobState {
   Backend backend;
   ClusterOptions options;
   int64_t mostBytes = 0; ///< see JobOptions
-  /// The Plans timed on each rank in this process. After a failure, they may still be in flight.
+  /// The Plans timed on each rank in this process. After a failure, they may still be running.
   std::vector<TimedPlans> trials;
-  std::vector<Plan> chosenFor; ///< name the program of the last choice in messages
+  std::vector<Plan> chosenFor; ///< for messages: name the program of the last choice
   Sessions sessions;
   Sessions ended;       ///< ended sessions, whose runs may still be in flight
   int64_t mostHeld = 0; ///< see JobUsage
@@ -76,7 +76,7 @@ struct JobState {
   bool isRank0Here() const { return cluster->firstHosted() == 0; }
   /// Returns a timer for a rank in this process, whose Plans are added to `trials`.
   PlanTimer timerOn(int64_t number);
-  /// Waits until no rank uses the memory of the Plans that it timed, and releases the memory.
+  /// Waits until no rank uses the memory of the Plans that were timed, and releases the memory.
   Status recycleTrials(int64_t number);
   /// Returns true in a process forked from the job's process. The forked process has copies of the
   /// job's objects, but must neither use nor release the resources that the objects own.
@@ -91,8 +91,8 @@ struct JobState {
   /// Returns BadInput or Unsupported if this job cannot run `compiled` with the run knobs `run`.
   Status check(const Compiled &compiled, const Configuration &run) const;
   /// Compiles the fusion in `text` with the schedule that is fastest on these ranks. Collective;
-  /// first waits for issued work. `how` must come from chooseOptions(); choose() adds the job's
-  /// properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
+  /// first waits for issued work. `how` must be a result of chooseOptions(); choose() adds the
+  /// job's properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
   Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
   /// Adds a session: allocates memory, exchanges handles and tunes GEMMs. Frees memory of ended
   /// sessions. `plans` has one Plan per rank. Returns Unsupported beyond `mostBytes`. Collective.

@@ -154,7 +154,7 @@ Status Runner::runRank(int64_t rank) {
   return finishRank(rank, std::move(work));
 }
 
-/// Issues a run for each slot, waits for all runs, and compares their outputs.
+/// Issues a run for each slot, waits for all runs, and verifies or hashes their outputs.
 Status Runner::runBatch(int64_t rank, llvm::MutableArrayRef<Arguments> slots, int64_t first,
                         RankSummary &work) {
   int64_t iteration = first;
@@ -271,7 +271,7 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-/// Adds digests to the report. Returns WrongResult if ranks differ in an output that isWhole().
+/// Adds digests to the report. Returns WrongResult if an output that isWhole() varies by rank.
 Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   for (size_t i = 0; i < plan(0).outputs.size(); ++i) {
     const std::string &name = compiled_.program->results()[i]->name;

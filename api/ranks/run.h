@@ -44,8 +44,8 @@ struct RunReport {
   std::string trace; ///< Chrome trace JSON if requested; set only in the process of rank 0
 };
 
-/// Performs the checks that need no ranks: rejects too many ranks, and options that the program or
-/// backend does not support. If `areThreads`, all ranks will be in this process.
+/// Performs the checks that do not need ranks: rejects too many ranks, and options that the program
+/// or backend does not support. If `areThreads`, all ranks will be in this process.
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
 

@@ -21,12 +21,12 @@ struct MachinePrediction {
   double efficiency() const { return us > 0 ? std::min(1.0, std::max(gemmsUs, othersUs) / us) : 1; }
 };
 
-/// Returns Plans that represent all ranks. If `most` is not 0, compares only about `most` ranks to
-/// find them. Adds errors with source locations to the source's diagnostics.
+/// Returns Plans that represent all ranks. If `most` is not 0, finds these Plans by comparing only
+/// about `most` ranks. Adds errors with source locations to the source's diagnostics.
 Result<std::vector<Plan>> plansToSimulate(const Compiled &compiled, int64_t most = 0,
                                           const ProgressFn &progress = {});
 
-/// Fails like simulate(), but returns Rejected if the run deadlocks.
+/// Predicts a run. Fails like simulate(), but returns Rejected if the run deadlocks.
 Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const CostModel &model,
                                           const SimulationOptions &options);
 
@@ -35,8 +35,8 @@ struct PredictedSchedule {
   MachinePrediction prediction;
 };
 /// Returns the schedules that `auto` would try, fastest prediction first. Chooses stage by stage,
-/// using the best choices so far for the other stages. Unlike `auto`, neither measures nor treats
-/// nearly equal predictions as equal. Returns BadInput if `source` is a program.
+/// using the best choices so far for the other stages. Unlike `auto`, measures nothing, and does
+/// not treat nearly equal predictions as equal. Returns BadInput if `source` is a program.
 Result<std::vector<PredictedSchedule>> predictSchedules(const Source &source,
                                                         const CompileOptions &given,
                                                         const CostModel &model,

@@ -176,7 +176,7 @@ Result<double> PlanTimer::warmUpRuns(TimedPlan &plan, const TimingEffort &effort
 Result<std::vector<RunTime>> PlanTimer::sample(TimedPlan &plan, const TimingEffort &effort) {
   const double us = BRAID_TRY(warmUpRuns(plan, effort));
   const int64_t runs = fitting(effort.budgetUs, us, effort.least, effort.most);
-  std::vector<double> times; // total and issue time of each run; all are exchanged at once
+  std::vector<double> times; // total and issue time of each run; exchanged all at once
   for (int64_t i = 0; i < runs; ++i) {
     const RunTime time = BRAID_TRY(timeOnce(plan));
     times.insert(times.end(), {time.us, time.issueUs});

@@ -31,8 +31,8 @@ struct RunTime {
   double issueUs = 0; ///< time until the host has issued all commands
 };
 
-/// Returns true on all ranks, as simultaneously as possible, once every rank has called the
-/// barrier. Returns false if the job has failed.
+/// A barrier that returns true on all ranks, nearly simultaneously, once every rank has called it.
+/// Returns false if the job has failed.
 using Barrier = std::function<bool()>;
 
 /// Idle time before each run, in microseconds. All runs have the same idle time, because a
@@ -65,8 +65,8 @@ double warmUpTimeUs(double operations);
 /// Performs untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
 /// estimate of the microseconds per run, a maximum over all ranks, or 0 if there was no run.
 /// Collective; blocks. The first run may be slow because it loads code and data, so the number of
-/// runs is estimated from the second run, if any. Whenever the number of runs has doubled, it is
-/// re-estimated from the later half, so that one disturbed run does not distort the estimate.
+/// runs is estimated from the second run, if any. When the number of runs has doubled, the estimate
+/// is updated from the later half, so that one disturbed run does not distort it.
 Result<double> warmUp(ControlPlane &control, int64_t least, double warmUpUs,
                       const std::function<Result<double>()> &run);
 

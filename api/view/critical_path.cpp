@@ -30,7 +30,7 @@ struct Run {
   const Span &span(CommandRef ref) const {
     return timing.spans[static_cast<size_t>(ref.rank)][ref.command];
   }
-  /// Sets `latest` to `ref` if `ref` is a command that ran and ended later.
+  /// Sets `latest` to `ref` if `ref` is a command that ran and ended later than `latest`.
   void takeLater(CommandRef ref, CommandRef &latest) const {
     if (ref.isValid() && hasRun(span(ref)) &&
         (!latest.isValid() || span(ref).end > span(latest).end))
@@ -55,8 +55,8 @@ struct Run {
 
 } // namespace
 
-/// A command contributes the time from its begin or its predecessor's end, whichever is later, to
-/// `until`.
+/// A command contributes the time from its start or its predecessor's end, whichever is later,
+/// until `until`.
 void findCriticalPath(const Page &page, Timing &timing) {
   const Run run{page, timing};
   CommandRef at = run.last();

@@ -15,7 +15,7 @@
 namespace braid::view {
 namespace {
 
-/// Rounds to 1/1000 (a nanosecond, if the unit is µs). Returns -1 if the command did not run.
+/// Rounds to three decimals (nanoseconds if the unit is µs). Returns -1 if the command did not run.
 double timeNumber(double value) {
   return std::isfinite(value) ? std::round(value * 1000) / 1000 : -1;
 }
@@ -32,7 +32,7 @@ void writeRank(JsonWriter &json, const Rank &rank) {
   });
 }
 
-/// Writes the begin and end of each span to one flat array.
+/// Writes the start and end time of each span to one flat array.
 void writeSpans(JsonWriter &json, const std::vector<Span> &spans) {
   json.array([&] {
     for (const Span &span : spans) {
@@ -78,7 +78,7 @@ std::string dataText(const Page &page) {
   return text;
 }
 
-/// Replaces each {{name}} in a template by its value. Does not expand {{name}} inside values.
+/// Replaces each {{name}} in a template with its value. Does not expand {{name}} inside values.
 std::string fill(llvm::StringRef text, const std::map<llvm::StringRef, std::string> &values) {
   std::string filled;
   while (!text.empty()) {

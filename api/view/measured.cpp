@@ -49,7 +49,7 @@ Result<TraceEvent> eventOf(const std::string &where, const JsonObject &event) {
                   printable(got, 160));
 }
 
-/// Returns the events of commands, or a failure if there are none.
+/// Returns the events that represent commands, or a failure if there are none.
 Result<std::vector<TraceEvent>> eventsOf(const std::string &name, const JsonArray &array) {
   std::vector<TraceEvent> events;
   for (size_t i = 0; i < array.size(); ++i)
@@ -90,7 +90,7 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
   return Status::ok();
 }
 
-/// Describes the first line in which two programs differ or, if none, says that commands differ.
+/// Describes the first line in which two programs differ or, if none, reports that commands differ.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');
@@ -138,7 +138,7 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   return page;
 }
 
-/// Keeps the text of the predicted page, because it also contains the fusion.
+/// Keeps the text of the predicted page, because that text also contains the fusion.
 Result<Page> layOver(const Page &measured, Page predicted) {
   const bool areAlike =
       measured.program == predicted.program && measured.ranks.size() == predicted.ranks.size() &&

@@ -26,7 +26,7 @@ int64_t bytesOf(const Plan &plan, const braid::Command &command) {
   return bytes;
 }
 
-/// Converts Plans to the commands of a page, one run after the other.
+/// Converts Plans to the commands of a page, one run at a time.
 class CommandWriter {
 public:
   CommandWriter(llvm::ArrayRef<Plan> plans, size_t lines)

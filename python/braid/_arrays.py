@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 from braid._errors import InputError
 from braid._program import TensorSpec
 
-# DLPack device types: first those that use streams, then those whose memory the host can read.
+# DLPack device types: first the types with streams, then the types whose memory the host can read.
 _CUDA, _CUDA_MANAGED = 2, 13
 _OF_HOST = (1, 3, _CUDA_MANAGED)  # CPU, pinned memory, managed memory
 
@@ -137,7 +137,7 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
 
 
 def note_write(array: Any) -> None:
-    """Tells PyTorch that a run modifies `array` in place, so that autograd can detect it."""
+    """Tells PyTorch that a run modifies `array` in place, so that autograd detects the change."""
     if _library_of(array) == "torch":
         sys.modules["torch"].autograd.graph.increment_version(array)
 

@@ -66,7 +66,7 @@ def _of_keywords(message: str) -> str:
 def doctor(**options: Any) -> Dict[str, Any]:
     """Checks whether programs can run on this machine, like `braid doctor`.
 
-    Returns its JSON output: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
+    Returns the JSON output: {"exit_code": 0, "gpus": [...], "lines": [{"check", "severity", "seen",
     "advice", ...}, ...]}. exit_code is 4 if there is a problem. Uses no GPU and changes nothing.
 
         for line in braid.doctor()["lines"]:

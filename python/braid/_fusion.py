@@ -39,7 +39,7 @@ def _operation(symbol: str, is_swapped: bool = False) -> Callable[[Extent, Numbe
 
 
 class Extent(Axis):
-    """A number, a parameter, or an expression over them. In a / b, b must evenly divide a."""
+    """A number, a parameter, or an arithmetic expression over both. In a / b, b must divide a."""
 
     def __repr__(self) -> str:
         return f"Extent({self.text!r})"

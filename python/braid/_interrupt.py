@@ -1,4 +1,4 @@
-"""Lets Ctrl-C abort a call that blocks in the library, which also ends the call's job."""
+"""Lets Ctrl-C abort a call that blocks in the library. Aborting a call also ends its job."""
 from __future__ import annotations
 
 import functools
@@ -28,8 +28,8 @@ class _Watch:
         threading.Thread(target=self._listen, name="braid signals", daemon=True).start()
 
     def begin(self, act: Callable[[], None]) -> Optional[Callable[[], None]]:
-        """Makes SIGINT call `act`, and returns the previous function, to be passed to end(). The
-        previous function is None unless a signal handler runs during another library call."""
+        """Makes SIGINT call `act`. Returns the previous function, to be passed to end(). It is None
+        unless a signal handler calls begin() during another library call."""
         with self._lock:
             self._hear()  # an exception may have skipped the previous end()
             outer, self._on_interrupt = self._on_interrupt, act
@@ -76,7 +76,7 @@ class _Watch:
 
 @functools.lru_cache(maxsize=None)
 def _watch_of(process: int) -> _Watch:
-    """Returns the only _Watch of the process with this number. fork() copies no threads."""
+    """Returns the _Watch of the process with this ID: fork() does not copy the watch's thread."""
     return _Watch()
 
 

@@ -16,7 +16,7 @@ _replay = _library.function("session_replay")
 
 
 def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
-    """Calls a library function, and returns the values of its output parameters."""
+    """Calls a library function. Returns the values that it stores in its output parameters."""
     values = [kind() for kind in kinds]
     _library.ask(name, address, *map(ctypes.byref, values))
     return [value.value for value in values]
@@ -74,8 +74,8 @@ class Job(_library.Unique):
         self._lost: List[Any] = []  # arrays of failed GPU runs; released after the handle is freed
 
     def __del__(self) -> None:
-        """Keeps alive the arrays that a run may still use, because a signal interrupted the run, or
-        because the run was in flight when the interpreter freed the job at exit."""
+        """Keeps alive the arrays that a run may still use, either because a signal interrupted the
+        run, or because the run was in flight when the interpreter freed the job at exit."""
         if not getattr(self, "_used", None):
             return
         if self._handle.is_alive:
@@ -179,8 +179,8 @@ class Job(_library.Unique):
         self._block("job_commit")
 
     def close(self) -> None:
-        """Commits, then releases all resources of the job. Raises InputError, with no effect, if an
-        operation or a graph with a captured run is alive. Collective; blocks. Idempotent."""
+        """Commits, then releases all resources of the job. Raises InputError, and closes nothing,
+        if an operation or a graph with a captured run is alive. Collective; blocks. Idempotent."""
         if self._handle._address is None:
             return
         self._block("job_close")
@@ -202,8 +202,8 @@ class Job(_library.Unique):
                      *_numbers("job_held", self._handle.address, *kinds))
 
     def give_back(self) -> None:
-        """Returns memory of closed operations to the system, unless other operations share it.
-        Collective; blocks until all work issued to the job is done."""
+        """Returns the memory of closed operations to the system, except memory that other
+        operations share. Collective; blocks until all work issued to the job is done."""
         self._block("job_give_back")
 
     def _keep_until_over(self, used: Any) -> bool:
@@ -237,7 +237,7 @@ class RunOnCpu:
         else:
             if not issubclass(kind, InputError):
                 self._job._interrupt()
-            self._job._settle()  # the run may have been issued, even if the job has failed
+            self._job._settle()  # the run may have started, even if the job has failed
 
 
 _MOST_SECONDS = 1e9
@@ -274,7 +274,7 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
 
     backend: "cpu", "cuda" or "nccl".
     ranks: the expected number of ranks; 0 means any number.
-    device: the CUDA device number. If None, the rank's index among the ranks on this host.
+    device: the CUDA device number. If None, the only GPU, or else the rank's index on this host.
     name: the name of the job. Must be the same on all ranks, and differ from the names of all other
         jobs of this user on this host. Requires `ranks`. If None, the environment defines the job.
     rank: the rank of this process in the job `name`, from 0 to `ranks` - 1.

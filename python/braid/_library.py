@@ -21,7 +21,7 @@ class Tensor(ctypes.Structure):
 
 
 class _Options(ctypes.Structure):
-    """A struct whose first member is its size."""
+    """A struct whose first member is the struct's size."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(size=ctypes.sizeof(self), **fields)

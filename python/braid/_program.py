@@ -169,7 +169,7 @@ class Program:
         Returns the JSON output of `braid simulate`. `predictions` has one entry, whose `us` is the
         duration of one run in microseconds. Its `E` is the overlap efficiency: the duration of all
         GEMMs alone or of everything else alone, whichever is longer, divided by the duration of the
-        run. An `E` of 1.0 means that the shorter one is completely hidden.
+        run. An `E` of 1.0 means that the shorter of the two is completely hidden.
 
             program.simulate(machine="dgx-h100-8")["predictions"][0]["us"]
 

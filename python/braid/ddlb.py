@@ -23,8 +23,8 @@ Options:
     seconds: the time budget for the measurements of "auto".
 
 Two options of other implementations have no equivalent. Braid has no `backend` option, because it
-transfers the data itself, regardless of the process group's backend. It has no `order` option,
-because it always gathers A during the GEMM; "AG_after" would gather the result. The supported
+transfers the data itself, regardless of the process group's backend. Braid has no `order` option,
+because it always gathers A during the GEMM, whereas "AG_after" gathers the result. The supported
 element types are float32, float64, float16 and bfloat16.
 """
 from __future__ import annotations

@@ -69,14 +69,14 @@ Result<int> benchFile(BenchFlags flags) {
   return bench(std::move(flags));
 }
 
-/// Refuses a FILE that does not exist before parsing the flags after it. Ranks never open FILE.
+/// Refuses a nonexistent FILE before the flags after it are parsed. Ranks never open FILE.
 void checkFile(const std::string &file, const BenchFlags &flags) {
   if (!flags.isRank && file != "-" && !std::filesystem::exists(file))
     throw CLI::ParseError(expectedOperation("'" + file + "'"), // main() catches this
                           CLI::ExitCodes::ValidationError);
 }
 
-/// Refuses flags that precede an operation's name, since they would be parsed as flags for a FILE.
+/// Refuses flags before an operation's name, because they would be parsed as flags for a FILE.
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
     if (option->count() != 0)
@@ -103,7 +103,7 @@ Command addBench(CLI::App &app) {
   command->get_option("FILE")->required(false)->each(
       [&flags = *file](const std::string &word) { checkFile(word, flags); });
   command->footer(kFooter);
-  auto flags = std::make_shared<std::deque<BenchFlags>>(); // CLI11's options refer to the elements
+  auto flags = std::make_shared<std::deque<BenchFlags>>(); // CLI11's options point to the elements
   for (const Operation &operation : operations()) {
     BenchFlags &each = flags->emplace_back();
     each.operation = &operation;

@@ -42,7 +42,7 @@ std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   return rows;
 }
 
-/// Returns the default rows. For messages, drops rows that set a protocol, and adds `collective`.
+/// Returns the default rows. Over messages, omits rows that set a protocol, and adds `collective`.
 std::vector<std::string> usualRows(const BenchFlags &flags, Transport transport) {
   std::vector<std::string> rows = flags.standard;
   if (transport == Transport::PeerMemory)
@@ -191,7 +191,7 @@ BenchProblem BenchFlags::problemOf(const BenchShape &shape, const Backend &backe
   return problem;
 }
 
-/// Each row appears once per launch mode, except rows that set one, and `auto`, which chooses one.
+/// Repeats rows for each launch mode, except rows that set a mode, and `auto`, which chooses one.
 std::vector<TimedRow> BenchFlags::rowsOf(const BenchShape &shape,
                                          const Backend &backendOfName) const {
   const BenchProblem problem = problemOf(shape, backendOfName);

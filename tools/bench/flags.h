@@ -33,7 +33,7 @@ struct BenchFlags {
   /// Checks the flags and sets defaults. Errors name the flag, and the expected and actual values.
   Status check(const Backend &backend);
 
-  // Call the following only after check() has returned Ok.
+  // The following functions may be called only after check() has returned Ok.
   std::vector<BenchShape> shapes() const;
   std::string titleOf(const BenchShape &shape) const;
   /// Returns the rows for a shape in the order in which they are timed.

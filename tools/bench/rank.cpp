@@ -19,7 +19,7 @@
 namespace braid::tools {
 namespace {
 
-/// Raises the limit on open files, because prepared rows keep files open: hundreds for some shapes.
+/// Raises the limit on open files, because prepared rows keep up to hundreds of files open.
 void allowOpenFiles() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -63,10 +63,10 @@ void printTable(const std::string &title, const std::vector<BenchRow> &rows,
 
 //===- A rank ---------------------------------------------------------------------------------===//
 
-/// Returns a function that chooses schedules like `braid run --schedule auto`. Rank 0 prints them.
+/// Returns a function that chooses a schedule like `braid run --schedule auto`. Rank 0 prints it.
 RowChooser chooserFor(const BenchFlags &flags, const Backend &backend, PlanTimer &planTimer) {
   ChooseOptions options = chooseOptions(backend, /*ranksAreProcesses=*/true);
-  options.seconds = 4; // more than the default, since the choice is compared with other rows
+  options.seconds = 4; // more than the default, because the choice competes with other rows
   if (flags.graph != "both")
     options.launchModes = {flags.graph == "yes" ? LaunchMode::Graph : LaunchMode::Eager};
   if (planTimer.rank() == 0)
@@ -107,7 +107,7 @@ std::string timeNow() {
 class RankBench {
 public:
   RankBench(const BenchFlags &flags, JobState &job) : flags_(flags), job_(job) {}
-  /// Returns the failure that ended the job or, if there is none, that of the first refused row.
+  /// Returns the failure that ended the job or, if there is none, the first refused row's failure.
   Status run();
 
 private:
@@ -193,7 +193,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
                                .reproducible = flags.source.reproducible};
   const auto job = BRAID_TRY(JobState::join(backend, options, place));
   const Status status = RankBench(flags, *job).run();
-  // Report the failure before leaving, or other ranks would report the departure as root cause.
+  // Report the failure before leaving. Otherwise, other ranks would report that this rank left.
   return status.isOk() ? status : job->fail(status);
 }
 

@@ -1,6 +1,6 @@
 'use strict';
 (() => {
-// -- The data. A time of -1: the command did not begin, or did not end. --
+// -- The data. A time of -1 means that the command did not begin or did not end. --
 const data = JSON.parse(document.getElementById('data').textContent);
 const KINDS = ['GEMM', 'copy', 'sum, pointwise', 'signal', 'wait for a peer', 'record', 'wait for a stream', 'message'];
 const AWAIT = 4, RECORD = 5, WAIT_EVENT = 6, LABELS = 110;
@@ -11,13 +11,13 @@ const ranks = data.ranks.map(({number, streams, commands}) => ({
     {kind, stream, line, run, peer, bytes, trips, cause: causeRank < 0 ? null : [causeRank, cause]})),
 }));
 const timings = data.timings;
-/// A reference is [rank, command].
+/// A reference to a command is an array [rank, command].
 const commandOf = ([rank, command]) => ranks[rank].commands[command];
 const spanOf = (timing, [rank, command]) => timing.spans[rank].slice(2 * command, 2 * command + 2);
 const isShown = ref => commandOf(ref).kind !== RECORD;
 const allRefs = ranks.flatMap(({commands}, r) => commands.map((_, i) => [r, i])).filter(isShown);
 
-// -- Words. --
+// -- Formatting. --
 const time = x => {
   if (data.unit !== 'µs') return Math.round(x) + ' ' + data.unit + (Math.round(x) === 1 ? '' : 's');
   return x >= 1e4 ? (x / 1e3).toFixed(1) + ' ms' : x.toFixed(x < 10 ? 2 : 1) + ' µs';
@@ -26,7 +26,7 @@ const size = n => n >= 2 ** 20 ? (n / 2 ** 20).toFixed(1) + ' MiB' : n >= 1024 ?
 const lineText = line => line > 0 ? data.text[line - 1].trim() : '';
 const streamName = (rank, stream) => rank.streams[stream] || 'stream ' + stream;
 
-/// Sentences about a command: what, where, when, and why it waits.
+/// Describes a command: its line, kind and stream, its times, and the command that it waits for.
 const describe = ref => {
   const command = commandOf(ref), rank = ranks[ref[0]];
   const said = [lineText(command.line), KINDS[command.kind] + ', rank ' + rank.number + ', ' + streamName(rank, command.stream)
@@ -65,9 +65,9 @@ data.text.forEach((content, i) => {
 const extent = 1.02 * Math.max(1e-6, ...timings.map(timing =>
   timing.spans.reduce((most, spans) => spans.reduce((a, b) => Math.max(a, b), most), timing.total)));
 const percent = t => 100 * t / extent + '%';
-const endOf = end => end < 0 ? extent : end; // a command that never ends reaches the end of the page
+const endOf = end => end < 0 ? extent : end; // commands that never end extend to the right edge
 
-/// A lane for each stream with commands; its number counts all lanes.
+/// One lane for each stream that has commands. Lanes are numbered across all ranks.
 const laneOf = ranks.map(() => new Map());
 let rowCount = 0;
 ranks.forEach((rank, r) => {
@@ -79,7 +79,7 @@ ranks.forEach((rank, r) => {
   }
 });
 const lane = ref => laneOf[ref[0]].get(commandOf(ref).stream);
-/// The height of a command, in rows; each timing has a part of a row.
+/// Returns the vertical position of a command, in rows. The timings share each row.
 const yOf = (ref, t, fraction = .5) => lane(ref).number + (t + fraction) / timings.length;
 
 for (const ref of allRefs)
@@ -94,7 +94,7 @@ for (const ref of allRefs)
     Object.assign(bar.dataset, {line, ref});
   });
 
-/// A line along the commands of the critical path, thin while no command runs.
+/// Draws a line along the critical path, thin where no command runs.
 const setLine = (id, line) => $(id).setAttribute('d', line);
 $('lines').setAttribute('viewBox', `0 0 ${extent} ${rowCount || 1}`);
 let gaps = '', path = '';
@@ -106,14 +106,14 @@ timings.forEach((timing, t) => timing.path.filter(isShown).forEach(([rank, comma
 setLine('gaps', gaps);
 setLine('path', path);
 
-// -- Choosing. --
+// -- Selection. --
 let chosen = null, line = 0;
 const give = (name, selector) => {
   for (const element of document.querySelectorAll('.' + name)) element.classList.remove(name);
   if (selector) for (const element of document.querySelectorAll(selector)) element.classList.add(name);
 };
 const ofLine = number => number > 0 ? `[data-line="${number}"]` : '';
-/// Describes a command, and draws from what a wait waits for to its end.
+/// Describes a command. For a wait, also draws a line to it from the command that it waits for.
 const tell = ref => {
   $('told').textContent = ref ? describe(ref) : '';
   const cause = ref && commandOf(ref).cause;
@@ -132,7 +132,7 @@ const choose = (number, ref = null) => {
   show(document.querySelector('.picked'));
 };
 const chooseCommand = ref => choose(commandOf(ref).line, ref);
-/// Chooses the command after the chosen one among `refs`, or before it.
+/// Selects the command in `refs` after (`by` = 1) or before (`by` = -1) the selected command.
 const step = (refs, by) => {
   const at = refs.findIndex(ref => String(ref) === String(chosen));
   if (refs.length) chooseCommand(refs[at < 0 ? (by > 0 ? 0 : refs.length - 1) : (at + by + refs.length) % refs.length]);
@@ -153,7 +153,7 @@ $('board').addEventListener('pointerover', event => {
 $('board').addEventListener('pointerleave', () => { give('lit'); tell(chosen); });
 $('board').addEventListener('click', event => choose(...found(event)));
 
-// -- Zooming: the chart is wider than the frame in which it scrolls. --
+// -- Zooming. The chart may be wider than the frame in which it scrolls. --
 const lanes = $('lanes'), chart = $('chart');
 const drawAxis = () => {
   const unit = extent / (chart.clientWidth - LABELS), from = lanes.scrollLeft * unit, room = 90 * unit;
@@ -191,7 +191,7 @@ document.addEventListener('keydown', event => {
   KEYS[event.key]();
 });
 
-// -- The words above. --
+// -- The legend and the marks. --
 const explain = (colour, words) => {
   const item = add($('legend'), 'li');
   add(item, 'i', {}, {background: `var(--${colour})`});
@@ -204,7 +204,7 @@ const withPath = timings.find(timing => timing.path.length);
 if (withPath) explain('path', 'critical path; thin: ' + withPath.gap);
 if (timings.length > 1) explain('lane', timings.map(timing => timing.name).join(' over '));
 
-/// Numbers where marked commands begin, joined by dashed lines if they belong together.
+/// Draws a number where each marked command begins. Dashed lines connect linked marks.
 const places = [];
 const chooseMark = ([rank, command, , line]) => rank >= 0 ? chooseCommand([rank, command]) : choose(line);
 data.marks.forEach((mark, i) => {

@@ -159,7 +159,7 @@ class FindApart(CustomGraphPass):
 
     def __init__(self, first: Any = None) -> None:
         self._first = first
-        # A unique id disables Inductor's cache: this pass would not see a graph loaded from it.
+        # A unique ID disables Inductor's cache, because this pass would not see a cached graph.
         self._uuid = f"braid {uuid.uuid4()}"
 
     def __call__(self, graph: torch.fx.Graph) -> None:

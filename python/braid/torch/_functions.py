@@ -25,7 +25,7 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
         if not isinstance(each, Tensor):
             raise InputError(f"expected tensors, got {type(each).__name__}")
         _gradients.expect_local(each)
-        # Code traced for a compiled backward pass cannot read the layout.
+        # Code that is traced for a compiled backward pass cannot read the layout.
         if not torch.compiler.is_compiling() and each.layout is not torch.strided:
             raise InputError(f"expected strided tensors, got a {each.layout} tensor")
     if not isinstance(dim, (int, torch.SymInt)):
@@ -75,7 +75,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     bias: [N], or a list with a bias or None for each B.
     activation: "relu", "gelu", "gelu_tanh", "silu", or None.
     rows: the total number of rows. Required only if the rows do not divide evenly among the ranks;
-        they are then split like torch.chunk.
+        they are then split as by torch.chunk.
     group: a ProcessGroup, a one-dimensional DeviceMesh, the name of a group, or None for the
         default group.
 
@@ -114,7 +114,7 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     GEMM.
 
     A: all rows, [..., K], where K is this rank's slice. `scatter_dim` is the dimension to scatter,
-        which is split like torch.chunk; it cannot be the last one.
+        which is split as by torch.chunk; it cannot be the last one.
     B: [K, N], where K is this rank's slice. For a torch.nn.Linear, pass weight.t().
     bias: [N], the same on all ranks; added once.
     reduce_op: "sum", or "avg" if there is neither a bias nor an activation.

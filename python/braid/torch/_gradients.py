@@ -3,7 +3,7 @@
 A call that does not need PyTorch's dispatcher runs the kernel directly, wrapped in an
 autograd.Function if gradients are needed. Other calls go through an operator in torch.ops.braid,
 whose Autograd kernel uses the same Function. If gradients are needed, PyTorch applies the
-activation after the kernel, and the gathered A is saved if the gradient of a B needs it.
+activation after the kernel, and the gathered A is saved if the gradient of any B needs it.
 """
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _sum_of_rows(tensor: Tensor) -> Tensor:
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
-    """Returns a contiguous copy zero-padded to `count` rows, or the tensor if it has that many."""
+    """Returns a contiguous copy zero-padded to `count` rows, or the tensor if none is missing."""
     missing = count - rows_first.shape[0]
     if missing == 0:
         return rows_first.contiguous()
@@ -165,7 +165,7 @@ def _gathered(A: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
 
 
 def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor:
-    """Sums G over the ranks. Returns this rank's `count` rows of the sum, along `dim`."""
+    """Sums G over the ranks. Returns this rank's part of the sum: `count` rows along `dim`."""
     block = (G.shape[dim] + ranks - 1) // ranks
     whole = _padded(G.movedim(dim, 0), block * ranks)
     mine: Tensor = _c10d.wait_tensor(_c10d.reduce_scatter_tensor(whole, "sum", ranks, name))

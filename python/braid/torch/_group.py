@@ -2,7 +2,7 @@
 
 At the first call of an operator, the members of the group connect through the group's store, under
 a key prefix. Ranks outside the group do not participate. A job lives as long as its group. A
-failure ends the job permanently, but the user can create a new group.
+failure ends the job permanently, but the user can then create a new group.
 """
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class GroupJob:
 
     lock: must be held to use the job, because the job is not thread-safe, and autograd runs
         backward passes on other threads.
-    error: the failure that ended or prevented the job, unless the library reports it itself.
-    job: the job; exists if `has_met`.
+    error: the failure that ended or prevented the job, unless the library itself reports it.
+    job: the job; set if `has_met` is True.
     """
 
     job: Job

@@ -1,7 +1,7 @@
 """Builds an operator's fusion from the shapes and layouts of its tensors.
 
-"Rows" refers to the axis that is gathered or scattered, split like `torch.chunk`. It is the first
-axis of every tensor in a fusion; tensors with a different axis order are copied.
+"Rows" refers to the axis that is gathered or scattered, split as by `torch.chunk`. The rows are the
+first axis of every tensor in a fusion; tensors with a different axis order are copied.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """One weight matrix. `columns` is its local number of columns."""
+    """One weight matrix. `columns` is the number of columns on this rank."""
 
     columns: int
     is_transposed: bool  # stored as [columns, depth], like PyTorch's linear

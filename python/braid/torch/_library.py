@@ -97,8 +97,8 @@ def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
 # -- Registration. --
 
 # The schema and the fake kernel of each operator. Result shapes must depend only on the arguments,
-# which therefore include the rank and the number of ranks: ranks and processes share caches of
-# compiled graphs, which are keyed by the arguments.
+# which therefore include the rank and the number of ranks, because ranks and processes share caches
+# of compiled graphs, which are keyed by the arguments.
 _OPERATORS = {
     "all_gather_matmul": (
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "

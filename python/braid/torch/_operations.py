@@ -142,7 +142,7 @@ def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], bia
 
 def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """Returns the inputs in the program's order. Copies and counts non-contiguous inputs."""
+    """Returns the inputs in the program's order. Copies non-contiguous inputs, and counts them."""
     inputs = [A.movedim(call.dim, 0) if call.dim else A]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)
@@ -157,8 +157,8 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
 
 def _run(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activation: str, dim: int,
          group_name: str, rows: int = -1, returns_gathered: bool = False) -> List[Tensor]:
-    """Runs the operator. Caches the description of the call, which takes longer than a run, by the
-    arguments that determine it."""
+    """Runs the operator. Caches the description of the call, keyed by the arguments that determine
+    it, because describing a call takes longer than a run."""
     site: Tuple[object, ...] = (operator, A.shape, A.dtype, activation, dim, rows, returns_gathered)
     for each in (*Bs, *biases):
         site += (None if each is None else
@@ -169,7 +169,7 @@ def _run(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activat
         known = job.sites.get(site) if job.instead_of_run is None else None
         if known is None:
             call = _describe(operator, job, A, Bs, biases, activation, dim, rows, returns_gathered)
-            known = None, call  # if the layout is empty, on all ranks, nothing is run
+            known = None, call  # used if the layout is empty on all ranks: nothing is run
             if job.instead_of_run is not None:
                 job.instead_of_run(call.layout)
             else:

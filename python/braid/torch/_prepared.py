@@ -94,7 +94,7 @@ def set_memory_bound(size: int) -> None:
     bytes. Operators in live CUDA graphs do not count. 0 means no limit; the default is 4 GiB. The
     limit must be the same on all ranks.
 
-    If preparing an operator exceeds the limit temporarily, other operators are then released, least
+    Preparing an operator may exceed the limit temporarily; other operators are then released, least
     recently called first. A released operator is prepared again at its next call. Repeatedly
     preparing the same operator issues a RuntimeWarning.
     """
@@ -113,7 +113,7 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """Returns the memory used by all groups' operators on this rank, and the limit."""
+    """Returns the memory used by all groups' operators on this rank, and the memory limit."""
     usages = []
     for job in all_jobs():
         with job.lock:
@@ -179,7 +179,7 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
 
 
 def _ask_for_graphs(job: GroupJob) -> None:
-    """Prepares a dummy operation, so that the ranks tell each other which graphs are alive, and
+    """Prepares a dummy operation, so that the ranks exchange information about live graphs, and
     usage() is up to date and the same on all ranks. Collective; blocks."""
     text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
             "  set %C, %A\n}\n")

@@ -3,8 +3,8 @@
 A fused all-gather and matmul along the sequence axis of a [batch, sequence, ...] tensor returns a
 view of a [sequence, batch, ...] tensor. The collective and the matmul that it replaces return a
 contiguous [batch, sequence, ...] tensor. Operators must accept both layouts. However, the backward
-of cuDNN's attention (PyTorch 2.11) caches its graph by the shapes and strides of query, key and
-value only, and assumes that later output gradients have the strides of the first one. Therefore,
+of cuDNN's attention (PyTorch 2.11) caches its graph, keyed by only the shapes and strides of query,
+key and value, and assumes that later output gradients have the strides of the first one. Therefore,
 tensors that reach an attention backward keep the layout of the replaced node.
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _name(node: Node) -> str:
     return str(node.target) if node.op == "call_function" else ""
 
 
-# Parts of the names of operators whose result layout does not depend on the operands' layouts.
+# Substrings of names of operators whose result layout is independent of the operands' layouts.
 _COMPUTE_ANEW = ("mm.", "_c10d_functional", "symm_mem", "braid.")
 
 

@@ -2,8 +2,8 @@
 
 Inductor's pass `_micro_pipeline_tp` replaces a collective and an adjacent GEMM with an operator
 `symm_mem::fused_*`. enable() turns on this pass for operations that Braid supports, and makes the
-pass insert operators `braid::fused_*` instead. While Braid is enabled, these run Braid's operators;
-otherwise, they run the collective and the GEMM separately.
+pass insert operators `braid::fused_*` instead. While Braid is enabled, these operators run Braid's
+kernels; otherwise, they run the collective and the GEMM separately.
 """
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _Takeover:
         setattr(owner, name, value)
 
     def undo(self) -> None:
-        """Undoes the changes, except to settings that the user has changed in the meantime."""
+        """Undoes the changes, except for settings that the user has changed in the meantime."""
         self._library._destroy()
         for owner, name, before, value in self._changes:
             if getattr(owner, name) is value:
