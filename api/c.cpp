@@ -131,7 +131,7 @@ Result<Options> sized(const char *name, const Options *given, Options defaults) 
   const auto *bytes = reinterpret_cast<const unsigned char *>(given);
   for (size_t i = sizeof defaults; i < size; ++i)
     if (bytes[i] != 0)
-      return badInput("{}: expected 0 in fields unknown to braid {}, from byte {} on, got "
+      return badInput("{}: expected fields unknown to braid {} (starting at byte {}) to be 0, got "
                       "{} at byte {}",
                       name, BRAID_VERSION, sizeof defaults, bytes[i], i);
   std::memcpy(&defaults, given, std::min(size, sizeof defaults));
@@ -203,10 +203,9 @@ Result<std::span<const RankTensors>> fromC(const braid_session &session,
   BRAID_TRY(expectArray("tensors", tensors, count));
   const size_t each = session.inputs + session.outputs;
   if (each == 0 || count % each != 0)
-    return badInput(
-        "expected {} tensors for each rank of this process ({} inputs, {} outputs), got "
-        "{} in all",
-        each, session.inputs, session.outputs, count);
+    return badInput("expected {} tensors for each rank of this process ({} inputs, {} outputs), "
+                    "got {} in total",
+                    each, session.inputs, session.outputs, count);
   ranks.resize(count / each);
   for (RankTensors &rank : ranks) {
     rank.inputs.clear();

@@ -14,7 +14,7 @@ Result<Backend> findBackend(const std::string &name) {
   const BackendRegistry registry = builtinBackends();
   if (const Backend *backend = registry.find(name))
     return *backend;
-  return unsupported("expected a backend of this build ({}), got '{}'",
+  return unsupported("expected a backend that this build supports ({}), got '{}'",
                      fmt::join(registry.names(), ", "), name);
 }
 
@@ -33,7 +33,7 @@ Result<Place> toPlace(const JobPlace &given) {
     return badInput("JobOptions::place: expected a rank from 0 to {}, got {} of {}",
                     given.ranks - 1, given.rank, given.ranks);
   if (given.name.empty())
-    return badInput("JobOptions::place: expected a name for the job, got none");
+    return badInput("JobOptions::place: expected a job name, got none");
   return Place{.source = "JobOptions::place",
                .rank = given.rank,
                .ranks = given.ranks,
@@ -47,8 +47,8 @@ Result<Place> findOwnPlace(const JobOptions &options) {
     return toPlace(*options.place);
   std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
   if (!place)
-    return badInput("expected torchrun, mpirun or srun to have started this process, or BRAID_RANK "
-                    "and BRAID_RANKS to be set");
+    return badInput(
+        "start this process with torchrun, mpirun or srun, or set BRAID_RANK and BRAID_RANKS");
   if (options.ranks != 0 && options.ranks != place->ranks)
     return badInput("expected {} ranks, but {} reports {}", options.ranks, place->source,
                     place->ranks);

@@ -50,8 +50,8 @@ Result<CompiledProgram> compileText(const std::string &name, const std::string &
                                     const LoweringOptions &options) {
   const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
   if (lowering.isAuto)
-    return badInput(
-        "schedule auto: call Job::compileText() instead, because a job has ranks to measure on");
+    return badInput("schedule auto: call Job::compileText() instead, because measurements require "
+                    "the ranks of a job");
   return CompiledProgram(BRAID_TRY(ProgramState::make(parseSource(name, text), lowering)));
 }
 

@@ -174,11 +174,11 @@ Status Session::runAt(std::span<void *const> addresses, void *stream) {
 Status Session::replay(void *stream) {
   BRAID_TRY(impl_->job->state_->expectOwnProcess());
   if (!impl_->hasGraph)
-    return badInput("@{}: expected capture() before replay()", program().name());
+    return badInput("@{}: capture() must be called before replay()", program().name());
   return impl_->run(stream, [&] {
     if (impl_->job->state_->isCaptured)
-      return unsupported("@{}: the stream is being captured: call run() instead, and it becomes a "
-                         "part of that graph",
+      return unsupported("@{}: the stream is already being captured: call run() instead, which "
+                         "adds the run to that graph",
                          program().name());
     for (const std::unique_ptr<Prepared> &each : impl_->prepared())
       each->replay();

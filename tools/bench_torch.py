@@ -169,7 +169,7 @@ class Problem:
     def symmetric(self):
         """Returns PyTorch's symmetric memory module. Importing it registers the operators."""
         if not self.ranks.is_gpu:
-            raise Refused("symmetric memory exists only on GPUs")
+            raise Refused("symmetric memory is available only on GPUs")
         import torch.distributed._symmetric_memory as symmetric
         return symmetric
 
@@ -460,20 +460,22 @@ def main():
     parser.add_argument("--rows", metavar="LIST",
                         help="time only these rows, such as braid,torch/fused")
     parser.add_argument("--graph", choices=["no", "yes", "both"],
-                        help="time rows as CUDA graphs (default both; no on CPU ranks)")
+                        help="whether rows are timed as CUDA graphs (default both; no on CPU "
+                             "ranks)")
     parser.add_argument("--graph-runs", type=int, default=1,
                         help="number of runs in a graph (default 1)")
     parser.add_argument("--rounds", type=int, default=5,
-                        help="number of times to measure each row, in alternation (default 5)")
+                        help="number of rounds, each of which measures every row once (default 5)")
     parser.add_argument("--bursts", type=int, default=21,
-                        help="number of bursts of a row over all rounds (default 21)")
+                        help="number of bursts per row, over all rounds (default 21)")
     parser.add_argument("--row-ms", type=int, default=200,
-                        help="time limit of a row in each round: fewer bursts, but at least 3")
-    parser.add_argument("--json", metavar="OUT.json", help="write the rows with all samples")
+                        help="time limit per row and round, enforced by timing fewer bursts (3 or "
+                             "more)")
+    parser.add_argument("--json", metavar="OUT.json", help="write all rows and samples")
     args = parser.parse_args()
     args.graph = args.graph or ("both" if args.device == "cuda" else "no")
     if args.device == "cpu" and args.graph != "no":
-        parser.error("--graph: CPU ranks have no graphs")
+        parser.error("--graph: CPU ranks do not support graphs")
     for flag in ("ranks", "graph_runs", "rounds", "bursts"):
         if getattr(args, flag) < 1:
             parser.error(f"--{flag.replace('_', '-')}: expected 1 or more, got "

@@ -61,11 +61,11 @@ void addFlags(CLI::App &app, CalibrateFlags &flags) {
       ->delimiter(',')
       ->allow_extra_args(false);
   addText(app, "--shapes", flags.shapes, "MxNxK,...",
-          "GEMMs to measure: M rows, N columns, depth K (default: those of common models)")
+          "GEMM shapes to measure: M rows, N columns, depth K (default: those of common models)")
       ->delimiter(',')
       ->allow_extra_args(false);
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "give up after this long without progress (default: 60000)");
+             "give up if there is no progress for this long (default: 60000)");
   app.footer(kCalibrateFooter);
 }
 
@@ -146,7 +146,7 @@ void print(const CalibrateFlags &flags, const CostModel &model) {
                       rate(costs.pull.bytesPerUs), rate(costs.push.bytesPerUs), costs.signalUs);
   os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s\n", model.gemms.size(), most);
   if (flags.file != "-")
-    os << fmt::format("Use it: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
+    os << fmt::format("To use it, run: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
                       printable(flags.file, PATH_MAX));
 }
 
@@ -216,7 +216,8 @@ Result<int> calibrateCommand(const CalibrateFlags &flags) {
 
 Command addCalibrate(CLI::App &app) {
   auto flags = std::make_shared<CalibrateFlags>();
-  CLI::App *command = app.add_subcommand("calibrate", "Measure this machine, for braid simulate");
+  CLI::App *command =
+      app.add_subcommand("calibrate", "Measure this machine's performance for braid simulate");
   addFlags(*command, *flags);
   return {command, [flags] { return runCommand([&] { return calibrateCommand(*flags); }); }};
 }

@@ -38,8 +38,8 @@ reads outputs. Prints what was proved, or a counterexample with exit code 3.
 void addFlags(CLI::App &app, CheckFlags &flags) {
   flags.source.addTo(app);
   addInteger(app, "--queues", flags.queues, "Q",
-             "hardware queues of each rank (default: find the smallest safe number)");
-  addInteger(app, "--runs", flags.runs, "R", "number of successive runs to follow (default: 3)");
+             "hardware queues per rank (default: find the smallest safe number)");
+  addInteger(app, "--runs", flags.runs, "R", "number of successive runs to check (default: 3)");
   addText(app, "--backend", flags.backend, "NAME",
           "backend to check for: cuda (default) or cpu, which access the memory of peers, or "
           "nccl, which sends messages");

@@ -59,7 +59,7 @@ int report(const Status &status, const std::string &file = "");
 
 /// Launches copies of this command as the ranks of a job, and waits for them. If the job fails,
 /// prints the reason. Warns of ranks that ended differently from the job; if the job succeeded, the
-/// warnings begin with `success`, such as "the run was complete".
+/// warnings begin with `success`, such as "the run completed".
 Result<LaunchReport> launchRanks(LaunchOptions options, const std::string &success);
 
 /// Runs `command`, which returns an exit code or a failure. Reports a failure, and returns the exit

@@ -99,7 +99,7 @@ Result<int> compileCommand(const CompileFlags &flags) {
 Command addCompile(CLI::App &app) {
   auto flags = std::make_shared<CompileFlags>();
   CLI::App *command =
-      app.add_subcommand("compile", "Lower a fusion, and print it with its host program");
+      app.add_subcommand("compile", "Lower a fusion, and print the fusion and its host program");
   addFlags(*command, *flags);
   return {command, [flags] {
             return runCommand([&] { return compileCommand(*flags); }, flags->source.file);

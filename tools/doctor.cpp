@@ -144,7 +144,7 @@ Command addDoctor(CLI::App &app) {
       "doctor", "Check whether programs can run on this machine, and suggest fixes");
   command->add_flag("--json", flags->asJson, "print the report as JSON");
   addInteger(*command, "--ranks", flags->ranks, "R",
-             "how many ranks are to run here (default: one for each GPU, or those of the job)");
+             "number of ranks to check for (default: one per GPU, or the ranks of the job)");
   addInteger(*command, "--timeout-ms", flags->timeoutMs, "T",
              "how long to wait for the driver (default: 20000)");
   command->footer(kDoctorFooter);

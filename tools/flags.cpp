@@ -15,7 +15,7 @@ namespace braid::tools {
 
 namespace {
 
-constexpr const char *kScheduleFlags = "Schedule of a fusion (a program already contains its own)";
+constexpr const char *kScheduleFlags = "Schedule of a fusion (a program already has one)";
 constexpr const char *kTransferFlags = "How ranks exchange data";
 
 const char *groupOf(const KnobRow &row) {
@@ -36,26 +36,27 @@ void addKnob(CLI::App &app, const KnobRow &row,
 } // namespace
 
 void addReproducible(CLI::App &app, bool &isReproducible) {
-  app.add_flag(
-      "--reproducible", isReproducible,
-      "bit-identical results from the same inputs for every schedule, number of rows and timing");
+  app.add_flag("--reproducible", isReproducible,
+               "compute bit-identical results from the same inputs, regardless of schedule, number "
+               "of rows and timing");
 }
 
 void SourceFlags::addTo(CLI::App &app, bool isFileOptional) {
   command = "braid " + app.get_name();
   app.add_option("FILE", file, "a .braid file with a fusion or a program; - is standard input")
       ->required(!isFileOptional);
-  addText(app, "--entry", entry, "NAME", "which fusion or program of FILE, if it contains several");
-  addInteger(app, "--ranks", ranks, "N", "number of ranks (default: that of FILE)");
+  addText(app, "--entry", entry, "NAME", "the fusion or program to use, if FILE contains several");
+  addInteger(app, "--ranks", ranks, "N", "number of ranks (default: as specified in FILE)");
   addReproducible(app, reproducible);
   addText(app, "--set", set, "NAME=VALUE", "set a parameter of the fusion; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   // compile() refuses flags that affect lowering if FILE contains a program.
   const std::string alternative = isRun && takesAuto ? ", or auto, which finds the fastest" : "";
-  addText(app, "--schedule", schedule, "SCHEDULE",
-          presetNames() + alternative + " (default: " + defaultSchedule +
-              "); NAME;KNOB=VALUE changes a knob; TENSOR=SCHEDULE,... sets one for each stage")
+  addText(
+      app, "--schedule", schedule, "SCHEDULE",
+      presetNames() + alternative + " (default: " + defaultSchedule +
+          "); NAME;KNOB=VALUE changes a knob; TENSOR=SCHEDULE,... sets a schedule for each stage")
       ->group(kScheduleFlags);
   for (const KnobRow &row : allKnobs())
     if (!row.isOfRun() || isRun)
@@ -91,7 +92,7 @@ Result<Backend> findBackend(const BackendRegistry &registry, const std::string &
     return badChoice("--backend", name, choices);
   if (const Backend *backend = registry.find(name))
     return *backend;
-  return unsupported("--backend {}: not part of this build; it has {}", name,
+  return unsupported("--backend {}: not part of this build, which supports {}", name,
                      llvm::join(registry.names(), ", "));
 }
 
@@ -122,13 +123,14 @@ Result<CompileOptions> SourceFlags::toOptions() const {
   const Status read = options.readSchedule(schedule.value_or(""), flags);
   const bool mayBeAuto = isRun && takesAuto;
   if (options.isAuto && !mayBeAuto)
-    return badInput("--schedule auto: {} has no ranks to measure on; braid run --schedule auto "
-                    "--explain shows the choice",
+    return badInput("--schedule auto: {} has no ranks to measure on; use braid run --schedule auto "
+                    "--explain to see the choice",
                     command);
   if (!read.isOk())
     return badInput("--schedule: {}{}", read.message(),
-                    mayBeAuto && !options.isAuto ? "; --schedule auto measures and chooses one"
-                                                 : "");
+                    mayBeAuto && !options.isAuto
+                        ? "; use --schedule auto to measure schedules and choose one"
+                        : "");
   return options;
 }
 

@@ -57,18 +57,17 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   addInteger(app, "--ranks", flags.ranks, "N",
              "measure the first N devices (default: all GPUs, or 4 CPU ranks)");
   withCommas(addInteger(app, "--devices", flags.devices, "GPU",
-                        "GPUs to measure: CUDA device numbers separated by commas"));
-  withCommas(
-      addText(app, "--paths", flags.paths, "PATH",
-              "paths to measure, separated by commas; they are explained below (default: all)"));
+                        "GPUs to measure, as comma-separated CUDA device numbers"));
+  withCommas(addText(app, "--paths", flags.paths, "PATH",
+                     "comma-separated paths to measure, which are explained below (default: all)"));
   withCommas(addInteger(app, "--sizes", flags.meter.sizes, "BYTES",
-                        "sizes of transfers, multiples of 4 separated by commas (default: five "
-                        "from 4 to 268435456, on CPU ranks four up to 16777216)"));
+                        "transfer sizes, as comma-separated multiples of 4 (default: five from 4 "
+                        "to 268435456; on CPU ranks, four up to 16777216)"));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
              "report a transfer or a driver call as hung after this long (default: 20000)");
-  addText(app, "--json", flags.json, "OUT.json", "write everything measured as JSON");
+  addText(app, "--json", flags.json, "OUT.json", "write all measurements as JSON");
   addText(app, "--html", flags.html, "OUT.html",
-          "write a page with a coloured matrix of the pairs");
+          "write an HTML page with a color-coded matrix of the pairs");
   withCommas(addInteger(app, "--measure-steps", flags.meter.steps, "STEP", ""))->group("");
   addInteger(app, "--measure-to", flags.meter.results, "FD", "")->group("");
   app.footer(kP2pFooter);
@@ -110,11 +109,11 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
   if (flags.timeoutMs < 1 || flags.timeoutMs > 86400000)
     return badInput("expected --timeout-ms to be from 1 to 86400000, got {}", flags.timeoutMs);
   if (!flags.devices.empty() && flags.ranks)
-    return badInput("expected --ranks or --devices, got both");
+    return badInput("--ranks and --devices cannot be used together");
   if (flags.ranks && (*flags.ranks < 2 || *flags.ranks > 4096))
     return badInput("expected --ranks to be from 2 to 4096, got {}", *flags.ranks);
   if (std::set(flags.devices.begin(), flags.devices.end()).size() != flags.devices.size())
-    return badInput("expected --devices without duplicates");
+    return badInput("--devices must not contain duplicates");
   if (flags.json == "-" && flags.html == "-")
     return badInput("only one of --json and --html can be -");
   for (const std::string &file : {flags.json, flags.html})
@@ -137,12 +136,12 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   for (int64_t device : devices)
     if (device < 0 || (areGpus && !mayShare && device >= gpus))
-      return unsupported("there is no GPU {}: this process sees {}; with BRAID_SHARE_GPUS=on ranks "
-                         "may share GPUs",
+      return unsupported("there is no GPU {}: this process sees {}; set BRAID_SHARE_GPUS=on to let "
+                         "ranks share GPUs",
                          device, gpus);
   if (devices.size() < 2)
-    return unsupported("a pair needs two GPUs, and only one is to be measured; with "
-                       "BRAID_SHARE_GPUS=on and --ranks 2 two ranks share a GPU");
+    return unsupported("a pair needs two GPUs, but only one was selected; with BRAID_SHARE_GPUS=on "
+                       "and --ranks 2, two ranks share one GPU");
   return devices;
 }
 

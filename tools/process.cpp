@@ -21,8 +21,8 @@
 namespace braid::tools {
 namespace {
 
-constexpr const char *kOutOfMemory =
-    "out of memory: the limit of this process, its cgroup or the machine is reached (ulimit -v)";
+constexpr const char *kOutOfMemory = "out of memory: the limit of this process, its cgroup or the "
+                                     "machine has been reached (ulimit -v)";
 
 /// Prints an error. Uses only system calls, because memory may be exhausted.
 void say(const char *what) {
@@ -41,7 +41,8 @@ StatusCode explainException() {
       say(error.what());
       return StatusCode::Internal;
     }
-    say("cannot start a thread: the limit on memory or processes is reached (ulimit -v, ulimit "
+    say("cannot start a thread: the limit on memory or processes has been reached (ulimit -v, "
+        "ulimit "
         "-u)");
   } catch (const std::exception &error) {
     say(error.what());
@@ -67,7 +68,7 @@ std::atomic<bool> wasShort{false};
   if (std::current_exception())
     code = explainException();
   else
-    say(wasShort.load() ? kOutOfMemory : "a thread was left behind");
+    say(wasShort.load() ? kOutOfMemory : "a thread was not joined");
   _exit(static_cast<int>(code));
 }
 

@@ -42,36 +42,38 @@ constexpr const char *kAuto = "With --schedule auto";
 
 void addFlags(CLI::App &app, RunFlags &flags) {
   flags.source.isRun = true;
-  flags.source.defaultSchedule = "pairwise, on GPUs auto";
+  flags.source.defaultSchedule = "pairwise; on GPUs, auto";
   flags.source.addTo(app);
   addText(app, "--backend", flags.backend, "NAME",
           "cpu (default), cuda, nccl, or null, which computes nothing");
   addInteger(app, "--iterations", flags.run.iterations, "I",
-             "number of runs, one after another (default: 1)");
+             "number of consecutive runs (default: 1)");
   addInteger(app, "--seed", flags.run.seed, "S", "seed of the random inputs (default: 1)");
   app.add_flag("--processes", flags.processes,
-               "start one process for each rank, as on GPUs; without it, CPU ranks are threads");
+               "start one process per rank, as on GPUs; otherwise, CPU ranks are threads");
   addInteger(app, "--queues", flags.run.cluster.queues, "Q",
-             "execute stream k on queue k mod Q (default: a queue for each stream)");
-  app.add_flag("--verify", flags.run.verify, "compare every result with the reference")
+             "execute stream k on queue k mod Q (default: one queue per stream)");
+  app.add_flag("--verify", flags.run.verify, "compare all results with a reference")
       ->group(kChecks);
-  app.add_flag("--no-check", flags.noCheck, "do not prove the program safe first")->group(kChecks);
+  app.add_flag("--no-check", flags.noCheck, "run the program without first proving it safe")
+      ->group(kChecks);
   addInteger(app, "--schedule-seed", flags.run.cluster.scheduleSeed, "S",
-             "execute one command at a time, in a random order with this seed")
+             "execute one command at a time, in a random order determined by this seed")
       ->group(kChecks);
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
-             "give up after this long without progress (default: 60000)")
+             "give up if there is no progress for this long (default: 60000)")
       ->group(kChecks);
   app.add_flag("--explain", flags.explain, "print which schedule was chosen, and why")
       ->group(kOutput);
   addText(app, "--trace", flags.trace, "OUT.json",
-          "write when each command ran, for https://ui.perfetto.dev")
+          "write a timeline of the executed commands, for https://ui.perfetto.dev")
       ->group(kOutput);
   app.add_flag("--prefix-output", flags.prefixOutput,
-               "print each line of the processes as '[rank] text'")
+               "print each output line of the processes as '[rank] text'")
       ->group(kOutput);
   addText(app, "--flight-records", flags.flightRecords, "DIR",
-          "folder for records of what processes were doing when the job failed, or none (default: "
+          "folder for flight records, which show what each process was doing when the job failed, "
+          "or none (default: "
           "a new "
           "folder)")
       ->group(kOutput);
@@ -84,10 +86,10 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       },
       "the same as --launch graph");
   addText(app, "--auto-seconds", flags.autoSeconds, "S",
-          "time for trials of a shape that was not measured on this machine (default: 2)")
+          "time for trials of a shape that has not been measured on this machine (default: 2)")
       ->group(kAuto);
   addInteger(app, "--time-best", flags.timeBest, "K",
-             "measure K candidates instead, even if the shape is known")
+             "measure K candidates instead, even if the shape has been measured before")
       ->group(kAuto);
   app.footer(kRunFooter);
 }
@@ -98,7 +100,7 @@ Status checkFlags(const RunFlags &flags) {
   if (flags.timeBest && *flags.timeBest < 0)
     return badInput("expected --time-best to be at least 0, got {}", *flags.timeBest);
   if (flags.autoSeconds && flags.timeBest)
-    return badInput("expected --auto-seconds or --time-best, got both");
+    return badInput("--auto-seconds and --time-best cannot be used together");
   if (flags.noCheck && flags.source.reproducible)
     return badInput("--reproducible: cannot be combined with --no-check: the check proves the "
                     "order of additions");
@@ -114,7 +116,7 @@ Status checkBackend(const RunFlags &flags, const Configuration &config, const Ba
     return unsupported("--trace: cannot be combined with --graph, because commands of a replayed "
                        "graph are not timed");
   if (!backend.computes && !flags.trace.empty())
-    return badInput("--trace: requires a backend that computes, got '{}'", backend.name);
+    return badInput("--trace: requires a backend that executes commands, got '{}'", backend.name);
   return Status::ok();
 }
 
@@ -125,7 +127,7 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
     return RankSetup{*place};
   if (flags.processes) {
     BRAID_TRY(checkIsAlone("--processes: cannot be combined with another launcher",
-                           "leave out --processes to run as that rank, or "));
+                           "omit --processes to run as that rank, or "));
     return RankSetup{.isLauncher = true};
   }
   if (!place)
@@ -148,7 +150,8 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   if (setup.areThreads())
     return Status::ok();
   if (flags.run.cluster.scheduleSeed)
-    return unsupported("--schedule-seed: the seeded scheduler needs all ranks in one process");
+    return unsupported(
+        "--schedule-seed: the seeded scheduler requires all ranks to be threads of one process");
   if (!backend.join)
     return unsupported(
         "--backend {}: cannot be combined with --processes or a launcher; its ranks are threads",
@@ -314,7 +317,7 @@ Status Run::makePlans(bool isDecided) {
                                                              .ownQueues = backend_.ownQueues,
                                                              .progress = report});
   if (plans.status().code() == StatusCode::Rejected)
-    return {StatusCode::Rejected, plans.status().message() + "--no-check runs it anyway"};
+    return {StatusCode::Rejected, plans.status().message() + "use --no-check to run it anyway"};
   plans_ = BRAID_TRY(std::move(plans));
   return Status::ok();
 }
@@ -408,7 +411,7 @@ int Run::launchRanks() {
                           .timeout = options_.cluster.timeout,
                           .prefixOutput = flags_.prefixOutput,
                           .plans = [this](auto &memory) { return plansFor(memory); }},
-                         "the run was complete");
+                         "the run completed");
   if (!report)
     return fail(report.status());
   if (report->signal != 0 || report->status.isOk())
@@ -450,7 +453,7 @@ int Run::endFailed(const Status &cause) const {
   const bool speaks = !setup_.place || setup_.place->rank == 0;
   if (speaks && isOnGpus && cause.code() == StatusCode::Unsupported)
     llvm::errs() << prefixed(
-        "`braid doctor` reports what prevents programs from running on this machine\n");
+        "run `braid doctor` to find out what prevents programs from running on this machine\n");
   return static_cast<int>(cause.code());
 }
 

@@ -24,7 +24,7 @@ std::string timeText(double seconds) {
 std::string explainRanks(const RunFlags &flags, const RankSetup &setup, int64_t ranks) {
   if (setup.areThreads())
     return explainLine("ranks", counted(ranks, "thread") + " of this process",
-                       "no launcher started this process, and --processes is not given");
+                       "this process was not started by a launcher, and --processes is not set");
   if (!setup.isLaunched())
     return explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, ranks),
                        "from " + setup.place->source);

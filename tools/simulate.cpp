@@ -39,7 +39,8 @@ void addFlags(CLI::App &app, SimulateFlags &flags) {
   for (const ShippedMachine &machine : shippedMachines())
     names += machine.name + "|";
   addText(app, "--machine", flags.machine, names + "FILE",
-          "machine to predict for; FILE is from braid calibrate (default: " + flags.machine + ")");
+          "machine to predict for; FILE is written by braid calibrate (default: " + flags.machine +
+              ")");
   app.add_flag("--json", flags.json, "print the prediction as JSON");
   app.footer(kSimulateFooter);
 }

@@ -47,11 +47,11 @@ void addFlags(CLI::App &app, ViewFlags &flags) {
   for (const ShippedMachine &machine : shippedMachines())
     machines += machine.name + "|";
   addText(app, "--machine", flags.machine, machines + "FILE",
-          std::string("machine to predict for; FILE is from braid calibrate (default: ") +
+          std::string("machine to predict for; FILE is written by braid calibrate (default: ") +
               kMachine + ")");
   addText(app, "--trace", flags.trace, "RUN.json",
           "show the last run that braid run --trace measured");
-  app.add_flag("--check", flags.check, "show the counterexample of braid check");
+  app.add_flag("--check", flags.check, "show the counterexample that braid check finds");
   addText(app, "--records", flags.records, "FILE", "show a failed job from its flight records");
   addText(app, "--out", flags.out, "OUT.html",
           "file to write the page to (default: standard output)");
@@ -124,8 +124,8 @@ Status checkFiles(const ViewFlags &flags) {
   for (const std::string &input : inputs)
     BRAID_TRY(expectOtherFile("--out", flags.out, input));
   if (flags.out.empty() && llvm::sys::Process::StandardOutIsDisplayed())
-    return badInput("expected --out OUT.html, or standard output to be a file or a pipe: it is a "
-                    "terminal");
+    return badInput("standard output is a terminal: specify --out OUT.html, or redirect standard "
+                    "output to a file or a pipe");
   return flags.out.empty() ? Status::ok() : checkWritable(flags.out);
 }
 
@@ -157,8 +157,8 @@ Result<int> viewCommand(const CLI::App &app, const ViewFlags &flags) {
 
 Command addView(CLI::App &app) {
   auto flags = std::make_shared<ViewFlags>();
-  CLI::App *command =
-      app.add_subcommand("view", "Write a page that shows a run, a counterexample or a failed job");
+  CLI::App *command = app.add_subcommand(
+      "view", "Write an HTML page that shows a run, a counterexample or a failed job");
   addFlags(*command, *flags);
   return {command, [command, flags] {
             return runCommand([&] { return viewCommand(*command, *flags); }, flags->source.file);

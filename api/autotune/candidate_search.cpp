@@ -40,9 +40,9 @@ uint64_t signatureOf(const Plan &plan) {
 Result<Compiled> CandidateSearch::compile(Source &source, const CompileOptions &options) const {
   const Compiled compiled = BRAID_TRY(braid::compile(source, options));
   if (!compiled.isLowered)
-    return badInput(
-        "schedule applies to a fusion, but @{} in '{}' is a program, which is already lowered",
-        compiled.program->name(), name_);
+    return badInput("schedule applies to a fusion, but @{} in '{}' is a program, which has already "
+                    "been lowered",
+                    compiled.program->name(), name_);
   return compiled;
 }
 

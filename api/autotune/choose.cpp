@@ -119,8 +119,8 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) 
   kept = KeptChoice::decode(BRAID_TRY(timer_.fromRankZero(isEnough ? kept->encode() : "")));
   if (!kept || !search_.canLower(kept->schedule))
     return std::optional<ScheduleChoice>();
-  const char *reason =
-      measures() ? "chosen earlier on this machine" : "measured here for the nearest sizes";
+  const char *reason = measures() ? "chosen earlier on this machine"
+                                  : "measured on this machine for the nearest sizes";
   return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 
@@ -134,7 +134,8 @@ ScheduleChoice Chooser::chooseDefault() {
       search_.take(schedule);
       break;
     }
-  return choiceOf("default", search_.best(), "the default for these sizes, which were not measured",
+  return choiceOf("default", search_.best(),
+                  "the default schedule, because these sizes have not been measured",
                   "not measured");
 }
 
@@ -223,10 +224,10 @@ std::string tableOf(const ScheduleChoice &choice, const StageTrials &trials, siz
   const llvm::ArrayRef<JudgedCandidate> all = trials.candidates;
   const size_t shown = std::min(all.size() - trials.timed(), next) + trials.timed();
   const std::string stage = trials.stage.empty() ? "" : ", stage of %" + trials.stage + ",";
-  std::string text = fmt::format(
-      "braid: auto: {} candidates for @{}{} on {} ranks; microseconds per run, back to back\n"
-      "   predicted    measured    error  candidate\n",
-      all.size(), choice.fusion, stage, choice.ranks);
+  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds "
+                                 "per run, with runs back to back\n"
+                                 "   predicted    measured    error  candidate\n",
+                                 all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))
     text += lineOf(each) + (&each == &all.front() ? "  <-\n" : "\n");
   if (shown < all.size())

@@ -14,15 +14,15 @@ namespace braid {
 namespace {
 
 constexpr RowType kTypes[] = {
-    {"gemms", RowKind::Gemms, "the GEMMs alone, not split, without transfers"},
-    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, split into the chunks of the schedule"},
+    {"gemms", RowKind::Gemms, "the GEMMs alone, without splitting and without transfers"},
+    {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, split into chunks as in the schedule"},
     {"transfers", RowKind::Transfers,
-     "the transfers alone, with the sums of received partial results"},
+     "the transfers alone, including the additions of received partial results"},
     {"uncoupled", RowKind::Uncoupled,
-     "GEMMs and transfers at the same time, neither waiting for the other"},
-    {"sequential", RowKind::Sequential, "all transfers, then all GEMMs, or the reverse"},
-    {"given", RowKind::Overlapped, "the schedule chosen by the flags"},
-    {"auto", RowKind::Overlapped, "what braid run --schedule auto chooses"},
+     "GEMMs and transfers run concurrently, without waiting for each other"},
+    {"sequential", RowKind::Sequential, "all transfers and then all GEMMs, or vice versa"},
+    {"given", RowKind::Overlapped, "the schedule that the flags specify"},
+    {"auto", RowKind::Overlapped, "the schedule that braid run --schedule auto chooses"},
 };
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }

@@ -60,24 +60,24 @@ llvm::ArrayRef<Operation> operations() {
       {"gather-matmul",
        "gather A, then multiply it by B",
        std::string(
-           "C[m, n] = A[m, k] B[k, n], with m / ranks rows of A and the same B on each rank.") +
+           "C[m, n] = A[m, k] B[k, n], where each rank holds m / ranks rows of A and all of B.") +
            kUneven,
        {"rows of A and C", "columns of B and C, on every rank", "columns of A, rows of B"},
        kGatherMatmul,
        standardRows({"pairwise", "pairwise;protocol=put", "ring"})},
       {"matmul-reduce-scatter",
        "multiply each rank's share of K, then reduce-scatter the rows",
-       std::string("C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A "
-                   "and rows of B,\nand keeps m / ranks rows of the sum.") +
+       std::string("C[m, n] = A[m, k] B[k, n], summed over ranks: each rank holds its own k "
+                   "columns of A\nand k rows of B, and keeps m / ranks rows of the sum.") +
            kUneven,
-       {"rows of A; each rank gets m / ranks rows of C", "columns of B and C", kShareOfRank},
+       {"rows of A; each rank receives m / ranks rows of C", "columns of B and C", kShareOfRank},
        kMatmulReduceScatter,
        standardRows({"bulk", "pairwise", "pairwise;protocol=put",
                      "pairwise;placement=shared;protocol=put"})},
       {"matmul-all-reduce",
        "multiply each rank's share of K, then all-reduce",
-       "C[m, n] = A[m, k] B[k, n], summed over ranks: each has its own k columns of A and rows of "
-       "B,\nand gets the whole sum.",
+       "C[m, n] = A[m, k] B[k, n], summed over ranks: each rank holds its own k columns of A\nand "
+       "k rows of B, and receives the full sum.",
        {"rows of A and C", "columns of B and C", kShareOfRank},
        kMatmulAllReduce,
        standardRows({"bulk", "pairwise", "pairwise;protocol=put",
@@ -86,9 +86,9 @@ llvm::ArrayRef<Operation> operations() {
                      "pairwise;placement=shared;reduction=two-shot;protocol=put;streams=6"})},
       {"mlp",
        "an MLP with tensor and sequence parallelism",
-       std::string("Y = gelu_tanh(X W1) W2: each rank has m / ranks rows of X[m, n], and its own k "
-                   "columns of W1[n, k]\nand rows of W2[k, n]. It keeps m / ranks rows of the sum "
-                   "over ranks.") +
+       std::string(
+           "Y = gelu_tanh(X W1) W2: each rank holds m / ranks rows of X[m, n], its own k columns "
+           "of W1[n, k]\nand k rows of W2[k, n], and keeps m / ranks rows of the sum over ranks.") +
            kUneven,
        {"rows of X and Y", "columns of X and Y", "hidden columns on each rank"},
        kMlp,

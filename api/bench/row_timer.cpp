@@ -29,7 +29,7 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
   }
   const Configuration &config = row.options.schedule.all;
   if (!timer_.device().peerMemory()->offers(transferModeOf(config)))
-    return unsupported("this backend does not support the chosen copies, signals or memory");
+    return unsupported("this backend does not support the selected copy, signal or memory mode");
   if (transportOf(config, row.options.transport) == Transport::Messages &&
       !timer_.device().messages())
     return unsupported("this backend cannot send messages");

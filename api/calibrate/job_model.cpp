@@ -42,7 +42,8 @@ Result<bool> JobModel::isKept() {
   if (known)
     model_ = std::move(*known);
   else if (!text.empty() && timer_.rank() == 0 && options_.warn)
-    options_.warn("measuring the stored cost model again: " + known.status().message());
+    options_.warn("measuring the cost model again, because the stored one is unusable: " +
+                  known.status().message());
   return known && llvm::all_of(options_.launchModes, [&](LaunchMode mode) {
            return llvm::all_of(options_.transferModes, [&](TransferMode transferMode) {
              return model_.find(mode, transferMode);

@@ -44,8 +44,8 @@ Result<Entry> findEntry(const Source &source, const CompileOptions &options) {
   if (module.programs.empty() && module.fusions.size() == 1)
     return Entry{module.fusions.front().get(), nullptr};
   if (names.empty())
-    return badInput("'{}' is empty, expected a fusion or a program", source.diags.fileName());
-  return badInput("'{}' contains @{}: choose one as the entry", source.diags.fileName(),
+    return badInput("'{}' is empty; expected a fusion or a program", source.diags.fileName());
+  return badInput("'{}' contains @{}; specify which one is the entry", source.diags.fileName(),
                   fmt::join(names, ", @"));
 }
 
@@ -71,8 +71,8 @@ std::string otherEntry(const Source &source, const Program &program) {
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
   if (const std::string option = loweringOption(options); !option.empty())
     return badInput(
-        "{} applies to a fusion, but @{} in '{}' is a program, which is already lowered{}", option,
-        program.name(), source.diags.fileName(), otherEntry(source, program));
+        "{} applies to a fusion, but @{} in '{}' is a program, which has already been lowered{}",
+        option, program.name(), source.diags.fileName(), otherEntry(source, program));
   if (verify(source.module, source.diags) && options.ranks && *options.ranks != program.ranks())
     source.diags.error(program.location())
         << "expected ranks=" << program.ranks() << ", the size of the program's mesh, got "
@@ -111,14 +111,13 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
     return diags.error(fusion.meshLocation())
            << "expected ranks=" << fusion.mesh()->str() << ", because the mesh has this size, got "
            << *options.ranks
-           << "; to choose the number, make the size of the mesh a parameter: mesh [0 .. D)";
+           << "; to choose the number of ranks, make the mesh size a parameter: mesh [0 .. D)";
   }
   for (const auto &[name, value] : options.parameters)
     if (name == parameter->name && value != *options.ranks)
       return diags.error(fusion.meshLocation())
              << "expected " << name << "=" << *options.ranks
-             << ", because it is the size of the mesh and ranks=" << *options.ranks << ", got "
-             << value;
+             << ", because it is the mesh size and ranks=" << *options.ranks << ", got " << value;
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 
@@ -166,8 +165,9 @@ Status checkTransport(const CompileOptions &options) {
   auto check = [](const Configuration &configuration) {
     for (Knob knob : kKnobsOfPeerMemory)
       if (configuration.get(knob))
-        return badInput("--{}: requires --transport peer-memory, but these ranks send messages",
-                        rowOf(knob).name);
+        return badInput(
+            "--{}: requires --transport peer-memory, but these ranks communicate by messages",
+            rowOf(knob).name);
     return Status::ok();
   };
   BRAID_TRY(check(options.schedule.all));

@@ -62,8 +62,9 @@ struct Overlap {
       return fmt::format("GEMMs can overlap {} of {} of {}", besideGemms, count, name);
     const std::string why =
         !stage.whyWhole.empty() ? ", because " + stage.whyWhole
-        : areBetweenGemms ? ", because they alternate with GEMMs on one stream; use more streams"
-                          : "";
+        : areBetweenGemms
+            ? ", because they alternate with GEMMs on the same stream; use more streams"
+            : "";
     return fmt::format("{} is not overlapped: no GEMM can run during its {}{}", name, count, why);
   }
 };
@@ -123,11 +124,11 @@ std::string explainLine(llvm::StringRef what, const std::string &value, const st
 std::string ProgramState::explain() const {
   std::string text = compiled.isLowered ? explainKnobs(schedule, !choice.empty())
                                         : explainLine("program", "@" + compiled.program->name(),
-                                                      "read from the file, not lowered");
+                                                      "handwritten; not generated from a fusion");
   if (compiled.isReproducible)
     text += explainLine("same bits", "yes",
-                        "reproducible: GEMMs do not depend on M, partial results are added in "
-                        "the order of ranks");
+                        "reproducible: GEMM algorithms do not depend on M, and partial results are "
+                        "added in rank order");
   return text + explainOverlap(compiled, schedule);
 }
 

@@ -23,7 +23,7 @@ Result<std::vector<Plan>> makePlans(const Compiled &compiled, const ProgressFn &
     plans.push_back(BRAID_TRY(makePlan(compiled, rank, compiled.source->diags)));
     if (rank == 0)
       BRAID_TRY(expectMemory(static_cast<double>(ranks) * memoryOf(plans.front()),
-                             fmt::format("the Plans of {} ranks take", ranks), "take fewer ranks"));
+                             fmt::format("the Plans of {} ranks take", ranks), "use fewer ranks"));
     step.advance();
   }
   return plans;

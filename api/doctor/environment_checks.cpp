@@ -16,7 +16,7 @@ std::string shown(const std::string &value) { return printable(value, 60); }
 void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
   const Status status = checkSettings(facts.environment());
   if (!status.isOk())
-    lines.problem("wrong", "{0}", "programs refuse to run until it is corrected or unset",
+    lines.problem("wrong", "{0}", "programs will not run until it is corrected or unset",
                   status.message());
 }
 
@@ -24,20 +24,20 @@ void checkRanks(const Facts &facts, Lines &lines) {
   const int64_t seen = facts.cudaDevices();
   if (facts.variable("BRAID_SHARE_GPUS") == "on")
     lines.note("shared", "BRAID_SHARE_GPUS is on: ranks may share GPUs",
-               "times are meaningless; unset it to measure");
+               "timings are meaningless; unset it to measure performance");
   else if (seen > 0 && facts.ranks > seen)
-    lines.problem(
-        "few", "{0} ranks need a GPU each, but programs see {1}",
-        "start fewer ranks; with BRAID_SHARE_GPUS=on ranks share GPUs, but times are meaningless",
-        facts.ranks, seen);
+    lines.problem("few", "{0} ranks need one GPU each, but programs see only {1}",
+                  "start fewer ranks, or set BRAID_SHARE_GPUS=on to let ranks share GPUs, which "
+                  "makes times meaningless",
+                  facts.ranks, seen);
 }
 
 void checkBlocking(const Facts &facts, Lines &lines) {
   const std::string value = facts.variable("CUDA_LAUNCH_BLOCKING");
   if (!value.empty() && value != "0")
     lines.problem("on",
-                  "CUDA_LAUNCH_BLOCKING is '{0}': the host waits for a peer before issuing the "
-                  "commands that the peer waits for",
+                  "CUDA_LAUNCH_BLOCKING is '{0}': the host blocks on a peer before it has issued "
+                  "the commands that this peer waits for",
                   "unset CUDA_LAUNCH_BLOCKING", shown(value));
 }
 
@@ -46,7 +46,7 @@ void checkQueues(const Facts &facts, Lines &lines) {
   int64_t queues = 0;
   if (!value.empty() && (llvm::StringRef(value).getAsInteger(10, queues) || queues < 32))
     lines.note("few", "CUDA_DEVICE_MAX_CONNECTIONS is '{0}': streams share hardware queues",
-               "unset it: Braid asks for 32, and is slower with fewer", shown(value));
+               "unset it: Braid requests 32 connections, and is slower with fewer", shown(value));
 }
 
 /// Ignores variables that affect only NCCL's output.
@@ -57,16 +57,17 @@ void checkNcclVariables(const Facts &facts, Lines &lines) {
         name != "NCCL_MULTI_RANK_GPU_ENABLE")
       set.push_back(name + "=" + shown(value));
   if (!set.empty())
-    lines.note("set", "{0}", "these change how NCCL behaves; unset those that you did not intend",
+    lines.note("set", "{0}",
+               "these variables change NCCL's behavior; unset any that you did not set on purpose",
                llvm::join(set, ", "));
 }
 
 void checkCache(const Facts &facts, Lines &lines) {
   if (facts.cache.empty())
-    lines.note("none", "measurements are not kept (BRAID_CACHE_DIR=none, or no HOME)",
-               "GPU programs repeat the measurements at every start");
+    lines.note("none", "measurements are not cached (BRAID_CACHE_DIR is none, or HOME is not set)",
+               "GPU programs repeat all measurements each time they start");
   else
-    lines.ok("fine", "measurements are kept in {0}", printable(facts.cache));
+    lines.ok("fine", "measurements are cached in {0}", printable(facts.cache));
 }
 
 } // namespace

@@ -27,7 +27,7 @@ std::string versionText(int64_t version) {
 
 void findGpus(const Facts &facts, Lines &lines) {
   if (!facts.hasGpu())
-    return lines.ok("none", "no NVIDIA GPU; ranks run on the cpu and null backends");
+    return lines.ok("none", "no NVIDIA GPU; only the cpu and null backends are available");
   std::vector<std::string> names, hidden;
   for (const Gpu &gpu : facts.gpus)
     if (gpu.isHidden)
@@ -37,7 +37,7 @@ void findGpus(const Facts &facts, Lines &lines) {
   if (!names.empty())
     lines.ok("found", "{0}", llvm::join(names, ", "));
   if (!hidden.empty())
-    lines.ok("hidden", "hidden by CUDA_VISIBLE_DEVICES, and not checked: {0}",
+    lines.ok("hidden", "hidden by CUDA_VISIBLE_DEVICES and therefore not checked: {0}",
              llvm::join(hidden, ", "));
 }
 
@@ -48,18 +48,20 @@ void checkDriver(const Facts &facts, Lines &lines) {
   const int64_t cuda = asked != 0 ? asked : ofNvml;
   const int64_t needed = facts.cudaNumber("runtime").value_or(0) / 1000 * 1000;
   if (facts.kernelDriver.empty() && !hasNvml && cuda == 0)
-    return lines.problem("missing", "found a GPU ({0}), but no NVIDIA driver",
-                         "install NVIDIA's driver, or start the container with the GPUs (docker "
-                         "run --gpus all)",
-                         addressesOf(facts));
+    return lines.problem(
+        "missing", "found a GPU ({0}), but no NVIDIA driver",
+        "install the NVIDIA driver, or give the container access to the GPUs (docker "
+        "run --gpus all)",
+        addressesOf(facts));
   if (llvm::StringRef(facts.nvml.status().message()).contains("does not match the loaded driver"))
     return lines.problem(
         "mismatch", "the driver's libraries do not match the loaded driver ({0})",
         "restart the machine after a driver update; in a container, restart the container",
         facts.kernelDriver);
   if (facts.deviceFiles == 0 && !hasNvml)
-    return lines.problem("no-devices", "the driver is loaded ({0}), but there is no /dev/nvidia0",
-                         "start the container with the GPUs (docker run --gpus all), or run "
+    return lines.problem("no-devices",
+                         "the driver is loaded ({0}), but /dev/nvidia0 does not exist",
+                         "give the container access to the GPUs (docker run --gpus all), or run "
                          "nvidia-smi as root once",
                          facts.kernelDriver);
   if (cuda != 0 && cuda < needed)
@@ -75,11 +77,11 @@ void checkNvml(const Facts &facts, Lines &lines) {
   if (facts.nvml)
     lines.ok("found", "{0}", facts.nvml->library);
   else if (isLate(facts.nvml))
-    lines.problem("hung", "{0}", "look for Xid in dmesg; reset the GPU or restart the machine",
+    lines.problem("hung", "{0}", "check dmesg for Xid errors; reset the GPU or restart the machine",
                   facts.nvml.status().message());
   else
     lines.note("missing", "{0}",
-               "power, clocks, links and errors are unknown; set BRAID_NVML_LIBRARY to "
+               "power, clocks, links and errors cannot be checked; set BRAID_NVML_LIBRARY to "
                "libnvidia-ml.so.1, or unset it",
                facts.nvml.status().message());
 }
@@ -92,14 +94,14 @@ void checkVisible(const Facts &facts, Lines &lines) {
   const auto existing = static_cast<int64_t>(facts.gpus.size());
   if (llvm::StringRef(value).trim().empty())
     lines.problem("hidden", "CUDA_VISIBLE_DEVICES is '{0}', which hides every GPU",
-                  "unset CUDA_VISIBLE_DEVICES, or list GPUs in it", value);
+                  "unset CUDA_VISIBLE_DEVICES, or set it to a list of GPUs", value);
   else if (facts.cudaDevices() == 0)
     lines.problem("unknown", "CUDA_VISIBLE_DEVICES is '{0}', but CUDA finds no such GPU",
-                  "name GPUs that nvidia-smi -L lists", value);
+                  "set it to GPUs that nvidia-smi -L lists", value);
   else if (facts.cudaDevices() < existing)
     lines.note("fewer", "CUDA_VISIBLE_DEVICES is '{0}': programs see {1} of {2} GPUs",
-               "unset it to use all; CUDA ignores the entries after an invalid one", value,
-               facts.cudaDevices(), existing);
+               "unset it to use all GPUs; CUDA ignores an invalid entry and all entries after it",
+               value, facts.cudaDevices(), existing);
 }
 
 void checkCuda(const Facts &facts, Lines &lines) {
@@ -109,17 +111,17 @@ void checkCuda(const Facts &facts, Lines &lines) {
         "build braid with the CUDA compiler, or install a package that includes this backend");
   if (isLate(facts.cuda))
     return lines.problem("hung", "{0}",
-                         "look for Xid in dmesg; reset the GPU or restart the machine",
+                         "check dmesg for Xid errors; reset the GPU or restart the machine",
                          facts.cuda.status().message());
   checkVisible(facts, lines);
   if (facts.cudaDevices() > 0)
     lines.ok("found", "CUDA {0}, visible GPUs: {1}",
              versionText(facts.cudaNumber("runtime").value_or(0)), facts.cudaDevices());
   else if (lines.isEmpty())
-    lines.problem(
-        "none", "CUDA sees no GPU: {0}",
-        "run nvidia-smi; if it lists a GPU, check the limits and devices of this container",
-        facts.cudaText("why none"));
+    lines.problem("none", "CUDA sees no GPU: {0}",
+                  "run nvidia-smi; if it lists a GPU, check this container's resource limits and "
+                  "device access",
+                  facts.cudaText("why none"));
 }
 
 void checkCublasLt(const Facts &facts, Lines &lines) {
@@ -158,14 +160,15 @@ void ofEachGpu(const Facts &facts, Lines &lines) {
 void checkMode(const Facts &facts, const Gpu &gpu, Lines &lines) {
   const ComputeMode mode = gpu.nvml.computeMode.value_or(ComputeMode::Shared);
   if (mode == ComputeMode::Prohibited)
-    lines.problem("prohibited", "{0} accepts no programs: its compute mode is 'prohibited'",
+    lines.problem("prohibited", "no process can use {0}: its compute mode is 'prohibited'",
                   "run nvidia-smi -c DEFAULT as root", gpu.name);
   else if (mode != ComputeMode::Shared && facts.variable("BRAID_SHARE_GPUS") == "on")
     lines.problem("not-shared",
-                  "{0} accepts one process, but BRAID_SHARE_GPUS=on lets several use it",
+                  "{0} accepts only one process at a time, but BRAID_SHARE_GPUS=on lets several "
+                  "processes use it",
                   "run nvidia-smi -c DEFAULT as root, or unset BRAID_SHARE_GPUS", gpu.name);
   else if (mode != ComputeMode::Shared)
-    lines.note("exclusive", "{0} accepts one process: its compute mode is exclusive",
+    lines.note("exclusive", "{0} accepts only one process at a time: its compute mode is exclusive",
                "no other process can use it at the same time; to change this, run nvidia-smi -c "
                "DEFAULT as root",
                gpu.name);
@@ -184,13 +187,13 @@ void checkSharing(const Facts &facts, Lines &lines) {
     };
     if (isDenied("ipc"))
       lines.problem("no-ipc", "CUDA device {0} cannot share memory through CUDA IPC",
-                    "--backend cuda needs this; use --backend nccl", device);
+                    "--backend cuda requires CUDA IPC; use --backend nccl instead", device);
     if (isDenied("vmm") || isDenied("fd"))
-      lines.note("no-descriptors", "CUDA device {0} cannot share memory as file descriptors",
+      lines.note("no-descriptors", "CUDA device {0} cannot export memory as file descriptors",
                  "use --memory ipc", device);
   }
   if (facts.cudaDevices() > 0 && lines.isEmpty())
-    lines.ok("fine", "{0} GPUs share memory through CUDA IPC and as file descriptors",
+    lines.ok("fine", "{0} GPUs can share memory both through CUDA IPC and as file descriptors",
              facts.cudaDevices());
 }
 
@@ -198,8 +201,8 @@ void checkPower(const Facts &, const Gpu &gpu, Lines &lines) {
   if (gpu.nvml.powerLimit && gpu.nvml.defaultPowerLimit &&
       *gpu.nvml.powerLimit < *gpu.nvml.defaultPowerLimit)
     lines.note("capped", "{0} is limited to {1:.0f} W; the default is {2:.0f} W",
-               "GEMMs are slower; nvidia-smi -pl {2:.0f} (as root) restores the default", gpu.name,
-               *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
+               "GEMMs run slower; to restore the default, run nvidia-smi -pl {2:.0f} as root",
+               gpu.name, *gpu.nvml.powerLimit, *gpu.nvml.defaultPowerLimit);
 }
 
 constexpr std::pair<ClockReason, const char *> kThrottles[] = {
@@ -222,21 +225,22 @@ void checkClocks(const Facts &, const Gpu &gpu, Lines &lines) {
       reasons.push_back(text);
   if (!reasons.empty())
     lines.note("throttled", "{0} runs slower because of {1}: {2} MHz of {3} MHz",
-               "check power and cooling; times measured now are not reliable", gpu.name,
+               "check power and cooling; times measured in this state are unreliable", gpu.name,
                llvm::join(reasons, ", "), clock, most);
   if (hasReason(ClockReason::Setting))
     lines.note("set", "the clocks of {0} are set to {1} MHz of {2} MHz",
-               "nvidia-smi -rgc and -rac (as root) reset them", gpu.name, clock, most);
+               "to reset them, run nvidia-smi -rgc and nvidia-smi -rac as root", gpu.name, clock,
+               most);
 }
 
 void checkEcc(const Facts &, const Gpu &gpu, Lines &lines) {
   if (gpu.nvml.ecc == false)
-    lines.note("off", "{0} runs without ECC",
-               "memory errors go unnoticed, and results may be wrong", gpu.name);
+    lines.note("off", "ECC is disabled on {0}",
+               "memory errors go undetected, so results may be wrong", gpu.name);
   if (gpu.nvml.uncorrected.value_or(0) > 0)
-    lines.problem("errors", "{0} had {1} uncorrectable memory errors since it started",
-                  "stop the processes that use it and run nvidia-smi -r as root; if errors "
-                  "recur, replace it",
+    lines.problem("errors", "{0} has had {1} uncorrectable memory errors since it started",
+                  "stop the processes that use it and run nvidia-smi -r as root; if errors recur, "
+                  "replace the GPU",
                   gpu.name, *gpu.nvml.uncorrected);
   else if (gpu.nvml.uncorrectedEver.value_or(0) > 0)
     lines.note("errors-before", "{0} has had {1} uncorrectable memory errors in its lifetime",
@@ -248,20 +252,22 @@ void checkNvLink(const Facts &, const Gpu &gpu, Lines &lines) {
   const auto down = llvm::count_if(gpu.nvml.links, [](const NvmlLink &link) { return !link.isUp; });
   const auto all = static_cast<int64_t>(gpu.nvml.links.size());
   if (down > 0 && down < all)
-    lines.note("down", "{1} of {2} NVLinks of {0} are down",
-               "see nvidia-smi nvlink -s; machines with NVSwitch need the fabric manager", gpu.name,
-               down, all);
+    lines.note(
+        "down", "{1} of {2} NVLinks of {0} are down",
+        "see nvidia-smi nvlink -s; on machines with NVSwitch, the Fabric Manager must be running",
+        gpu.name, down, all);
   for (const NvmlLink &link : gpu.nvml.links)
     if (link.errors > 0)
-      lines.note("errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
-                 "if the number grows, the link is slow or failing: nvidia-smi nvlink -e", gpu.name,
-                 link.number, link.errors);
+      lines.note(
+          "errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
+          "if the number keeps growing (see nvidia-smi nvlink -e), the link is slow or failing",
+          gpu.name, link.number, link.errors);
 }
 
 /// Checks only the link width, because idle devices lower the PCIe generation of their links.
 void checkPcie(const Facts &, const Gpu &gpu, Lines &lines) {
   if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth && *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
-    lines.note("narrow", "{0} runs at PCIe x{1}, although it supports x{2}",
+    lines.note("narrow", "{0} is connected at PCIe x{1}, but supports x{2}",
                "reseat it, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
                *gpu.nvml.mostPcieWidth);
 }
@@ -293,12 +299,12 @@ void checkAccess(const Facts &facts, Lines &lines) {
     }
     const bool isDivided = a.nvml.mig.value_or(false) || b.nvml.mig.value_or(false);
     const std::string why = refusalOf(facts, a, b);
-    lines.problem(
-        "none", "{0} and {1} cannot access each other's memory: {2}",
-        "use --backend nccl, or exclude one of them with CUDA_VISIBLE_DEVICES", a.name, b.name,
-        !why.empty()
-            ? why
-            : (isDivided ? "one of them is partitioned (MIG)" : "the driver reports no reason"));
+    lines.problem("none", "{0} and {1} cannot access each other's memory: {2}",
+                  "use --backend nccl, or exclude one of them with CUDA_VISIBLE_DEVICES", a.name,
+                  b.name,
+                  !why.empty() ? why
+                               : (isDivided ? "one of them is partitioned (MIG)"
+                                            : "the driver does not report a reason"));
   };
   const std::vector<Gpu> gpus = facts.visibleGpus();
   for (size_t a = 0; a < gpus.size(); ++a)

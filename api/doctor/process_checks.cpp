@@ -41,7 +41,7 @@ void checkAddresses(const Facts &facts, Lines &lines) {
   const uint64_t needed = neededAddresses(facts);
   if (*facts.limits.addressBytes >= needed)
     lines.note("limited", "the address space of a process is limited to {0} (ulimit -v)",
-               "ulimit -v unlimited, unless the limit is intended", limit);
+               "run ulimit -v unlimited, unless the limit is intentional", limit);
   else if (facts.hasGpu())
     lines.problem("little-for-gpus",
                   "the address space of a process is limited to {0} (ulimit -v), but CUDA reserves "
@@ -75,17 +75,17 @@ void checkOpenFiles(const Facts &facts, Lines &lines) {
 /// NCCL needs a few MiB of /dev/shm for each pair of ranks whose GPUs cannot access each other.
 void checkSharedMemory(const Facts &facts, Lines &lines) {
   if (!facts.sharedMemory)
-    return lines.problem("missing", "there is no /dev/shm",
+    return lines.problem("missing", "/dev/shm does not exist",
                          "NCCL needs it: mount a tmpfs there, or use docker run --shm-size=1g");
   const std::string size = bytesText(facts.sharedMemory->size);
   const std::string available = bytesText(facts.sharedMemory->available);
   if (facts.sharedMemory->available < 32 * kMiB)
     lines.problem("full", "/dev/shm has {0}, {1} free",
-                  "NCCL needs more: docker run --shm-size=1g, or remove leftover files", size,
+                  "NCCL needs more: use docker run --shm-size=1g, or delete leftover files", size,
                   available);
   else if (facts.sharedMemory->size < kGiB)
     lines.note("small", "/dev/shm has {0}",
-               "NCCL needs more with many ranks: docker run --shm-size=1g", size);
+               "NCCL needs more for many ranks: use docker run --shm-size=1g", size);
   else
     lines.ok("fine", "/dev/shm has {0}, {1} free", size, available);
 }
@@ -94,17 +94,17 @@ void checkNamespace(const std::optional<bool> &isOwn, const char *kind, const ch
                     Lines &lines) {
   if (isOwn.value_or(false))
     lines.note("own", "this process is in a separate {0} namespace",
-               "fine if all ranks share it; CUDA IPC fails across namespaces: docker run "
-               "--{1}=host, or use --memory vmm",
+               "this works only if all ranks share it, because CUDA IPC fails across namespaces: "
+               "use docker run --{1}=host, or --memory vmm",
                kind, flag);
   else if (isOwn)
-    lines.ok("first", "this process is in the machine's own {0} namespace", kind);
+    lines.ok("first", "this process is in the host's {0} namespace", kind);
 }
 
 void checkProcessors(const Facts &facts, Lines &lines) {
   if (facts.ranks > facts.processors)
     lines.note("few", "{0} ranks share {1} processors",
-               "each rank's host thread needs its own processor; otherwise signals are late",
+               "each rank's host thread needs its own processor; otherwise signals are delayed",
                facts.ranks, facts.processors);
   else
     lines.ok("fine", "{0} processors", facts.processors);

@@ -33,8 +33,8 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
   uint32_t pid = memory.slot(rank).pid.load(std::memory_order_relaxed);
   bool isVisible = pid != 0; // 0: the process is in another pid namespace
   return !isVisible || isEnding(static_cast<pid_t>(pid))
-             ? "died before the run was over"
-             : "closed its connection to the job, but still runs";
+             ? "died before the run had finished"
+             : "closed its connection to the job, but is still running";
 }
 
 } // namespace

@@ -67,8 +67,8 @@ Result<FileDescriptor> fileOf(const std::string &text) {
 Status expectProc() {
   if (access("/proc/self/exe", X_OK) == 0)
     return Status::ok();
-  return unsupported("expected /proc to be mounted (mount -t proc proc /proc), because ranks as "
-                     "processes execute /proc/self/exe; got '{}'",
+  return unsupported("/proc must be mounted (mount -t proc proc /proc), because ranks that are "
+                     "processes execute /proc/self/exe: {}",
                      std::strerror(errno));
 }
 
@@ -188,12 +188,12 @@ std::string JobLauncher::explainDeath(int64_t rank) {
   const auto hasEnded = [&] { return (ending = children_.ending(rank)).has_value(); };
   // If the rank is not ending, there is no point in waiting for its exit status.
   if (!children_.isEnding(rank) || !waitUntil(milliseconds(1000), hasEnded))
-    return "closed its connection to the job, but still runs";
+    return "closed its connection to the job, but is still running";
   // A signal to the whole process group (Ctrl-C in a terminal) is not this rank's failure.
   if (ending->isSignal && !isDecided() &&
       waitUntil(milliseconds(50), [&] { return signals_.first() == ending->number; }))
     interrupt(ending->number);
-  return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run was over";
+  return ending->isSignal ? "was " + str(*ending) : str(*ending) + " before the run had finished";
 }
 
 void JobLauncher::interrupt(int signal) {
@@ -237,11 +237,12 @@ void JobLauncher::onEnded() {
     if (ending->notBegun() != 0)
       memory_.abort({cannotStart(ending->notBegun()).annotated(startingRank(rank)), rank});
     else if (state == RankState::Absent)
-      memory_.abort({{codeOf(*ending),
-                      fmt::format("rank {} {} before it had joined the job", rank, str(*ending))},
-                     rank});
+      memory_.abort(
+          {{codeOf(*ending), fmt::format("rank {} {} before joining the job", rank, str(*ending))},
+           rank});
     else
-      memory_.abort({peerFailed("rank {} {} before the run was over", rank, str(*ending)), rank});
+      memory_.abort(
+          {peerFailed("rank {} {} before the run had finished", rank, str(*ending)), rank});
   }
 }
 
@@ -286,7 +287,7 @@ std::optional<milliseconds> JobLauncher::patienceWith(int64_t rank) const {
 /// Returns the first failure of a job whose run is not committed.
 Status JobLauncher::failure() const {
   std::optional<JobCause> cause = memory_.cause();
-  return cause ? cause->status : peerFailed("all ranks ended before the run was over");
+  return cause ? cause->status : peerFailed("all ranks exited before the run had finished");
 }
 
 /// `relayed` is a failure if some of the ranks' output was lost.
@@ -308,7 +309,7 @@ LaunchReport JobLauncher::report(const Status &relayed) {
       continue;
     const bool isByUs = ending->isSignal && memory_.slot(rank).isKilled.load() != 0;
     report.endings.push_back(fmt::format("rank {}: {}{}", rank, str(*ending),
-                                         isByUs ? ", because it did not end by itself" : ""));
+                                         isByUs ? ", because it did not exit on its own" : ""));
   }
   report.job = job_;
   report.memory.emplace(std::move(memory_));

@@ -94,7 +94,7 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
   auto task = std::make_shared<std::packaged_task<Result<Value>()>>(std::move(ask));
   std::future<Result<Value>> answer = task->get_future();
   std::thread thread;
-  BRAID_TRY(startThread(thread, "asking the driver", [task] { (*task)(); }));
+  BRAID_TRY(startThread(thread, "querying the driver", [task] { (*task)(); }));
   thread.detach();
   if (answer.wait_for(patience) != std::future_status::ready)
     return timedOut("the driver does not answer {} within {} ms: nvidia-smi would also hang", what,

@@ -209,7 +209,7 @@ Status measureSteps(const MeterOptions &options, const Backend &backend, PlanTim
 Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
-    return badInput("expected to run as one of two ranks that measure");
+    return badInput("expected this process to be one of the two ranks that braid p2p starts");
   // Use a practically infinite timeout: the command detects hangs, and allows for being stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));

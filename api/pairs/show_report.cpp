@@ -159,7 +159,7 @@ std::string reportHtml(const PairReport &report) {
         point ? figureText(GBps) : "-");
   };
   return view::htmlPage("Pairs of devices",
-                        fmt::format("{}\n<p>GB/s by the fastest path; rows are senders.</p>\n"
+                        fmt::format("{}\n<p>GB/s over the fastest path; rows are senders.</p>\n"
                                     "<table>{}</tr></table>\n<pre>{}</pre>\n",
                                     kStyle,
                                     tableOf(report, "<tr><th></th>", "</tr>\n<tr>", head, cell),

@@ -16,7 +16,9 @@ namespace braid {
 Result<std::unique_ptr<JobState>> JobState::create(const Backend &backend,
                                                    const ClusterOptions &options) {
   if (!backend.create)
-    return unsupported("the ranks of backend '{}' are processes, not threads of one", backend.name);
+    return unsupported(
+        "the ranks of backend '{}' are separate processes, not threads of a single process",
+        backend.name);
   auto state = std::make_unique<JobState>();
   state->backend = backend;
   state->options = options;
@@ -55,8 +57,10 @@ JobState::~JobState() {
 }
 
 Status JobState::expectOwnProcess() const {
-  return isForked() ? badInput("only the process that joined a job can use it, not a fork of it")
-                    : Status::ok();
+  return isForked()
+             ? badInput(
+                   "a job can be used only by the process that joined it, not by a forked child")
+             : Status::ok();
 }
 
 Status JobState::expectOpen() const {
@@ -200,8 +204,8 @@ Result<Sessions::iterator> JobState::prepare(std::vector<Plan> plans, TransferMo
   }
   // The result is the same on all ranks, because all ranks have the same sessions.
   if (const int64_t most = usage().most; mostBytes != 0 && most + session.most > mostBytes)
-    return unsupported("@{} needs {} bytes on a rank, and open sessions hold {}: "
-                       "JobOptions::mostBytes allows {} in total",
+    return unsupported("@{} needs {} bytes per rank, and open sessions already use {}, but "
+                       "JobOptions::mostBytes allows only {} in total",
                        session.plans.front().program, session.most, most, mostBytes);
   nextCommand = numberCommands(session.plans, nextCommand);
   const Sessions::iterator added = sessions.emplace(nextSession++, std::move(session)).first;

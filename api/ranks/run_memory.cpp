@@ -104,7 +104,7 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
   return expectMemory(
       {total, ofProcess},
       fmt::format("running {} rank{} takes", plans.size(), plans.size() == 1 ? "" : "s"),
-      "run fewer ranks or smaller tensors");
+      "use fewer ranks or smaller tensors");
 }
 
 } // namespace braid

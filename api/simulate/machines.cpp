@@ -29,7 +29,7 @@ Result<CostModel> findMachine(const std::string &nameOrFile) {
   }
   const bool isFileName = llvm::StringRef(nameOrFile).find_first_of("./") != llvm::StringRef::npos;
   if (!isFileName && !llvm::sys::fs::exists(nameOrFile))
-    return badInput("--machine: expected {} or the file of a cost model, got '{}'{}",
+    return badInput("--machine: expected {} or a cost model file, got '{}'{}",
                     llvm::join(names, ", "), nameOrFile, didYouMean(nameOrFile, names));
   const Result<std::string> text = readFile(nameOrFile, kMostBytes);
   if (!text)

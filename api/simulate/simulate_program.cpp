@@ -63,9 +63,10 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
                                           const SimulationOptions &options) {
   Result<Simulation> simulation = simulate(plans, model, options);
   if (!simulation && simulation.status().code() == StatusCode::TimedOut)
-    return Status(StatusCode::Rejected,
-                  simulation.status().message() +
-                      "\n  braid check prints the reason, and braid view --check shows it");
+    return Status(
+        StatusCode::Rejected,
+        simulation.status().message() +
+            "\n  run braid check to print the reason, or braid view --check to visualize it");
   if (!simulation)
     return simulation.status();
   MachinePrediction prediction;

@@ -41,7 +41,7 @@ static Result<std::vector<double>> maximaOverRanks(ControlPlane &control,
   std::vector<double> maxima(mine.size(), 0), theirs(mine.size());
   for (const std::string &each : all) {
     if (each.size() != bytes)
-      return badInput("expected {} times from each rank, got {}", mine.size(),
+      return badInput("expected {} measured times from each rank, got {}", mine.size(),
                       each.size() / sizeof(double));
     std::memcpy(theirs.data(), each.data(), bytes);
     for (size_t i = 0; i < maxima.size(); ++i)

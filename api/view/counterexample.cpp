@@ -131,9 +131,9 @@ Page counterexamplePage(const PrintedProgram &program, const CheckReport &report
     addViolation(page, *report.violation, plans);
   else
     page.findings.push_back(asSentence(str(report)));
-  page.subtitle =
-      fmt::format("checked on {} ranks, {} runs; one possible order of the commands, one per step",
-                  report.ranks, report.runs);
+  page.subtitle = fmt::format("checked on {} ranks, {} runs; shows one possible order of the "
+                              "commands, one command per step",
+                              report.ranks, report.runs);
   const bool isStuck = report.violation && report.violation->rule == CheckRule::Deadlock;
   page.timings.push_back(stepsOf(page, isStuck ? report.queues : 0));
   return page;

@@ -57,7 +57,7 @@ Result<std::vector<TraceEvent>> eventsOf(const std::string &name, const JsonArra
       if (valueOr(event->getString("ph"), "") == "X")
         events.push_back(BRAID_TRY(eventOf(fmt::format("{}: traceEvents[{}]", name, i), *event)));
   if (events.empty())
-    return badInput("{}: expected at least one command that ran", name);
+    return badInput("{}: expected at least one executed command", name);
   return events;
 }
 
@@ -65,9 +65,8 @@ Result<PrintedProgram> programOf(const std::string &name, const JsonObject &root
   const JsonObject other = valueOr(root.getObject("otherData"), JsonObject());
   const std::string text = valueOr(other.getString("program"), "").str();
   if (text.empty())
-    return badInput("{}: expected otherData with the program that ran, as 'braid run --trace' "
-                    "writes it",
-                    name);
+    return badInput(
+        "{}: expected otherData to contain the program, as written by 'braid run --trace'", name);
   const bool sendsMessages = valueOr(other.getString("transport"), "") == "messages";
   return readAgain(name + ": otherData.program", text,
                    sendsMessages ? Transport::Messages : Transport::PeerMemory);
@@ -83,9 +82,9 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
                     program.title, commands.size(), event.command);
   Span &span = commands[event.command];
   if (!std::isnan(span.begin))
-    return badInput(
-        "{}: expected each command once per run, but command {} of rank {} appears again in run {}",
-        event.where, event.command, event.rank, event.run);
+    return badInput("{}: expected each command once per run, but command {} of rank {} appears "
+                    "more than once in run {}",
+                    event.where, event.command, event.rank, event.run);
   span = {event.begin, event.begin + event.took};
   return Status::ok();
 }
@@ -98,7 +97,8 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   for (const auto &[a, b] : llvm::zip(first, second))
     if (a != b)
       return fmt::format("'{}', got '{}'", printable(b.trim()), printable(a.trim()));
-  return "the same lines and commands, but they differ; a trace with messages does not match a "
+  return "the program text matches, but the commands differ; a trace with messages does not match "
+         "a "
          "program with explicit transfers";
 }
 

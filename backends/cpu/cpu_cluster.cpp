@@ -20,7 +20,7 @@ void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe) {
     return CpuCluster::join(options, std::move(client), observe);
   };
   registry.add({.name = "cpu",
-                .description = "ranks as threads or processes, GEMMs by OpenBLAS",
+                .description = "ranks are threads or processes; GEMMs use OpenBLAS",
                 .isOnHost = true,
                 .messages = [] { return Result<std::string>("the backend's own"); },
                 .create = create,
@@ -50,8 +50,8 @@ static Status checkJoin(const ClusterOptions &options, const Client &client) {
   if (options.ranks != client.ranks())
     return badInput("expected the job's {} ranks, got {}", client.ranks(), options.ranks);
   if (options.scheduleSeed)
-    return unsupported(
-        "a random order of commands requires all ranks in one process, but each rank is a process");
+    return unsupported("a random command order requires all ranks to be in one process, but each "
+                       "rank is a separate process");
   return Status::ok();
 }
 

@@ -79,8 +79,9 @@ Result<uint32_t> CpuDevice::createEvents(uint32_t count) {
 }
 
 std::string CpuDevice::choices() const {
-  return options_.isReproducible ? "GEMMs: plain loops, because OpenBLAS's choice depends on M"
-                                 : "";
+  return options_.isReproducible
+             ? "GEMMs: plain loops, because OpenBLAS's choice of algorithm depends on M"
+             : "";
 }
 
 // -- Issuing. --
@@ -134,7 +135,7 @@ void CpuDevice::collective(uint32_t stream, Tag tag, const CollectiveArgs &args)
 void CpuDevice::pushMessages(uint32_t stream, Tag tag, Work work) {
   if (!link_.isOpen())
     return group_.abort(
-        internalError("rank {} was to send messages before openTeams()", options_.rank));
+        internalError("rank {} tried to send messages before openTeams()", options_.rank));
   push(stream, tag, Kind::Exchange, {.operation = link_.issue(tag, std::move(work)).release()});
 }
 

@@ -15,7 +15,7 @@ namespace braid {
 namespace {
 
 constexpr const char *kHowToShare =
-    "; with BRAID_SHARE_GPUS=on ranks share GPUs, but times are meaningless";
+    "; set BRAID_SHARE_GPUS=on to let ranks share GPUs, which makes times meaningless";
 
 class CudaCluster final : public Cluster {
 public:
@@ -71,7 +71,7 @@ Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   const auto first = std::find(ofRanks.begin(), mine, *mine);
   if (first == mine || options.mayShare)
     return Status::ok();
-  return unsupported("rank {} needs its own GPU, but uses that of rank {}{}", group_.rank(),
+  return unsupported("rank {} needs its own GPU, but uses the same GPU as rank {}{}", group_.rank(),
                      first - ofRanks.begin(), kHowToShare);
 }
 
@@ -103,9 +103,9 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   if (devices.empty())
     return -1;
   if (localRank >= static_cast<int64_t>(devices.size()))
-    return badInput(
-        "expected BRAID_DEVICES to name a GPU for each rank, got a list of length {} for rank {}",
-        devices.size(), localRank);
+    return badInput("expected BRAID_DEVICES to list a GPU for each rank, got a list of {}, which "
+                    "is too short for rank {}",
+                    devices.size(), localRank);
   return devices[static_cast<size_t>(localRank)];
 }
 
@@ -134,16 +134,18 @@ Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool
 Status checkEnvironment() {
   const char *blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (blocking && std::string(blocking) != "0" && *blocking)
-    return unsupported("expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': the host would wait "
-                       "for a peer before issuing the commands that the peer waits for",
-                       blocking);
+    return unsupported(
+        "expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': otherwise, the host blocks on a peer "
+        "before it has issued the commands that this peer waits for",
+        blocking);
   return Status::ok();
 }
 
 Status checkOptions(const ClusterOptions &options) {
   BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
   if (options.scheduleSeed)
-    return unsupported("the seeded scheduler needs all ranks in one process, on the cpu backend");
+    return unsupported(
+        "the seeded scheduler requires all ranks to be threads of one process on the cpu backend");
   if (options.queues != 0)
     return unsupported(
         "--queues: not available on GPUs, where the driver assigns streams to hardware queues");
@@ -157,7 +159,7 @@ Status noGpu(const char *reason, int driver, int runtime, const char *backend) {
   constexpr int kMajor = 1000, kMinor = 10; // in CUDA's version numbers
   std::string text = fmt::format("no GPU found ({})", reason);
   if (driver == 0)
-    text = "no GPU found: expected an NVIDIA driver, got none";
+    text = "no GPU found: no NVIDIA driver is installed";
   else if (driver < runtime / kMajor * kMajor)
     text = fmt::format("expected an NVIDIA driver that supports CUDA {}.0, got one that supports "
                        "CUDA {}.{}",

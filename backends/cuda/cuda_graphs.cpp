@@ -89,8 +89,8 @@ Status CudaGraphs::reserveCapture() {
     captures_.push_back(std::make_unique<Capture>(Capture{0, {nullptr}}));
   for (const std::unique_ptr<Capture> &each : captures_) {
     if (each->streams.size() > 1 && BRAID_TRY(isOpen(*each)))
-      return badInput("a stream is being captured, but the program is not prepared: call prepare() "
-                      "before the capture begins");
+      return badInput("a stream is being captured, but the program has not been prepared: call "
+                      "prepare() before starting the capture");
     BRAID_TRY(CudaStreams::grow(each->streams, std::max<size_t>(streams_.size(), 2)));
   }
   return Status::ok();
@@ -156,7 +156,7 @@ Status CudaGraphs::setCallerStream(void *stream) {
   if (capture.status == cudaStreamCaptureStatusActive)
     return enterCapture(next, capture.id);
   if (capture.status == cudaStreamCaptureStatusInvalidated)
-    return badInput("the capture of the stream is invalid: an earlier call invalidated it");
+    return badInput("the stream capture was invalidated by an earlier call");
   if (next == streams_.first())
     return Status::ok();
   BRAID_TRY(expectNoCapture());

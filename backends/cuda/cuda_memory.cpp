@@ -38,8 +38,7 @@ Status registerWithGpu(void *base, size_t bytes) {
   if (onDevice == base)
     return Status::ok();
   cudaHostUnregister(base);
-  return unsupported(
-      "expected a GPU that can access registered host memory at the host's addresses");
+  return unsupported("the GPU cannot access registered host memory at its host address");
 }
 
 } // namespace
@@ -180,7 +179,7 @@ Result<std::string> CudaMemory::exportMemory(void *base) {
     if (const auto block = each.pool.find(base))
       return text(each.kind, *block,
                   BRAID_TRY(each.provider->exportMemory(each.pool.region(block->region).address)));
-  return badInput("expected a symmetric allocation or flags to export");
+  return badInput("only symmetric allocations and flags can be exported");
 }
 
 Result<void *> CudaMemory::open(int64_t peer, const std::string &handle) {
@@ -208,7 +207,8 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
     if (kind == each.kind && each.provider)
       return Opened{BRAID_TRY(each.provider->open(peer, handle)), each.provider.get()};
   if (kind != kFlags)
-    return badInput("expected a handle for memory that this rank also has, got '{}'", kind.str());
+    return badInput("expected a handle for memory that also exists on this rank, got '{}'",
+                    kind.str());
   HandleReader reader(handle);
   size_t bytes = 0;
   if (!reader.read(bytes))

@@ -75,8 +75,8 @@ Status CudaStreams::reserve(size_t count) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   BRAID_CUDA_RETURN_IF_ERROR(cudaStreamIsCapturing(streams_[0], &capture));
   if (capture != cudaStreamCaptureStatusNone)
-    return badInput("the caller's stream is being captured, but the program is not prepared: call "
-                    "prepare() before the capture begins");
+    return badInput("the caller's stream is being captured, but the program has not been prepared: "
+                    "call prepare() before starting the capture");
   BRAID_TRY(grow(streams_, count));
   isBusy_.resize(streams_.size(), false);
   return Status::ok();

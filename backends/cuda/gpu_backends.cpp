@@ -84,9 +84,9 @@ Backend backendOf(const char *name, const char *description, Transport transport
 
 void registerGpuBackends(BackendRegistry &registry) {
   askForQueues();
-  registry.add(backendOf("cuda", "ranks as processes, one GPU each, connected by CUDA IPC",
+  registry.add(backendOf("cuda", "one process and one GPU per rank, connected by CUDA IPC",
                          Transport::PeerMemory, joinGpus, cudaFacts));
-  registry.add(backendOf("nccl", "ranks as processes, one GPU each, connected by NCCL",
+  registry.add(backendOf("nccl", "one process and one GPU per rank, connected by NCCL",
                          Transport::Messages, joinNccl, ncclFacts));
 }
 

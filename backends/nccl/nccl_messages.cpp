@@ -157,7 +157,7 @@ Result<const Communicator *> NcclMessages::of(llvm::ArrayRef<int64_t> team) cons
   const auto found = shared_->communicators.find(team.vec());
   if (found == shared_->communicators.end() || !found->second)
     return Status(StatusCode::Internal,
-                  fmt::format("NCCL: team [{}] was not opened", fmt::join(team, ", ")));
+                  fmt::format("NCCL: team [{}] has not been opened", fmt::join(team, ", ")));
   return found->second.get();
 }
 
@@ -276,11 +276,12 @@ Status NcclMessages::close(std::chrono::milliseconds atMost) {
   const auto deadline = std::chrono::steady_clock::now() + atMost;
   while (!shared_->isAbortDone && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return shared_->isAbortDone ? Status::ok()
-                              : Status(StatusCode::TimedOut,
-                                       fmt::format("NCCL: an abort did not finish within {} ms; "
-                                                   "its resources are freed when the process ends",
-                                                   atMost.count()));
+  return shared_->isAbortDone
+             ? Status::ok()
+             : Status(StatusCode::TimedOut,
+                      fmt::format("NCCL: aborting a communicator took more than {} ms; its "
+                                  "resources will be freed when the process exits",
+                                  atMost.count()));
 }
 
 } // namespace braid::nccl

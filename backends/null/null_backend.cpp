@@ -54,7 +54,8 @@ private:
 Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
   BRAID_TRY(checkGroup("threads of a process", options.ranks, options.timeout));
   if (options.scheduleSeed)
-    return unsupported("a random order requires a backend that executes commands, got 'null'");
+    return unsupported(
+        "a random command order requires a backend that executes commands, got 'null'");
   if (options.queues != 0)
     return unsupported("a limit on queues requires a backend that executes commands, got 'null'");
   JobMemory memory = BRAID_TRY(JobMemory::create(options.ranks));
@@ -67,7 +68,7 @@ Result<std::unique_ptr<Cluster>> createCluster(const ClusterOptions &options) {
 
 void registerNullBackend(BackendRegistry &registry) {
   registry.add({.name = "null",
-                .description = "accepts every command and does nothing",
+                .description = "accepts all commands without executing them",
                 .computes = false,
                 .isOnHost = true,
                 .create = createCluster});

@@ -139,7 +139,7 @@ void Lexer::lexSigil(TokenKind kind) {
   if (at_ + 1 < text_.size() && !llvm::isASCII(text_[at_ + 1]))
     return lexForeignName(kind);
   diags_.error(here()) << "expected a name after '" << llvm::StringRef(&sigil, 1) << "'"
-                       << (sigil == '%' ? "; the remainder is written 'mod'" : "");
+                       << (sigil == '%' ? "; the remainder operator is 'mod'" : "");
   ++at_;
 }
 
@@ -174,7 +174,7 @@ void Lexer::lexGarbage() {
     else
       os << "byte " << llvm::format_hex(byte, 4, /*Upper=*/true);
     diags_.error(here()) << "expected a word or symbol of the language, got the " << os.str()
-                         << (peek() == '#' ? "; a comment begins with '//'" : "");
+                         << (peek() == '#' ? "; comments start with '//'" : "");
   }
   at_ = peek() == '#' ? std::min(text_.find('\n', at_), text_.size()) : at_ + 1;
 }
@@ -194,9 +194,8 @@ bool isReserved(llvm::StringRef word) {
 }
 
 llvm::StringRef describe(TokenKind kind) {
-  static constexpr llvm::StringLiteral kNames[] = {"the end of the text", "a name",
-                                                   "a name like '%x'",    "a name like '@f'",
-                                                   "an integer",          "punctuation"};
+  static constexpr llvm::StringLiteral kNames[] = {
+      "end of file", "a name", "a name like '%x'", "a name like '@f'", "an integer", "punctuation"};
   return kNames[static_cast<size_t>(kind)];
 }
 

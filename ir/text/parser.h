@@ -59,7 +59,7 @@ private:
   size_t at_ = 0;
 };
 
-/// Returns "'TOKEN'" or "the end of the text".
+/// Returns "'TOKEN'" or "end of file".
 std::string describe(const Token &token);
 
 /// Returns the keys of a map, as candidates for suggestions.

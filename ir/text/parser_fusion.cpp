@@ -83,8 +83,8 @@ bool FusionParser::parseParameter() {
   if (!value)
     return false;
   if (isReserved(name->text))
-    return cursor_.error(name->location) << "expected a name for the parameter, got '" << name->text
-                                         << "', a keyword of the language";
+    return cursor_.error(name->location)
+           << "expected a parameter name, got '" << name->text << "', which is a keyword";
   const FusionParameter *earlier = fusion_.findParameter(name->text);
   if (!earlier) {
     builder_.parameter(name->text, *value, name->location);
@@ -155,10 +155,10 @@ bool FusionParser::parseKeyword(const Statement &statement, FusionNode &node) {
   node.kind = found->second;
   if (node.kind == FusionOpKind::Output && statement.result)
     return cursor_.error(statement.result->location)
-           << "'output' defines no tensor, expected 'output %x'";
+           << "'output' does not define a tensor; expected 'output %x'";
   if (node.kind != FusionOpKind::Output && !statement.result)
     return cursor_.error(statement.keyword->location)
-           << "'" << word << "' defines a tensor, expected '%x = " << word << " ...'";
+           << "'" << word << "' defines a tensor; expected '%x = " << word << " ...'";
   cursor_.take();
   if (node.kind == FusionOpKind::Pointwise && !function)
     return cursor_.error(statement.keyword->location)
@@ -192,7 +192,7 @@ bool FusionParser::parseOperands(FusionNode &node) {
   }
   if (isGemm(node) && !node.transposeB && cursor_.at(","))
     return cursor_.expected("':'")
-           << "; 'linear %x, %w, %bias' adds a bias, and takes %w as [N, K]";
+           << "; use 'linear %x, %w, %bias' to add a bias, where %w has the shape [N, K]";
   return true;
 }
 

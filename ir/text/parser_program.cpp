@@ -173,7 +173,7 @@ bool ProgramParser::isTooDeep() {
     return false;
   if (!std::exchange(wasTooDeep_, true))
     cursor_.error(cursor_.peek().location)
-        << "blocks are nested too deeply, expected at most " << kMaxNesting << " levels";
+        << "blocks are nested too deeply; expected at most " << kMaxNesting << " levels";
   return true;
 }
 
@@ -203,10 +203,10 @@ bool ProgramParser::parseOperation(const Statement &statement) {
   }
   if (rule->hasResult && !statement.result)
     return cursor_.error(statement.keyword->location)
-           << "'" << word << "' defines a value, expected '%x = " << word << " ...'";
+           << "'" << word << "' defines a value; expected '%x = " << word << " ...'";
   if (!rule->hasResult && statement.result)
     return cursor_.error(statement.result->location)
-           << "'" << word << "' defines no value, expected '" << word << " ...'";
+           << "'" << word << "' does not define a value; expected '" << word << " ...'";
   cursor_.take();
   builder_.setLocation(statement.location());
   return (this->*rule->parse)(statement);
@@ -375,7 +375,7 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
                               ")")
              << didYouMean(word.text, pointwiseKeywords());
     if (functions.size() == kMostPointwiseSteps)
-      return cursor_.error(word.location) << "functions are nested too deeply, expected at most "
+      return cursor_.error(word.location) << "functions are nested too deeply; expected at most "
                                           << kMostPointwiseSteps << " levels";
     cursor_.take();
     if (!cursor_.expect("("))

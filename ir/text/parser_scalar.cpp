@@ -123,14 +123,14 @@ bool StatementParser::countNesting(Location location) {
   if (nesting_ <= kMaxNesting)
     return true;
   return cursor_.error(location)
-         << "parentheses and minus signs are nested too deeply, expected at most " << kMaxNesting
+         << "parentheses and minus signs are nested too deeply; expected at most " << kMaxNesting
          << " levels";
 }
 
 bool StatementParser::countOperator(Location location) {
   if (++operators_ <= kMaxOperators)
     return true;
-  return cursor_.error(location) << "the expression is too long, expected at most " << kMaxOperators
+  return cursor_.error(location) << "the expression is too long; expected at most " << kMaxOperators
                                  << " operators";
 }
 

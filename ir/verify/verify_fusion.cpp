@@ -93,8 +93,8 @@ void FusionVerifier::verifyParameters() {
   for (const FusionParameter &parameter : fusion_.parameters()) {
     verifyName("parameter", parameter.name, parameter.location, diags_);
     if (isReserved(parameter.name))
-      diags_.error(parameter.location) << "expected a name for the parameter, got '"
-                                       << parameter.name << "', a keyword of the language";
+      diags_.error(parameter.location)
+          << "expected a parameter name, got '" << parameter.name << "', which is a keyword";
     auto [entry, isNew] = known.try_emplace(parameter.name, parameter.location);
     if (!isNew)
       diags_.error(parameter.location).note(entry->second, "first defined here")
@@ -180,7 +180,7 @@ void FusionVerifier::verifyUse() {
       diags_.warning(result->location) << "input " << ref(result) << " is not used";
     else
       diags_.warning(result->location)
-          << ref(result) << " is not computed: no output depends on it";
+          << ref(result) << " is never computed, because no output depends on it";
   }
 }
 
@@ -308,8 +308,9 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const std::string blocks = extent->rhs()->str();
   const int64_t count = fusion_.valueOf(extent->rhs()).value;
   if (axis == 0)
-    return fail("uses 'ceil' on the leading axis; expected it directly after an axis of extent " +
-                blocks);
+    return fail(
+        "uses 'ceil' on the leading axis, but the axis must directly follow an axis of extent " +
+        blocks);
   const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
   return before == count ||
          fail("follows an axis of extent " + std::to_string(before) +
@@ -462,7 +463,7 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
   return diags_.error(node.location)
          << "'" << keyword(node) << "' contracts axis " << axis << " of " << ref(operand)
          << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
-         << uneven->total << " rows exist; expected an axis without padding rows";
+         << uneven->total << " rows are not padding; expected an axis without padding rows";
 }
 
 bool FusionVerifier::verifyContraction(const FusionNode &node) {
@@ -503,7 +504,8 @@ void FusionVerifier::verifyPartial(const FusionNode &node) {
     return;
   if (!isContractedOverDevices(node))
     diags_.error(node.location) << "'partial' sets the type in which partial results are sent, but "
-                                << ref(&node.result) << " has none: no contracted axis is DIDx";
+                                << ref(&node.result)
+                                << " has no partial results: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
     diags_.error(node.location) << "expected partial results of " << ref(&node.result)
                                 << " to be of " << name(result)

@@ -20,7 +20,7 @@ void verifyList(llvm::StringRef what, llvm::StringRef theirs, const Program &pro
                 llvm::ArrayRef<std::unique_ptr<Value>> values, const Fusion &fusion,
                 llvm::ArrayRef<const FusionTensor *> tensors, Diagnostics &diags) {
   if (values.size() != tensors.size()) {
-    diags.error(program.location()).note(fusion.location(), "the fusion is here")
+    diags.error(program.location()).note(fusion.location(), "the fusion is defined here")
         << "program @" << program.name() << " has " << values.size() << " " << what
         << "s, expected " << tensors.size() << ", the " << theirs << "s of @" << fusion.name();
     return;
@@ -29,7 +29,8 @@ void verifyList(llvm::StringRef what, llvm::StringRef theirs, const Program &pro
     std::string expected = localType(fusion, *tensors[i]);
     if (values[i]->type.str() == expected)
       continue;
-    diags.error(values[i]->location).note(tensors[i]->location, "the fusion's tensor is here")
+    diags.error(values[i]->location)
+            .note(tensors[i]->location, "the fusion's tensor is defined here")
         << what << " " << ref(values[i].get()) << " is " << values[i]->type.str() << ", expected "
         << expected << ", what " << theirs << " %" << tensors[i]->name << " of @" << fusion.name()
         << " is on one rank";
@@ -56,17 +57,19 @@ void verifyInterface(const Program &program, const Module &module, Diagnostics &
   }
   Diagnostics ofFusion;
   if (!verify(*fusion, ofFusion)) {
-    diags.error(program.location()).note(fusion->location(), "the fusion is here")
+    diags.error(program.location()).note(fusion->location(), "the fusion is defined here")
         << "program @" << program.name() << " implements @" << fusion->name()
         << ", which has errors";
     return;
   }
   if (program.ranks() != fusion->ranks())
-    diags.error(program.location()).note(fusion->meshLocation(), "the fusion's mesh is here")
+    diags.error(program.location())
+            .note(fusion->meshLocation(), "the fusion's mesh is specified here")
         << "program @" << program.name() << " has a mesh of " << program.ranks() << ", expected "
         << fusion->ranks() << ", that of @" << fusion->name();
   else if (program.ranksPerHost() != fusion->ranksPerHost())
-    diags.error(program.location()).note(fusion->meshLocation(), "the fusion's mesh is here")
+    diags.error(program.location())
+            .note(fusion->meshLocation(), "the fusion's mesh is specified here")
         << "program @" << program.name() << " has " << program.ranksPerHost()
         << " ranks per host, expected " << fusion->ranksPerHost() << ", those of @"
         << fusion->name();

@@ -81,10 +81,10 @@ bool NodeVerifier::expectWritable(const Op &op, const Value *dst) {
   const Value *root = rootOf(dst);
   if (!isParam(root))
     return true;
-  return error(op).note(root->location, "the parameter is here")
+  return error(op).note(root->location, "the parameter is declared here")
          << quoted(op) << " writes " << ref(dst)
          << (root == dst ? "" : ", an alias of " + ref(root))
-         << ", expected a result or an allocated buffer, got a parameter";
+         << ", but parameters cannot be written; expected a result or an allocated buffer";
 }
 
 bool NodeVerifier::expectDistinct(const Op &op, const Value *dst,
@@ -92,7 +92,7 @@ bool NodeVerifier::expectDistinct(const Op &op, const Value *dst,
   if (!llvm::is_contained(operands, dst))
     return true;
   return error(op) << quoted(op) << " reads and writes " << ref(dst)
-                   << ", expected a destination that is not an operand";
+                   << "; the destination must not be an operand";
 }
 
 bool NodeVerifier::expectOneDType(const Op &op, llvm::ArrayRef<const Value *> values) {
@@ -179,7 +179,7 @@ void NodeVerifier::visitDeallocate(const DeallocateOp &op) {
   if (context_.allocated.lookup(op.buffer) != context_.frames.back().block)
     error(op).note(allocate->location(), "allocated here")
         << "'deallocate' expects a buffer from the same block, got " << ref(op.buffer)
-        << ", which is allocated outside of it";
+        << ", which is allocated outside the block";
 }
 
 void NodeVerifier::visitSelect(const SelectOp &op) {
@@ -206,9 +206,9 @@ bool NodeVerifier::expectRange(const Op &op, const Scalar *begin, const Scalar *
   const Scalar *extent = tensor->type.shape[axis];
   const bool areConstant = begin->isConstant() && end->isConstant();
   if (begin == end || (areConstant && end->value() <= begin->value()))
-    return error(op) << "expected a range that is not empty, got " << range;
+    return error(op) << "expected a nonempty range, got " << range;
   if (begin->isConstant() && begin->value() < 0)
-    return error(op) << "expected a range that begins at 0 or above, got " << range;
+    return error(op) << "expected a range that starts at 0 or above, got " << range;
   if (end->isConstant() && extent->isConstant() && end->value() > extent->value())
     return error(op) << "expected a range that ends at " << extent->value()
                      << " or below, the extent of axis " << axis << " of " << ref(tensor)
@@ -245,8 +245,8 @@ bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *add
 
 void NodeVerifier::visitMatmul(const MatmulOp &op) {
   if (op.bias && op.addend) {
-    error(op) << quoted(op) << " expects a bias or an addend, got both, " << ref(op.bias) << " and "
-              << ref(op.addend);
+    error(op) << quoted(op) << " cannot have both a bias and an addend, got " << ref(op.bias)
+              << " and " << ref(op.addend);
     return;
   }
   llvm::SmallVector<const Value *, 4> operands = {op.a, op.b};
@@ -331,9 +331,10 @@ bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *
   const DType a = first->type.dtype, b = other->type.dtype;
   if (isPartialType(a, b) || isPartialType(b, a))
     return true;
-  return error(op) << quoted(op)
-                   << " expects tensors of one element type, or of f32 and one 16-bit type, "
-                   << "got " << typed(first) << " and " << typed(other);
+  return error(op)
+         << quoted(op)
+         << " expects all tensors to have the same element type, or f32 and one 16-bit type, "
+         << "got " << typed(first) << " and " << typed(other);
 }
 
 /// Checks that the range of a sum is as long as its destination. Non-constant lengths are checked
@@ -371,7 +372,7 @@ void NodeVerifier::visitShareMemHandles(const ShareMemHandlesOp &op) {
     error(op) << "expected 'share_mem_handles' at the top level of the program, but it is in "
               << "'" << keyword(*context_.frames.back().owner) << "'";
   if (op.buffers.empty())
-    error(op) << "'share_mem_handles' names no buffer";
+    error(op) << "'share_mem_handles' lists no buffers";
   for (const Value *buffer : op.buffers) {
     const auto *allocate = llvm::dyn_cast_or_null<AllocateOp>(buffer->definition);
     if (!allocate || allocate->space != MemorySpace::Symmetric) {
@@ -455,7 +456,8 @@ void NodeVerifier::verifyTeam(const CollectiveOp &op) {
     if (!member->isConstant())
       error(op) << "expected team members to be constants, got '" << member->str() << "'";
     else if (expectRank(op, "member of the team", member) && llvm::is_contained(known, member))
-      error(op) << "expected distinct members in the team, got " << member->value() << " twice";
+      error(op) << "expected the members of the team to be distinct, got " << member->value()
+                << " twice";
     known.push_back(member);
   }
 }
@@ -470,7 +472,7 @@ void NodeVerifier::verifyRoot(const CollectiveOp &op) {
   if (!hasRoot || !op.root || !expectRank(op, "root", op.root))
     return;
   if (op.root->isConstant() && !op.team.empty() && !llvm::is_contained(op.team, op.root))
-    error(op) << "expected a root in the team, got " << op.root->value();
+    error(op) << "expected the root to be a member of the team, got " << op.root->value();
 }
 
 void NodeVerifier::visitWait(const WaitOp &op) { expectKind(op, op.request, ValueKind::Request); }

@@ -16,8 +16,9 @@ std::string typed(const Value *value) { return ref(value) + ": " + value->type.s
 bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags) {
   if (isIdentifier(name))
     return true;
-  return diags.error(location) << "the " << what << " name '" << name
-                               << "' is not a letter or '_' followed by letters, digits and '_'";
+  return diags.error(location)
+         << "the " << what << " name '" << name
+         << "' does not consist of a letter or '_' followed by letters, digits and '_'";
 }
 
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags) {
@@ -31,7 +32,7 @@ bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location,
                         Diagnostics &diags) {
   if (ranksPerHost >= 1 && ranks % ranksPerHost == 0)
     return true;
-  return diags.error(location) << "expected a number of ranks per host that divides the mesh size "
+  return diags.error(location) << "expected the number of ranks per host to divide the mesh size "
                                << ranks << ", got " << ranksPerHost;
 }
 
@@ -180,7 +181,7 @@ bool ProgramVerifier::verifyOperands(const Op &op) {
     else if (!isVisible(operand))
       isFine = diags_.error(op.location())
                << "'" << keyword(op) << "' uses " << ref(operand)
-               << ", which is not defined before it, or not visible here";
+               << ", which is not defined before this use or is not visible here";
     else
       verifyLiveness(op, operand);
   });

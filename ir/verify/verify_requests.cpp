@@ -48,7 +48,7 @@ void RequestVerifier::verifyBlock(const Block &block) {
   for (size_t i = before; i < order_.size(); ++i)
     if (!requests_[order_[i]].waitedAt)
       diags_.error(order_[i]->location)
-          << "request " << ref(order_[i]) << " is never waited for, expected one 'wait "
+          << "request " << ref(order_[i]) << " is never waited for; expected one 'wait "
           << ref(order_[i]) << "' in its block";
   for (size_t i = before; i < order_.size(); ++i)
     requests_.erase(order_[i]);
@@ -94,7 +94,7 @@ void RequestVerifier::wait(const WaitOp &op) {
   if (request.loopDepth != loopDepth_)
     diags_.error(op.location()).note(op.request->location, "posted here")
         << "request " << ref(op.request)
-        << " is waited for in a loop, but was posted outside of it";
+        << " is waited for in a loop, but was posted outside the loop";
   request.waitedAt = &op;
   trail_.emplace_back(op.request, &op);
 }
@@ -124,7 +124,7 @@ void RequestVerifier::verifyBranches(const IfOp &op) {
   for (const Waits *waits : {&onlyThen, &onlyElse})
     for (const auto &[request, at] : *waits)
       diags_.error(op.location()).note(at->location(), "waited for here")
-          << "request " << ref(request) << " is waited for in one branch of this 'if' only";
+          << "request " << ref(request) << " is waited for in only one branch of this 'if'";
   // Treat the request as waited for in both branches, so that it causes only one error.
   for (const Waits *waits : {&thenWaits, &onlyElse}) {
     for (const auto &[request, at] : *waits) {

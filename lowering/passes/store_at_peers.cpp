@@ -53,7 +53,7 @@ private:
     if (!gemm || uses_[send.tensor] != 2)
       return state_.diags.error(stage_.location())
              << "cannot reduce to %" << stage_.result().name
-             << ": partials=peer requires a GEMM for each partial result that is sent";
+             << ": partials=peer requires a separate GEMM for each partial result that is sent";
     builder_.setLocation(send.location());
     builder_.insertBefore(block, send);
     Value *request =

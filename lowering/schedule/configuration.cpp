@@ -137,8 +137,9 @@ Result<Configurations> Configurations::parse(llvm::StringRef text, const Configu
     if (!config)
       return config.status();
     if (tensor.empty() && hasAll)
-      return badText("expected one part for all stages, got '" + whole + "' besides" +
-                     (element.contains('=') ? "; a ; separates knobs: ring;chunks=2" : ""));
+      return badText(
+          "expected only one schedule for all stages, got '" + whole + "' besides" +
+          (element.contains('=') ? "; separate knobs with ';', as in ring;chunks=2" : ""));
     hasAll |= tensor.empty();
     if (tensor.empty())
       configs.all = *config;

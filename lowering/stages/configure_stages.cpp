@@ -142,27 +142,29 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
 /// If `config` is valid for reductions, but not for this all-reduce, returns the reason, else "".
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
-    return "order=ring gives each rank only the sum of its own rows; it requires "
-           "reduction=two-shot, got one-shot";
+    return "order=ring requires reduction=two-shot, because each rank receives only the sum of its "
+           "own rows; got one-shot";
   if (config.order() == Order::Hierarchical && config.reduction() != schedule::Reduction::TwoShot)
-    return "reduction=one-shot sends every partial result over the network to all ranks; "
+    return "reduction=one-shot would send every partial result over the network to all ranks; "
            "order=hierarchical requires reduction=two-shot";
   if (config.reduction() == schedule::Reduction::TwoShot && stage.rows == 0)
-    return "reduction=two-shot divides rows among the ranks, but the result has none; use one-shot";
+    return "reduction=two-shot divides rows among the ranks, but the result has no rows; use "
+           "one-shot";
   if (config.partials() == Partials::Peer && !stage.isTwoShot())
-    return "a one-shot reduction also adds the rank's own partial result, which is stored locally; "
-           "use partials=local";
+    return "a one-shot reduction also needs each rank's own partial result in local memory; use "
+           "partials=local";
   return "";
 }
 
 /// If a collective reduction cannot be split as requested, returns the reason, else "".
 std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
   if (config.tailSplit() > 1)
-    return "the chunks of a collective have equal sizes; use tail-split=1";
+    return "the chunks of a collective must have equal sizes; use tail-split=1";
   const int64_t rows = stage.rows, chunks = config.chunks();
   if (chunks == 1 || (rows > 0 && rows % chunks == 0))
     return "";
-  return "the chunks of a collective have equal sizes: expected chunks=1 or another divisor of " +
+  return "the chunks of a collective must have equal sizes: expected chunks=1 or another divisor "
+         "of " +
          std::to_string(rows) + " rows, got chunks=" + std::to_string(chunks);
 }
 
@@ -170,18 +172,19 @@ std::string conflictOfChunks(const Stage &stage, const Configuration &config) {
 /// in a way that the stage does not support, returns the reason, otherwise "".
 std::string conflictOfCollective(const Stage &stage, const Configuration &config) {
   if (stage.gathersSlices && config.transfers() != Transfers::Collective)
-    return "each step takes a slice of every device's block; use transfers=collective";
+    return "each step needs a slice of every device's block; use transfers=collective";
   if (config.transfers() == Transfers::Pairs)
     return "";
   if (stage.uneven)
-    return "some ranks have fewer rows, but a collective needs the same number on each; use "
+    return "some ranks have fewer rows, but a collective requires the same number of rows on every "
+           "rank; use "
            "transfers=pairs";
   if (stage.isReduction())
     return conflictOfChunks(stage, config);
   if (stage.gathersSlices && config.granularity() != Granularity::Chunk)
-    return "each step takes a slice of every device's block; use granularity=chunk";
+    return "each step needs a slice of every device's block; use granularity=chunk";
   if (config.chunks() * config.tailSplit() > 1)
-    return "a gather by a collective is not split; use chunks=1 and tail-split=1";
+    return "a gather that uses a collective cannot be split; use chunks=1 and tail-split=1";
   return "";
 }
 
@@ -192,7 +195,8 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
                             config.order() == Order::Hierarchical;
   const std::string hierarchical = config.sums() == Sums::Gemm ? "" : " or order=hierarchical";
   if (config.partials() == Partials::Peer && !staysInHosts)
-    return "partials=peer stores in peer memory, but some peers are on other hosts; use "
+    return "partials=peer stores partial results in peer memory, but some peers are on other "
+           "hosts; use "
            "partials=local with protocol=get" +
            hierarchical;
   if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
@@ -200,12 +204,12 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
            "hosts are exchanged in pairs; use protocol=get" +
            hierarchical;
   if (config.secondShot() == SecondShot::Put && !staysInHosts)
-    return "second-shot=put stores sums in peer memory, but some peers are on other hosts; use "
+    return "second-shot=put stores the sums in peer memory, but some peers are on other hosts; use "
            "second-shot=same";
   if (config.order() != Order::Hierarchical || stage.gathersSlices)
     return "";
   if (stage.hosts() == 1)
-    return "order=hierarchical requires a mesh of several hosts, such as mesh [0 .. " +
+    return "order=hierarchical requires a mesh that spans several hosts, such as mesh [0 .. " +
            std::to_string(2 * stage.ranksPerHost) + ") of " + std::to_string(stage.ranksPerHost) +
            ", got one host";
   if (stage.ranksPerHost == 1)
@@ -221,7 +225,7 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     if (isReproducible)
       conflict = brokenRule(kReproducibleRules, config);
     if (!conflict.empty())
-      return "reproducible sums add partial results in the order of ranks: " + conflict;
+      return "reproducible sums add partial results in rank order: " + conflict;
     conflict = brokenRule(kReductionRules, config);
   }
   if (conflict.empty())
@@ -260,7 +264,7 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
   if (!stage.isGather() || stage.isStreamed)
     return conflict;
   if (asked.granularity() == Granularity::Geometric && asked.transfers() != Transfers::Collective)
-    return "expected granularity=whole, as no result has a Stream axis, got geometric";
+    return "expected granularity=whole, because no result has a Stream axis, got geometric";
   return conflict.empty() ? ""
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }
@@ -354,8 +358,8 @@ bool configure(LoweringState &state, const Configurations::OfStage &chosen) {
   if (stage == state.stages.end())
     return state.diags.error(state.fusion.location())
            << "the schedule names %" << chosen.tensor
-           << ", but no stage computes it; the stages compute %" << llvm::join(names, ", %")
-           << didYouMean(chosen.tensor, names);
+           << ", but no stage computes this tensor; the stages compute %"
+           << llvm::join(names, ", %") << didYouMean(chosen.tensor, names);
   if (stage->isNamed)
     return state.diags.error(stage->location())
            << "the schedule names the stage of %" << chosen.tensor << " twice";

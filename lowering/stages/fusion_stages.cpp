@@ -54,8 +54,9 @@ static std::string whyWhole(const Stage &stage) {
   if (stage.multipliesWhole())
     return value(Knob::Granularity);
   if (stage.isReduction() && !stage.isScattered() && config.chunks() == 1)
-    return "one GEMM computes all partial results before any is sent (" + value(Knob::Reduction) +
-           ", " + value(Knob::Chunks) + ")" + (stage.rows > 1 ? "; use chunks=2" : "");
+    return "one GEMM computes all partial results before any of them is sent (" +
+           value(Knob::Reduction) + ", " + value(Knob::Chunks) + ")" +
+           (stage.rows > 1 ? "; use chunks=2" : "");
   return "";
 }
 

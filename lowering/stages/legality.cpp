@@ -38,7 +38,7 @@ public:
       return {}; // reported for the reshard; the operand's layout is unknown
     for (const FusionTensor *operand : llvm::drop_begin(node_.operands))
       if (operand->definition->kind == FusionOpKind::Reshard)
-        refuse("%" + operand->name + " is resharded, and only a first operand is gathered");
+        refuse("%" + operand->name + " is resharded, but only the first operand can be gathered");
     if (isReduction()) {
       checkReduction();
       checkPartBytes();
@@ -75,7 +75,7 @@ private:
 
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
-      refuse(axis.strWithType() + " is contracted but split over devices, with one entry on each "
+      refuse(axis.strWithType() + " is contracted and split over devices, with one entry per "
                                   "device; partial results require a DIDx axis and an inner axis");
   }
 
@@ -83,15 +83,17 @@ private:
   void checkReduction() {
     AxisOf a{first(), contraction_.first}, b{second(), contraction_.second};
     if (!isSplit(a))
-      refuse(a.strWithType() +
-             " is whole on every device, and the part of one device is not contiguous");
+      refuse(
+          a.strWithType() +
+          " is replicated on every device, and the part that each device needs is not contiguous");
     if (!isSplit(b) && node_.transposeB)
-      refuse(b.strWithType() +
-             " is whole on every device, and the part of one device is not contiguous");
+      refuse(
+          b.strWithType() +
+          " is replicated on every device, and the part that each device needs is not contiguous");
     for (size_t i = 1; i < result_->type.axes.size(); ++i)
       if (isSplit({result_, i}))
         return refuse(AxisOf{result_, i}.strWithType() +
-                      " is split over devices, and the part of a partial result that a device "
+                      " is split over devices, so the part of a partial result that each device "
                       "keeps is not contiguous");
   }
 
@@ -108,22 +110,22 @@ private:
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))
       return refuse(from.strWithType() +
-                    " is split over devices, so that no device has all columns of a partial "
+                    " is split over devices, so no device has all columns of a partial "
                     "result");
     if (to.index != 0 || !isSplit(to))
       return (void)checkStream(to);
     if (!isFromFirst(to))
       refuse(to.strWithType() + " comes from %" + second()->name +
-             ", and only rows of a partial result are contiguous");
+             ", but only the rows of a partial result are contiguous");
     else if (from.axis().kind == AxisKind::DIDx)
-      refuse(from.strWithType() + " is split over devices already");
+      refuse(from.strWithType() + " is already split over devices");
   }
 
   bool checkStream(AxisOf to) {
     if (to.axis().kind != AxisKind::Stream || (to.index == 0 && isFromFirst(to)))
       return true;
     refuse(to.strWithType() + " is Stream, but only a leading axis that comes from %" +
-           first()->name + " is produced slice by slice");
+           first()->name + " can be produced slice by slice");
     return false;
   }
 
@@ -144,9 +146,10 @@ private:
       return;
     const bool areRows = isFromFirst(to) && to.index == 0;
     if (!isSplit(from) && isSplit(to) && !areRows)
-      return refuse(from.strWithType() + " is whole on every device but " + to.strWithType() +
-                    " is split over devices" +
-                    (from.index > 0 ? ", and the part of one device is not contiguous" : ""));
+      return refuse(
+          from.strWithType() + " is replicated on every device but " + to.strWithType() +
+          " is split over devices" +
+          (from.index > 0 ? ", and the part that each device needs is not contiguous" : ""));
     if (isSplit(from) && !isSplit(to))
       checkGather(from, to);
   }
@@ -160,9 +163,8 @@ private:
       return refuse(both + "only %" + first()->name + " is gathered");
     const bool isOfSlice = from.index == 1 && result_->type.axes.front().kind == AxisKind::Stream;
     if (from.index != 0 && !isOfSlice)
-      return refuse(
-          both +
-          "only a leading axis is gathered, or the second axis for each slice of a Stream axis");
+      return refuse(both + "only a leading axis can be gathered, or the second axis for each slice "
+                           "of a Stream axis");
   }
 
   /// Checks that any axis with padding rows follows the first operand's leading axis. Otherwise,
@@ -173,8 +175,8 @@ private:
       if (!uneven || (operand == first() && uneven->axis == 1))
         continue;
       const AxisOf axis{operand, uneven->axis};
-      refuse(axis.strWithType() + " has padding rows, and the other rows are contiguous only after "
-                                  "the leading axis of a first operand",
+      refuse(axis.strWithType() + " has padding rows, which are supported only directly after the "
+                                  "leading axis of the first operand",
              "an extent that divides evenly");
     }
   }
@@ -185,7 +187,7 @@ private:
     if (isSplit(axis) == isSplit(to))
       return;
     std::string lies =
-        isSplit(axis) ? " is split over devices but " : " is whole on every device but ";
+        isSplit(axis) ? " is split over devices but " : " is replicated on every device but ";
     std::string toLies = isSplit(to) ? " is split" : " is whole";
     refuse(axis.strWithType() + lies + to.strWithType() + ", to which it is added," + toLies);
   }
@@ -202,9 +204,9 @@ std::vector<Refusal> checkPointwise(const Fusion &fusion, const FusionNode &node
   std::vector<Refusal> refusals;
   for (const FusionTensor *operand : node.operands) {
     if (operand->definition->kind == FusionOpKind::Reshard) {
-      refusals.push_back({"%" + operand->name +
-                          " is resharded, and a pointwise function takes only "
-                          "inputs and computed tensors"});
+      refusals.push_back(
+          {"%" + operand->name +
+           " is resharded, but a pointwise function accepts only inputs and computed tensors"});
       continue; // its axes are those of the reshard, not of the origin
     }
     for (size_t i = 0; i < operand->type.axes.size(); ++i) {
@@ -219,7 +221,8 @@ std::vector<Refusal> checkPointwise(const Fusion &fusion, const FusionNode &node
   if (llvm::all_of(node.operands, [](const FusionTensor *operand) {
         return operand->definition->kind == FusionOpKind::Input;
       }))
-    refusals.push_back({"all its operands are inputs, and no stage computes any of them"});
+    refusals.push_back(
+        {"all its operands are inputs, but at least one must be computed by a stage"});
   return refusals;
 }
 
@@ -227,17 +230,17 @@ std::vector<Refusal> checkPointwise(const Fusion &fusion, const FusionNode &node
 std::vector<Refusal> checkReshard(const Fusion &fusion, const FusionNode &node) {
   const FusionTensor &from = *node.a(), &to = node.result;
   if (from.definition->kind != FusionOpKind::Input)
-    return {{"%" + from.name + " is not an input, and only inputs are resharded"}};
+    return {{"%" + from.name + " is not an input, but only inputs can be resharded"}};
   const std::string both = AxisOf{&from, 0}.strWithType() + " is not gathered to axis 0 of %" +
                            to.name + " (" + to.type.str() + ")";
   if (from.type.axes.front().kind != AxisKind::DIDx ||
       to.type.axes.front().kind != AxisKind::Stream)
-    return {{both + ", and only a leading DIDx axis can be gathered to Stream"}};
+    return {{both + ", but only a leading DIDx axis can be gathered to Stream"}};
   for (size_t i = 1; i < from.type.axes.size(); ++i)
     if (isSplit(fusion, from.type.axes[i]) != isSplit(fusion, to.type.axes[i]))
-      return {{AxisOf{&from, i}.strWithType() + " is not split as axis " + std::to_string(i) +
+      return {{AxisOf{&from, i}.strWithType() + " is not split like axis " + std::to_string(i) +
                " of %" + to.name + " (" + to.type.str() +
-               "), and only a leading axis is gathered"}};
+               "), and only a leading axis can be gathered"}};
   const std::optional<UnevenRows> uneven = fusion.unevenRows(from.type);
   if (uneven && uneven->axis != 1)
     return {{"axis " + std::to_string(uneven->axis) + " of %" + from.name + " has padding rows",

@@ -45,7 +45,7 @@ def _of_numpy(array: Any) -> Array:
 def _of_torch(tensor: Any) -> Array:
     dtype = _name_of(tensor.dtype)
     if tensor.is_neg():
-        dtype += " to be negated (resolve_neg() does it)"
+        dtype += " with a pending negation (call resolve_neg() first)"
     return Array(tensor.data_ptr(), dtype, tensor.shape, tensor.is_contiguous(), tensor,
                  device="" if tensor.is_cpu else str(tensor.device))
 
@@ -161,7 +161,7 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
     if array.dtype.name == "bfloat16":
         return array.dtype
     raise InputError(f"output %{spec.name}: pass out=, because NumPy has no bf16 type (the "
-                     "package ml_dtypes does)")
+                     "ml_dtypes package provides one)")
 
 
 def current_stream(array: Any) -> Optional[int]:

@@ -32,7 +32,7 @@ def _path() -> str:
                 shutil.which("braid"))
     if path is None:
         raise UnsupportedError(f"cannot find the command braid: it is neither {built} nor "
-                               f"{installed}, nor in a folder of PATH")
+                               f"{installed}, nor on the PATH")
     return path
 
 

@@ -285,7 +285,7 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
     """
     ranks, rank = _library.integer("ranks", ranks), _library.integer("rank", rank)
     if name is None and rank != 0:
-        raise InputError("rank: cannot be given without a name, because the environment then sets "
+        raise InputError("rank: requires the name of a job, because otherwise the environment sets "
                          f"it; got {rank}")
     if name is not None and not 0 <= rank < ranks:
         raise InputError(f"rank: expected a rank from 0 to {ranks - 1} of the {ranks} of "

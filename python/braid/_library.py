@@ -228,8 +228,8 @@ class Handle(Unique):
     def address(self) -> int:
         if self._address is None:
             what = "operation" if self._kind == "session" else self._kind
-            raise InputError(f"this {what} is closed: use it before close() and in the process "
-                             "that created it, not after fork()")
+            raise InputError(f"this {what} is closed: use it only before close() and only in "
+                             "the process that created it, not after fork()")
         return self._address
 
     @property

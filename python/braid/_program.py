@@ -135,7 +135,7 @@ class Program:
         """
         text = self._answer("program_explain")
         if self.request.is_auto:
-            text = f"  schedule is {self.request.schedule}: Job.prepare() chooses\n" + text
+            text = f"  schedule is {self.request.schedule}: Job.prepare() will choose one\n" + text
         return text
 
     def plan(self, rank: int) -> str:

@@ -43,7 +43,7 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     }
     violation.events.push_back(std::move(event));
   }
-  violation.summary = fmt::format("with {} per rank, no rank can continue",
+  violation.summary = fmt::format("with {} per rank, no rank can make progress",
                                   queues == 0 ? "any number of hardware queues"
                                               : counted(queues, "hardware queue"));
   return violation;
@@ -102,7 +102,9 @@ public:
     if (!ofAlike || ofAlike->isSafe())
       return ofAlike;
     Result<CheckReport> ofAll = follow(each, report);
-    return ofAll ? ofAll : ofAll.status().annotated("not proved safe, and cannot find the reason");
+    return ofAll ? ofAll
+                 : ofAll.status().annotated(
+                       "not proved safe, but the reason could not be determined");
   }
 
 private:
@@ -138,7 +140,7 @@ private:
       report.violation = deadlock(history, execution, queues);
     if (report.violation && share)
       report.violation->notes.push_back(fmt::format(
-          "{} streams share {} hardware queues on this backend, with an unknown assignment",
+          "{} streams share {} hardware queues on this backend, and their assignment is unknown",
           streams, options_.ownQueues));
     return execution;
   }
@@ -273,14 +275,16 @@ std::string str(const CheckReport &report) {
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
       counted(report.ranks, "rank"), hosts, counted(report.runs, "successive run"), report.commands,
       report.transfers, messages, counted(report.queues, "hardware queue"),
-      report.queues == 1 ? ", so with any number" : "", report.accesses);
+      report.queues == 1 ? ", and therefore with any number" : "", report.accesses);
   if (!report.seamsChecked)
-    text += "  seams      not checked: races between successive runs need 2 runs or more\n";
-  text += report.resultChecked
-              ? "  result     every output computed once, from the right blocks of its run\n"
-              : fmt::format("  result     not checked: {}\n", report.resultNotChecked);
+    text += "  seams      not checked: finding races between successive runs requires at least 2 "
+            "runs\n";
+  text +=
+      report.resultChecked
+          ? "  result     every output is computed once, from the correct blocks of the same run\n"
+          : fmt::format("  result     not checked: {}\n", report.resultNotChecked);
   if (report.orderChecked)
-    text += "  order      partial results are added in the order of ranks, in one sum\n";
+    text += "  order      partial results are added in rank order, in a single sum\n";
   return text;
 }
 

@@ -120,7 +120,7 @@ void sayOrders(Violation &race, int reader, int first) {
   const std::string before = fmt::format("{} reads the data from before {} writes", reader, writer);
   const std::string after = fmt::format("{} reads the data that {} has written", reader, writer);
   race.stale = reader == second ? before + ": stale data"
-                                : after + (isRunBefore ? ": data of a later run"
+                                : after + (isRunBefore ? ": data from a later run"
                                                        : ", instead of the earlier data");
   race.otherwise = reader == second ? after : before;
 }
@@ -128,7 +128,7 @@ void sayOrders(Violation &race, int reader, int first) {
 /// Describes both orders of a use and of `end`, the event (1 or 2) that ends the buffer's lifetime.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
-  use.summary = "a use of memory and the deallocation of a buffer there are not ordered";
+  use.summary = "a memory access and the deallocation of a buffer in that memory are not ordered";
   use.staleIfFirst = static_cast<size_t>(end) - 1;
   use.stale = fmt::format("{} uses memory that may belong to another buffer", 3 - end);
   use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);

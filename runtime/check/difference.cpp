@@ -111,7 +111,7 @@ Difference findDifference(const Terms &terms, const Definition &definition,
     const std::vector<std::string> addends = describer.compareSums(is, wanted);
     llvm::append_range(difference.notes, addends);
     if (addends.empty() && terms.keepsOrder()) {
-      what = "is not added in the order of the ranks";
+      what = "is not summed in rank order";
       difference.notes = {"it is " + describer.orderOf(is),
                           "expected " + describer.orderOf(wanted)};
     }

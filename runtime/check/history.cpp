@@ -112,7 +112,7 @@ CheckedEvent History::describe(const Event &event) const {
       fmt::format("rank {}, {}, run {}", event.rank, plan.streams[event.stream], event.run + 1);
   switch (event.kind) {
   case EventKind::CallerWrites:
-    described.text = where + ": the caller writes the inputs and hands over the outputs";
+    described.text = where + ": the caller writes the inputs and provides the outputs";
     break;
   case EventKind::CallerReads:
     described.text = where + ": the caller reads the outputs";

@@ -141,8 +141,8 @@ std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered
       const bool isSum = c.reduction == ReductionOperator::Sum;
       if (c.reduction && (ordered || (isDefined && !isSum)))
         return Violation{CheckRule::Result,
-                         isSum ? "a collective chooses the order of its additions"
-                               : "the definition does not contain the result of this collective",
+                         isSum ? "a collective does not guarantee the order of its additions"
+                               : "the result of this collective does not occur in the definition",
                          {describeNode(plan, command.origin)},
                          {}};
     }

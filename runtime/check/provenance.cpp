@@ -63,9 +63,9 @@ public:
       const Event &event = history_.event(id);
       const std::optional<Place> written = writtenBy(history_, event, *unwritten_);
       if (event.kind == EventKind::Command && written && written->buffer == unwritten_->buffer) {
-        violation_->notes.push_back(fmt::format(
-            "{} writes it only later: from run 2 on, the read gets stale data of the previous run",
-            history_.describe(id).text));
+        violation_->notes.push_back(fmt::format("{} writes it only later: from run 2 on, the read "
+                                                "returns stale data from the previous run",
+                                                history_.describe(id).text));
         return;
       }
     }
@@ -141,7 +141,7 @@ private:
         if (piece.term != kUndefined) {
           mostWriters_ = 1; // name only one writer, because the two are equivalent
           return failAt({place.memory, place.buffer, at, at + piece.bytes},
-                        "computes a part of an output for the second time in a run", event,
+                        "computes part of an output for the second time in a run", event,
                         {str(history_, place)});
         }
         at += piece.bytes;

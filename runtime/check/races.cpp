@@ -39,9 +39,9 @@ std::optional<Violation> findEarlySignal(const History &history, const HappensBe
   if (await == kNone || before.isBeforePresent(await, history.blockOf(endpoint.peer)))
     return std::nullopt;
   return Violation{CheckRule::Transfers,
-                   "a transfer is signalled again before it was awaited",
+                   "a transfer is signaled again before its previous signal has been awaited",
                    {history.describe(await), history.describe(id)},
-                   {"the signal of a run is not ordered after the await of the previous run"}};
+                   {"the signal of one run is not ordered after the await of the previous run"}};
 }
 
 /// Visits the memory of each rank and collects the pairs of events that must be ordered. Then walks
@@ -166,7 +166,7 @@ private:
         if (!both || (mayUpdate && from.begin == to.begin && from.end == to.end))
           continue;
         wrongUses_.try_emplace(id, Violation{CheckRule::Result,
-                                             "a command reads the bytes that it writes",
+                                             "a command reads bytes that it also writes",
                                              {history_.describe(event)},
                                              {"it does so in " + str(history_, *both)}});
         return false;

@@ -38,7 +38,7 @@ std::string Terms::str(TermId id) const {
   case TermKind::Unrounded:
     return "a sum to which a GEMM has added its own result without rounding it first";
   case TermKind::Mixed:
-    return "the result of rows or elements that consist of several blocks";
+    return "the result of rows or elements that are composed of several blocks";
   }
   return "";
 }

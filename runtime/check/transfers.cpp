@@ -75,7 +75,8 @@ private:
       for (uint32_t i = 0; i < plan.endpoints.size(); ++i) {
         const Endpoint &e = plan.endpoints[i];
         if (e.peer < 0 || e.peer >= static_cast<int64_t>(plans_.size()) || e.peer == plan.rank)
-          return violation(fmt::format("there is no other rank {}", e.peer), {describe(plan, e)});
+          return violation(fmt::format("rank {} does not exist or is this rank itself", e.peer),
+                           {describe(plan, e)});
         const bool isSend = e.direction == Direction::Send;
         const int64_t source = isSend ? plan.rank : e.peer, target = isSend ? e.peer : plan.rank;
         sides_[static_cast<size_t>(source)].push_back(
@@ -184,7 +185,7 @@ private:
           continue; // messages may use any memory
         if (!plan.isSameHost(e.peer))
           return violation(
-              fmt::format("rank {} is on another host, so only messages reach it", e.peer),
+              fmt::format("rank {} is on another host, so only messages can reach it", e.peer),
               {describe(plan, e)});
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         if (isPassive && e.range.buffer == kPeerBuffer)
@@ -232,9 +233,9 @@ private:
               {describe(plan, e)});
         seen[command.endpoint] |= kind;
         if (command.kind == CommandKind::Await && command.flag != e.flag)
-          return violation(
-              fmt::format("awaits flag {}, but the transfer uses flag {}", command.flag, e.flag),
-              {describe(plan, e)});
+          return violation(fmt::format("the await uses flag {}, but the transfer uses flag {}",
+                                       command.flag, e.flag),
+                           {describe(plan, e)});
       }
     }
     return std::nullopt;
@@ -251,7 +252,8 @@ private:
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints)
         if (e.channel >= plan.channels)
-          return violation("the handles of this transfer are never shared", {describe(plan, e)});
+          return violation("the memory handles that this transfer uses are never shared",
+                           {describe(plan, e)});
     return std::nullopt;
   }
 

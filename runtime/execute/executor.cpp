@@ -203,9 +203,9 @@ Status Binder::openTeams() {
       return Status::ok();
   }
   if (!prepared_->messages_)
-    return unsupported("rank {}: expected a backend that sends messages, because other ranks send "
-                       "messages to another host",
-                       plan_.rank);
+    return unsupported(
+        "rank {}: this backend cannot send messages, but other ranks send messages to another host",
+        plan_.rank);
   Status opened = prepared_->messages_->openTeams(plan_.teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
@@ -386,15 +386,16 @@ static Status checkCapabilities(const Plan &plan, Device &device, TransferMode m
   const auto between = device.messages() ? std::nullopt : firstBetweenHosts(plan);
   const std::pair<bool, std::string> refusals[] = {
       {sends && !device.messages(), "expected a backend that sends messages"},
-      {sends && mode != TransferMode(), "copies, signals and memory cannot be chosen for messages"},
-      {!sends && !peers, "expected a backend whose ranks access the memory of peers"},
+      {sends && mode != TransferMode(),
+       "copy, signal and memory modes cannot be selected for messages"},
+      {!sends && !peers, "expected a backend whose ranks can access the memory of peers"},
       {between.has_value(),
        between ? fmt::format("{}: ranks {} and {} are on different hosts: expected a backend that "
                              "sends messages",
                              place(plan, between->first), plan.rank, between->second)
                : ""},
       {!sends && peers && !peers->offers(mode),
-       "this backend offers no choice of copies, signals or memory"},
+       "this backend does not support the selected copy, signal or memory mode"},
   };
   for (const auto &[isRefused, why] : refusals)
     if (isRefused)
@@ -509,7 +510,7 @@ Status Prepared::capture(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<voi
 }
 
 void Prepared::replay() {
-  assert(graph_ && "expected capture() before replay()");
+  assert(graph_ && "capture() must be called before replay()");
   replay(*graph_);
 }
 

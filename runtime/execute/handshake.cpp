@@ -80,7 +80,8 @@ std::string Hello::encode() const {
 Result<Hello> Hello::decode(llvm::StringRef text, int64_t reader) {
   auto [head, lines] = text.split('\n');
   const std::vector<std::string> fields = decodeFields(head);
-  const Status malformed = badInput("a rank's message has the format of another version of Braid");
+  const Status malformed =
+      badInput("a rank sent a message in the format of a different version of Braid");
   if (fields.size() != 5 || fields[0] != kVersion)
     return malformed;
   Hello hello{fields[1], 0, fields[3], fields[4], {}};
@@ -160,7 +161,7 @@ std::string firstDifference(const std::vector<std::string> &texts) {
     std::vector<std::string> heads;
     for (llvm::StringRef &text : rest) {
       auto [head, tail] = text.split('\n');
-      heads.push_back(text.empty() ? "(the text has ended)" : head.str());
+      heads.push_back(text.empty() ? "(end of text)" : head.str());
       text = tail;
     }
     auto groups = groupRanks(heads);

@@ -99,7 +99,7 @@ Status checkRecordsFolder(const std::string &directory) {
 Result<std::vector<std::string>> readFlightRecords(const std::string &file) {
   const std::string text = BRAID_TRY(readFile(file, kMostBytes));
   if (!text.starts_with(kFirstWords))
-    return badInput("{}: expected flight records, but this file has none", file);
+    return badInput("{}: expected flight records, but this file contains none", file);
   std::vector<std::string> lines;
   for (llvm::StringRef line : llvm::split(llvm::StringRef(text).rtrim('\n'), "\n"))
     lines.push_back(printable(line, 2 * kLongestLine)); // escapes and counts lengthen the lines

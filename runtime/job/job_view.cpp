@@ -33,9 +33,9 @@ RankView viewOf(const RankSlot &slot) {
 
 const char *activityOf(const RankView &rank) {
   constexpr const char *kStates[] = {"has not joined", "", "has left", "is dead"};
-  constexpr const char *kActivities[] = {"is in the caller's code",
+  constexpr const char *kActivities[] = {"is executing the caller's code",
                                          "waits for the other ranks in an all-gather",
-                                         "waits for its device", "waits for all ranks to be done"};
+                                         "waits for its device", "waits for all ranks to finish"};
   return rank.hasJoined() ? kActivities[static_cast<size_t>(rank.activity)]
                           : kStates[static_cast<size_t>(rank.state)];
 }

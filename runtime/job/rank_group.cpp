@@ -64,7 +64,8 @@ public:
         during(HostActivity::Committing, [&] { return memory_.meet(rank_, "", step); });
     if (memory_.committed() < step)
       abort(met.isOk()
-                ? badInput("expected all ranks to commit, but another rank is in a different call")
+                ? badInput(
+                      "expected all ranks to commit, but another rank is making a different call")
                 : met);
     return memory_.committed() >= step ? Status::ok() : failure();
   }
@@ -137,9 +138,10 @@ Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
   if (runCommands_ || drain.isDone())
     return cause;
   isStuck_ = true;
-  return Status(cause.code(), fmt::format("{}\n  rank {} has a command that does not end; its "
-                                          "buffers may still be in use",
-                                          cause.message(), rank));
+  return Status(
+      cause.code(),
+      fmt::format("{}\n  a command of rank {} has not finished; its buffers may still be in use",
+                  cause.message(), rank));
 }
 
 /// Waits until all ranks have arrived. The last rank to arrive runs all ranks' commands while

@@ -206,7 +206,7 @@ JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
     if (listed.size() < kMaxReportedRanks)
       listed.insert(rank);
   std::string text = (timeout ? fmt::format("no progress for {} ms", timeout->count())
-                              : "deadlock: no rank can continue") +
+                              : "deadlock: no rank can make progress") +
                      ": " + blame->text;
   for (int64_t rank : listed)
     text += "\n  " + job.rankText(rank);

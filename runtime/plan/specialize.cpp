@@ -73,7 +73,7 @@ Result<Plan> Specializer::run() {
 /// Counts trips as well as nodes, because unrolling a billion empty trips would seem to hang.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
-                                            << " steps on a rank";
+                                            << " steps per rank";
 }
 
 void Specializer::addParameters(llvm::ArrayRef<std::unique_ptr<Value>> values, BufferKind kind,

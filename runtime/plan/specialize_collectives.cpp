@@ -113,8 +113,8 @@ bool Specializer::scratch(const CollectiveOp &op, llvm::StringRef name, int64_t 
 
 bool Specializer::exchange(const CollectiveOp &op, const PlanCollective &collective) {
   if (collective.reduction && *collective.reduction != ReductionOperator::Sum) {
-    unsupported_ = unsupported("{}: collective {} {} needs a backend that sends messages; through "
-                               "the memory of peers only sums are available",
+    unsupported_ = unsupported("{}: collective {} {} requires a backend that sends messages; over "
+                               "peer memory, only sums are available",
                                diags_.place(op.location()), name(op.collective).str(),
                                name(*collective.reduction).str());
     return false;

@@ -186,7 +186,7 @@ private:
   static std::string misfitOf(const Tensor &tensor, const char *what, DType dtype, Bound range) {
     const DType wider = range.isHeldBy(DType::F32) ? DType::F32 : DType::F64;
     return fmt::format(
-        "{}: cannot verify %{}: expected {} that {} represents exactly, got values up to {}{}",
+        "{}: cannot verify %{}: expected {} that {} can represent exactly, got values up to {}{}",
         tensor.place, tensor.name, what, name(dtype), std::ldexp(range.most, range.unit),
         range.isHeldBy(wider) ? fmt::format("; {} can represent them", name(wider)) : "");
   }

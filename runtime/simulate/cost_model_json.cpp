@@ -178,7 +178,7 @@ Result<CostModel> CostModel::decode(llvm::StringRef text) {
     return badInput("cost model: expected an object, got {}", jsonGot(&*json));
   if (valueOr(object->getString("format"), "") != kFormat)
     return badInput(
-        "cost model: format: expected \"{}\", got {}; braid calibrate writes a new file",
+        "cost model: format: expected \"{}\", got {}; run braid calibrate to write a new file",
         kFormat.str(), jsonGot(object->get("format")));
   CostModel model;
   Status status;

@@ -270,7 +270,7 @@ private:
       for (const Endpoint &endpoint : rank.plan->endpoints) {
         const auto found = flags.find(partnerKeyOf(*rank.plan, endpoint, period));
         if (found == flags.end())
-          return badInput("{} on rank {} has no match on rank {}",
+          return badInput("{} on rank {} has no matching transfer on rank {}",
                           describeOrigin(*rank.plan, endpoint.origin), rank.plan->rank,
                           endpoint.peer);
         rank.peerFlags.push_back(found->second);

@@ -77,7 +77,8 @@ Status Search::measureAll(size_t count) {
     else if (times.status().code() != StatusCode::Unsupported)
       return times.status();
   }
-  return candidates_.empty() ? unsupported("none of the candidates can be measured") : Status::ok();
+  return candidates_.empty() ? unsupported("none of the candidates could be measured")
+                             : Status::ok();
 }
 
 /// Keeps candidate 0, if it could be measured, and the fastest kFinalists other candidates.

@@ -47,7 +47,7 @@ Result<FileDescriptor> lock(const std::string &path) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return failed("lock", path, errno);
     if (Clock::now() >= end)
-      return unsupported("another job has held '{}' for {} ms", path,
+      return unsupported("another job has held the lock '{}' for {} ms", path,
                          MeasurementCache::kPatience.count());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -90,7 +90,7 @@ void MeasurementCache::read(std::map<std::string, std::string> &entries) {
                                  : badInput("it is not a regular file");
   Result<MeasurementFile> found = text ? MeasurementFile::decode(*text) : text.status();
   if (found && found->machine != machine_)
-    found = badInput("it was measured on another machine, {}", found->machine);
+    found = badInput("its measurements are from a different machine ({})", found->machine);
   if (!found)
     return warnOnce(fmt::format("measuring again, because '{}' cannot be used: {}", path_,
                                 printable(found.status().message(), kShownOfReason)));
@@ -134,7 +134,7 @@ void MeasurementCache::save() {
   if (status.isOk())
     unsaved_.clear();
   else
-    warnOnce("measurements are not kept: " + status.message());
+    warnOnce("measurements cannot be cached: " + status.message());
 }
 
 Status MeasurementCache::write() {

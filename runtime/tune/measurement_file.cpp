@@ -27,10 +27,10 @@ std::string MeasurementFile::encode() const {
 Result<MeasurementFile> MeasurementFile::decode(llvm::StringRef text) {
   const Result<JsonValue> json = parseJson(text);
   if (!json)
-    return badInput("it is damaged: {}", json.status().message());
+    return badInput("it is corrupt: {}", json.status().message());
   const JsonObject *object = json->getAsObject();
   if (!object || valueOr(object->getInteger(kVersionKey), 0) != kVersion)
-    return badInput("another version of Braid wrote it");
+    return badInput("it was written by another version of Braid");
   MeasurementFile file{valueOr(object->getString("machine"), "").str(), {}};
   if (const JsonObject *entries = object->getObject("entries"))
     for (const auto &[key, value] : *entries)

@@ -68,11 +68,10 @@ TEST(Compile, SetsParametersAndRanks) {
 }
 
 TEST(Compile, SaysWhichEntriesThereAre) {
-  EXPECT_EQ(failure("", {}),
-            "t.braid:1:1: error: expected 'fusion' or 'program', got the end of the text");
+  EXPECT_EQ(failure("", {}), "t.braid:1:1: error: expected 'fusion' or 'program', got end of file");
   std::string two = std::string(kFusion) + "fusion @g {\n mesh [0 .. 1)\n %A = input f32[2, 2]\n"
                                            " output %A\n}\n";
-  EXPECT_EQ(failure(two, {}), "'t.braid' contains @gather, @g: choose one as the entry");
+  EXPECT_EQ(failure(two, {}), "'t.braid' contains @gather, @g; specify which one is the entry");
   EXPECT_EQ(failure(two, {.entry = "@gahter"}),
             "'t.braid' has no @gahter (did you mean 'gather'?)");
   EXPECT_EQ(failure(two, {.entry = "gather"}), "compiled");
@@ -81,9 +80,8 @@ TEST(Compile, SaysWhichEntriesThereAre) {
 TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
             "t.braid:1:1: error: @gather has no parameter 'ROW' (did you mean 'ROWS'?)");
-  EXPECT_EQ(
-      failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-      "t.braid:2:3: error: expected D=2, because it is the size of the mesh and ranks=2, got 4");
+  EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
+            "t.braid:2:3: error: expected D=2, because it is the mesh size and ranks=2, got 4");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
             "t.braid:1:1: error: expected one value of 'ROWS' for @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
@@ -96,7 +94,7 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
   text.replace(text.find("0 .. D"), 6, "0 .. 4");
   EXPECT_EQ(failure(text, {.ranks = 8}),
             "t.braid:2:3: error: expected ranks=4, because the mesh has this size, got 8; to "
-            "choose the number, make the size of the mesh a parameter: mesh [0 .. D)");
+            "choose the number of ranks, make the mesh size a parameter: mesh [0 .. D)");
   EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
   EXPECT_EQ(failure(kProgram, {.ranks = 3}),
             "t.braid:1:1: error: expected ranks=2, the size of the program's mesh, got 3");
@@ -105,7 +103,7 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
 TEST(Compile, RefusesFlagsThatSteerLoweringForAProgram) {
   auto message = [](const std::string &flag) {
     return flag +
-           " applies to a fusion, but @p in 't.braid' is a program, which is already lowered";
+           " applies to a fusion, but @p in 't.braid' is a program, which has already been lowered";
   };
   EXPECT_EQ(failure(kProgram, {.parameters = {{"M", 1}}}), message("parameter M"));
   EXPECT_EQ(failure(kProgram, {.schedule = test::configured("ring")}), message("schedule"));

@@ -48,7 +48,7 @@ def main():
     expect(program, ["auto-named"], [2, 2, 2], ["same call with .*, but rank 1 makes another"])
     expect(program, ["auto-leave"], [5, 0, 5], ["rank 1"])
     expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 shows no sign of life"])
-    wait = r"rank 1 waits for rank 2 in .* at first:5:3, run 1 \(the flag is 0, wanted 1\)"
+    wait = r"rank 1 waits for rank 2 in .* at first:5:3, run 1 \(the flag is 0, expected 1\)"
     expect(program, ["first-leave"], [5, 0, 5], [wait])
     if not os.path.exists("/dev/nvidiactl"):
         got, said = run(program, "cuda")
@@ -62,7 +62,8 @@ def main():
         assert all(re.search(mine + "|same call with the same version|of this version's form", each)
                    for each in said), (call, said)
         assert len(set(said)) == 1, (call, said)
-    expect(program, ["first"], [6, 6, -signal.SIGKILL], ["rank 2 is in the caller's code", wait])
+    expect(program, ["first"], [6, 6, -signal.SIGKILL],
+           ["rank 2 is executing the caller's code", wait])
 
 
 if __name__ == "__main__":

@@ -400,7 +400,7 @@ TEST(SessionTest, WhatCannotBePreparedOrReplayedSaysWhy) {
   EXPECT_THAT(Session::prepare(job, *reproducible).status().message(),
               HasSubstr("set JobOptions::reproducible"));
   auto session = prepare(job);
-  EXPECT_THAT(session->replay().message(), HasSubstr("expected capture() before replay()"));
+  EXPECT_THAT(session->replay().message(), HasSubstr("capture() must be called before replay()"));
   EXPECT_THAT(session->runAt({}).message(), HasSubstr("expected the tensors of 3 ranks"));
 }
 
@@ -740,7 +740,8 @@ int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
                              Session::prepare(job, program).status()};
   int wrong = 0;
   for (const Status &status : statuses)
-    wrong += status.message() != "only the process that joined a job can use it, not a fork of it";
+    wrong += status.message() !=
+             "a job can be used only by the process that joined it, not by a forked child";
   job->abort({StatusCode::PeerFailed, "mine"});
   session.reset();
   job.reset();

@@ -137,7 +137,7 @@ TEST_P(FailureTest, RankThatNeverComesIsNamed) {
   outcomes[1] = device(1).synchronize();
   zero.join();
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 2 is in the caller's code"));
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 2 is executing the caller's code"));
   expectSame(outcomes[0], outcomes[1]);
 }
 
@@ -149,8 +149,10 @@ TEST_P(FailureTest, GatherNamesWhoIsMissing) {
       outcomes[rank] = control(rank).allGather("here").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  for (const char *line : {"rank 0 waits for the other ranks in an all-gather", "rank 1 is in the caller's code",
-                           "rank 2 waits for the other ranks in an all-gather", "rank 3 is in the caller's code"})
+  for (const char *line : {"rank 0 waits for the other ranks in an all-gather",
+                           "rank 1 is executing the caller's code",
+                           "rank 2 waits for the other ranks in an all-gather",
+                           "rank 3 is executing the caller's code"})
     EXPECT_THAT(outcomes[0].message(), HasSubstr(line));
   expectSame(outcomes[0], outcomes[2]);
 }

@@ -16,7 +16,7 @@ TEST(NoGpu, TellsADriverThatIsMissingFromOneThatIsTooOld) {
     EXPECT_EQ(status.code(), StatusCode::Unsupported);
     return status.message();
   };
-  EXPECT_EQ(said(0, 12080), "--backend cuda: no GPU found: expected an NVIDIA driver, got none");
+  EXPECT_EQ(said(0, 12080), "--backend cuda: no GPU found: no NVIDIA driver is installed");
   EXPECT_EQ(said(11040, 12080), "--backend cuda: expected an NVIDIA driver that supports CUDA "
                                 "12.0, got one that supports CUDA 11.4");
   EXPECT_EQ(said(12000, 12080), "--backend cuda: no GPU found (no device)");

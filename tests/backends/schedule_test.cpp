@@ -114,7 +114,7 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
   for (int64_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(outcomes[rank].code(), StatusCode::TimedOut);
     EXPECT_THAT(outcomes[rank].message(),
-                StartsWith("deadlock: no rank can continue: the ranks wait for each other: "
+                StartsWith("deadlock: no rank can make progress: the ranks wait for each other: "
                            "rank 0 waits for rank 1 in \"node 5\" at test.braid:15:5, run 1 "
                            "(the flag is 0, expected 1); "
                            "rank 1 waits for rank 0 in \"node 5\" at test.braid:15:5, run 1 "));

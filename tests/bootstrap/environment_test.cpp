@@ -179,8 +179,8 @@ const Row kRows[] = {
      "2: torchrun: expected LOCAL_WORLD_SIZE to be at least 1, got 0"},
     {"@srun SLURM_LOCALID=4",
      "2: SLURM: expected SLURM_LOCALID to be less than SLURM_STEP_TASKS_PER_NODE = 4, got 4"},
-    {"@srun SLURM_STEP_TASKS_PER_NODE=3",
-     "4: SLURM: expected the same number of ranks on each host, got 3 of 4 on this host; use srun "},
+    {"@srun SLURM_STEP_TASKS_PER_NODE=3", "4: SLURM: expected the same number of ranks on each "
+                                          "host, got 3 of 4 on this host; use srun "},
 
     // Several hosts: ranks are numbered host by host, with equal numbers on each.
     {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
@@ -188,7 +188,7 @@ const Row kRows[] = {
     {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set as well"},
     {"@braid BRAID_RANK=2 BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
      "4: BRAID_*: expected the ranks of a host to be consecutive, got rank 2 as number 1 of 2 on "
-     "its host; number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + "
+     "its host; number the ranks host by host: BRAID_RANK = host * BRAID_LOCAL_RANKS + "
      "BRAID_LOCAL_RANK"},
     {"@torchrun RANK=3 LOCAL_WORLD_SIZE=2",
      "3 of 4, 1 of 2 here on host 1 of 2, torchrun, job torchrun MASTER_ADDR=localhost "

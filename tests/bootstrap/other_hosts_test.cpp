@@ -177,7 +177,7 @@ TEST(OtherHosts, HearOfARankThatLeavesTooEarly) {
   job.onRanks([&](int64_t rank, Client &client) {
     EXPECT_TRUE(rank == 3 || !allGather(client, "x").isOk());
   });
-  EXPECT_EQ(job.commonCause(), "rank 3 left the job before the other ranks were done");
+  EXPECT_EQ(job.commonCause(), "rank 3 left the job before the other ranks had finished");
 }
 
 TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
@@ -194,7 +194,7 @@ TEST(OtherHosts, HearOfAHostThatLeavesTooEarly) {
     });
     EXPECT_THAT(job.commonCause(),
                 HasSubstr("host " + std::to_string(gone) + " (rank " + std::to_string(gone) +
-                          ") left the job before the other ranks were done"));
+                          ") left the job before the other ranks had finished"));
     for (int64_t host = 0; host < 3; ++host)
       EXPECT_TRUE(host == gone || job.memory(host).committed() == 0);
   }
@@ -230,13 +230,13 @@ TEST(OtherHosts, LoseAHostThatSaysNothing) {
   job.host(1).faults().isCut = true;
   EXPECT_TRUE(eventually([&] { return job.memory(0).isAborted() && job.memory(2).isAborted(); }));
   for (const int64_t host : {0, 2})
-    EXPECT_EQ(job.memory(host).cause()->status.message(),
-              "host 1 (ranks 2 to 3): no heartbeat for 0.6 s; it has stopped, is down "
-              "or cannot be reached");
+    EXPECT_EQ(
+        job.memory(host).cause()->status.message(),
+        "host 1 (ranks 2 to 3): no heartbeat for 0.6 s; it has stopped, is down or is unreachable");
   EXPECT_TRUE(eventually([&] { return job.memory(1).isAborted(); }));
   EXPECT_EQ(job.memory(1).cause()->status.message(),
-            "host 0 (ranks 0 to 1): no heartbeat for 0.6 s; the store of the hosts "
-            "cannot be reached");
+            "host 0 (ranks 0 to 1): no heartbeat for 0.6 s; the store that connects the hosts is "
+            "unreachable");
 }
 
 TEST(OtherHosts, FailWhenTheStoreIsLost) {
@@ -249,7 +249,7 @@ TEST(OtherHosts, FailWhenTheStoreIsLost) {
     EXPECT_TRUE(eventually([&] { return job.memory(host).isAborted(); }));
     EXPECT_EQ(job.memory(host).cause()->status.code(), StatusCode::TimedOut);
     EXPECT_THAT(job.memory(host).cause()->status.message(),
-                HasSubstr("the store of the hosts cannot be reached"));
+                HasSubstr("the store that connects the hosts is unreachable"));
   }
   EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
 }

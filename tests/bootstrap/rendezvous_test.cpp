@@ -432,7 +432,7 @@ std::string causeAfter(const std::string &text, const std::vector<int> &descript
 }
 
 TEST(Rendezvous, EndsARankThatBreaksTheProtocol) {
-  const std::string broke = "rank 1 broke the protocol: ";
+  const std::string broke = "rank 1 violated the protocol: ";
   const std::string noOffer = broke + "expected an offer with a descriptor, or a request for one";
   EXPECT_EQ(causeAfter(""), "rank 1 closed its connection");
   EXPECT_EQ(causeAfter("rubbish"), noOffer);
@@ -451,7 +451,7 @@ TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
     return host.memory->isAborted();
   }));
   EXPECT_EQ(host.memory->cause()->status.message(),
-            "rank 0 broke the protocol: too many unread messages");
+            "rank 0 violated the protocol: too many unread messages");
 }
 
 TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
@@ -473,7 +473,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
     }
     gathers.join();
     EXPECT_EQ(status.code(), StatusCode::PeerFailed);
-    EXPECT_EQ(status.message(), "rank 1 left the job before the other ranks were done");
+    EXPECT_EQ(status.message(), "rank 1 left the job before the other ranks had finished");
     EXPECT_EQ(allGather(*two, "").status().message(), status.message());
     EXPECT_EQ(host.memory->cause()->rank, 1);
   }

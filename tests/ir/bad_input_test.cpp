@@ -31,13 +31,13 @@ std::string messages(const std::string &text) {
 TEST(BadInput, DeepNestingIsAnErrorAndNoOverflow) {
   for (int depth : {1000, 100000}) {
     std::string close = repeated("}", depth);
-    std::string loops = "blocks are nested too deeply, expected at most 64 levels\n";
+    std::string loops = "blocks are nested too deeply; expected at most 64 levels\n";
     EXPECT_EQ(messages(inProgram(repeated("if rank == 0 {\n", depth) + close)),
               "65:14: error: " + loops);
     EXPECT_EQ(messages(inProgram(repeated("if rank == 0 {} else ", depth) + "{}")),
               "2:1337: error: " + loops);
     std::string scalars =
-        "error: parentheses and minus signs are nested too deeply, expected at most 64 levels\n";
+        "error: parentheses and minus signs are nested too deeply; expected at most 64 levels\n";
     EXPECT_EQ(messages(inProgram("%x = select %A[" + repeated("(", depth) + "]")),
               "2:80: " + scalars);
     EXPECT_EQ(messages(inProgram("%x = select %A[" + repeated("-", depth) + "rank]")),
@@ -50,7 +50,7 @@ TEST(BadInput, DeepNestingIsAnErrorAndNoOverflow) {
 TEST(BadInput, DeepNestingWithoutAnEnd) {
   std::string text = messages(inProgram(repeated("group {\n", 1000)));
   EXPECT_EQ(text.substr(0, text.find('\n')),
-            "65:7: error: blocks are nested too deeply, expected at most 64 levels");
+            "65:7: error: blocks are nested too deeply; expected at most 64 levels");
 }
 
 TEST(BadInput, AsDeepAsAllowed) {
@@ -65,7 +65,7 @@ TEST(BadInput, LongExpressions) {
   std::string sum = "rank" + repeated(" - rank", 200);
   EXPECT_EQ(messages(inProgram("%x = select %A[" + sum + "]")), "");
   EXPECT_EQ(messages(inProgram("%x = select %A[" + sum + " - rank]")),
-            "2:1421: error: the expression is too long, expected at most 200 operators\n");
+            "2:1421: error: the expression is too long; expected at most 200 operators\n");
 }
 
 TEST(BadInput, ManyErrorsStopAtAHundred) {

@@ -36,10 +36,10 @@ TEST_F(VerifyFusion, NamesCanBeReadBack) {
   b.parameter("mod", 4);
   b.output({b.input("my tensor", DType::F32, {b.plain(1)})});
   EXPECT_EQ(messages(),
-            "<input>: error: the parameter name '2M' is not a letter or '_' followed by letters, "
-            "digits and '_'\n<input>: error: expected a name for the parameter, got 'mod', a "
-            "keyword of the language\n<input>: error: the tensor name 'my tensor' is not a letter "
-            "or '_' followed by letters, digits and '_'\n");
+            "<input>: error: the parameter name '2M' does not consist of a letter or '_' followed "
+            "by letters, digits and '_'\n<input>: error: expected a parameter name, got 'mod', "
+            "which is a keyword\n<input>: error: the tensor name 'my tensor' does not consist of a "
+            "letter or '_' followed by letters, digits and '_'\n");
 }
 
 TEST_F(VerifyFusion, NamesAreUnique) {
@@ -90,12 +90,12 @@ TEST_F(VerifyProgram, NamesCanBeReadBack) {
   Program unnamed("", "", 1);
   Diagnostics diags;
   EXPECT_FALSE(verify(unnamed, Module(), diags));
-  EXPECT_EQ(diags.str(), "<input>: error: the program name '' is not a letter or '_' followed by "
-                         "letters, digits and '_'\n");
-  EXPECT_EQ(messages(), "<input>: error: the stream name '1' is not a letter or '_' followed by "
-                        "letters, digits and '_'\n"
-                        "<input>: error: the loop index name '' is not a letter or '_' followed "
-                        "by letters, digits and '_'\n");
+  EXPECT_EQ(diags.str(), "<input>: error: the program name '' does not consist of a letter or '_' "
+                         "followed by letters, digits and '_'\n");
+  EXPECT_EQ(messages(),
+            "<input>: error: the stream name '1' does not consist of a letter or '_' followed by "
+            "letters, digits and '_'\n<input>: error: the loop index name '' does not consist of a "
+            "letter or '_' followed by letters, digits and '_'\n");
 }
 
 TEST_F(VerifyProgram, NamesAreUniqueAmongTheVisible) {
@@ -118,10 +118,10 @@ TEST_F(VerifyProgram, OperandsAreVisible) {
   Value *late = b.getCurrentStream("late");
   b.insertBefore(program.body(), program.body().front());
   b.setCurrentStream({late, nullptr});
-  EXPECT_EQ(messages(), "<input>: error: 'set_current_stream' uses %late, which is not defined "
-                        "before it, or not visible here\n"
-                        "<input>: error: 'synchronize' uses %inner, which is not defined before "
-                        "it, or not visible here\n");
+  EXPECT_EQ(messages(),
+            "<input>: error: 'set_current_stream' uses %late, which is not defined before this use "
+            "or is not visible here\n<input>: error: 'synchronize' uses %inner, which is not "
+            "defined before this use or is not visible here\n");
 }
 
 TEST_F(VerifyProgram, NothingIsMissing) {
@@ -132,7 +132,7 @@ TEST_F(VerifyProgram, NothingIsMissing) {
   EXPECT_EQ(messages(), "<input>: error: 'wait' lacks an operand\n"
                         "<input>: error: 'synchronize' lacks a stream\n"
                         "<input>: error: 'if' lacks an expression\n"
-                        "<input>: error: 'share_mem_handles' names no buffer\n");
+                        "<input>: error: 'share_mem_handles' lists no buffers\n");
 }
 
 TEST_F(VerifyProgram, WhatIsSentHasNoBias) {

@@ -37,7 +37,7 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "computes a part of an output twice, with the same value"},
     {CheckRule::Result, "reads data that no command has written",
      "reads bytes that nothing wrote, but no output depends on them"},
-    {CheckRule::Result, "a command reads the bytes that it writes",
+    {CheckRule::Result, "a command reads bytes that it also writes",
      "computes in place, which a library that copies its operands first gets right"},
     {CheckRule::Result, "it has the biased",
      "adds the bias to a partial result, which is then rounded with it"},

@@ -167,7 +167,7 @@ TEST_F(HostsStoreTest, PmixThatFails) {
   EXPECT_EQ(connect("Open MPI", 1).code(), StatusCode::PeerFailed);
   setenv("FAKE_PMIX", "late", 1);
   EXPECT_EQ(connect("Open MPI", 0, deadlineIn(50ms)).message(),
-            "the PMIx server did not answer in time");
+            "the PMIx server did not respond in time");
   std::this_thread::sleep_for(2500ms); // the call returns late and does no harm
   unsetenv("FAKE_PMIX");
   const auto zero = open("Open MPI", 0);

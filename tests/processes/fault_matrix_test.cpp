@@ -307,7 +307,8 @@ void runMatrix(Matrix &matrix, const JobSpec &plain, int64_t rank) {
               victim.sent.size(), victim.received.size(), jobs.size(), time.count());
 }
 
-constexpr const char *kKilledByUs = "killed by signal 9 (Killed), because it did not end by itself";
+constexpr const char *kKilledByUs =
+    "killed by signal 9 (Killed), because it did not exit on its own";
 
 /// Rank 0 gets time to print the result, unless its process is stopped.
 TEST(FaultMatrix, LauncherDoesNotWaitForAStoppedRank0) {

@@ -264,7 +264,7 @@ def test_ranks_of_another_launcher_start_no_jobs(job):
     run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
     job.run(*run, variables=torchrun(1, 2, job)).expect(
         2, r"^braid: error: --processes: cannot be combined with another launcher, but "
-           r"torchrun specifies rank 1 of 2; leave out --processes to run as that rank, "
+           r"torchrun specifies rank 1 of 2; omit --processes to run as that rank, "
            r"or "
            r"unset RANK, WORLD_SIZE$")
     job.run(*run, variables=by_hand(0)).expect(2, r"rank 0 of 2.* unset BRAID_RANK, BRAID_RANKS$")
@@ -315,7 +315,7 @@ def test_rank_killed_when_the_run_is_complete(job):
             err = launcher.communicate(timeout=SECONDS)[1]
         if kills:
             Result(launcher, out, err).expect(
-                0, r"^braid: warning: the run was complete, but rank 0: killed by signal 9")
+                0, r"^braid: warning: the run completed, but rank 0: killed by signal 9")
         else:
             Result(launcher, out, err).expect(0, r"^@by_hand on 8 ranks", stream="out")
             check(without_progress(err) == "", f"expected no warning, got {err}")

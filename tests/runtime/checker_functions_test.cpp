@@ -37,7 +37,8 @@ program @p implements @f mesh [0 .. 1) (%A: bf16[4, 5], %B: bf16[5, 3], %E: bf16
 
 std::string verdict(const std::string &nodes) { return test::verdict(withNodes(nodes)); }
 
-constexpr const char *kProved = "every output computed once, from the right blocks of its run";
+constexpr const char *kProved =
+    "every output is computed once, from the correct blocks of the same run";
 constexpr const char *kWrong = "differs from its definition from byte 0 on";
 
 TEST(CheckerOfFunctions, AcceptsAnyWayToComputeTheSame) {

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr const char *kProved =
-    "result     every output computed once, from the right blocks of its run\n";
+    "result     every output is computed once, from the correct blocks of the same run\n";
 const CheckOptions kOrdered{.ordered = true};
 
 //===- Accepted -------------------------------------------------------------------------------===//
@@ -294,7 +294,7 @@ TEST(CheckerSums, OneRankNeedsNoSum) {
 //===- The order of additions -----------------------------------------------------------------===//
 
 TEST(CheckerSums, OrderIsSaidIfAskedFor) {
-  const std::string order = "partial results are added in the order of ranks, in one sum\n";
+  const std::string order = "partial results are added in rank order, in a single sum\n";
   EXPECT_THAT(verdict(scatterByPut({}), kOrdered), HasSubstr("  order      " + order));
   EXPECT_THAT(verdict(scatterByPut({})), Not(HasSubstr("  order  ")));
 }
@@ -305,7 +305,7 @@ TEST(CheckerSums, OrderIsThatOfTheParts) {
                          {"%own = select %parts[rank]", "%own = select %parts[0]"}});
   expectProved(text);
   EXPECT_EQ(verdict(text, kOrdered),
-            "unsafe (result): %C is not added in the order of the ranks from byte 0 on\n"
+            "unsafe (result): %C is not summed in rank order from byte 0 on\n"
             "  rank 0, main, run 1: sum of \"sum %c, %parts\" at t.braid:30:3\n"
             "    writes %C of rank 0, bytes [0 .. 48)\n"
             "  rank 0, main, run 1: matmul of \"matmul %own, %own_block, %B\" at t.braid:20:3\n"

@@ -63,19 +63,21 @@ std::string put() {
 }
 
 TEST(Checker, SaysWhatItProved) {
-  EXPECT_EQ(verdict(kGather),
-            "safe on 2 ranks, 3 successive runs, 84 commands\n"
-            "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
-            "  deadlock   none, with 1 hardware queue a rank, so with any number\n"
-            "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
-            "  result     every output computed once, from the right blocks of its run\n");
-  EXPECT_EQ(verdict(put(), {.queues = 2, .runs = 1}),
-            "safe on 2 ranks, 1 successive run, 30 commands\n"
-            "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
-            "  deadlock   none, with 2 hardware queues a rank\n"
-            "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
-            "  seams      not checked: races between successive runs need 2 runs or more\n"
-            "  result     every output computed once, from the right blocks of its run\n");
+  EXPECT_EQ(
+      verdict(kGather),
+      "safe on 2 ranks, 3 successive runs, 84 commands\n"
+      "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
+      "  deadlock   none, with 1 hardware queue a rank, and therefore with any number\n"
+      "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
+      "  result     every output is computed once, from the correct blocks of the same run\n");
+  EXPECT_EQ(
+      verdict(put(), {.queues = 2, .runs = 1}),
+      "safe on 2 ranks, 1 successive run, 30 commands\n"
+      "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
+      "  deadlock   none, with 2 hardware queues a rank\n"
+      "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
+      "  seams      not checked: finding races between successive runs requires at least 2 runs\n"
+      "  result     every output is computed once, from the correct blocks of the same run\n");
 }
 
 TEST(Checker, ProgramWithoutDefinition) {
@@ -219,16 +221,17 @@ TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
 
 TEST(CheckerDeadlock, EveryRankCopiesBeforeItReadySignals) {
   std::string send = "  %s = p2p send %mine to 1 - rank via %h\n";
-  EXPECT_EQ(
-      verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
-      "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n" +
-          circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
-                 "stream(0), run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" "
-                 "at t.braid:22:3"));
+  EXPECT_EQ(verdict(edited(kGather, {{send, ""}, {"  matmul %C_own", send + "  matmul %C_own"}})),
+            "unsafe (deadlock): with any number of hardware queues per rank, no rank can make "
+            "progress\n" +
+                circle("\"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:21:3",
+                       "stream(0), run 1: signal of \"%s = p2p send %mine to 1 - rank via %h\" "
+                       "at t.braid:22:3"));
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
   EXPECT_EQ(
       verdict(edited(put(), {{receive, ""}, {"  matmul %C_own", receive + "  matmul %C_own"}})),
-      "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n" +
+      "unsafe (deadlock): with any number of hardware queues per rank, no rank can make "
+      "progress\n" +
           circle("\"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3",
                  "stream(0), run 1: signal of \"%r = p2p recv %theirs from 1 - rank via %h\" "
                  "at t.braid:22:3"));
@@ -255,7 +258,7 @@ TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
   EXPECT_TRUE(isSafe(text, {.ownQueues = 2}));
   EXPECT_TRUE(isSafe(text, {.queues = 2, .ownQueues = 1}));
   EXPECT_THAT(verdict(text, {.ownQueues = 1}),
-              AllOf(HasSubstr("with 1 hardware queue per rank, no rank can continue\n"),
+              AllOf(HasSubstr("with 1 hardware queue per rank, no rank can make progress\n"),
                     HasSubstr("  2 streams share 1 hardware queues on this backend")));
 }
 
@@ -325,7 +328,7 @@ TEST(CheckerRace, CallerTakesItsTensorsBackAfterTheLastRun) {
                                        "  set_current_stream %main\n  synchronize stream(1)\n"}});
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   EXPECT_THAT(verdict(edited(text, {{"  synchronize stream(1)\n", ""}}), {.runs = 1}),
-              HasSubstr("run 2: the caller writes the inputs and hands over the outputs\n"
+              HasSubstr("run 2: the caller writes the inputs and provides the outputs\n"
                         "  both touch %B"));
 }
 
@@ -359,7 +362,8 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
   EXPECT_EQ(
       verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
                                  "  deallocate %t\n  synchronize stream(0)\n"}})),
-      "unsafe (lifetime): a use of memory and the deallocation of a buffer there are not ordered\n"
+      "unsafe (lifetime): a memory access and the deallocation of a buffer in that memory are not "
+      "ordered\n"
       "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
       "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
       "  both touch %t of rank 0, bytes [0 .. 16)\n"
@@ -435,18 +439,16 @@ TEST(CheckerResult, StaleBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
                                      {"  wait %r\n", ""},
                                      {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
-            "unsafe (result): reads data that no command has written\n"
-            "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at "
-            "t.braid:23:3\n"
-            "  %all of rank 0, bytes [64 .. 128)\n"
-            "  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via %h\" "
-            "at t.braid:24:3 writes it only later: from run 2 on, the read gets stale data of the "
-            "previous run\n");
+            "unsafe (result): reads data that no command has written\n  rank 0, stream(0), run 1: "
+            "matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:23:3\n  %all of rank 0, bytes "
+            "[64 .. 128)\n  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - "
+            "rank via %h\" at t.braid:24:3 writes it only later: from run 2 on, the read returns "
+            "stale data from the previous run\n");
 }
 
 TEST(CheckerResult, ComputedTwice) {
   EXPECT_EQ(verdict(edited(kGather, {{"  wait %r\n", "  wait %r\n  matmul %C_own, %mine, %B\n"}})),
-            "unsafe (result): computes a part of an output for the second time in a run\n"
+            "unsafe (result): computes part of an output for the second time in a run\n"
             "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
             "    writes %C of rank 1, bytes [64 .. 128) from %all of rank 1, bytes [64 .. 128)\n"
             "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:25:3\n"
@@ -626,11 +628,12 @@ TEST(CheckerPlans, NothingToCheckIsAnError) {
 TEST(CheckerPlans, LostSignal) {
   Plans p;
   p.drop(1, CommandKind::Signal);
-  EXPECT_EQ(p.verdict(),
-            "unsafe (deadlock): with any number of hardware queues per rank, no rank can continue\n"
-            "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
-            "%h\" at t.braid:22:3\n"
-            "  no command ever signals it\n");
+  EXPECT_EQ(
+      p.verdict(),
+      "unsafe (deadlock): with any number of hardware queues per rank, no rank can make progress\n"
+      "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
+      "%h\" at t.braid:22:3\n"
+      "  no command ever signals it\n");
 }
 
 TEST(CheckerPlans, MissingAwait) {
@@ -686,7 +689,7 @@ TEST(CheckerPlans, TwoBuffersInOnePlace) {
 TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
   Plans p;
   p.plans[0].matmuls[0].c = p.plans[0].matmuls[0].a;
-  EXPECT_EQ(p.verdict(), "unsafe (result): a command reads the bytes that it writes\n"
+  EXPECT_EQ(p.verdict(), "unsafe (result): a command reads bytes that it also writes\n"
                          "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
                          "t.braid:23:3\n"
                          "  it does so in %all of rank 0, bytes [0 .. 64)\n");

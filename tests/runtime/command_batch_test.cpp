@@ -284,8 +284,9 @@ TEST(Prepare, AllocatesTheChosenMemory) {
 TEST(Prepare, RefusesChoicesThatMessagesWouldIgnore) {
   for (TransferMode mode :
        {TransferMode{.copies = CopyBy::Kernel}, TransferMode{.memory = MemoryFrom::Vmm}})
-    EXPECT_THAT(preparing(Transport::Messages, mode),
-                testing::ElementsAre("copies, signals and memory cannot be chosen for messages"));
+    EXPECT_THAT(
+        preparing(Transport::Messages, mode),
+        testing::ElementsAre("copy, signal and memory modes cannot be selected for messages"));
 }
 
 } // namespace

@@ -67,8 +67,8 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   };
   for (const Case &each : std::initializer_list<Case>{
            {"model 8", "model 9",
-            "format: expected \"braid cost model 8\", got \"braid cost model 9\"; braid calibrate "
-            "writes a new file"},
+            "format: expected \"braid cost model 8\", got \"braid cost model 9\"; run braid "
+            "calibrate to write a new file"},
            {"\"ranks\": 4", "\"ranks\": 0", "ranks: expected an integer from 1 to"},
            {"\"ranks\": 4", "\"ranks\": -4", "got -4"},
            {"12.5", "-1", "operations[1].run_us: expected a number from 0 to"},

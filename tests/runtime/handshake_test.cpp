@@ -45,7 +45,7 @@ TEST(Handshake, RefusesOtherTexts) {
     Result<Hello> decoded = Hello::decode(text, 0);
     ASSERT_FALSE(decoded.isOk()) << text;
     EXPECT_EQ(decoded.status().message(),
-              "a rank's message has the format of another version of Braid");
+              "a rank sent a message in the format of a different version of Braid");
   }
 }
 
@@ -56,7 +56,8 @@ TEST(Handshake, MatchesASendWithItsReceive) {
   EXPECT_EQ(*other, &ranks[1].endpoints[0]);
   ranks[1].endpoints[0].bytes = 32;
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
-            "\"%s = p2p ...\" at a.braid:3:5 on rank 0 moves 16 bytes of f32, but the matching \"%s = p2p "
+            "\"%s = p2p ...\" at a.braid:3:5 on rank 0 moves 16 bytes of f32, but the matching "
+            "\"%s = p2p "
             "...\" at a.braid:3:5 on rank 1, which moves 32 bytes of f32");
   ranks[1].endpoints.clear();
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
@@ -94,7 +95,7 @@ TEST(Handshake, ShowsThatOneProgramIsLonger) {
             "  rank 0: @p (000000000000000f)\n"
             "  rank 1: @q (0000000000000010)\n"
             "  rank 0, line 2: b\n"
-            "  rank 1, line 2: (the text has ended)");
+            "  rank 1, line 2: (end of text)");
 }
 
 TEST(Handshake, ComparesChoices) {

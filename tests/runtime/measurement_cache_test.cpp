@@ -112,7 +112,7 @@ std::vector<BadFile> badFiles() {
   const std::string good = MeasurementFile{kMachine, {{"k", "v"}}}.encode();
   std::string other = good;
   other.replace(good.find(": 2"), 3, ": 1");
-  const char *unknown = "another version of Braid wrote it";
+  const char *unknown = "it was written by another version of Braid";
   return {{"empty", "", "is damaged"},
           {"zeros", std::string(4096, '\0'), "is damaged"},
           {"another version", other, unknown},

@@ -229,7 +229,7 @@ TEST_F(ProcessGroupTest, CommitFailsIfAnotherRankIsInAnotherCall) {
   });
   ASSERT_EQ(statuses[0].code(), StatusCode::BadInput);
   EXPECT_EQ(statuses[0].message(),
-            "expected all ranks to commit, but another rank is in a different call");
+            "expected all ranks to commit, but another rank is making a different call");
   EXPECT_EQ(control(1).commit().message(), statuses[0].message());
   EXPECT_EQ(host_->memory->committed(), 0u);
 }

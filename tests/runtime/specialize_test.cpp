@@ -417,7 +417,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "t.braid:4:1: error: the index (rank + 9223372036854775807) mod 3 overflows 64 "
                 "bits on rank 1"},
         BadCase{"for %i in 0 .. 9223372036854775807 {\n}",
-                "t.braid:4:1: error: the program unrolls to more than 16777216 steps on a rank"}));
+                "t.braid:4:1: error: the program unrolls to more than 16777216 steps per rank"}));
 
 /// Rank r has r rows, so rank 0 computes nothing and rank 1 sends no data to it.
 TEST(Specialize, DoesNothingForEmptyRanges) {

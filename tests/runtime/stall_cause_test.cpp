@@ -122,10 +122,10 @@ TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
 TEST(RankText, SaysWhatTheHostThreadDoes) {
   FakeJob job(3, /*hasPlans=*/false);
   const std::pair<HostActivity, const char *> texts[] = {
-      {HostActivity::OwnCode, "rank 1 is in the caller's code, for "},
+      {HostActivity::OwnCode, "rank 1 is executing the caller's code, for "},
       {HostActivity::InAllGather, "rank 1 waits for the other ranks in an all-gather, for "},
       {HostActivity::InSynchronize, "rank 1 waits for its device, for "},
-      {HostActivity::Committing, "rank 1 waits for all ranks to be done, for "},
+      {HostActivity::Committing, "rank 1 waits for all ranks to finish, for "},
   };
   for (const auto &[activity, text] : texts) {
     job.host(1, activity, 500);
@@ -213,8 +213,9 @@ TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
   EXPECT_EQ(cause.rank, 2);
   EXPECT_THAT(
       firstLine(cause),
-      MatchesRegex("no progress for 300 ms: rank 2 is in the caller's code, for [0-9.]+ s; last "
-                   "completed: .*, run 1"));
+      MatchesRegex(
+          "no progress for 300 ms: rank 2 is executing the caller's code, for [0-9.]+ s; last "
+          "completed: .*, run 1"));
 }
 
 /// Rank 0 has completed all its work; rank 2 has issued one run fewer.
@@ -238,7 +239,7 @@ TEST(StallCause, BlamesARankThatAGatheringWaitsFor) {
     job.host(2, HostActivity::OwnCode, 400);
     EXPECT_EQ(stall(job).rank, 2);
     EXPECT_THAT(firstLine(stall(job)),
-                StartsWith("no progress for 300 ms: rank 2 is in the caller's code"));
+                StartsWith("no progress for 300 ms: rank 2 is executing the caller's code"));
     job.memory.slot(1).state.store(RankState::Absent, kRelaxed);
     EXPECT_EQ(stall(job).rank, 1) << "first of all, one that is not there";
     EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 1 has not joined"));
@@ -273,7 +274,8 @@ TEST(StallCause, BlamesARankThatIsLateInAGathering) {
     job.memory.slot(rank).gathers = 7;
   job.memory.slot(2).gathers = 6;
   EXPECT_EQ(stall(job).rank, 2);
-  EXPECT_THAT(firstLine(stall(job)), StartsWith("no progress for 300 ms: rank 2 waits for the other ranks"));
+  EXPECT_THAT(firstLine(stall(job)),
+              StartsWith("no progress for 300 ms: rank 2 waits for the other ranks"));
   job.memory.slot(2).gathers = 7;
   EXPECT_EQ(stall(job).rank, -1);
 }
@@ -298,7 +300,7 @@ TEST(StallCause, NamesSomebodyWithoutPlans) {
   const JobCause cause = stallCause(waitingForOwnCode(4, 2).memory, {}, 300ms);
   EXPECT_EQ(cause.rank, 2);
   EXPECT_THAT(firstLine(cause),
-              StartsWith("no progress for 300 ms: rank 2 is in the caller's code"));
+              StartsWith("no progress for 300 ms: rank 2 is executing the caller's code"));
 }
 
 TEST(StallCause, ShowsSixteenRanksAndThoseThatMatter) {

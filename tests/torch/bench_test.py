@@ -55,7 +55,7 @@ class Bench(unittest.TestCase):
                     self.assertEqual(len(row["burst_us"]), 4, "3 over 2 rounds")
         self.assertTrue(by_name["braid"][0]["choice"])
         self.assertIn("16 x 8 x 12", table)
-        self.assertIn("failed: symmetric memory exists only on GPUs", table)
+        self.assertIn("failed: symmetric memory is available only on GPUs", table)
 
     def test_gather(self):
         self.check("gather-matmul", ["braid", "braid/transfers", *PYTORCH],

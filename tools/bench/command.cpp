@@ -96,8 +96,8 @@ has the rows program, gemms, transfers and uncoupled.
 
 Command addBench(CLI::App &app) {
   auto file = std::make_shared<BenchFlags>();
-  CLI::App *command =
-      app.add_subcommand("bench", "Time an operation or a FILE, and its performance bounds");
+  CLI::App *command = app.add_subcommand(
+      "bench", "Time an operation or a FILE, along with bounds on its performance");
   file->source.isRun = true;
   file->addTo(*command);
   command->get_option("FILE")->required(false)->each(

@@ -24,7 +24,8 @@ all rows have them. tools/bench_torch.py times PyTorch, NCCL and others beside B
 )";
 
 std::string rowsText() {
-  std::string text = "\nA row is a way to compute the result, or a bound on its time:\n\n";
+  std::string text =
+      "\nEach row is either a way to compute the result or a bound on its run time:\n\n";
   for (const RowType &type : rowTypes())
     text += fmt::format("  {:<10}  {}\n", type.name, type.help);
   return text + "  a schedule  see braid run --schedule\n";
@@ -72,12 +73,13 @@ void BenchFlags::addShapesTo(CLI::App &app) {
   addInteger(app, "-n", n, "N,...", columns)->delimiter(',');
   addInteger(app, "-k", k, "K,...", contracted)->delimiter(',');
   addText(app, "--shapes", listed, "MxNxK,...",
-          "these shapes, instead of all combinations of -m, -n and -k")
+          "shapes to time, instead of all combinations of -m, -n and -k")
       ->delimiter(',');
   addText(app, "--dtype", dtype, "TYPE", "bf16 (default), f16, f32 or f64");
   addInteger(app, "--ranks", ranks, "N", "number of ranks, one process each (default: 2)");
   addReproducible(app, source.reproducible);
-  app.footer("\n" + operation->help + "\nEvery combination of -m, -n and -k is a shape.\n" +
+  app.footer("\n" + operation->help +
+             "\nEach combination of values for -m, -n and -k is timed as a separate shape.\n" +
              rowsText() + kMethod);
 }
 
@@ -88,21 +90,22 @@ void BenchFlags::addTo(CLI::App &app) {
     source.addTo(app);
   addText(app, "--backend", backend, "NAME", "cpu (default), cuda or nccl");
   addText(app, "--impl", impl, "LIST",
-          "rows of the table, listed below (default: the usual ones); repeatable")
+          "rows to time, out of those listed below (default: a standard set); repeatable")
       ->allow_extra_args(false);
   addText(app, "--graph", graph, "WHICH",
-          "time runs replayed as a graph: no, yes or both (default: both, if the backend can)");
-  addInteger(app, "--rounds", rounds, "R", "how often the rows are timed in turns (default: 1)");
-  addInteger(app, "--iterations", iterations, "I",
-             "timed runs of a row in each round (default: 20)");
+          "whether runs are replayed as a graph: no, yes or both (default: both, if the backend "
+          "supports graphs)");
+  addInteger(app, "--rounds", rounds, "R",
+             "number of rounds, each of which times every row once (default: 1)");
+  addInteger(app, "--iterations", iterations, "I", "timed runs per row and round (default: 20)");
   addInteger(app, "--bursts", bursts, "B",
-             "timed bursts of runs of a row over all rounds; 0: none (default: 21)");
+             "timed bursts of runs per row, over all rounds; 0: none (default: 21)");
   addInteger(app, "--row-ms", rowMs, "T",
-             "time limit of a row, met by fewer runs (3 or more) and bursts; 0: no limit "
-             "(default: 200)");
+             "time limit per row, enforced by timing fewer runs (3 or more) and bursts; 0: no "
+             "limit (default: 200)");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
-             "give up after this long without progress (default: 60000)");
-  addText(app, "--json", json, "OUT.json", "write the rows with every sample as JSON");
+             "give up if there is no progress for this long (default: 60000)");
+  addText(app, "--json", json, "OUT.json", "write all rows and samples as JSON");
 }
 
 Status BenchFlags::checkShapes() const {
@@ -139,7 +142,8 @@ Status BenchFlags::check(const Backend &backendOfName) {
   impl = impl.empty() ? usualRows(*this, backendOfName.transport) : namesIn(impl);
   if (const auto &launch = source.knobs[static_cast<size_t>(Knob::Launch)]) {
     if (!graph.empty())
-      return badInput("expected --launch or --graph, which select how runs are issued, got both");
+      return badInput(
+          "--launch and --graph both select how runs are issued, so they cannot be used together");
     graph = *launch == "graph" ? "yes" : "no";
   }
   if (graph.empty())
@@ -158,7 +162,7 @@ Status BenchFlags::check(const Backend &backendOfName) {
   for (const std::string &name : impl)
     wantsGraphs |= BRAID_TRY(makeRow(problem, name, false)).isGraphed;
   if (wantsGraphs && !backendOfName.hasGraphs)
-    return unsupported("--graph: backend '{}' has no graphs", backendOfName.name);
+    return unsupported("--graph: backend '{}' does not support graphs", backendOfName.name);
   return Status::ok();
 }
 

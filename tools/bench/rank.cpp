@@ -202,7 +202,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
 int benchRank(const BenchFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place)
-    return tools::report(badInput("expected to run as a rank of a benchmark"));
+    return tools::report(badInput("expected this process to be a rank that braid bench started"));
   return static_cast<int>(runAsRank(flags, backend, **place).code());
 }
 

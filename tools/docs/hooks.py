@@ -75,7 +75,7 @@ def on_page_markdown(markdown, page, config, files):
         if not target or re.match(r"[a-z]+:", target) or path.startswith(config["docs_dir"] + "/"):
             return match[0]
         if not os.path.exists(path):
-            raise PluginError(f"{page.file.src_uri} links {target}, which does not exist")
+            raise PluginError(f"{page.file.src_uri} links to {target}, which does not exist")
         name = os.path.relpath(path, ROOT)
         return f"`{name}`" if text.strip("`") in (name, os.path.basename(name)) \
             else f"{text} (`{name}`)"

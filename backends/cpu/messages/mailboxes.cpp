@@ -72,8 +72,8 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
       return shared;
   }
   return unsupported(
-      "rank {} cannot open memory of rank 0 through /proc: CPU ranks must be threads or processes "
-      "of one machine in one PID namespace; use --backend nccl across machines",
+      "rank {} cannot open memory of rank 0 through /proc: CPU ranks must run on the same machine "
+      "and in the same PID namespace; use --backend nccl across machines",
       control.rank());
 }
 

@@ -162,8 +162,8 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
   std::unique_ptr<LtGemm> gemm = BRAID_TRY(describe(aligned));
   std::optional<LtGemm::Algorithm> algorithm = algorithmOf(choice, *gemm);
   if (!algorithm)
-    return internalError("the choice for {} is not for this device: {}", gemmKey(shape),
-                         printable(choice, 40));
+    return internalError("the algorithm chosen for {} cannot be used on this device: {}",
+                         gemmKey(shape), printable(choice, 40));
   if (auto known = algorithms_.find(aligned);
       known != algorithms_.end() &&
       std::memcmp(&known->second, &*algorithm, sizeof(*algorithm)) == 0)
@@ -175,7 +175,7 @@ Status Gemms::setAlgorithm(const PlanMatmul &shape, const std::string &choice) {
 
 std::string Gemms::choices() const {
   if (by_ == AlgorithmBy::Kind)
-    return "GEMMs: the same algorithm for every M, unmeasured, because of --reproducible";
+    return "GEMMs: one algorithm for all M, chosen without measurements, because of --reproducible";
   if (by_ == AlgorithmBy::Guess)
     return "GEMMs: cuBLASLt's first suggestion, because BRAID_TUNE is off or BRAID_SHARE_GPUS is "
            "on";
@@ -275,12 +275,11 @@ Status Gemms::multiply(cudaStream_t stream, Workspace workspace, const MatmulArg
   if (by_ == AlgorithmBy::Kind)
     shape.isAligned = kindOf(shape).isAligned;
   if (shape.isAligned && !isAligned)
-    return unsupported("--reproducible: expected the operands of {} at addresses that are "
-                       "multiples of {} bytes",
+    return unsupported("--reproducible: the operands of {} must be aligned to {} bytes",
                        nameOf(shape), kGemmAlignment);
   auto found = prepared_.find(shape);
   if (found == prepared_.end())
-    return internalError("a GEMM of {} x {} x {} was not warmed", args.m, args.n, args.k);
+    return internalError("a GEMM of {} x {} x {} has not been warmed up", args.m, args.n, args.k);
   return found->second->launch(stream, workspace, args);
 }
 

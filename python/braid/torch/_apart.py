@@ -73,20 +73,21 @@ def _reason(path: Path, is_forwards: bool) -> str:
     if _REASON in collective.meta:
         return str(collective.meta[_REASON])
     if collective.target is _c10d.all_reduce.default:
-        return "an all-reduce: call braid.torch.matmul_all_reduce() for it"
+        return "all-reduces are not replaced: call braid.torch.matmul_all_reduce() instead"
     if _GEMMS[gemm.target]:
         return _GEMMS[gemm.target]
     if any(node.target in _CASTS for node in between):
-        return ("the element type is converted in between, as autocast does: " +
+        return ("the element type is converted between the GEMM and the collective, as by "
+                "autocast: " +
                 _ADVICE[is_forwards].format(_type_of(gemm)[0]))
     if is_forwards and gemm.args[0] not in path:
         return "the collective's result is the GEMM's second operand"
     if not is_forwards and len(gemm.users) > 1:
-        return "the GEMM's result has a second user"
+        return "the GEMM's result is also used elsewhere"
     moved = sorted({str(node.target) for node in between if node.target in _VIEWS})
     if moved:
         return f"{', '.join(moved)} in between"
-    return "PyTorch's pass does not match it"
+    return "PyTorch's fusion pass does not match this pattern"
 
 
 def _type_of(node: Any) -> List[str]:

@@ -29,7 +29,7 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
         if not torch.compiler.is_compiling() and each.layout is not torch.strided:
             raise InputError(f"expected strided tensors, got a {each.layout} tensor")
     if not isinstance(dim, (int, torch.SymInt)):
-        raise InputError(f"expected a dimension number, got {dim!r}")
+        raise InputError(f"expected a dimension index, got {dim!r}")
 
 
 def _text(name: str, given: Any) -> str:
@@ -50,8 +50,8 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     weights = list(B)
     biases = [None] * len(weights) if bias is None else list(bias)
     if not weights or len(biases) != len(weights):
-        raise InputError(f"expected one B or more, and a bias or None for each, got {len(weights)} "
-                         f"and {len(biases)}")
+        raise InputError("expected at least one B, and a bias or None for each, got "
+                         f"{len(weights)} and {len(biases)}")
     given = [each for each in biases if each is not None]
     return weights, given, sum(1 << i for i, each in enumerate(biases) if each is not None)
 
@@ -176,7 +176,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
 
     def measure(layout: Layout) -> None:
         if layout.is_empty:
-            raise InputError(f"expected results with elements, got {layout.shape}")
+            raise InputError(f"expected nonempty results, got {layout.shape}")
         schedules.append(_prepared.measure(job, layout, seconds).schedule)
 
     with job.lock:

@@ -35,7 +35,7 @@ def name_of(group: Any) -> str:
     if group is None:
         group = dist.group.WORLD
         if group is None:
-            raise InputError("expected torch.distributed.init_process_group() to have been called")
+            raise InputError("torch.distributed.init_process_group() must be called first")
     if group is dist.GroupMember.NON_GROUP_MEMBER:
         raise InputError("this rank is not a member of the group")
     if not isinstance(group, dist.ProcessGroup):
@@ -148,7 +148,7 @@ class GroupJob:
         except Error:
             raise
         except RuntimeError as error:
-            raise PeerError(f"group '{self.group}', rank {self.rank}: its store does not answer: "
+            raise PeerError(f"group '{self.group}', rank {self.rank}: its store does not respond: "
                             f"{error}") from None
         for rank, host in enumerate(hosts):
             if host != hosts[0]:

@@ -105,8 +105,8 @@ def check(layout: Layout) -> None:
     check_activation(layout.activation)
     least = min(*layout.extents, *(weight.columns for weight in layout.weights))
     if least < 1 and not layout.is_empty:
-        raise InputError(f"{layout.operator}: a result of {layout.shape} has elements, but an "
-                         "operand has none: pass operands whose extents are at least 1")
+        raise InputError(f"{layout.operator}: the result of {layout.shape} is not empty, but an "
+                         "operand is: pass operands whose extents are all at least 1")
 
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:

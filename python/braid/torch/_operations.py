@@ -24,8 +24,8 @@ def _dtype_of(tensors: Sequence[Optional[Tensor]]) -> str:
     assert first is not None
     for each in tensors[1:]:
         if each is not None and (each.dtype != first.dtype or each.device != first.device):
-            raise InputError(f"expected tensors of one type on one device, got {first.dtype} on "
-                             f"{first.device} and {each.dtype} on {each.device}")
+            raise InputError("expected all tensors to have the same type and device, got "
+                             f"{first.dtype} on {first.device} and {each.dtype} on {each.device}")
     dtype = DTYPES.get(first.dtype)
     if dtype is None:
         raise InputError("expected bfloat16, float16, float32 or float64, got "
@@ -37,7 +37,7 @@ def _dimension(A: Tensor, dim: int, what: str) -> int:
     """Returns `dim` counted from the front. Raises InputError if it is out of range, or if it is
     the last dimension, which is contracted."""
     if A.dim() < 2:
-        raise InputError(f"expected A to have 2 dimensions or more, got {tuple(A.shape)}")
+        raise InputError(f"expected A to have at least 2 dimensions, got {tuple(A.shape)}")
     found = dim + A.dim() if dim < 0 else dim
     if not 0 <= found < A.dim() - 1:
         raise InputError(f"expected {what} below {A.dim() - 1}, because the last dimension of A "
@@ -186,7 +186,7 @@ def _run(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activat
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
     """Returns a bias or None for each B. Bit i of `biased` is set if the i-th B has a bias."""
     if len(given) != bin(biased).count("1") or biased >> count:
-        raise InputError(f"expected a bias for each bit of {biased:#b}, of {count} Bs, got "
+        raise InputError(f"expected one bias for each bit set in {biased:#b}, for {count} Bs, got "
                          f"{len(given)}")
     rest = iter(given)
     return [next(rest) if biased >> i & 1 else None for i in range(count)]
@@ -198,7 +198,7 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     """Returns the results, followed by the gathered A if `return_A`. Bit i of `biased` is set if
     Bs[i] has a bias; `given` contains these biases. Only the fake kernel uses `ranks`."""
     if not Bs:
-        raise InputError("expected one B or more, got none")
+        raise InputError("expected at least one B, got none")
     biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
     return _run("all_gather_matmul", A, Bs, biases, activation, gather_dim, group_name, rows,
                 return_A)
@@ -227,7 +227,7 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
     if reduce_op not in REDUCTIONS:
         raise InputError(f"expected reduce_op to be sum or avg, got '{reduce_op}'")
     if reduce_op == "avg" and (activation or bias is not None):
-        raise InputError("expected reduce_op 'sum' with a bias or an activation, got 'avg'")
+        raise InputError("a bias or an activation requires reduce_op 'sum', got 'avg'")
 
 
 def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,

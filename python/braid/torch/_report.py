@@ -54,7 +54,7 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         if not any(self):
-            return ("no operator of Braid has run or been compiled in this process; "
+            return ("no Braid operator has run or been compiled in this process; "
                     "after enable(), torch.compile uses them")
         lines = _table(("operator", "group", "type MxNxK", "schedule", "calls", "copies"),
                        self.calls)
@@ -62,7 +62,7 @@ class Report(NamedTuple):
             lines += ["", "collectives next to a GEMM that were not replaced:"]
             lines += _table(("collective", "group", "operand", "GEMM", "reason"), self.apart)
         if self.passed:
-            lines += ["", "calls that were left to PyTorch:"]
+            lines += ["", "calls that Braid left to PyTorch:"]
             lines += _table(("operator", "reason", "calls"), self.passed)
         return "\n".join(lines)
 

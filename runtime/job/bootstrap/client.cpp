@@ -69,9 +69,9 @@ Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline 
     if (client.status().code() != StatusCode::PeerFailed)
       return client;
     if (std::chrono::steady_clock::now() >= deadline)
-      return timedOut(
-          "expected the first rank of job '{}' to listen at '@{}', but no process listens there",
-          hello.job, name);
+      return timedOut("expected the first rank of job '{}' to listen at '@{}', but no process is "
+                      "listening there",
+                      hello.job, name);
     std::this_thread::sleep_for(5ms);
   }
 }
@@ -114,7 +114,8 @@ Status Client::lost(const Status &status) {
        !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
     std::this_thread::sleep_for(1ms);
   BRAID_TRY(memory_.failure());
-  return status.annotated(fmt::format("rank {} cannot reach the host of the job", rank()));
+  return status.annotated(
+      fmt::format("rank {} cannot reach the process that hosts the job", rank()));
 }
 
 /// Sends a message and waits for the reply, even to an offer, because peers may request the offered

@@ -17,7 +17,7 @@ namespace {
 /// The meaning of a launcher's variable.
 enum Role { Rank, RankCount, LocalRank, LocalRankCount, Job, kRoles };
 constexpr const char *kMeanings[kRoles] = {
-    "rank of this process", "number of ranks", "rank among those of this host",
+    "rank of this process", "number of ranks", "rank of this process on its host",
     "number of ranks on this host", "name of the job, or part of it"};
 
 struct Launcher {
@@ -33,7 +33,7 @@ constexpr Launcher kLaunchers[] = {
     {"BRAID_*",
      {"BRAID_RANK", "BRAID_RANKS", "BRAID_LOCAL_RANK", "BRAID_LOCAL_RANKS", "BRAID_JOB"},
      false,
-     "number the ranks host by host, as BRAID_RANK = host * BRAID_LOCAL_RANKS + BRAID_LOCAL_RANK"},
+     "number the ranks host by host: BRAID_RANK = host * BRAID_LOCAL_RANKS + BRAID_LOCAL_RANK"},
     {"torchrun",
      {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
       "MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT"},
@@ -70,18 +70,22 @@ constexpr Setting kSettings[] = {
     {"BRAID_PMIX_LIBRARY",
      "path of the PMIx library, for mpirun and srun on several hosts; libpmix.so.2 if not set"},
     {"BRAID_TUNE",
-     "off: on GPUs, use cuBLASLt's first suggestion for each GEMM and measure nothing", true},
+     "off: on GPUs, use cuBLASLt's first suggestion for each GEMM instead of measuring algorithms",
+     true},
     {"BRAID_SHARE_GPUS",
-     "on: ranks may share GPUs, to test results but not speed; nothing is tuned", true},
-    {"BRAID_DEVICES",
-     "CUDA numbers of the ranks' GPUs in rank order, such as 3,5,0; one GPU per rank if not set"},
+     "on: let ranks share GPUs, to test correctness but not performance; GEMMs are not tuned",
+     true},
+    {"BRAID_DEVICES", "CUDA device numbers of the ranks' GPUs in rank order, such as 3,5,0; one "
+                      "GPU per rank if not set"},
     {"BRAID_NCCL_LIBRARY", "path of the NCCL library, for --backend nccl; libnccl.so.2 if not set"},
-    {"BRAID_SITE_PACKAGES", "folders of Python packages, where NCCL may be"},
+    {"BRAID_SITE_PACKAGES", "folders of Python packages in which to look for NCCL"},
     {"BRAID_NVML_LIBRARY",
-     "path of the NVML library, which describes GPUs; libnvidia-ml.so.1 if not set"},
-    {"BRAID_CACHE_DIR", "folder for measurements; none: keep none"},
-    {"XDG_CACHE_HOME", "if BRAID_CACHE_DIR is not set, its folder braid is used"},
-    {"HOME", "if neither is set, its folder .cache/braid is used"},
+     "path of the NVML library, which is used to query GPUs; libnvidia-ml.so.1 if not set"},
+    {"BRAID_CACHE_DIR", "folder for cached measurements; none: do not cache them"},
+    {"XDG_CACHE_HOME",
+     "if BRAID_CACHE_DIR is not set, measurements are cached in its subfolder braid"},
+    {"HOME", "if neither BRAID_CACHE_DIR nor XDG_CACHE_HOME is set, measurements are cached in its "
+             "subfolder .cache/braid"},
 };
 
 constexpr size_t kShownOfValue = 60;

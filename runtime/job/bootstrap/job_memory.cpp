@@ -161,7 +161,7 @@ void JobMemory::abortIfSomebodyHasLeft(uint32_t number) {
         !haveCome({rank, 1}, number))
       left.push_back(rank);
   if (!left.empty())
-    abort({peerFailed("{} left the job before the other ranks were done", nameRanks(left)),
+    abort({peerFailed("{} left the job before the other ranks had finished", nameRanks(left)),
            left.front()});
 }
 

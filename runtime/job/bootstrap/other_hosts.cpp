@@ -120,8 +120,8 @@ private:
     const std::string first = BRAID_TRY(store_->putIfAbsent(prefix + "shape", shape));
     prefix_ = prefix;
     return first == shape ? Status::ok()
-                          : badInput("host {} reports {}, another host reports {}", memory_.host(),
-                                     shape, first);
+                          : badInput("host {} reports {}, but another host reports {}",
+                                     memory_.host(), shape, first);
   }
 
   // -- Heartbeats. --
@@ -227,8 +227,9 @@ private:
   void abortIfRoundCannotEnd() {
     for (const Host &host : others_)
       if (host.hasLeft && hasCome(memory_.host()))
-        memory_.abort({peerFailed("{} left the job before the other ranks were done", nameOf(host)),
-                       memory_.ranksOf(host.number).first});
+        memory_.abort(
+            {peerFailed("{} left the job before the other ranks had finished", nameOf(host)),
+             memory_.ranksOf(host.number).first});
   }
 
   // -- Clocks. --
@@ -249,8 +250,8 @@ private:
       longest = std::max(longest, host.silent);
       if (host.silent >= options_.silence)
         giveUp(timedOut("{}: no heartbeat for {} s; {}", nameOf(host), seconds(options_.silence),
-                        reached_.isOk() ? "it has stopped, is down or cannot be reached"
-                                        : "the store of the hosts cannot be reached"),
+                        reached_.isOk() ? "it has stopped, is down or is unreachable"
+                                        : "the store that connects the hosts is unreachable"),
                memory_.ranksOf(host.number).first);
     }
     memory_.setRoundTripNs(static_cast<uint64_t>(std::chrono::nanoseconds(longest).count()));
@@ -289,7 +290,7 @@ private:
     BRAID_TRY(listen());
     const bool isAlone =
         llvm::none_of(others_, [](const Host &host) { return host.hasCome && !host.hasLeft; });
-    return isAlone ? Status::ok() : timedOut("other hosts have not left");
+    return isAlone ? Status::ok() : timedOut("other hosts are still in the job");
   }
 
   const std::unique_ptr<Store> store_;

@@ -61,7 +61,7 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
     if (!answer.isOk() && answer.code() != StatusCode::PeerFailed)
       return answer;
     if (Clock::now() >= deadline)
-      return timedOut("the name of job '{}' is still used by another job",
+      return timedOut("the name of job '{}' is still in use by another job",
                       printable(hello.job, kShownOfJob));
     std::this_thread::sleep_for(5ms);
   }
@@ -131,7 +131,7 @@ private:
         return;
       for (size_t i = 0; i < ranks.size(); ++i)
         if (events[2 * i + 3].revents != 0)
-          loseRank(ranks[i], peerFailed("its process is dead"));
+          loseRank(ranks[i], peerFailed("its process has died"));
         else if (events[2 * i + 2].revents != 0)
           serveRank(ranks[i]);
       if (memory_.gathered() > 0)
@@ -257,7 +257,7 @@ private:
   std::string explainLoss(int64_t rank, const Status &why) const {
     std::string text = fmt::format("rank {} ", rank);
     if (why.code() == StatusCode::BadInput)
-      text += "broke the protocol: " + why.message();
+      text += "violated the protocol: " + why.message();
     else if (why.code() != StatusCode::PeerFailed)
       text += "has a broken connection: " + why.message();
     else

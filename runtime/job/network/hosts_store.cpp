@@ -98,7 +98,7 @@ struct PmixLibrary : std::enable_shared_from_this<PmixLibrary> {
     if (!find("PMIx_Init", library->init) || !find("PMIx_Finalize", library->finalize) ||
         !find("PMIx_Put", library->put) || !find("PMIx_Commit", library->commit) ||
         !find("PMIx_Get", library->get))
-      return unsupported("PMIx: {} lacks a function of PMIx 2", file);
+      return unsupported("PMIx: {} lacks a function that PMIx 2 defines", file);
     return library;
   }
 
@@ -115,7 +115,7 @@ struct PmixLibrary : std::enable_shared_from_this<PmixLibrary> {
     const auto status = future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer)));
     const int code = status == std::future_status::ready ? future.get() : int(TimedOutCode);
     if (code == NotFoundYet || code == TimedOutCode)
-      return timedOut("the PMIx server did not answer in time");
+      return timedOut("the PMIx server did not respond in time");
     return code == Success ? Status::ok()
                            : peerFailed("the PMIx server failed: {} ({})",
                                         explain ? explain(code) : "an error", code);
@@ -194,7 +194,7 @@ private:
 // -- The store. --
 
 Status noStore(const std::string &why) {
-  return unsupported("{}; or set BRAID_RENDEZVOUS=tcp://host:port on all ranks", why);
+  return unsupported("{}; alternatively, set BRAID_RENDEZVOUS=tcp://host:port on all ranks", why);
 }
 
 /// Connects to the store, retrying until the deadline. A proxy may accept a connection and close it
@@ -241,8 +241,8 @@ public:
       pmix_ = BRAID_TRY(std::move(pmix));
       return Status::ok();
     }
-    return noStore(fmt::format("{} provides no store to connect hosts: use torchrun, mpirun of "
-                               "Open MPI, or srun --mpi=pmix",
+    return noStore(fmt::format("{} provides no store through which hosts can connect: use "
+                               "torchrun, Open MPI's mpirun, or srun --mpi=pmix",
                                place_.source));
   }
 
@@ -268,7 +268,7 @@ private:
     TcpAddress at{environment_("MASTER_ADDR").value_or(""), 0};
     const std::string port = environment_("MASTER_PORT").value_or("");
     if (llvm::StringRef(port).getAsInteger(10, at.port) || at.port == 0)
-      return badInput("expected MASTER_PORT to be a port, got '{}'", printable(port, 20));
+      return badInput("expected MASTER_PORT to be a port number, got '{}'", printable(port, 20));
     const std::string whose =
         fmt::format("the store of torchrun or torch.distributed.init_process_group at {}:{}",
                     printable(at.host, 253), at.port);

@@ -104,7 +104,7 @@ private:
         return peerFailed("cannot write to {}: {}", whose_, llvm::sys::StrError(errno));
       unsent_.erase(0, sent < 0 ? 0 : static_cast<size_t>(sent));
       if (sent < 0 && !waitUntilReady(socket_.get(), POLLOUT, deadline))
-        return timedOut("{} did not read in time", whose_);
+        return timedOut("{} did not receive the request in time", whose_);
     }
     return Status::ok();
   }
@@ -122,9 +122,10 @@ private:
       }
       const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
       if (got == 0)
-        return peerFailed("{} closed the connection before it had answered", whose_);
+        return peerFailed("{} closed the connection before responding", whose_);
       if (got < 0 && !hasNothingNow())
-        return peerFailed("cannot read the answer of {}: {}", whose_, llvm::sys::StrError(errno));
+        return peerFailed("cannot read the response from {}: {}", whose_,
+                          llvm::sys::StrError(errno));
       received_.append(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
       if (got < 0 && !waitUntilReady(socket_.get(), POLLIN, deadline))
         return timedOut("{} did not answer in time", whose_);
