@@ -32,8 +32,8 @@ void verifyList(llvm::StringRef what, llvm::StringRef theirs, const Program &pro
     diags.error(values[i]->location)
             .note(tensors[i]->location, "the fusion's tensor is defined here")
         << what << " " << ref(values[i].get()) << " is " << values[i]->type.str() << ", expected "
-        << expected << ", what " << theirs << " %" << tensors[i]->name << " of @" << fusion.name()
-        << " is on one rank";
+        << expected << ", the local type of " << theirs << " %" << tensors[i]->name << " of @"
+        << fusion.name();
   }
 }
 

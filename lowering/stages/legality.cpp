@@ -188,7 +188,7 @@ private:
       return;
     std::string lies =
         isSplit(axis) ? " is split over devices but " : " is replicated on every device but ";
-    std::string toLies = isSplit(to) ? " is split" : " is whole";
+    std::string toLies = isSplit(to) ? " is split" : " is replicated";
     refuse(axis.strWithType() + lies + to.strWithType() + ", to which it is added," + toLies);
   }
 
