@@ -26,7 +26,7 @@ public:
         progress_(std::move(progress)) {}
 
   /// Finds the fusion and its stages, and sets best() to the defaults. Must be called first.
-  /// Returns BadInput if `text` is a program, or the failure of compile().
+  /// Returns BadInput if `text` is a program, or the error of compile() if that fails.
   Status findFusion();
   const Fusion &fusion() const { return *compiled_.fusion; }
   /// Returns the number of stages. A fusion without stages counts as one stage.

@@ -29,7 +29,7 @@ constexpr unsigned kMostDevices = 256, kMostLinks = 36;
 
 using Handle = void *; ///< nvmlDevice_t
 
-/// /// The layout of nvmlPciInfo_t.
+/// The layout of nvmlPciInfo_t.
 struct PciInfo {
   char oldAddress[16];
   unsigned domain, bus, device, deviceId, subsystemId;

@@ -65,14 +65,13 @@ void verifyInterface(const Program &program, const Module &module, Diagnostics &
   if (program.ranks() != fusion->ranks())
     diags.error(program.location())
             .note(fusion->meshLocation(), "the fusion's mesh is specified here")
-        << "program @" << program.name() << " has a mesh of " << program.ranks() << ", expected "
-        << fusion->ranks() << ", that of @" << fusion->name();
+        << "program @" << program.name() << " has a mesh of " << program.ranks()
+        << " ranks, but that of fusion @" << fusion->name() << " has " << fusion->ranks();
   else if (program.ranksPerHost() != fusion->ranksPerHost())
     diags.error(program.location())
             .note(fusion->meshLocation(), "the fusion's mesh is specified here")
         << "program @" << program.name() << " has " << program.ranksPerHost()
-        << " ranks per host, expected " << fusion->ranksPerHost() << ", those of @"
-        << fusion->name();
+        << " ranks per host, but fusion @" << fusion->name() << " has " << fusion->ranksPerHost();
   verifyList("parameter", "input", program, program.params(), *fusion, fusion->inputs(), diags);
   verifyList("result", "output", program, program.results(), *fusion, fusion->outputs(), diags);
 }

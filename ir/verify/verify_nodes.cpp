@@ -396,7 +396,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (op.peer->kind() == ScalarKind::Rank)
     error(op) << "expected a peer other than the rank itself, got 'rank'";
   expectRank(op, "peer", op.peer);
-  // The peer reads the sent tensor with get, and writes the received tensor with put.
+  // With get, the peer reads the sent tensor; with put, it writes the received tensor.
   bool isPassive = isReceive == (op.protocol() == Protocol::Put);
   const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
@@ -411,8 +411,8 @@ void NodeVerifier::visitP2P(const P2POp &op) {
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
   if (op.protocol() != Protocol::Put)
     return error(op).note(op.handles->location, "the handles are created here")
-           << "expected handles shared as 'put', because the sent value is computed at the "
-           << "receiver, got " << ref(op.handles) << ", shared as 'get'";
+           << "expected 'put' handles, because a GEMM that is sent writes its result directly into "
+           << "the receiver's memory, but " << ref(op.handles) << " is shared with 'get'";
   if (op.gemm->bias)
     return error(op) << quoted(*op.gemm) << " in 'p2p' expects no bias, got " << ref(op.gemm->bias);
   const Value *addend = op.gemm->addend;

@@ -142,7 +142,7 @@ std::optional<Violation> findUnprovable(llvm::ArrayRef<Plan> plans, bool ordered
       if (c.reduction && (ordered || (isDefined && !isSum)))
         return Violation{CheckRule::Result,
                          isSum ? "a collective does not guarantee the order of its additions"
-                               : "the result of this collective does not occur in the definition",
+                               : "the fusion defines no such reduction; expected a sum",
                          {describeNode(plan, command.origin)},
                          {}};
     }

@@ -87,8 +87,8 @@ public:
   size_t accesses() const { return accesses_; }
 
 private:
-  /// If an event accesses memory of a rank in another block, its counterpart in one of the blocks
-  /// accesses memory of a rank in the first block.
+  /// Records the memory accesses of an event. An access to another block of ranks is recorded as
+  /// that of the corresponding event whose access falls into the first block (see history.h).
   void addTouches(EventId id) {
     const Event &event = history_.event(id);
     if (event.kind != EventKind::Command)

@@ -120,8 +120,8 @@ std::optional<Blame> blameLostSignal(const JobView &job) {
         if (const auto sender = senderOfLostSignal(job, rank, *queue.current))
           return Blame{
               *sender,
-              fmt::format("rank {} has passed the awaited point, so the signal was lost; {}",
-                          *sender, job.activityText(rank, &queue))};
+              fmt::format("rank {} has already signaled rank {}, so the signal was lost; {}",
+                          *sender, rank, job.activityText(rank, &queue))};
   return std::nullopt;
 }
 

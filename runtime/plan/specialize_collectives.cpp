@@ -79,17 +79,15 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
   const bool gathers = op.collective == CollectiveKind::AllGather;
   const bool scatters = op.collective == CollectiveKind::ReduceScatter;
   if (src.bytes() * (gathers ? members : 1) != dst.bytes() * (scatters ? members : 1))
-    return error(op) << name(op.collective).str() << " among " << members << " ranks of "
-                     << str(src) << " into " << str(dst) << ": expected "
-                     << (gathers
-                             ? "as many elements in the destination for each rank as in the source"
-                         : scatters
-                             ? "as many elements in the source for each rank as in the destination"
-                             : "as many elements in the destination as in the source")
-                     << trips();
+    return error(op) << name(op.collective).str() << " of " << str(src) << " into " << str(dst)
+                     << " among " << members << " ranks: expected the destination to have "
+                     << (gathers    ? std::to_string(members) + " times as many elements as"
+                         : scatters ? "1/" + std::to_string(members) + " of the elements of"
+                                    : "as many elements as")
+                     << " the source" << trips();
   if (op.collective == CollectiveKind::AllToAll && src.bytes() / sizeOf(src.dtype) % members != 0)
-    return error(op) << "alltoall among " << members << " ranks of " << str(src)
-                     << ": expected the same number of elements for each rank" << trips();
+    return error(op) << "alltoall of " << str(src) << " among " << members
+                     << " ranks: expected the same number of elements for each rank" << trips();
   return true;
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-/// Candidates for the largest mark, the most diverse choice first. The smallest mark is more than
-/// half of the largest one, and the number of distinct marks is prime.
+/// Candidates for the largest mark, in descending order, because a larger one allows more distinct
+/// marks. The smallest mark is more than half of the largest, and the number of marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
 /// Magnitudes of at least this power of two are far from 0. gelu and silu are computed in f64 for

@@ -111,13 +111,13 @@ std::string messageOf(const std::string &node, Transport transport = Transport::
 TEST(Collectives, SizesMustFitTheTeam) {
   using testing::HasSubstr;
   EXPECT_THAT(messageOf("%c = collective reduce_scatter sum %C, %A"),
-              HasSubstr("c.braid:2:3: error: reduce_scatter among 2 ranks of f32[4] into f32[8]: "
-                        "expected as many elements in the source for each rank as in the "
-                        "destination on rank 0"));
+              HasSubstr("c.braid:2:3: error: reduce_scatter of f32[4] into f32[8] among 2 ranks: "
+                        "expected the destination to have 1/2 of the elements of the source on "
+                        "rank 0"));
   EXPECT_THAT(messageOf("%c = collective broadcast %C, %A root 0"),
-              HasSubstr("expected as many elements in the destination as in the source"));
+              HasSubstr("expected the destination to have as many elements as the source"));
   EXPECT_THAT(messageOf("%c = collective allgather %C, %A team [1]"),
-              HasSubstr("allgather among 1 ranks"));
+              HasSubstr("among 1 ranks: expected the destination to have 1 times as many elements"));
 }
 
 TEST(Collectives, OverPeersMemoryThereAreSumsOnly) {

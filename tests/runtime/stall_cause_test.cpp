@@ -262,8 +262,8 @@ TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);
   EXPECT_THAT(firstLine(cause),
-              AllOf(StartsWith("no progress for 300 ms: rank 2 has passed the awaited point, so "
-                               "the signal was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
+              AllOf(StartsWith("no progress for 300 ms: rank 2 has already signaled rank 1, so the "
+                               "signal was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
                     HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, expected 2)")));
 }
 
