@@ -100,7 +100,8 @@ struct JobState {
                                      UnknownGemms unknown = UnknownGemms::Measure);
   /// Ends a session. Its runs may still be in flight.
   void end(Sessions::iterator session);
-  /// Registers the Plans of all sessions, so that error messages can name their commands. Slow if there are many Plans.
+  /// Registers the Plans of all sessions, so that error messages can name their commands. Slow if
+  /// there are many Plans.
   void showPlans();
   /// Gathers one text per rank, in rank order. `textOf` returns the text of a rank in this process
   /// and is called concurrently, on one thread per rank. Collective.

@@ -396,7 +396,7 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (op.peer->kind() == ScalarKind::Rank)
     error(op) << "expected a peer other than the rank itself, got 'rank'";
   expectRank(op, "peer", op.peer);
-  // With get, the peer reads the sent tensor; with put, it writes the received tensor.
+  // The peer reads the sent tensor under get, and writes the received tensor under put.
   bool isPassive = isReceive == (op.protocol() == Protocol::Put);
   const auto &handles = *llvm::cast<ShareMemHandlesOp>(op.handles->definition);
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))

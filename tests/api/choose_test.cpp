@@ -633,14 +633,14 @@ TEST(Choose, MeasuresNothingWithoutTime) {
     EXPECT_EQ(choices[0]->schedule.str(), choices[1]->schedule.str());
     return std::move(*choices[0]);
   };
-  EXPECT_THAT(choiceFor(kFusion, 0).reason, HasSubstr("the default for these sizes"));
-  EXPECT_THAT(choiceFor(kTwoStages, 0).reason, HasSubstr("the default for these sizes"));
+  EXPECT_THAT(choiceFor(kFusion, 0).reason, HasSubstr("the default schedule"));
+  EXPECT_THAT(choiceFor(kTwoStages, 0).reason, HasSubstr("the default schedule"));
   EXPECT_EQ(choiceFor(kTwoStages, 0).schedule.str(), "C=pairwise,Y=pairwise");
   const std::string best = choiceFor(kFusion, 0.05).schedule.str();
   const ScheduleChoice near = choiceFor(sized(64), 0);
   EXPECT_EQ(near.schedule.str(), best);
   EXPECT_THAT(near.reason, HasSubstr("nearest sizes"));
-  EXPECT_THAT(choiceFor(kReduction, 0).reason, HasSubstr("the default for these sizes"));
+  EXPECT_THAT(choiceFor(kReduction, 0).reason, HasSubstr("the default schedule"));
   const ScheduleChoice predicted = choiceFor(kTwoStages, 0);
   EXPECT_EQ(predicted.stages.at(1).timed(), 0u);
   EXPECT_THAT(predicted.reason, HasSubstr("predicted to be the fastest"));

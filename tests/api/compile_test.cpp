@@ -83,7 +83,7 @@ TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
             "t.braid:2:3: error: expected D=2, because it is the mesh size and ranks=2, got 4");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
-            "t.braid:1:1: error: expected one value of 'ROWS' for @gather, got 4 and 4");
+            "t.braid:1:1: error: expected only one value for 'ROWS' of @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
   EXPECT_THAT(failure(kFusion, {.ranks = 0}), HasSubstr("t.braid:2:3: error: "));
   EXPECT_THAT(failure(kFusion, {.ranks = -1}), HasSubstr("t.braid:2:3: error: "));

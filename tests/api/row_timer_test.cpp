@@ -100,7 +100,7 @@ TEST_F(RowTimerTest, GoesOnAfterARowThatIsRefused) {
            {.iterations = 1, .bursts = 0});
   EXPECT_THAT(rows[0].failure, HasSubstr("99"));
   EXPECT_EQ(rows[0].code, StatusCode::BadInput);
-  EXPECT_THAT(rows[1].failure, HasSubstr("does not support the chosen copies"));
+  EXPECT_THAT(rows[1].failure, HasSubstr("does not support the selected copy"));
   EXPECT_EQ(rows[2].failure, "nothing here chooses");
   EXPECT_TRUE(rows[3].isTimed());
 }

@@ -408,7 +408,7 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
   EXPECT_EQ(Job::create({.backend = "tpu", .ranks = 2}).status().code(), StatusCode::Unsupported);
   EXPECT_EQ(Job::create({}).status().message(), "expected at least 1 rank, got 0");
   EXPECT_THAT(Job::join({}).status().message(),
-              HasSubstr("torchrun, mpirun or srun to have started this process"));
+              HasSubstr("start this process with torchrun, mpirun or srun"));
 }
 
 TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
@@ -685,7 +685,7 @@ TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {
   EXPECT_THAT(message(fusion, {.schedule = "auto", .autoSeconds = -1}),
               HasSubstr("expected autoSeconds to be at least 0, got -1"));
   EXPECT_THAT(message(compiled(kKinds[0]).str(), {.schedule = "auto"}),
-              HasSubstr("which is already lowered"));
+              HasSubstr("which has already been lowered"));
   EXPECT_THAT(compileText("t", fusion, {.schedule = "auto"}).status().message(),
               HasSubstr("call Job::compileText() instead"));
   EXPECT_EQ(job->compileFile("/nowhere.braid").status().code(), StatusCode::BadInput);

@@ -187,8 +187,8 @@ const Row kRows[] = {
      "1 of 4, 1 of 2 here on host 0 of 2, BRAID_*, job j7 meets at /run/x"},
     {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set as well"},
     {"@braid BRAID_RANK=2 BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
-     "4: BRAID_*: expected the ranks of a host to be consecutive, got rank 2 as number 1 of 2 on "
-     "its host; number the ranks host by host: BRAID_RANK = host * BRAID_LOCAL_RANKS + "
+     "4: BRAID_*: expected the ranks of a host to be consecutive, got rank 2 as local rank 1 "
+     "of 2; number the ranks host by host: BRAID_RANK = host * BRAID_LOCAL_RANKS + "
      "BRAID_LOCAL_RANK"},
     {"@torchrun RANK=3 LOCAL_WORLD_SIZE=2",
      "3 of 4, 1 of 2 here on host 1 of 2, torchrun, job torchrun MASTER_ADDR=localhost "

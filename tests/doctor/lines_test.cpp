@@ -61,7 +61,7 @@ const std::vector<Case> &cases() {
            (void)remove((ill.folder.root() + name).c_str());
          ill.hasNvml = false;
        },
-       {"no /dev/nvidia0"},
+       {"/dev/nvidia0 does not exist"},
        {"nvml.missing"}},
       {"driver.too-old",
        [](M &ill) { ill.cuda["driver"] = "12040"; },

@@ -43,7 +43,7 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "adds the bias to a partial result, which is then rounded with it"},
     {CheckRule::Transfers, "share flag",
      "two transfers share a flag, but the right signal comes first in every order"},
-    {CheckRule::Transfers, "signalled again",
+    {CheckRule::Transfers, "signaled again",
      "signals a flag again before it was awaited, which flags that count runs do not mind"},
 };
 

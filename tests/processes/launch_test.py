@@ -185,7 +185,7 @@ def test_stopped_rank_is_blamed_and_killed(job):
     launcher = job.start("--processes", "--timeout-ms", 3000, "--flight-records", "none", *ENDLESS)
     os.kill(job.ranks(4)[1], signal.SIGSTOP)
     finish(launcher).expect(6, r"^braid: error: .*rank 1 ",
-                            r"^rank 1: killed by signal 9 \(Killed\), because it did not end")
+                            r"^rank 1: killed by signal 9 \(Killed\), because it did not exit")
 
 
 def test_suspended_job_goes_on(job):
@@ -455,7 +455,7 @@ def test_rank_that_is_stopped_before_it_begins(job):
     launcher = start_with_first_rank_stopped(job, 1000)
     finish(launcher).expect(6, r"^braid: error: .*"
                             r"(got all but rank 0$|rank 0 has not joined)",
-                            r"^rank 0: killed by signal 9 \(Killed\), because it did not end")
+                            r"^rank 0: killed by signal 9 \(Killed\), because it did not exit")
 
 
 def test_interrupt_of_a_rank_that_is_stopped_before_it_begins(job):
@@ -470,7 +470,7 @@ def test_no_proc(job):
     if subprocess.run(hide + ("true",), stderr=subprocess.DEVNULL).returncode != 0:
         raise Skipped("expected a namespace to hide /proc in")
     job.run("examples/matmul_local.braid", "--processes", command=hide + (BRAID, "run")).expect(
-        4, r"^braid: error: expected /proc to be mounted \(mount -t proc proc /proc\), ")
+        4, r"^braid: error: /proc must be mounted \(mount -t proc proc /proc\), ")
 
 
 def test_prefixes_keep_streams_apart(job):

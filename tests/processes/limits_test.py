@@ -148,7 +148,8 @@ def test_endless_input_is_refused(job):
     process = subprocess.Popen(["sh", "-c", 'yes | "$0" compile -', BRAID], env=job.environment,
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     code, err = end_of(process)
-    check(code == 2 and "more than 67108864 bytes" in err, f"expected 2, got {code}: {err[:300]}")
+    check(code == 2 and "exceeds the limit of 67108864 bytes" in err,
+          f"expected 2, got {code}: {err[:300]}")
 
 
 # -- Disk. --

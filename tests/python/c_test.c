@@ -68,7 +68,7 @@ static void try_wrong_programs(const char *path) {
   lowering.parameter_values = of_both;
   lowering.parameters = 2;
   expect_bad_input(braid_compile_file(path, &lowering, &program),
-                   ": error: expected one value of 'M' for @ag_matmul, got 4 and 8");
+                   ": error: expected only one value for 'M' of @ag_matmul, got 4 and 8");
   expect_bad_input(braid_program_plan(NULL, 0, NULL), "program: expected");
   expect(braid_program_ranks(NULL) == 0 && *braid_program_text(NULL) == 0, "nothing", NULL);
 }

@@ -58,7 +58,7 @@ TEST(Handshake, MatchesASendWithItsReceive) {
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
             "\"%s = p2p ...\" at a.braid:3:5 on rank 0 moves 16 bytes of f32, but the matching "
             "\"%s = p2p "
-            "...\" at a.braid:3:5 on rank 1, which moves 32 bytes of f32");
+            "...\" at a.braid:3:5 on rank 1 moves 32 bytes of f32");
   ranks[1].endpoints.clear();
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
             "\"%s = p2p ...\" at a.braid:3:5 on rank 0 has no matching receive on rank 1: expected "

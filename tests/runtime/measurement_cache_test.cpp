@@ -113,12 +113,12 @@ std::vector<BadFile> badFiles() {
   std::string other = good;
   other.replace(good.find(": 2"), 3, ": 1");
   const char *unknown = "it was written by another version of Braid";
-  return {{"empty", "", "is damaged"},
-          {"zeros", std::string(4096, '\0'), "is damaged"},
+  return {{"empty", "", "is corrupt"},
+          {"zeros", std::string(4096, '\0'), "is corrupt"},
           {"another version", other, unknown},
           {"another kind", "[2]", unknown},
-          {"cut between lines", good.substr(0, good.rfind("}")), "is damaged"},
-          {"twice", good + good, "is damaged"},
+          {"cut between lines", good.substr(0, good.rfind("}")), "is corrupt"},
+          {"twice", good + good, "is corrupt"},
           {"another machine", MeasurementFile{"NVIDIA H100", {}}.encode(),
            "was measured on another machine, NVIDIA H100"},
           {"a machine that cannot be printed", MeasurementFile{"\033[31m", {}}.encode(),
@@ -171,7 +171,7 @@ TEST_F(MeasurementCacheTest, AFolderThatCannotBeMadeIsOneLine) {
     cache.save();
   }
   EXPECT_EQ(cache.find("a"), "1");
-  EXPECT_THAT(lines, ElementsAre(AllOf(HasSubstr("are not kept"), HasSubstr(folder))));
+  EXPECT_THAT(lines, ElementsAre(AllOf(HasSubstr("cannot be cached"), HasSubstr(folder))));
 }
 
 TEST_F(MeasurementCacheTest, AFullDiskKeepsTheOldFile) {
@@ -182,7 +182,7 @@ TEST_F(MeasurementCacheTest, AFullDiskKeepsTheOldFile) {
     const FullDisk full;
     cache.save();
   }
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("are not kept")));
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("cannot be cached")));
   EXPECT_EQ(open().find("k"), "v");
 }
 

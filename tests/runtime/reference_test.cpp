@@ -393,8 +393,8 @@ TEST(Reference, SaysWhatIsNotExactAndWhichTypeWouldDo) {
   %u = linear %z, %z partial bf16 : bf16[12, 12]
   output %u
 })",
-       "%u: expected partial results that bf16 holds exactly, got up to 1728; f32 would hold "
-       "them"},
+       "%u: expected partial results that bf16 can represent exactly, got values up to 1728; f32 "
+       "can represent them"},
       {squares("f32", "%v"),
        "%v: expected values that f32 holds exactly, got up to 35831808; f64 would hold them"}};
   for (const auto &[text, message] : cases) {

@@ -116,7 +116,7 @@ TEST(Steps, SayWhatWasProved) {
   EXPECT_FALSE(page.isFailure);
   EXPECT_TRUE(page.marks.empty());
   EXPECT_THAT(page.findings.front(), HasSubstr("Safe on 3 ranks"));
-  EXPECT_THAT(page.findings.front(), EndsWith("from the right blocks of its run."));
+  EXPECT_THAT(page.findings.front(), EndsWith("from the correct blocks of the same run."));
   EXPECT_THAT(toHtml(page), HasSubstr("commands\n  transfers  "));
 }
 

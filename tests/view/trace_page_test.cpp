@@ -93,7 +93,7 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
       {"{\n", "run.json:2:1: expected JSON"},
       {with("\"dur\":1.000", "\"dur\":1e999"), "]: expected pid, ts, dur, and args"},
       {"[]", "expected traceEvents"},
-      {"{\"traceEvents\":[]}", "expected otherData with the program that ran"},
+      {"{\"traceEvents\":[]}", "expected otherData to contain the program"},
       {with("program @", "programme @"), "run.json: otherData.program:1:1: error: expected"},
       {with("\"ph\":\"X\",\"pid\":0", "\"ph\":\"X\",\"pid\":7"),
        "expected commands of ranks below 2"},
