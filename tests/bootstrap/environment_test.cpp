@@ -193,13 +193,13 @@ const Row kRows[] = {
     {"@torchrun RANK=3 LOCAL_WORLD_SIZE=2",
      "3 of 4, 1 of 2 here on host 1 of 2, torchrun, job torchrun MASTER_ADDR=localhost "
      "MASTER_PORT=29500 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0"},
-    {"@torchrun WORLD_SIZE=6 LOCAL_WORLD_SIZE=4",
-     "4: torchrun: expected the same number of ranks on each host, got 4 of 6 on this one; use the "
-     "same "
-     "--nproc-per-node on each host"},
+    {"@torchrun WORLD_SIZE=6 LOCAL_WORLD_SIZE=4", "4: torchrun: expected the same number of ranks "
+                                                  "on each host, got 4 of 6 on this host; use the "
+                                                  "same "
+                                                  "--nproc-per-node on each host"},
     {"@openmpi OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2", // --map-by node
-     "4: Open MPI: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on "
-     "its host; use mpirun --map-by slot"},
+     "4: Open MPI: expected the ranks of a host to be consecutive, got rank 1 as local rank 0 of 2"
+     "; use mpirun --map-by slot"},
     {"@hydra PMI_RANK=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2",
      "2 of 4, 0 of 2 here on host 1 of 2, PMI, job PMI BRAID_JOB=j7"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2)",
@@ -210,8 +210,8 @@ const Row kRows[] = {
      "4: SLURM: expected the same number of ranks on each host, got 1(x2),2; use srun "
      "--distribution=block --ntasks-per-node=N"},
     {"@srun SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_LOCALID=0", // --distribution=cyclic
-     "4: SLURM: expected the ranks of a host to be consecutive, got rank 1 as number 0 of 2 on its "
-     "host; use srun --distribution=block"},
+     "4: SLURM: expected the ranks of a host to be consecutive, got rank 1 as local rank 0 of 2"
+     "; use srun --distribution=block"},
 };
 
 TEST(Environment, FindsThePlaceThatLaunchersGive) {

@@ -101,8 +101,8 @@ const std::vector<Case> &cases() {
       {"cuda.found", [](M &) {}, {"CUDA 13.0, visible GPUs: 2"}},
       {"cublaslt.found", [](M &) {}, {"130100", "/usr/lib/libcublasLt.so.13"}},
       {"cublaslt.missing",
-       [](M &ill) { ill.cuda["cublaslt error"] = "expected cuBLASLt for the GEMMs, got 'x'"; },
-       {"expected cuBLASLt"}},
+       [](M &ill) { ill.cuda["cublaslt error"] = "cannot load cuBLASLt for the GEMMs: x"; },
+       {"cannot load cuBLASLt"}},
       {"nccl.found", [](M &) {}, {"NCCL 2.31.2", "/usr/lib/libnccl.so.2"}},
       {"nccl.missing",
        [](M &ill) {
@@ -111,10 +111,10 @@ const std::vector<Case> &cases() {
        {"NCCL: expected libnccl.so.2"}},
       {"nccl.wrong",
        [](M &ill) {
-         ill.nccl = {{"error", "NCCL: expected a library in /x"}};
+         ill.nccl = {{"error", "NCCL: cannot load /x"}};
          ill.variables["BRAID_NCCL_LIBRARY"] = "/x";
        },
-       {"NCCL: expected a library in /x"}},
+       {"NCCL: cannot load /x"}},
       // -- Devices. --
       {"compute-mode.prohibited",
        [](M &ill) { ill.ofDevice[1]["compute_mode"] = "2"; },
@@ -229,7 +229,7 @@ const std::vector<Case> &cases() {
       {"cache.fine", [](M &) {}, {"/home/.cache/braid"}},
       {"cache.none", [](M &ill) { ill.variables["BRAID_CACHE_DIR"] = "none"; }},
       // -- The job. --
-      {"job-gpus.few", [](M &ill) { ill.ranks = 3; }, {"3 ranks", "see 2"}},
+      {"job-gpus.few", [](M &ill) { ill.ranks = 3; }, {"3 ranks", "see only 2"}},
       {"job-gpus.shared", [](M &ill) { ill.variables["BRAID_SHARE_GPUS"] = "on"; }},
   };
   return all;

@@ -88,7 +88,7 @@ static void try_other_versions(const char *path) {
   braid_program_free(program);
   newer.more[1] = 1;
   expect_bad_input(braid_compile_file(path, &newer.lowering, &program),
-                   "braid_lowering: expected 0 in fields that braid ");
+                   "braid_lowering: expected fields unknown to braid ");
 
   braid_lowering lowering = BRAID_LOWERING_DEFAULTS; /* as if it ended before `schedule` */
   lowering.ranks = 2;
@@ -167,8 +167,8 @@ static void try_from_child(braid_job *job, braid_session *session) {
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    expect_bad_input(braid_job_synchronize(job), "not a fork of it");
-    expect_bad_input(braid_job_commit(job), "not a fork of it");
+    expect_bad_input(braid_job_synchronize(job), "not by a forked child");
+    expect_bad_input(braid_job_commit(job), "not by a forked child");
     braid_job_abort(job, BRAID_PEER_FAILED, "by a child");
     braid_session_free(session);
     braid_job_free(job);

@@ -163,7 +163,7 @@ class Compiler(unittest.TestCase):
                 (gather(3), {"ranks": 4, "D": 2}, "expected D=4, because it .* ranks=4, got 2"),
                 (fixed, {"ranks": 4}, "expected ranks=3, because the mesh has this size, got 4"),
                 (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "specify which one"),
-                (program, {"ranks": 4}, "expected ranks=3, as the program's"),
+                (program, {"ranks": 4}, "expected ranks=3, the size"),
                 (program, {"M": 4}, "parameter M applies to a fusion"),
                 (program, {"schedule": "ring"}, "schedule applies to a fusion"),
                 (reduction, {"schedule": "ring", "reproducible": True}, "reproducible sums add")]:
@@ -555,13 +555,13 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(braid.compile(gather(2))), "for 2 ranks"),
                             (lambda: braid.join(ranks=2, rank=2, name="x"), "rank from 0 to 1"),
                             (lambda: braid.join(ranks=2, name=""), "expected a job name"),
-                            (lambda: braid.join(rank=1), "rank: cannot be given without a name"),
+                            (lambda: braid.join(rank=1), "rank: requires the name of a job"),
                             (lambda: braid.join(device=-7), "device: expected an integer from 0"),
                             (lambda: braid.create(ranks=2**64 + 1), "ranks: expected an integer"),
                             (lambda: braid.create(2, max_bytes=-1), "max_bytes: expected an"),
                             (lambda: braid.create(2, timeout=float("inf")), "timeout: expected"),
                             (lambda: braid.create(2, timeout=float("nan")), "timeout: expected"),
-                            (lambda: braid.create(2, timeout="1"), "timeout: expected seconds"),
+                            (lambda: braid.create(2, timeout="1"), "timeout: expected a number"),
                             (lambda: braid.create(2, backend=None), "backend: expected a str"),
                             (lambda: braid.join(ranks="2", name="x"), "ranks: expected an integer"),
                             (lambda: braid.join(ranks=2, name=5), "name: expected a str, got 5"),
@@ -570,7 +570,7 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(
                                 braid.compile(gather(2), ranks=2, schedule="auto")),
                              "is for 2 ranks, but the job has 3"),
-                            (lambda: braid.join(ranks=2), "expected a process that torchrun")]:
+                            (lambda: braid.join(ranks=2), "start this process with torchrun")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 make()
         with self.assertRaisesRegex(braid.UnsupportedError, "got 'gpu'"):

@@ -705,7 +705,7 @@ TEST(CheckerPlans, RanksThatPrepareDifferently) {
 TEST(CheckerPlans, DifferentPrograms) {
   Plans p;
   p.plans[1].fingerprint ^= 1;
-  EXPECT_EQ(p.verdict(), "unsafe (transfers): ranks 0 and 1 hold different programs\n");
+  EXPECT_EQ(p.verdict(), "unsafe (transfers): ranks 0 and 1 have different programs\n");
 }
 
 TEST(CheckerPlans, OutOfReach) {

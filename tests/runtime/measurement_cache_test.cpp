@@ -120,9 +120,9 @@ std::vector<BadFile> badFiles() {
           {"cut between lines", good.substr(0, good.rfind("}")), "is corrupt"},
           {"twice", good + good, "is corrupt"},
           {"another machine", MeasurementFile{"NVIDIA H100", {}}.encode(),
-           "was measured on another machine, NVIDIA H100"},
+           "its measurements are from a different machine (NVIDIA H100)"},
           {"a machine that cannot be printed", MeasurementFile{"\033[31m", {}}.encode(),
-           "is of another machine, \\x1b[31m"}};
+           "are from a different machine (\\x1b[31m"}};
 }
 
 TEST_F(MeasurementCacheTest, FilesOfNoUseAreIgnoredWithOneLineAndReplaced) {

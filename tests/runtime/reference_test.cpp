@@ -395,8 +395,8 @@ TEST(Reference, SaysWhatIsNotExactAndWhichTypeWouldDo) {
 })",
        "%u: expected partial results that bf16 can represent exactly, got values up to 1728; f32 "
        "can represent them"},
-      {squares("f32", "%v"),
-       "%v: expected values that f32 holds exactly, got up to 35831808; f64 would hold them"}};
+      {squares("f32", "%v"), "%v: expected values that f32 can represent exactly, got values up to "
+                             "35831808; f64 can represent them"}};
   for (const auto &[text, message] : cases) {
     World world(text);
     const std::vector<char> data(world.localBytes(*world.fusion().outputs()[0]));

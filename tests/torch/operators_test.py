@@ -496,7 +496,7 @@ def part_prepares(rank, ranks):
     expect_error(bt.InputError, "expected an activation", lambda: bt.prepare(
         bt.all_gather_matmul, A, W, activation="tan"))
     expect_error(bt.InputError, "expected one of all_gather", lambda: bt.prepare(print, A, B))
-    expect_error(bt.InputError, "expected seconds of 0 or more",
+    expect_error(bt.InputError, "expected a number of seconds of 0 or more",
                  lambda: bt.prepare(bt.matmul_all_reduce, X, B, seconds=-1))
     expect(bt.matmul_all_reduce(X, B), ranks * X @ B)  # the group still works
     bt.synchronize()
@@ -609,7 +609,7 @@ def part_mistakes(rank, ranks):
             ("activation: expected a str, got 5", lambda: bt.matmul_all_reduce(A, B, activation=5)),
             ("reduce_op: expected a str, got 3", lambda: bt.matmul_reduce_scatter(
                 A, B, reduce_op=3)),
-            ("expected seconds of 0 or more, got 'x'", lambda: bt.prepare(
+            ("expected a number of seconds of 0 or more, got 'x'", lambda: bt.prepare(
                 bt.matmul_all_reduce, A, B, seconds="x")),
             ("expected tensors, got list", lambda: bt.prepare(bt.matmul_all_reduce, [A], B)),
             ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),

@@ -104,7 +104,8 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
       {with("\"dur\":1.000", "\"dur\":-1.000"), "]: expected pid, ts, dur, and args"},
       {with("\"dur\":1.000", "\"dur\":1e300"), "]: expected pid, ts, dur, and args"},
       {with("\"run\":1,\"command\":1", "\"run\":1,\"command\":0"),
-       "]: expected each command once a run, got command 0 of rank 0 in run 1 again"},
+       "]: expected each command once per run, but command 0 of rank 0 appears more than once in "
+       "run 1"},
   };
   for (const auto &[text, expected] : cases) {
     const Result<Page> read = measuredPage("run.json", text);
