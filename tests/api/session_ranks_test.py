@@ -60,8 +60,8 @@ def main():
         # All ranks report the message of the first rank that notices the mismatch.
         mine = (f"expected all ranks to {call}( the job)?, but (another rank|rank 1) is "
                 "(making a different|in another) call")
-        assert all(re.search(mine + "|same call with the same version|in the format of a different version", each)
-                   for each in said), (call, said)
+        other = "|same call with the same version|in the format of a different version"
+        assert all(re.search(mine + other, each) for each in said), (call, said)
         assert len(set(said)) == 1, (call, said)
     expect(program, ["first"], [6, 6, -signal.SIGKILL],
            ["rank 2 is executing the caller's code", wait])
