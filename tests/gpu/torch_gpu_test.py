@@ -296,7 +296,7 @@ class Rank:
         try:
             bt.matmul_all_reduce(A, B.cpu())
         except bt.InputError as error:
-            assert "on one device" in str(error), error
+            assert "same type and device" in str(error), error
         else:
             raise AssertionError("expected tensors on two devices to be refused")
         self.expect(bt.matmul_all_reduce(A, B), self.ranks * A.double() @ B.double())

@@ -230,7 +230,7 @@ def part_empty(rank, ranks):
                 assert not needs_A or a.grad.shape == A.shape
     assert bt.matmul_all_reduce(draw(3, 8), B[:, :0]).shape == (3, 0)
     assert not bt.report().calls, "nothing is prepared"
-    assert str(bt.report()).startswith("no operator of Braid has run"), bt.report()
+    assert str(bt.report()).startswith("no Braid operator has run"), bt.report()
 
 
 def part_keeps_what_gradients_need(rank, ranks):
@@ -403,7 +403,7 @@ def part_arrays(rank, ranks):
         loss = (w * C).sum()
         expect(op(A, B, out=C), A @ B)
         expect_error(RuntimeError, "modified by an inplace operation", loss.backward)
-        expect_error(braid.InputError, "to be negated", lambda: op(torch._neg_view(A), B))
+        expect_error(braid.InputError, "pending negation", lambda: op(torch._neg_view(A), B))
         expect_error(braid.InputError, "on meta", lambda: op(A.to("meta"), B))
 
 
@@ -595,15 +595,15 @@ def part_mistakes(rank, ranks):
             ("expected B to be [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
             ("because the last dimension of A",
              lambda: bt.all_gather_matmul(A, B, gather_dim=1)),
-            ("expected tensors of one type", lambda: bt.all_gather_matmul(A, B.double())),
+            ("to have the same type and device", lambda: bt.all_gather_matmul(A, B.double())),
             ("got torch.int64", lambda: bt.matmul_all_reduce(A.long(), B.long())),
             ("expected an activation (relu", lambda: bt.matmul_all_reduce(A, B, activation="tanh")),
             ("expected a bias of [6]", lambda: bt.matmul_all_reduce(A, B, bias=draw(5))),
             ("sum or avg", lambda: bt.matmul_reduce_scatter(A, B, reduce_op="max")),
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
-            ("extents are 1 or more", lambda: bt.matmul_all_reduce(A[:, :0], B[:0])),
-            ("extents are 1 or more", lambda: bt.all_gather_matmul(A, [B, B[:, :0]])),
-            ("results with elements", lambda: bt.prepare(bt.matmul_all_reduce, A[:0], B)),
+            ("extents are all at least 1", lambda: bt.matmul_all_reduce(A[:, :0], B[:0])),
+            ("extents are all at least 1", lambda: bt.all_gather_matmul(A, [B, B[:, :0]])),
+            ("nonempty results", lambda: bt.prepare(bt.matmul_all_reduce, A[:0], B)),
             ("rows to be at least 0", lambda: bt.all_gather_matmul(A, B, rows=-1)),
             ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=0)),
             ("activation: expected a str, got 5", lambda: bt.matmul_all_reduce(A, B, activation=5)),
@@ -613,8 +613,8 @@ def part_mistakes(rank, ranks):
                 bt.matmul_all_reduce, A, B, seconds="x")),
             ("expected tensors, got list", lambda: bt.prepare(bt.matmul_all_reduce, [A], B)),
             ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),
-            ("expected a dimension number", lambda: bt.prepare(bt.all_gather_matmul, A, B,
-                                                         gather_dim="x")),
+            ("expected a dimension index", lambda: bt.prepare(bt.all_gather_matmul, A, B,
+                                                        gather_dim="x")),
             ("a DTensor: pass its to_local()", lambda: bt.matmul_all_reduce(split, B)),
             ("a DTensor: pass its to_local()", lambda: torch.ops.braid.matmul_all_reduce(
                 split, split, None, "", "0")),
@@ -624,12 +624,12 @@ def part_mistakes(rank, ranks):
             ("a list of them, got NoneType", lambda: bt.all_gather_matmul(A, None)),
             ("expected tensors, got NoneType", lambda: bt.matmul_all_reduce(A, None)),
             ("got a torch.sparse_coo tensor", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
-            ("dimension number, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
+            ("dimension index, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
             ("got 'x'", lambda: bt.matmul_reduce_scatter(A, B, scatter_dim="x")),
-            ("bytes, 0 or more, got 1.5", lambda: bt.set_memory_bound(1.5)),
+            ("bytes of at least 0, got 1.5", lambda: bt.set_memory_bound(1.5)),
             ("got 'avg'", lambda: bt.matmul_reduce_scatter(
                 A.clone().requires_grad_(), B, reduce_op="avg", activation="relu")),
-            ("a bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
+            ("one bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
                 A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name, ranks)),
             ("sum or avg", lambda: bt.prepare(bt.matmul_reduce_scatter, A, B, reduce_op="max")),
             ("a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
