@@ -155,7 +155,7 @@ TEST(CheckerTransfers, ReceiveThatNobodySends) {
 TEST(CheckerTransfers, DifferentBytes) {
   EXPECT_EQ(verdict(edited(kGather, {{"  %r = p2p recv %theirs", "  %part = slice %theirs[0 .. 3]\n"
                                                                  "  %r = p2p recv %part"}})),
-            "unsafe (transfers): 64 bytes of f32 (get) meet 48 bytes of f32 (get)\n"
+            "unsafe (transfers): 64 bytes of f32 (get) do not match 48 bytes of f32 (get)\n"
             "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3\n"
             "  rank 1: \"%r = p2p recv %part from 1 - rank via %h\" at t.braid:23:3\n");
 }
@@ -176,7 +176,7 @@ TEST(CheckerTransfers, OrderDecidesWhoMeets) {
   EXPECT_THAT(
       verdict(edited(
           halves, {{"recv %t0", "recv %tx"}, {"recv %t1", "recv %t0"}, {"recv %tx", "recv %t1"}})),
-      HasSubstr("unsafe (transfers): 16 bytes of f32 (get) meet 48 bytes of f32 (get)\n"));
+      HasSubstr("unsafe (transfers): 16 bytes of f32 (get) do not match 48 bytes of f32 (get)\n"));
 }
 
 //===- Deadlock -------------------------------------------------------------------------------===//
