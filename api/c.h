@@ -17,9 +17,10 @@
  * its ..._DEFAULTS macro. Fields missing from an older caller's struct get their defaults; fields
  * that an older library does not know must be 0, or the call fails with BRAID_BAD_INPUT.
  *
- * Arguments may be NULL only where documented. If another argument is NULL, functions that return
- * an error fail with BRAID_BAD_INPUT, naming it; others return 0 or "", skipping NULL outputs. No
- * function throws. A process created by fork() is not part of its parent's jobs: see api/job.h.
+ * Arguments may be NULL only where documented. If any other argument is NULL, functions that return
+ * an error fail with BRAID_BAD_INPUT and a message that names the argument. Other functions return
+ * 0 or "" if the object is NULL, and write only outputs that are not NULL. No function throws. A
+ * process created by fork() is not part of its parent's jobs: see api/job.h.
  *
  *===----------------------------------------------------------------------------------------===*/
 #ifndef BRAID_API_C_H

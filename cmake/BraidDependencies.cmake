@@ -5,7 +5,8 @@
 
 find_package(Threads REQUIRED)
 
-# Finds the static library `name` or, failing that, the shared library. Searches the hints first.
+# Finds the static library `name` or, if there is none, the shared library. Searches the hints
+# first.
 function(braid_find_static_library variable name)
   find_library(${variable} NAMES lib${name}.a ${name} HINTS ${ARGN})
   if(NOT ${variable})

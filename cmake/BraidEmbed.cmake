@@ -1,5 +1,5 @@
-# braid_embed(OUTPUT HEADER NAMESPACE NAME FILE ...): writes a source file that defines each NAME, a
-# C string declared in HEADER, with the bytes of FILE.
+# braid_embed(OUTPUT HEADER NAMESPACE NAME FILE ...): writes a source file that defines each NAME as
+# a C string that contains the bytes of FILE. HEADER must declare these strings.
 function(braid_embed output header namespace)
   set(text "// Made from the files that it names. Do not edit.\n#include \"${header}\"\n\n")
   string(APPEND text "namespace ${namespace} {\n")

@@ -2,7 +2,8 @@
 # custom commands.
 
 # Compiles `sources` for fuzzing and appends the object files to the list named `list`. Compiling
-# several sources per unit takes a third of the time. `name` is the name of the first fuzzer.
+# several sources as one translation unit reduces the compile time to a third. `name` is the name of
+# the first fuzzer.
 function(braid_fuzz_objects list name sources)
   set(at_once 8)
   list(LENGTH sources count)
@@ -40,8 +41,9 @@ function(braid_fuzz_object variable source)
 endfunction()
 
 # braid_fuzzers(fuzz_a.cpp ... LIBRARY braid_ir [ONLY parser.cpp ...])
-# Builds a fuzzer from each source and the sources of the library (or only the ONLY sources), and
-# registers a test that runs the fuzzer for FUZZ_SECONDS from the seeds in tests/fuzz/corpus.
+# Builds a fuzzer from each source and the sources of the library (only those listed after ONLY, if
+# present), and registers a test that runs the fuzzer for FUZZ_SECONDS, starting from the seeds in
+# tests/fuzz/corpus.
 function(braid_fuzzers)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "LIBRARY" "ONLY")
   set(objects "")

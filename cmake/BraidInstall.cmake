@@ -1,4 +1,5 @@
-# `cmake --install` and the CMake package: find_package(Braid), target Braid::braid.
+# Rules for `cmake --install`, and the CMake package: users call find_package(Braid) and link the
+# target Braid::braid.
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Braid)

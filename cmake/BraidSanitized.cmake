@@ -1,7 +1,7 @@
-# Adds tests under sanitizers to the ordinary build, so that a single configure, ninja and ctest run
-# covers them. A test and its libraries are compiled again, as separate targets, with the flags of
-# one sanitizer and with assertions enabled. They are compiled by clang if available, because clang
-# is faster than g++, especially without optimisation.
+# Adds sanitized tests to the ordinary build, so that a single configure, ninja and ctest run covers
+# them. A test and its libraries are compiled again, as separate targets, with the flags of one
+# sanitizer and with assertions enabled. They are compiled by clang if available, because clang is
+# faster than g++, especially without optimisation.
 
 # libtsan of g++ 12 fails to start on kernels that randomise more address bits than it supports
 # ("unexpected memory mapping"), so instrumented programs use fixed addresses where permitted.
@@ -67,7 +67,8 @@ function(braid_instrument twin original sanitizer)
   if(BRAID_CLANG AND sanitizer STREQUAL "tsan")
     target_compile_definitions(${twin} PRIVATE __SANITIZE_THREAD__=1) # defined by g++
   endif()
-  # No warnings: g++ reports false ones here, and the ordinary build enables all warnings.
+  # Disables warnings, because g++ reports false positives here, and the ordinary build enables all
+  # warnings.
   target_compile_options(${twin} PRIVATE ${optimisation} -g1 -UNDEBUG -fno-omit-frame-pointer -w
                                          ${braid_${sanitizer}_flags})
   target_link_options(${twin} PUBLIC ${braid_${sanitizer}_flags})

@@ -51,8 +51,9 @@ function(braid_library name)
 endfunction()
 
 # braid_link_portably(TARGET)
-# Links TARGET so that it depends only on the C library. Targets for other machines must start with
-# glibc 2.34. The static unwinder of g++ 12 requires 2.35, so these targets use the shared unwinder.
+# Links TARGET so that it depends only on the C library. Shared libraries and the contents of Python
+# packages must work with glibc 2.34, but the static unwinder of g++ 12 requires 2.35, so they use
+# the shared unwinder.
 function(braid_link_portably target)
   get_target_property(type ${target} TYPE)
   set(unwinder -static-libgcc)
@@ -65,7 +66,7 @@ function(braid_link_portably target)
 endfunction()
 
 # braid_executable(NAME SOURCES main.cpp ... [LINK braid_api ...])
-# Adds a program that starts on any machine with the C library.
+# Adds a program that depends only on the C library, so that it starts on any machine.
 function(braid_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})
@@ -75,7 +76,7 @@ function(braid_executable name)
   braid_link_portably(${name})
 endfunction()
 
-# Tests that take half a minute or more, whether they compute or wait.
+# Tests that take half a minute or more, including the time that they spend waiting.
 set(braid_long_tests property_test_tsan property_test_asan backends_test_tsan mutation_test
                      generated_test lit_tools launch_test p2p_command_test
                      gpu_suite hosts_faults network_test)
@@ -113,7 +114,7 @@ function(braid_add_test name)
 endfunction()
 
 # Precompiles the headers that most tests include, which halves the compile time of tests. Optimised
-# tests do not use them, because g++ 12 would report false overflows in its own library.
+# tests do not use them, because g++ 12 would report false overflows in its own standard library.
 if(BRAID_BUILD_TESTS)
   file(CONFIGURE OUTPUT braid_test_headers.cpp CONTENT "// Headers are precompiled for this.\n")
   add_library(braid_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/braid_test_headers.cpp)
@@ -137,8 +138,8 @@ endif()
 
 # braid_test(NAME SOURCES a_test.cpp ... [LINK braid_ir ...] [OPTIMISED])
 # Adds a GoogleTest program that ctest runs as one test of the same name. GTest's main and GMock are
-# linked. Use OPTIMISED for long tests: if a test and a library contain the same inline function of
-# a header, the linker uses the test's copy for both.
+# linked. Use OPTIMISED for long tests: if a test and a library both contain an inline function from
+# a header, the linker uses the test's copy for both, which is slow unless the test is optimised.
 function(braid_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "" "SOURCES;LINK")
   add_executable(${name} ${arg_SOURCES})

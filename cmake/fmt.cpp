@@ -1,9 +1,10 @@
 //===- cmake/fmt.cpp - fmt, compiled once -----------------------------------------------------===//
 //
-// Distributions package fmt as a shared library, which `braid` must not need, or as headers, which
-// triple the time to compile whatever formats a message. So its code is compiled here, once, and
-// linked statically. Only templates that the headers declare but do not define have to be named.
-// For versions that it was not written for, BraidDependencies.cmake falls back to FMT_HEADER_ONLY.
+// Distributions package fmt as a shared library, on which `braid` must not depend, or as a
+// header-only library, which triples the compile time of every source that formats a message. This
+// file therefore compiles fmt once, and the result is linked statically. Only templates that the
+// headers declare but do not define need to be instantiated explicitly. For versions of fmt that
+// this file does not support, BraidDependencies.cmake falls back to FMT_HEADER_ONLY.
 //
 //===------------------------------------------------------------------------------------------===//
 #ifndef FMT_HEADER_ONLY

@@ -1,6 +1,8 @@
-// Clang 14 instantiates the constexpr members of std::vector where they are named, which LLVM's
-// JSON.h does before the type of the elements is complete. Here they are no constexpr. A function
-// that was declared as constexpr before, and fills a std::vector<bool>, is defined by its symbol.
+// Clang 14 instantiates the constexpr member functions of std::vector where they are named, which
+// LLVM's JSON.h does while the element type is still incomplete. This header therefore includes
+// <vector> without constexpr. The function __fill_a1 for std::vector<bool> has already been
+// declared constexpr, so <vector> defines it under another name, and a wrapper defines the original
+// symbol.
 #pragma once
 
 #include <memory>

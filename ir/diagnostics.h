@@ -64,7 +64,7 @@ public:
   };
 
   Diagnostics() = default;
-  /// Printed messages start with `fileName`. Copies `text`, so that they can quote source lines.
+  /// Printed messages start with `fileName`. Keeps `text`, so that messages can quote source lines.
   Diagnostics(std::string fileName, std::string text)
       : fileName_(std::move(fileName)), text_(std::move(text)) {}
 

@@ -97,12 +97,13 @@ bool isContractedOverDevices(const FusionNode &gemm);
 
 /// Describes `total` rows that do not divide evenly among `blocks` blocks. Axis `axis`, of extent
 /// `rows` = ceil(total, blocks), follows the axis of blocks. Only the first `total` rows, counted
-/// block by block, exist; the remaining rows are padding, which no operation accesses.
+/// block by block, contain data; the remaining rows are padding, which no operation accesses.
 struct UnevenRows {
   size_t axis;
   int64_t blocks, rows, total;
 
-  /// Returns the number of existing rows in `block`. Trailing blocks may have none.
+  /// Returns the number of rows in `block` that are not padding. This is 0 for empty trailing
+  /// blocks.
   int64_t rowsOf(int64_t block) const { return std::clamp<int64_t>(total - block * rows, 0, rows); }
 };
 
@@ -151,7 +152,8 @@ public:
   Shape globalShape(const FusionType &type) const;
   /// Returns the extents on one device, where DIDx axes have extent 1. Requires a verified fusion.
   Shape localShape(const FusionType &type) const;
-  /// Returns the uneven rows of `type`, or nullopt if every row exists. Requires a verified fusion.
+  /// Describes the padding of `type`, or returns nullopt if it has none. Requires a verified
+  /// fusion.
   std::optional<UnevenRows> unevenRows(const FusionType &type) const;
   /// Returns the mesh size. Requires a verified fusion.
   int64_t ranks() const { return valueOf(mesh_).value; }
@@ -175,8 +177,8 @@ private:
 ///
 ///   Fusion fusion("ag_matmul");
 ///   FusionBuilder b(fusion);
-///   const Scalar *d = b.parameter("D", 8), *m = b.parameter("M", 1024), *k = b.parameter("K",
-///   512);
+///   const Scalar *d = b.parameter("D", 8), *m = b.parameter("M", 1024);
+///   const Scalar *k = b.parameter("K", 512);
 ///   b.mesh(d);
 ///   FusionTensor *A = b.input("A", DType::BF16, {b.didx(d), b.plain(b.div(m, d)), b.plain(k)});
 ///   FusionTensor *B = b.input("B", DType::BF16, {b.plain(k), b.plain(1024)});

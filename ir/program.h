@@ -269,9 +269,9 @@ llvm::StringRef name(CollectiveKind kind);
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);
 
-/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only kinds that reduce have
-/// an operator, and only broadcast and reduce have a root. The default team is the whole mesh. All
-/// ranks of a team must issue the same collectives in the same order.
+/// `%c = collective reduce_scatter sum %dst, %src team [0, 2] root 0`. Only reduce_scatter,
+/// allreduce and reduce have an operator, and only broadcast and reduce have a root. The default
+/// team is the whole mesh. All ranks of a team must issue the same collectives in the same order.
 struct CollectiveOp : OpOf<OpKind::Collective> {
   using OpOf::OpOf;
   CollectiveKind collective = CollectiveKind::AllGather;

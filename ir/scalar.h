@@ -38,7 +38,8 @@ enum class ScalarKind : uint8_t {
   Xor, ///< bitwise
   Min,
   Max,
-  /// `ceil(M, D)`: rows per device if D need not divide M; never folded, so it prints as written
+  /// `ceil(M, D)`: the number of rows per device if D need not divide M. Never folded, so that it
+  /// is printed as written.
   Ceil,
   Eq, ///< comparisons yield 1 or 0, and occur only at the root of an `if` condition
   Ne,

@@ -33,15 +33,16 @@ protected:
   /// `first` or on a result of this stage), pointwise functions and copies. `aliasOf` maps a full
   /// tensor to the corresponding slice.
   void emitGemms(const Stage &stage, Value *first, AliasFn aliasOf);
-  /// Emits one step with emitGemms(), on each tensor's slice at `slot`. `nameOf` names the slices.
+  /// Emits one step by calling emitGemms() with each tensor's slice at `slot`. `nameOf` names the
+  /// slices.
   void emitStep(const Stage &stage, Value *block, const Scalar *slot,
                 llvm::function_ref<std::string(const Value &)> nameOf);
 
   // Defined in stages/block_rows.cpp:
-  /// Returns an alias of the existing rows of `block`, which is entry `index` of `tensor`.
+  /// Returns an alias of block `block`, which is entry `index` of `tensor`, without padding rows.
   Value *selectBlock(const Stage &stage, const std::string &name, Value *tensor,
                      const Scalar *index, const Scalar *block);
-  /// Same, for a tensor that contains all blocks, so that the index is `block`.
+  /// Same, for a tensor that contains all blocks, so the index is `block`.
   Value *selectBlock(const Stage &stage, const std::string &name, Value *tensor,
                      const Scalar *block) {
     return selectBlock(stage, name, tensor, block, block);
@@ -49,11 +50,12 @@ protected:
   /// Same, for a tensor in which the rows of all blocks form one axis.
   Value *sliceBlock(const Stage &stage, const std::string &name, Value *tensor,
                     const Scalar *block);
-  /// Returns all existing rows of a tensor whose leading axes are blocks and rows, as one range, or
-  /// the tensor itself if every row exists. A single block must be this rank's local block.
+  /// For a tensor whose leading axes are blocks and rows, returns an alias with a single row axis
+  /// and without padding rows, or the tensor itself if it has no padding. If the tensor has only
+  /// one block, this must be the rank's local block.
   Value *existingRows(const std::optional<UnevenRows> &uneven, Value *tensor);
-  /// Returns an alias of the existing rows of `count` blocks of `tensor`, starting with block
-  /// `first`. `flattened` caches aliases in which the rows of all blocks form one axis.
+  /// Returns an alias of `count` blocks of `tensor`, starting with block `first`, without padding
+  /// rows. `flattened` caches aliases in which the rows of all blocks form one axis.
   Value *selectBlocks(const Stage &stage, const std::string &name, Value *tensor,
                       const Scalar *first, int64_t count,
                       llvm::DenseMap<Value *, Value *> &flattened);

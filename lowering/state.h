@@ -60,7 +60,7 @@ struct Stage {
   std::vector<Reshard> reshards = {};    ///< outputs that copy the operand
   int64_t steps = 1;                     ///< extent of the Stream axis
   int64_t rows = 0; ///< leading extent of a step's block on one device; 0 if the block is a vector
-  /// The existing rows of the operand and of all results; unset if every row exists.
+  /// The padding of the operand and of all results; unset if there is none.
   std::optional<UnevenRows> uneven = {};
   int64_t ranksPerHost = 1;
   /// Gather only. True if at least one result is streamed; otherwise a single GEMM follows the
@@ -90,7 +90,7 @@ struct Stage {
   Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which has no addend
   Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
-  ForOp *loop = nullptr;   ///< over the steps; created by insert-transfers if granularity=whole
+  ForOp *loop = nullptr;   ///< the step loop; created by insert-transfers if granularity=whole
   Value *block = nullptr;  ///< the block selected in the loop body
   /// Hierarchical order only. Each step handles one host and contains this loop over the other
   /// ranks on the local host: the rank forwards `block` to them and receives `relayed` from them.
@@ -149,7 +149,7 @@ struct Stage {
     if (first == loop)
       first = nullptr;
     if (isReduction() && isScattered())
-      mine = nullptr; // the steps selected it
+      mine = nullptr; // was selected inside the loop
     loop = chunkLoop = gather = relay = nullptr;
     block = relayed = nullptr;
     guard = nullptr;
@@ -170,7 +170,7 @@ struct Stage {
   int64_t hosts() const { return steps / ranksPerHost; }
   bool isGather() const { return kind == StageKind::Gather; }
   /// True if all devices participate in each transfer, so that no step processes only the local
-  /// block. In a collective reduction, each step is a chunk.
+  /// block. In a collective reduction, each step processes one chunk.
   bool isCollective() const {
     return moves() && config.transfers() == schedule::Transfers::Collective;
   }

@@ -1,4 +1,4 @@
-# Settings of the text tests. A test is a .braid or .test file with lines like
+# Settings of the text tests. A test is a .braid or .test file that contains lines such as
 #
 #   // RUN: %braid compile %s | FileCheck %s
 #   // RUN: %exits 2 %braid compile %s 2>&1 | FileCheck %s --check-prefix=ERROR
@@ -6,9 +6,9 @@
 # %braid     the command under test
 # %examples  the folder of examples
 # %python    the interpreter that runs lit
-# %exits N   runs the rest of the command, and fails unless it exits with N
-# FileCheck, not and split-file are those of LLVM. %s, %S and %t are as in any lit test. Folders
-# named `inputs` hold files for tests to use.
+# %exits N   runs the rest of the command, and fails unless its exit status is N
+# FileCheck, not and split-file are LLVM's tools; %s, %S and %t have their usual meaning in lit.
+# Folders named `inputs` contain files that tests use.
 import os
 
 import lit.formats

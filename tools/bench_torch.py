@@ -4,18 +4,19 @@
     PYTHONPATH=build/release/python tools/bench_torch.py gather-matmul --ranks 4 \\
         --shapes 8192x8192x8192,2048x2048x2048 --json OUT.json
 
-The script starts its ranks, or is one rank under torchrun. Shapes are MxNxK. Each rank has:
+The script starts its ranks itself. Under torchrun, each process is one rank. Shapes are MxNxK. Each
+rank has:
 
     gather-matmul          A[m / ranks, k], B[k, n]
     matmul-reduce-scatter  A[m, k], B[k, n]; C[m / ranks, n]
     matmul-all-reduce      A[m, k], B[k, n]; C[m, n]
     mlp                    X[m / ranks, n], W1[n, k], W2[k, n]
 
-All rows of a shape are timed in the same processes, taking turns; every other round is in reverse
-order. A burst is about 10 ms of back-to-back runs. The GPU is blocked until the host has issued the
-whole burst. The time per run is the time between two events around the burst, divided by the number
-of runs; the table shows the maximum over the ranks. CPU ranks use the host's clock instead. Before
-its bursts, each row runs until the GPU clocks are steady. If a row is not available, the reason is
+All rows of a shape are timed in turn, in the same processes; every other round is in reverse order.
+A burst is about 10 ms of back-to-back runs. The GPU is blocked until the host has issued the whole
+burst. The time per run is the time between two events around the burst, divided by the number of
+runs; the table shows the maximum over the ranks. CPU ranks use the host's clock instead. Before its
+bursts, each row runs until the GPU clocks are steady. If a row is not available, the reason is
 printed. E is the time of the fastest GEMMs or of the fastest transfers, whichever is longer,
 divided by the time of the row.
 """

@@ -179,7 +179,7 @@ Status measureAsRank(const CalibrateFlags &flags, const Backend &backend, const 
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = place.ranks, .timeout = flags.timeout()}, place));
   const Result<CostModel> model = measureOn(*job, flags);
-  if (!model) // must precede leaving the job, or other ranks report the departure
+  if (!model) // report before leaving, or other ranks would report that this rank left
     return job->fail(model.status());
   if (place.rank == 0)
     print(flags, *model);

@@ -51,8 +51,8 @@ struct SourceFlags {
 
 void addReproducible(CLI::App &app, bool &isReproducible);
 
-/// Formats a failure: unchanged if it has a location in `file`, which may be "-", otherwise as
-/// "braid: error: ...". The result ends with a newline.
+/// Formats a failure. If it has a location in `file`, which may be "-", its message is unchanged.
+/// Otherwise, the message becomes "braid: error: ...". The result ends with a newline.
 std::string messageOf(const Status &status, const std::string &file = "");
 /// Prints messageOf(), and returns the exit code.
 int report(const Status &status, const std::string &file = "");

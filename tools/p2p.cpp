@@ -194,7 +194,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   options.paths = BRAID_TRY(readPaths(flags));
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
   Result<NvmlReport> nvml = NvmlReport();
-  if (asksForGpus) // before other driver calls, which would also hang
+  if (asksForGpus) // first, because it has a timeout; if it hangs, so would other driver calls
     nvml = askNvml(processEnvironment(), options.timeout);
   if (nvml.status().code() == StatusCode::TimedOut)
     return nvml.status();

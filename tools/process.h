@@ -7,7 +7,8 @@ namespace braid::tools {
 
 /// Must be called first in main(). Afterwards, writing to a closed pipe or past the file size limit
 /// returns an error without raising a signal, no other file can reuse descriptors 0 to 2, and an
-/// uncaught exception on a library thread is reported as by exitCodeOf() before the process ends.
+/// uncaught exception on a library thread is reported in the same way as by exitCodeOf() before the
+/// process ends.
 void prepareProcess();
 
 /// Runs `command`, and returns the exit code of the process: the result of `command`, if all output

@@ -379,7 +379,8 @@ int Run::runRanks() {
   return 0;
 }
 
-/// Returns the Plans that diagnostics refer to. For `auto`, none exist before the ranks' choice.
+/// Returns the Plans that diagnostics refer to. For `auto`, there are none until the ranks have
+/// made their choice.
 llvm::ArrayRef<Plan> Run::plansFor(const JobMemory &memory) {
   if (!options_.isAuto)
     return plans_;

@@ -45,7 +45,8 @@ public:
 
   /// Returns the candidates for `stage`, in all modes, that can be lowered together with best() for
   /// the other stages. Omits candidates whose Plans equal those of another candidate. If
-  /// `isSteady`, also omits candidates that mayDrift(), unless all may. Fails if none is left.
+  /// `isSteady`, also omits candidates for which mayDrift() returns true, unless it returns true
+  /// for all of them. Fails if no candidate can be lowered.
   Result<std::vector<JudgedCandidate>> find(size_t stage, const RunModes &modes, bool isSteady);
   /// Sorts candidates by predicted time, fastest first. Removes candidates whose time cannot be
   /// predicted; if none is left, returns the first error.

@@ -16,7 +16,8 @@ constexpr int64_t kMostRowsAtPeers = 256;
 using namespace schedule;
 
 using Values = std::vector<int64_t>;
-/// A knob, and the values to try for it, given a candidate with all preceding knobs set.
+/// A knob, and a function that returns the values to try for it. The function receives a candidate
+/// in which all preceding knobs are set.
 struct Variation {
   Knob knob;
   Values (*values)(const Candidate &candidate, const FusionStage &stage);
@@ -72,8 +73,9 @@ int64_t streamsForTransfers(const Candidate &candidate, const FusionStage &stage
   return forHosts + (areShared ? 2 : 0);
 }
 
-/// If some streams execute no GEMMs, tries one and two streams for GEMMs. The better number does
-/// not depend on the schedule, but matters more than any other knob on a power-limited GPU.
+/// If some streams execute no GEMMs, tries one and two streams for GEMMs. The schedule does not
+/// determine which number is better, but on a power-limited GPU, this number matters more than any
+/// other knob.
 Values streamCounts(const Candidate &candidate, const FusionStage &stage) {
   const int64_t others = streamsForTransfers(candidate, stage);
   // On several streams, the peer's chunks can run ahead of local chunks, which wait for sums. If no
@@ -129,7 +131,8 @@ constexpr Variation kVariations[] = {
     {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},   {Knob::SecondShot, secondShots},
     {Knob::Partials, partials},    {Knob::Chunks, chunkCounts},   {Knob::TailSplit, tailSplits}};
 
-/// Returns the value to store in a candidate: defaults are left unset, except for presetFields().
+/// Returns the value to store in a candidate, or nullopt for a default value. The knobs in
+/// presetFields() are always stored.
 std::optional<int64_t> written(Knob knob, int64_t value) {
   const bool isField = llvm::is_contained(presetFields(), knob);
   return isField || value != rowOf(knob).fallback ? std::optional(value) : std::nullopt;
@@ -177,8 +180,9 @@ LaunchMode launchModeOf(const Configuration &config) {
   return static_cast<LaunchMode>(config.launch());
 }
 
-/// Tries the device's default mode; kernel copies, for small problems; and, for large problems,
-/// copy engines and memory operations, which occupy no multiprocessor.
+/// Tries three modes: the device's default; copies by kernels, which suit small problems; and copy
+/// engines with signals that use stream memory operations, which suit large problems because they
+/// occupy no multiprocessor.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere) {
   std::vector<TransferMode> all = {
       {}, {CopyBy::Kernel, SignalBy::Default}, {CopyBy::Engine, SignalBy::Memory}};

@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// Values for the varied knobs of one stage and of the run. All other knobs have user-given values.
+/// The values of the varied knobs, for one stage and for the run. The user has set all other knobs.
 using Candidate = Configuration;
 
 struct JudgedCandidate {
@@ -27,14 +27,16 @@ CompileOptions applyTo(CompileOptions options, const Configurations &chosen);
 TransferMode transferModeOf(const Configuration &config);
 LaunchMode launchModeOf(const Configuration &config);
 
-/// Returns the transfer modes that are worth trying and that `isThere` accepts, default first.
+/// Returns the transfer modes that are worth trying, the default first. Omits modes for which
+/// `isThere` returns false.
 std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)> isThere);
-/// Removes modes that contradict `given`. For messages, keeps only the default transfer mode.
+/// Removes modes that contradict `given`. If ranks send messages, keeps only the default transfer
+/// mode.
 void narrowModes(const Configuration &given, RunModes &modes);
 
 /// Returns the candidates in the default modes: every combination of schedule, protocol, number of
-/// chunks, tail split, and number of streams. Knobs in `given` are not varied. Candidates that are
-/// invalid for the stage are rejected later, by lowering.
+/// chunks, tail split, and number of streams. Knobs in `given` are not varied. Some candidates may
+/// be invalid for the stage; lowering rejects them later.
 std::vector<Candidate> candidatesFor(const Configuration &given, const FusionStage &stage);
 /// Returns `candidate` in each combination of transfer mode and launch mode.
 std::vector<Candidate> inAllModes(const Candidate &candidate, const RunModes &modes);

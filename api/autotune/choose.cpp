@@ -108,8 +108,8 @@ ScheduleChoice Chooser::choiceOf(std::string origin, const Configurations &sched
           .origin = std::move(origin)};
 }
 
-/// Returns rank 0's stored choice for this fusion or, if measuring is disabled, for its nearest
-/// sizes. The result is equal on all ranks, because all ranks lower the same text.
+/// Returns rank 0's stored choice for this fusion or, if measuring is disabled, the one for the
+/// nearest sizes. The result is equal on all ranks, because all ranks lower the same text.
 Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) {
   std::optional<KeptChoice> kept;
   if (const MeasurementCache *cache = model_.cache())
@@ -124,7 +124,8 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) 
   return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 
-/// Chooses each stage's first default schedule that can be lowered with the choices made so far.
+/// Chooses for each stage the first default schedule that can be lowered together with the choices
+/// made so far.
 ScheduleChoice Chooser::chooseDefault() {
   for (size_t stage = 0; hasCopyEngines() && stage < search_.count(); ++stage)
     for (const Configuration &each : defaultSchedules(search_.fusion(), search_.stage(stage))) {
@@ -151,7 +152,7 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
-  // The stages share the job's memory for prepared programs, so divide the trials among them.
+  // Divide the trials among the stages, which share the job's memory for prepared programs.
   TimingLimits limits{seconds, TimingLimits().most / search_.count()};
   if (options_.timed)
     limits = {.most = static_cast<size_t>(*options_.timed)};
@@ -187,7 +188,7 @@ Result<ScheduleChoice> Chooser::choose() {
   if (!options_.timed)
     if (std::optional<ScheduleChoice> known = BRAID_TRY(findKept(key)))
       return std::move(*known);
-  // Given a stored model, predictions for several stages take less than a second.
+  // Predicting the times of several stages with a stored model takes less than a second.
   if (!measures() && (search_.count() == 1 || !BRAID_TRY(model_.isKept())))
     return chooseDefault();
   ScheduleChoice choice = BRAID_TRY(chooseStages());

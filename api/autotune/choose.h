@@ -24,9 +24,10 @@ struct ChooseOptions : JobModelOptions {
   std::optional<int64_t> timed = {};
   /// The time budget for trials, in seconds. Trials that would exceed it are not started, and the
   /// best candidate so far is chosen. Measuring the machine model beforehand does not count toward
-  /// the budget. If 0 and `timed` is empty, nothing is measured: uses the choice for the nearest
-  /// measured sizes; or else the best prediction, if there are several stages and a stored model;
-  /// or else the default from default_schedules.h.
+  /// the budget. If 0 and `timed` is empty, nothing is measured. choose() then returns the stored
+  /// choice for the nearest sizes. If there is none, it returns the schedule with the best
+  /// prediction, provided that there are several stages and a stored model, and otherwise the
+  /// default from default_schedules.h.
   double seconds = 2;
 };
 
@@ -41,8 +42,8 @@ struct ScheduleChoice {
   std::string origin = {};
 };
 
-/// Returns a table for users: for each stage, the timed candidates, the `next` others with the best
-/// predictions, the choice and its reason.
+/// Returns a table for users. For each stage, it lists the timed candidates, the `next` candidates
+/// with the best predictions among the others, and the choice with its reason.
 std::string explain(const ScheduleChoice &choice, size_t next = 5);
 
 /// Returns the options for a job on `backend`, including the location of its stored model.

@@ -21,10 +21,12 @@ struct KeptChoice {
   static std::optional<KeptChoice> decode(llvm::StringRef text);
 };
 
-/// Returns the cache key for a fusion's choice: its family and sizes. `fusion` is the printed
-/// fusion with its parameter values; `question` is everything else that the choice depends on.
+/// Returns the cache key for a fusion's choice, which consists of the fusion's family and sizes.
+/// `fusion` is the printed fusion with its parameter values; `question` contains everything else
+/// that the choice depends on.
 std::string choiceKey(llvm::StringRef fusion, const std::string &question);
-/// Returns the stored choice for the fusion in `key`'s family whose sizes are nearest by ratio.
+/// Returns the stored choice for the fusion in `key`'s family whose sizes are closest to those in
+/// `key`, compared by ratio. Returns nullopt if the family has no stored choice.
 std::optional<KeptChoice> nearestChoice(const MeasurementCache &cache, llvm::StringRef key);
 
 } // namespace braid

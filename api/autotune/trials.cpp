@@ -14,7 +14,8 @@
 namespace braid {
 namespace {
 
-/// Candidates whose prediction exceeds the best one by more than this fraction are hopeless.
+/// A candidate is hopeless if its predicted time exceeds the best prediction by more than this
+/// fraction.
 constexpr double kPredictionsMiss = 0.4;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
@@ -167,7 +168,7 @@ void sortForTrials(std::vector<JudgedCandidate> &candidates) {
     return;
   const double hopelessUs = candidates.front().predictedUs * (1 + kPredictionsMiss);
   std::map<std::string, size_t> families;
-  std::vector<std::pair<size_t, JudgedCandidate>> placed; // by rank within the family
+  std::vector<std::pair<size_t, JudgedCandidate>> placed; // by place in the family
   for (JudgedCandidate &each : candidates) {
     const size_t place =
         each.predictedUs > hopelessUs ? candidates.size() : families[familyOf(each.candidate)]++;

@@ -54,16 +54,17 @@ struct TimingLimits {
   /// The time budget. Measurements that would exceed it are not started; the best candidate so far
   /// is then chosen, even in the middle of a round or if nothing was timed.
   double seconds = std::numeric_limits<double>::infinity();
-  /// The maximum number of first trials, always reached if the time budget is infinite. There are
-  /// 42 families.
+  /// The maximum number of first trials. If the time budget is infinite, exactly this many
+  /// candidates are timed, if there are enough. The default exceeds the number of families, 42.
   size_t most = 48;
 };
 
 /// The maximum number of finalists. Candidates over 25 % slower than the fastest are excluded.
 inline constexpr size_t kMostFinalists = 5;
 
-/// Reorders candidates, which must be sorted by prediction, for their first trials: the best of
-/// each family, the second best of each family, and so on, then those predicted to be too slow.
+/// Puts candidates, which must be sorted by prediction, into the order of their first trials: the
+/// best of each family, the second best of each family, and so on, and finally those whose
+/// predictions are too slow.
 void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
 /// Times some of the candidates, which must be sorted by prediction, and sets the results in

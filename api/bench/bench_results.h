@@ -42,8 +42,9 @@ struct BenchRow {
   std::optional<double> burstTime() const;
 };
 
-/// Lower bounds on the time for one shape, measured by the shape's rows. Rows are compared by burst
-/// times, like candidates for `auto`, if all timed rows have bursts, else by single-run times.
+/// Lower bounds on the time for one shape, measured by the shape's rows. If all timed rows have
+/// bursts, rows are compared by burst times, as `auto` compares candidates. Otherwise, they are
+/// compared by the times of single runs.
 struct BenchLimits {
   bool areOfBursts = false;
   double gemms = 0, transfers = 0; ///< time of the fastest row of each kind; 0 if none

@@ -19,8 +19,8 @@ enum class RowKind {
   Overlapped,   ///< all the work, GEMMs and transfers overlapped
 };
 
-/// A keyword that can be the part of a fusion row's name before the first `;`. All other names are
-/// schedules.
+/// A keyword that the name of a fusion's row can begin with, before the first `;`. Any other name
+/// begins with a schedule.
 struct RowType {
   const char *name;
   RowKind kind;
@@ -43,7 +43,7 @@ struct TimedRow {
   CompileOptions options;
   std::string file = {};
   bool isGraphed = false;
-  bool isAuto = false; ///< for `auto`: chooses knobs that are not given, including the launch mode
+  bool isAuto = false; ///< true for `auto`, which chooses all unset knobs and the launch mode
   RowKind kind = RowKind::Overlapped;
 };
 

@@ -127,7 +127,8 @@ private:
     return {std::max(smallUs - small / bytesPerUs, 0.0), bytesPerUs};
   }
 
-  /// Returns a longer chain's extra time, at least kLeastUs. Records a disturbance if `us` <= 0.
+  /// Returns `us`, the extra time of a longer chain, but at least kLeastUs. If `us` <= 0, records
+  /// that the measurement was disturbed.
   double growth(double us) {
     wasDisturbed_ |= us <= 0;
     return positive(us);

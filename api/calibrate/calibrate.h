@@ -20,7 +20,8 @@
 
 namespace braid {
 
-/// The smallest time in microseconds that a clock can distinguish from zero.
+/// The smallest time in microseconds that counts as greater than zero. Shorter measured times are
+/// replaced by this time.
 constexpr double kLeastUs = 0.01;
 
 /// The launch modes, transfer modes and transports to measure or try.

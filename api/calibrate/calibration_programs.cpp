@@ -84,7 +84,8 @@ std::string gemms(const Mesh &mesh, const PlanMatmul &shape, int count) {
   return text + "}\n";
 }
 
-/// CPU ranks do fewer runs, because they are slow. Large GEMMs warm up until clocks are steady.
+/// CPU ranks perform fewer runs, because they are slow. Large GEMMs are repeated as a warm-up until
+/// clock rates are steady.
 Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &what,
                                          const std::string &text, const ProgramTiming &timing) {
   std::vector<Plan> plans = BRAID_TRY(plansOf(text, timing.transport));

@@ -7,12 +7,14 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The directory that stores the model, and the model's key except for the device.
+  /// The directory in which the model is stored, and the part of its key that does not depend on
+  /// the device.
   std::string cacheFolder, cacheKey;
 };
 
-/// Measures missing costs on all ranks. Rank 0 stores the results for all ranks. Functions that
-/// return a Status or Result are collective, with the same result on all ranks.
+/// The cost model of a job. All ranks measure the costs that the model lacks, and rank 0 stores the
+/// results. Functions that return a Status or Result are collective and return the same result on
+/// all ranks.
 class JobModel {
 public:
   /// `timer` must outlive this object.
@@ -29,7 +31,8 @@ public:
 
   /// Loads the stored model, or measures all costs except those of GEMMs.
   Status find();
-  /// Measures any GEMMs that the model lacks to predict `shapes`. Returns true if it measured any.
+  /// Measures the GEMMs that the model needs to predict `shapes` but does not contain yet. Returns
+  /// true if there were any.
   Result<bool> addGemms(llvm::ArrayRef<PlanMatmul> shapes);
   const CostModel &model() const { return model_; }
   /// Returns a description for users, such as "from FILE, measured in 0.20 s".

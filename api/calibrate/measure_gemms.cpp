@@ -15,8 +15,9 @@
 namespace braid {
 namespace {
 
-/// Selects from shapes that differ only in row count: the largest shape, then each shape with at
-/// most half the rows of the last selected one, then the smallest unless close to that.
+/// Selects shapes from `shapes`, which differ only in the number of rows: first the largest, then
+/// each shape with at most half the rows of the shape selected before, and finally the smallest,
+/// unless it has almost as many rows as the last selected shape.
 std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   llvm::sort(shapes, [](const PlanMatmul &a, const PlanMatmul &b) { return a.m > b.m; });
   std::vector<PlanMatmul> kept;
@@ -28,7 +29,8 @@ std::vector<PlanMatmul> fewRows(std::vector<PlanMatmul> shapes) {
   return kept;
 }
 
-/// Returns a chain length that makes a run's fixed cost negligible: a shorter one for large GEMMs.
+/// Returns how many GEMMs a chain needs so that the fixed cost of a run is negligible. Chains of
+/// large GEMMs can be shorter.
 int chainOf(const PlanMatmul &shape) {
   constexpr double kLarge = 3e11, kSmall = 3e10;
   return operationsOf(shape) > kLarge ? 2 : operationsOf(shape) > kSmall ? 4 : 16;

@@ -69,7 +69,8 @@ struct Overlap {
   }
 };
 
-/// All ranks are alike, except that rank 0 may receive nothing if rows are divided unevenly.
+/// The number of ranks whose Plans are inspected. All ranks have similar Plans, except that rank 0
+/// may receive nothing if rows are divided unevenly.
 constexpr int64_t kRanksLookedAt = 2;
 
 /// If the program was lowered, with schedule `used`, returns an entry for each stage that moves

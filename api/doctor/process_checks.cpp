@@ -15,7 +15,7 @@ constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
 
 std::string bytesText(uint64_t bytes) { return strOfBytes(static_cast<double>(bytes)); }
 
-/// Returns the number of ranks that the user or the job has set, or else the number of GPUs.
+/// Returns the number of ranks that the user or the job has specified, or else the number of GPUs.
 int64_t ranksOf(const Facts &facts) {
   const auto gpus = static_cast<int64_t>(facts.visibleGpus().size());
   return facts.ranks > 0 ? facts.ranks : std::max<int64_t>({facts.cudaDevices(), gpus, 1});

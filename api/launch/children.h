@@ -43,7 +43,8 @@ struct ChildOptions {
 };
 
 /// Child processes of this process. Only the destructor reaps the children, after killing those
-/// still running, so no PID is reused before. All functions except start() are thread-safe.
+/// still running, so the kernel cannot reuse a child's PID while this object exists. All functions
+/// except start() are thread-safe.
 class Children {
 public:
   explicit Children(int64_t count) : pids_(static_cast<size_t>(count)) {}

@@ -17,7 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The time that the host waits for ranks that join after a failure, to report the failure to them.
+/// The time that the host waits, after a failure, for ranks that have not joined yet, in order to
+/// report the failure to them.
 constexpr milliseconds kForLateRanks{2000};
 /// The part of the join timeout reserved for reporting to the ranks on this machine that the host
 /// could not reach the store.

@@ -3,8 +3,9 @@
 // findPlace() determines this process's rank. The calls are the same for all launchers:
 //
 //   auto rank = JobRank::join(*place, timeout);
-//   ... compile; a failure is passed to (*rank)->fail() ...
-//   Result<RunReport> report = run(compiled, plans, backend, options, (*rank)->takeClient());
+//   ... compile, and pass any failure to (*rank)->fail() ...
+//   auto job = JobState::join(backend, clusterOptions, std::move(*rank));   // takes the client
+//   Result<RunReport> report = run(**job, compiled, plans, runOptions);
 //
 // If braid's launcher started the ranks, the launcher hosts the job and listens on the socket named
 // by BRAID_MEETING. Otherwise, rank 0 hosts the job, and the other ranks find its socket by the

@@ -74,7 +74,7 @@ Status expectProc() {
 
 std::string startingRank(int64_t rank) { return fmt::format("starting rank {}", rank); }
 
-/// Derives the status code for a rank that ended before joining from its exit status.
+/// Returns the status code for a rank that ended before it joined, derived from its exit status.
 StatusCode codeOf(const Ending &ending) {
   for (StatusCode code : {StatusCode::BadInput, StatusCode::Unsupported, StatusCode::TimedOut})
     if (ending == Ending{false, static_cast<int>(code)})
@@ -255,7 +255,8 @@ void JobLauncher::sayFailure() {
     options_.onFailure(failure());
 }
 
-/// Once the outcome is decided, kills each rank that runs for longer than its patienceWith().
+/// Once the outcome is decided, kills each rank that has kept running for longer than
+/// patienceWith() allows.
 void JobLauncher::killWhatIsLeft() {
   if (!isDecided())
     return;

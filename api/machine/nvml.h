@@ -75,7 +75,7 @@ struct NvmlPair {
 struct NvmlReport {
   std::string library; ///< path of the library
   std::string driver;  ///< version, such as "580.95.05"; empty if unknown
-  int cudaVersion = 0; ///< newest that the driver supports, such as 13000 (13.0); 0 if unknown
+  int cudaVersion = 0; ///< newest supported version, such as 13000 for 13.0; 0 if unknown
   std::vector<NvmlDevice> devices;
   std::vector<std::vector<NvmlPair>> pairs; ///< [source][destination]; the diagonal is empty
 };
@@ -87,7 +87,8 @@ Result<NvmlReport> readNvml(const Environment &environment);
 
 /// Runs `ask` on a separate thread, and returns its result. If `ask` takes longer than `patience`,
 /// returns TimedOut and leaves the thread running. Callers should then exit with std::_Exit(),
-/// which runs no destructors, because that thread still runs. `what` names the callee in messages.
+/// because destructors must not run while the thread is running. `what` names the callee in
+/// messages.
 template <class Value>
 Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
                         std::function<Result<Value>()> ask) {

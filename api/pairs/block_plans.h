@@ -12,8 +12,8 @@
 
 namespace braid {
 
-/// Block transfers between two ranks, from rank `source` to the other rank. Transfer i moves block
-/// i mod `slots` of a row of blocks.
+/// Transfers of blocks from rank `source` to the other of two ranks. The blocks form a row, and
+/// transfer i moves block i mod `slots`.
 struct BlockTransfers {
   Path path = Path::PutEngine;
   int64_t source = 0;

@@ -210,7 +210,8 @@ Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
     return badInput("expected this process to be one of the two ranks that braid p2p starts");
-  // Use a practically infinite timeout: the command detects hangs, and allows for being stopped.
+  // Use a practically infinite timeout, because the command detects hangs itself and does not count
+  // the time during which it is stopped.
   const auto job =
       BRAID_TRY(JobState::join(backend, {.ranks = 2, .timeout = std::chrono::hours(24)}, **place));
   PlanTimer timer(*job->cluster, (*place)->rank, job->trials.front());

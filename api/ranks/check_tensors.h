@@ -7,8 +7,9 @@
 namespace braid {
 
 /// Checks the number, element types, shapes, alignment and memory of the tensors of all ranks in
-/// this process, and that no output overlaps any other tensor. If a check fails, returns BadInput,
-/// naming the tensor, the expected and actual values, and the rank if there are several.
+/// this process, and that no output overlaps any other tensor. If a check fails, returns BadInput
+/// with a message that names the tensor, the expected and actual values, and, if there are several
+/// ranks, the rank.
 Status checkTensors(const CompiledProgram &program, std::span<const RankTensors> ranks,
                     Cluster &cluster);
 

@@ -284,7 +284,8 @@ JobUsage JobState::usage() const {
 
 //===- Closing --------------------------------------------------------------------------------===//
 
-/// Returns why the job cannot be closed (NCCL would hang, or graphs use freed memory), or "".
+/// Returns the reason why the job cannot be closed (NCCL would hang, or graphs would use freed
+/// memory), or "" if it can.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
     return fmt::format("still has {} of its sessions open; close them first", sessions.size());

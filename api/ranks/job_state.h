@@ -60,7 +60,7 @@ struct JobState {
   int64_t mostBytes = 0; ///< see JobOptions
   /// The Plans timed on each rank in this process. After a failure, they may still be running.
   std::vector<TimedPlans> trials;
-  std::vector<Plan> chosenFor; ///< for messages: name the program of the last choice
+  std::vector<Plan> chosenFor; ///< name the text of the last choose() in messages
   Sessions sessions;
   Sessions ended;       ///< ended sessions, whose runs may still be in flight
   int64_t mostHeld = 0; ///< see JobUsage
@@ -95,7 +95,8 @@ struct JobState {
   /// job's properties. If `how.warn` is empty, warnings are added to ProgramState::trials.
   Result<std::shared_ptr<ProgramState>> choose(const Diagnostics &text, ChooseOptions how);
   /// Adds a session: allocates memory, exchanges handles and tunes GEMMs. Frees memory of ended
-  /// sessions. `plans` has one Plan per rank. Returns Unsupported beyond `mostBytes`. Collective.
+  /// sessions. `plans` has one Plan per rank. Returns Unsupported if the sessions would exceed
+  /// `mostBytes`. Collective.
   Result<Sessions::iterator> prepare(std::vector<Plan> plans, TransferMode mode = {},
                                      UnknownGemms unknown = UnknownGemms::Measure);
   /// Ends a session. Its runs may still be in flight.

@@ -271,7 +271,8 @@ Status Runner::merge(const std::vector<std::string> &summaries) {
   return Status::ok();
 }
 
-/// Adds digests to the report. Returns WrongResult if an output that isWhole() varies by rank.
+/// Adds digests to the report. Returns WrongResult if an output for which isWhole() is true differs
+/// between ranks.
 Status Runner::mergeDigests(llvm::ArrayRef<RankSummary> ranks) {
   for (size_t i = 0; i < plan(0).outputs.size(); ++i) {
     const std::string &name = compiled_.program->results()[i]->name;

@@ -49,16 +49,17 @@ struct RunReport {
 Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptions &options,
                 bool areThreads);
 
-/// Waits until all ranks have joined, and compares their options. If they differ, returns BadInput,
-/// naming the ranks and their values. Collective.
+/// Waits until all ranks have joined, and compares their options. If they differ, returns BadInput
+/// with a message that names the ranks and their values. Collective.
 Status compareOptions(JobState &job, const Compiled &compiled, const RunOptions &options);
 
 /// Runs `compiled` on the ranks of `job`, in a session that ends with this call. `plans` has one
 /// Plan per rank. Each iteration uses new inputs, and outputs prefilled with NaNs. Inputs of a
 /// reproducible run are random numbers, unless `verify` requires other values. If `compiled` has no
-/// fusion, inputs are random and outputs are not compared. Returns WrongResult, naming the first
-/// wrong element, or the first output of a reproducible run that should be bitwise equal on all
-/// ranks but is not. Collective: all ranks return Ok, or all return the first failure.
+/// fusion, inputs are random and outputs are not compared. Returns WrongResult if an element is
+/// wrong, or if an output of a reproducible run should be bitwise equal on all ranks but is not.
+/// The message names the first such element or output. Collective: all ranks return Ok, or all
+/// return the first failure.
 Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan> plans,
                       const RunOptions &options);
 

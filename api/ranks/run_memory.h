@@ -5,8 +5,9 @@
 
 namespace braid {
 
-/// Returns the maximum number of runs in flight, whose tensors on all ranks must fit into 1 GiB.
-/// Runs in flight overlap and use different addresses.
+/// Returns the maximum number of runs in flight, which is limited to 4 and by the size of the runs'
+/// tensors: those of all ranks and runs must fit into 1 GiB, unless there is only one run. Runs in
+/// flight overlap and use different addresses.
 int64_t runsInFlight(const RunOptions &options, const Plan &plan);
 
 /// Returns Unsupported if the run needs more host memory than is available, for tensors, arenas,

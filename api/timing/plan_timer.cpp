@@ -143,7 +143,7 @@ Result<double> PlanTimer::timeRuns(TimedPlan &plan, int64_t runs) {
   return (stopwatch ? stopwatch->clockedUs() : onHost) / static_cast<double>(runs);
 }
 
-/// Returns how many runs of `us` microseconds fit the budget, clamped to [`least`, `most`].
+/// Returns how many runs of `us` microseconds fit into the budget, clamped to [`least`, `most`].
 static int64_t fitting(double budgetUs, double us, int64_t least, int64_t most) {
   return std::clamp(static_cast<int64_t>(std::min(budgetUs / std::max(us, 1.0), 1e6)), least, most);
 }

@@ -12,7 +12,7 @@
 namespace braid {
 namespace {
 
-/// The size of the random tile: fast to generate, and larger than a GEMM's tiles.
+/// The size of the random tile, which is fast to generate but larger than the tiles of a GEMM.
 constexpr int64_t kTileElements = int64_t(1) << 20;
 
 /// Each input on each rank has its own seed, because real layers do not multiply equal operands.

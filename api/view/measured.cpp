@@ -89,7 +89,8 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
   return Status::ok();
 }
 
-/// Describes the first line in which two programs differ or, if none, reports that commands differ.
+/// Describes the first line in which two programs differ, or states that their commands differ if
+/// all lines are equal.
 std::string differenceOf(const Page &measured, const Page &predicted) {
   llvm::SmallVector<llvm::StringRef> first, second;
   llvm::StringRef(measured.program).split(first, '\n');

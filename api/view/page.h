@@ -107,8 +107,9 @@ struct Page {
 /// later. Gaps become steps named `timing.gap`. Sets `timing.critical` and `timing.total`.
 void findCriticalPath(const Page &page, Timing &timing);
 
-/// Returns a sentence such as "the critical path of 193.2 µs is 84 % GEMM, 9 % copy", which lists
-/// kinds of 0.5 % or more, longest first. Returns an empty string if there is no critical path.
+/// Returns a sentence such as "the critical path of 193.2 µs is 84 % GEMM, 9 % copy". It lists the
+/// kinds of steps that make up at least 0.5 % of the path, longest first. Returns an empty string
+/// if there is no critical path.
 std::string whatLimits(const Timing &timing, const std::string &unit);
 
 /// The HTML body, style sheet and script of a page: the files of api/view/page, which the build

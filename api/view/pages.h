@@ -40,8 +40,8 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
 /// was expected, if `text` is not a valid trace.
 Result<Page> measuredPage(const std::string &name, const std::string &text);
 
-/// Combines both pages by showing their timelines one above the other. Returns BadInput if the
-/// pages show different programs.
+/// Returns a page that shows the timelines of both pages, one above the other. Returns BadInput if
+/// the pages show different programs.
 Result<Page> layOver(const Page &measured, Page predicted);
 
 /// Shows the commands in one possible order, and marks the events of the violation. If there is no

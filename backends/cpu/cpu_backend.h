@@ -14,12 +14,13 @@ namespace braid {
 /// once every rank's host thread has entered synchronize(). synchronize() is then collective: every
 /// rank must call it the same number of times, and a deadlock is reported immediately.
 ///
-/// Issuing commands allocates host memory once per several hundred commands, and once per group or
+/// Issuing commands allocates host memory once every few hundred commands, and once per group or
 /// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
 /// the job if other ranks may be waiting for them.
 ///
-/// If a rank is a process, its commands may never complete after an abort. The rank's cluster then
-/// reports isStuck() and, even after its destruction, keeps all memory that the command may use.
+/// If ranks are processes, a command may never complete after an abort. In this case, the rank's
+/// cluster reports isStuck() and, even after its destruction, keeps all memory that the command may
+/// use.
 ///
 /// `observe`, if set, is called once per rank to create the rank's observer.
 void registerCpuBackend(BackendRegistry &registry, ObserverFactory observe = {});

@@ -81,7 +81,8 @@ public:
   void group(uint32_t stream, Tag tag, llvm::ArrayRef<MessageArgs> messages) override;
   void collective(uint32_t stream, Tag tag, const CollectiveArgs &args) override;
 
-  // Captures save no time on CPUs, but let callers test code that captures runs on GPUs.
+  // Graphs save no time on CPUs, but let callers test code that records and launches graphs on
+  // GPUs.
   Status beginCapture() override;
   Result<uint32_t> endCapture() override {
     recording_ = nullptr;
@@ -115,8 +116,8 @@ private:
     assert(queue < queues_.size() && "streams are reserved before they are used");
     return *queues_[queue];
   }
-  /// Calls `issue` now or, while a graph is being recorded, on each launch of the graph, because
-  /// flag values, event values and message numbers differ between runs.
+  /// Calls `issue` immediately or, while a graph is being recorded, on each launch of the graph,
+  /// because flag values, event values and message numbers differ between runs.
   template <class Issue> void issueOrRecord(Tag tag, Issue issue) {
     if (recording_)
       recording_->push_back({tag.command, std::move(issue)});
@@ -146,7 +147,7 @@ private:
 
   void sleepUntilDrained(std::chrono::milliseconds slice);
 
-  /// A command in a graph.
+  /// A command recorded in a graph.
   struct Recorded {
     uint32_t command;
     std::function<void(Tag)> issue;
@@ -171,8 +172,8 @@ private:
   /// The stream numbers returned by callerStream(). All of these streams share one queue, so each
   /// continues only after earlier commands on stream 0.
   std::set<uint32_t> callersStreams_;
-  /// Keeps all published lists, because watchers may still be reading an old list. A lock would add
-  /// ordering between threads; publishing a pointer does not.
+  /// Keeps all published lists, because watchers may still be reading an old list. A lock would
+  /// also order the host thread after the watchers; publishing a pointer does not.
   std::vector<std::unique_ptr<QueueList>> lists_;
   std::atomic<const QueueList *> published_;
 };

@@ -54,7 +54,8 @@ void *Scratch::reserve(size_t bytes) {
 
 namespace {
 
-/// A GEMM on accumulators: c = a * b, where b may be transposed. All matrices are contiguous.
+/// A GEMM whose operands have already been widened to Acc: c = a * b, where b may be transposed.
+/// All matrices are contiguous.
 template <class Acc> struct Gemm {
   bool transposeB;
   int64_t m, n, k;
@@ -80,7 +81,8 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
 }
 
 /// Number of GEMMs in progress, including GEMMs that are between two panels and thus not inside
-/// OpenBLAS. The counter is relaxed so that it does not order streams that ThreadSanitizer checks.
+/// OpenBLAS. Accesses are relaxed, so that ThreadSanitizer does not consider streams ordered by
+/// this counter.
 std::atomic<int> underWay{0};
 
 #ifdef BRAID_PLAIN_GEMM
@@ -325,7 +327,8 @@ template <class Element, class Partial, class Result> void sumPartsOf(const SumA
   }
 }
 
-/// Calls `fn` with a value of type `dtype`, the type of either Element or its accumulator.
+/// Calls `fn` with a value of the C++ type for `dtype`, which is either Element or its accumulator
+/// type.
 template <class Element, class Fn> void withWidth(DType dtype, Fn fn) {
   if (sizeOf(dtype) == sizeof(Element))
     fn(Element());

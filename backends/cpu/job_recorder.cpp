@@ -1,4 +1,4 @@
-//===- backends/cpu/job_recorder.cpp - records in the job memory which commands a rank runs ---===//
+//===- backends/cpu/job_recorder.cpp - records a rank's commands in the job memory ------------===//
 
 #include "backends/cpu/job_recorder.h"
 

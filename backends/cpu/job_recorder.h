@@ -1,4 +1,4 @@
-//===- backends/cpu/job_recorder.h - records in the job memory which commands a rank runs -----===//
+//===- backends/cpu/job_recorder.h - records a rank's commands in the job memory --------------===//
 #pragma once
 
 #include "backends/cpu/queue/command_observer.h"

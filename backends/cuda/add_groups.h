@@ -129,8 +129,9 @@ template <int kThreads> struct AloneInKernel {
 /// The groups that a thread adds in one round. `Place` is a class such as AloneInKernel. Its keep()
 /// receives every loaded value after all loads have been issued. hasRound() returns true if this
 /// thread, or a thread that it synchronizes with, has groups at or after `begin`. loaded() is
-/// called once per round, between the last read and the first store, with a flag for the last round
-/// and a value that depends on all reads. stored() receives each group of the result.
+/// called once per round, between the last read and the first store, with a flag that is true in
+/// the last round, and a value that depends on all reads. stored() receives each group of the
+/// result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;
@@ -173,7 +174,8 @@ template <class Place, class Types, int kWide, int kParts, int kGroups> struct G
     place.stored(at(g), result.bits());
   }
 
-  /// Returns a value that depends on all reads, which orders later code after the reads.
+  /// Returns a value that depends on all reads. Code that uses it cannot be moved ahead of the
+  /// reads.
   __device__ bool dependsOnAll() const {
     bool result = false;
 #pragma unroll

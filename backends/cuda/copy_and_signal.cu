@@ -25,8 +25,7 @@ template <Movers kMovers = Movers::Workers> __device__ void coordinate(const Cop
 __device__ void coordinateSum(const CopyAndSignal &batch) {
   RunCount run(batch, /*isOfWarp=*/true);
   giveReadySignals(batch);
-  // Another block may finish last. If that block writes the final report, this block must not write
-  // a later one.
+  // Another block may finish last and write the final report, which this block must not overwrite.
   const bool isLastToTell =
       batch.arrivalCount == 0 && batch.signalCount != 0 && !hasSecondShot(batch);
   waitForAll(batch, batch.awaits, batch.awaitCount, !isLastToTell, &run);

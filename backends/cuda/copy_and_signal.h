@@ -50,7 +50,7 @@ struct CopyAndSignalFlag {
   uint32_t value;
 };
 
-/// Passed to the kernel by value.
+/// The kernel's argument, which is passed by value.
 struct CopyAndSignal {
   static constexpr uint32_t kMost = 16; ///< maximum length of each list
 

@@ -177,7 +177,7 @@ static Result<CudaDevice::Options> chooseOptions(const ClusterOptions &options, 
   BRAID_TRY(checkOptions(options));
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   if (mayShare)
-    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // for NCCL to accept shared GPUs
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", /*overwrite=*/0); // so that NCCL accepts shared GPUs
   const int64_t localRank = client.rank() % client.memory().ranksPerHost();
   const int device = BRAID_TRY(chooseDevice(options.device, backend, localRank, mayShare));
   const bool tuned = BRAID_TRY(isOn(processEnvironment(), "BRAID_TUNE", true));

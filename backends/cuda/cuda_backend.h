@@ -15,9 +15,9 @@ void registerGpuBackends(BackendRegistry &registry);
 int countGpus();
 
 /// Returns Unsupported with the reason why no GPU is available: no driver, an outdated driver, or
-/// CUDA's `reason`. `driver` is the CUDA version that the driver supports, or 0 if there is none;
-/// `runtime` is the CUDA version of this build. Both use CUDA's format, such as 12040 for 12.4.
-/// `backend` is the name of the requested backend.
+/// `reason`, which is CUDA's explanation. `driver` is the CUDA version that the driver supports, or
+/// 0 if there is none; `runtime` is the CUDA version of this build. Both use CUDA's format, such as
+/// 12040 for 12.4. `backend` is the name of the requested backend.
 Status noGpu(const char *reason, int driver, int runtime, const char *backend = "cuda");
 
 /// Implements Backend::join: ranks are processes with one GPU each, connected by CUDA IPC. Copy

@@ -69,7 +69,7 @@ public:
   /// Makes the destructor leak all resources, because streams still use them.
   void abandon() { gpu_.isAbandoned = true; }
   /// Ends all waits for peers on this GPU. Call repeatedly until the streams are empty, because an
-  /// await by memory operations resets the released flag. Callable from any thread.
+  /// await that uses memory operations resets the released flag. Callable from any thread.
   void releaseWaits();
   /// Publishes the streams' progress in job memory, and returns any asynchronous error. Called by
   /// the watchdog.

@@ -42,7 +42,8 @@ public:
   void beginRun(Tag tag) override;
   void endRun(Tag tag) override;
 
-  /// Returns true if this run is in a caller's graph and its own signal and wait kernels count it.
+  /// Returns true if this run is in a caller's graph and is counted by its own signal and wait
+  /// kernels.
   bool isCountedBySteps(const RegisteredPlan &plan) const {
     return isInCallersCapture() && plan.lastSteps.end != 0;
   }
@@ -50,7 +51,8 @@ public:
   /// kernel that signals or waits must count it.
   bool isRunToBegin() const { return capture_->isRunToBegin; }
   bool takeRunToBegin() { return std::exchange(capture_->isRunToBegin, false); }
-  /// Drops the stream's dependencies on forkedFrom if the stream also depends on a node of the run.
+  /// Drops the stream's dependencies on the nodes in forkedFrom if the stream also depends on a
+  /// node of the run.
   void dropForkedFrom(cudaStream_t stream);
 
 private:

@@ -1,11 +1,12 @@
 //===- backends/cuda/cuda_transfers.h - copies, signals and awaits on one GPU -----------------===//
 //
-// Flags awaited by memory operations are in host memory that the GPUs of both ranks can access, so
-// that the host can release a wait with a plain store, regardless of the state of the GPU's queues.
-// Flags in device memory would not allow this: in a test with forty waiting streams, a write that
-// was issued to another stream was never executed. A signal through host memory is no slower (8.6
-// us one way, versus 10.4 us). Kernels, in contrast, can poll two locations: if kernels execute all
-// signals and awaits, flags are in device memory, and a word in host memory releases the waits.
+// Flags that memory operations await are in host memory that the GPUs of both ranks can access. The
+// host can therefore release a wait with a plain store, regardless of the state of the GPU's
+// queues. Flags in device memory would not allow this: in a test with forty waiting streams, a
+// write that was issued to another stream was never executed. A signal through host memory is no
+// slower (8.6 us one way, versus 10.4 us through device memory). Kernels, in contrast, can poll two
+// locations: if kernels execute all signals and awaits, flags are in device memory, and a word in
+// host memory releases the waits.
 //
 // A flag is 0 or 1: a signal stores 1; an await waits for 1, then stores 0. Captured graphs
 // therefore do not depend on the run number, and eager runs and replays can share flags. Reusing a

@@ -31,7 +31,7 @@ Status driverFailure(const Driver &driver, CUresult code, const char *call) {
 namespace {
 
 template <class Function> Status find(const char *name, Function &function) {
-  constexpr unsigned kSince = 12000; // CUDA 12.0 was the first to capture batched operations
+  constexpr unsigned kSince = 12000; // the first CUDA version that can capture these operations
   void *address = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   cudaError_t code =

@@ -86,7 +86,8 @@ bool LaunchFiller::takeAwait(const BatchedCommand &step) {
          appendFlag(launch_.arrivals, launch_.arrivalCount, step);
 }
 
-/// A second shot sends the sum only to peers, because only signals to peers mark the shot's end.
+/// Only copies to peers can be part of a second shot, because its end is marked by signals to
+/// peers.
 bool LaunchFiller::takeCopy(const BatchedCommand &step) {
   const CopyAndSignalCopy copy = {static_cast<char *>(step.dst),
                                   static_cast<const char *>(step.src), step.bytes};
@@ -111,7 +112,7 @@ bool LaunchFiller::takeSum(const Sum &sum) {
   return true;
 }
 
-/// Adds a copy to the second shot, and turns awaits after the sum into awaits of the second shot.
+/// Adds a copy to the second shot, and moves the awaits that follow the sum into the second shot.
 bool LaunchFiller::takeGift(void *place) {
   CopyAndSignal::SecondShot &second = launch_.second;
   if (!may_.haveCopies)

@@ -19,8 +19,8 @@ constexpr int64_t kTile = int64_t(kThreads) * kGroups; ///< groups per block
 /// The type of one load or store.
 template <class T, int kWide> struct alignas(sizeof(T) * kWide) Group { T elements[kWide]; };
 
-/// The groups that a thread computes: every kThreads-th group from `begin` on. Each block computes
-/// one tile of adjacent groups, because this access pattern is the fastest.
+/// The groups that a thread computes: every kThreads-th group, starting at `begin`. Each block
+/// computes one tile of adjacent groups, because this access pattern is the fastest.
 template <class T, int kWide> struct Batch {
   using Acc = typename Widened<T>::Type;
 

@@ -76,7 +76,7 @@ struct RegisteredPlan {
   WaitingKernels waiting;
   LaunchLimits limits;                        ///< for runs that Braid issues
   std::optional<LaunchLimits> limitsInGraphs; ///< for callers' graphs; set by the first capture
-  /// true if streams wait by memory operations, as too many streams would need waiting kernels
+  /// true if streams use memory operations to wait, because too many would need waiting kernels
   bool waitsByMemory = false;
   StepRange lastSteps;      ///< steps that end a run in a caller's graph
   std::vector<bool> isUsed; ///< true for streams with commands
@@ -89,7 +89,7 @@ struct RegisteredPlan {
   /// number of runs that the host has announced to the guard
   std::atomic<uint32_t> guarded{0};
   uint32_t ofCallers = 0; ///< number of runs that callers' graphs have begun, modulo 2^32
-  /// callers' graphs that contain runs of the Plan
+  /// number of callers' graphs that contain runs of the Plan
   GraphCount callersGraphs = std::make_shared<std::atomic<int64_t>>(0);
   ForGraphs ofGraphs;
 };

@@ -72,9 +72,10 @@ public:
   size_t streams() const { return commands_.size(); }
   /// Returns the steps of a stream in issue order, as command indices.
   llvm::ArrayRef<uint32_t> commands(size_t stream) const { return commands_[stream]; }
-  /// Returns true if the first step waits for no peer and thus shows at once that a run has begun.
-  /// If this step is the only step of its stream, every run writes the same number. A stream that
-  /// begins with a wait may then hang undetected if all peers have begun the same number of runs.
+  /// Returns true if the Plan's first step waits for no peer, so that its completion immediately
+  /// shows that a run has begun. If this step is the only step of its stream, however, every run
+  /// writes the same number. A stream that begins with a wait may then hang undetected if all peers
+  /// have begun the same number of runs.
   bool showsItsBeginning() const { return showsItsBeginning_; }
   /// Returns the last step, across all streams, that waits for peers, or kNone.
   uint32_t lastWait() const { return lastWait_; }

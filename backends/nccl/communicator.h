@@ -10,7 +10,7 @@
 
 namespace braid::nccl {
 
-/// The time limit for waits for NCCL's background work, and a condition that ends waits early.
+/// The time limit for waiting for NCCL's background work, and a condition that ends a wait early.
 struct Patience {
   std::chrono::milliseconds timeout{60000};
   std::function<bool()> isAborted = [] { return false; }; ///< callable from any thread
@@ -19,8 +19,8 @@ struct Patience {
 /// A non-blocking communicator. Call from a single thread, except for error() and abort().
 class Communicator {
 public:
-  /// Creates a communicator for the member at `position` among `members`. Collective: blocks until
-  /// all members have called create().
+  /// Creates a communicator for the member at `position` in a team of `members` members.
+  /// Collective: blocks until all members have called create().
   static Result<std::unique_ptr<Communicator>> create(const Library &library, const UniqueId &id,
                                                       int position, int members,
                                                       const Patience &patience);

@@ -1,6 +1,6 @@
-//===- examples/cuda_rank/main.cpp - Braid inside a process that has a GPU already ------------===//
+//===- examples/cuda_rank/main.cpp - uses Braid in a process that already has a GPU -----------===//
 //
-// Somebody else starts it, one process for each GPU, with a stream and tensors of its own.
+// A launcher starts one process per GPU. Each process has its own stream and tensors.
 //
 //   mpirun -n 4 example_cuda_rank
 //   torchrun --no-python --nproc-per-node 4 example_cuda_rank
@@ -18,7 +18,7 @@ using namespace braid;
 
 namespace {
 
-constexpr int64_t kRows = 512, kDepth = 256, kColumns = 128; // rows of one rank
+constexpr int64_t kRows = 512, kDepth = 256, kColumns = 128; // rows per rank
 
 std::string fusion(int64_t ranks) {
   FusionText f("gather_matmul");
@@ -31,7 +31,7 @@ std::string fusion(int64_t ranks) {
   return f.str();
 }
 
-/// Device memory that holds `value` everywhere.
+/// Allocates device memory, and sets all `elements` floats in it to `value` on `stream`.
 void *filled(int64_t elements, float value, cudaStream_t stream) {
   const std::vector<float> host(static_cast<size_t>(elements), value);
   void *memory = nullptr;
@@ -51,7 +51,7 @@ Status run(const std::shared_ptr<Job> &job) {
     return session.status();
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  const float mine = static_cast<float>(job->firstRank() + 1); // in all rows of this rank
+  const float mine = static_cast<float>(job->firstRank() + 1); // all elements of this rank's A
   const Tensor A(filled(kRows * kDepth, mine, stream), program->inputs()[0]);
   const Tensor B(filled(kDepth * kColumns, 1, stream), program->inputs()[1]);
   std::vector<float> result(static_cast<size_t>(job->ranks() * kRows * kColumns));

@@ -1,6 +1,6 @@
-// Braid from C++: a fusion, lowered, checked, and run on the caller's own memory.
+// Braid from C++: lowers, checks and runs a fusion on the caller's memory.
 //
-// Four ranks hold two rows of A each; every rank gets all eight rows of C = A * B.
+// Each of four ranks has two rows of A and computes all eight rows of C = A * B.
 
 #include "api/fusion.h"
 #include "api/session.h"
@@ -23,7 +23,8 @@ std::string fusion() {
   return f.str();
 }
 
-/// A[i][k] = i + k, B[k][n] = 1 + n: C[i][n] = (3 i + 3) (1 + n).
+/// Returns the number of wrong elements in C. With A[i][k] = i + k and B[k][n] = 1 + n, the correct
+/// result is C[i][n] = (3 i + 3) (1 + n).
 int wrongElements(const std::vector<float> &C) {
   int wrong = 0;
   for (int64_t i = 0; i < kRows; ++i)
@@ -47,7 +48,7 @@ int main() {
     return fail(status);
   std::printf("%s\n", program->str().c_str());
 
-  // Everything that can block or allocate happens in prepare; run only issues.
+  // prepare() does everything that can block or allocate; run() only issues work.
   auto job = braid::Job::create({.backend = "cpu", .ranks = kRanks});
   if (!job)
     return fail(job.status());

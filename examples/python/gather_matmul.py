@@ -1,6 +1,6 @@
-"""Braid from Python: a fusion, lowered, checked, and run on arrays of NumPy.
+"""Braid from Python: lowers, checks and runs a fusion on NumPy arrays.
 
-Four ranks hold two rows of A each; every rank gets all eight rows of C = A * B.
+Each of four ranks has two rows of A and computes all eight rows of C = A * B.
 """
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""Predict before you buy time: one fusion, three schedules, on machines that need not be here.
+"""Predicts the run times of a fusion with three schedules, on a machine that you need not have.
 
-Prints the time of one run and E for each number of ranks. E is the time of all GEMMs alone or of
-all else alone, whichever is longer, over the time of the run: at 100 % the shorter one is hidden
-completely. Needs no GPU.
+Prints the run time and E for each number of ranks. E is the time of all GEMMs alone or of
+everything else alone, whichever is longer, divided by the run time: at 100 %, the shorter of the
+two is completely hidden. Does not need a GPU.
 """
 import pathlib
 

@@ -1,6 +1,7 @@
-"""Shared by the scripts here: starting a rank, a model for one device, and comparisons.
+"""Code shared by the scripts in this folder: ranks, a single-device model, and comparisons.
 
-The model for one device has the parameters of layers.py by the same names, but none of its code.
+The parameters of the single-device model have the same names as those of layers.py, but the model
+shares no code with layers.py.
 """
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 
 import layers
 
-# The largest difference, relative to the largest element, that rounding may make.
+# The largest difference that rounding may cause, relative to the largest element.
 TOLERANCES = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 5e-2}
 
 
@@ -32,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser, dtypes: List[str]) -> None:
 
 
 def start_rank(device: str | None) -> torch.device:
-    """Makes this process a rank, as torchrun placed it. Collective."""
+    """Joins the job that torchrun started, and returns this rank's device. Collective."""
     index = int(os.environ["LOCAL_RANK"])
     if device is None:
         has_gpus = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
@@ -48,7 +49,7 @@ def start_rank(device: str | None) -> torch.device:
 
 
 def draw(shape: Tuple[int, ...], seed: int, place: torch.device, dtype: torch.dtype) -> Tensor:
-    """The same on all ranks and devices."""
+    """Returns random values that are the same on all ranks and devices."""
     random = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=random, dtype=torch.float64).to(place, dtype)
 
@@ -58,7 +59,7 @@ def say(*words: object) -> None:
         print(*words, flush=True)
 
 
-# -- One device. --
+# -- The single-device model. --
 
 class Attention(nn.Module):
     def __init__(self, hidden: int, heads: int) -> None:
@@ -91,7 +92,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """[tokens, batch, hidden] to the same."""
+    """Maps [tokens, batch, hidden] to the same shape."""
 
     def __init__(self, hidden: int, heads: int, inner: int, gated: bool) -> None:
         super().__init__()
@@ -105,7 +106,8 @@ class Block(nn.Module):
 
 def single_device_model(options: argparse.Namespace, blocks: int,
                         place: torch.device) -> nn.Sequential:
-    """The same on all ranks. No parameter is one that hides a mistake, such as a bias of zeros."""
+    """Returns a model with the same parameters on all ranks. No parameter has values that could
+    hide a mistake, such as a bias of zeros."""
     inner = options.inner or 4 * options.hidden
     model = nn.Sequential(*(Block(options.hidden, options.heads, inner, options.gated)
                             for _ in range(blocks)))
@@ -120,7 +122,7 @@ def single_device_model(options: argparse.Namespace, blocks: int,
 
 def parallel_blocks(options: argparse.Namespace, single: nn.Sequential,
                     place: torch.device) -> List[layers.TransformerBlock]:
-    """The blocks of `single`, with this rank's slices of their parameters."""
+    """Returns parallel versions of the blocks of `single`, with this rank's parameter slices."""
     like = {"device": place, "dtype": getattr(torch, options.dtype)}
     blocks = [layers.TransformerBlock(options.hidden, options.heads, options.inner,
                                       gated=options.gated, **like) for _ in single]
@@ -129,16 +131,16 @@ def parallel_blocks(options: argparse.Namespace, single: nn.Sequential,
     return blocks
 
 
-# -- Comparing. --
+# -- Comparisons. --
 
 class Difference(NamedTuple):
     what: str
-    size: float  # relative to the largest element, the largest of all ranks
+    size: float  # the maximum over all ranks, relative to the largest element
 
 
 @torch.no_grad()
 def difference(what: str, mine: Tensor, expected: Tensor) -> Difference:
-    """The difference of this rank's tensor to the slice of the single device's. Collective."""
+    """Compares this rank's tensor with its slice of the single-device tensor. Collective."""
     if mine.shape != expected.shape:
         raise ValueError(f"{what}: expected {tuple(expected.shape)}, got {tuple(mine.shape)}")
     most = (mine.double() - expected.double()).abs().max() / expected.double().abs().max()
@@ -148,7 +150,7 @@ def difference(what: str, mine: Tensor, expected: Tensor) -> Difference:
 
 
 def count_wrong(differences: List[Difference], tolerance: float) -> int:
-    """Prints a table. How many are larger than rounding makes them."""
+    """Prints a table of the differences, and returns how many exceed the tolerance."""
     width = max(len(each.what) for each in differences)
     for each in differences:
         verdict = "" if each.size <= tolerance else f"  more than {tolerance:g}"

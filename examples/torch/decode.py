@@ -1,11 +1,13 @@
-"""Generates with few rows a step, where every rank has all of them: M sequences, a token each.
+"""Generates M sequences, one token of each per step; every rank has all M rows.
 
     torchrun --nproc-per-node 2 examples/torch/decode.py
 
-With braid on PYTHONPATH. Rows are too few to share, so none are gathered or scattered: a rank
-multiplies with its columns, and matmul_all_reduce() with its rows of the second weight. On GPUs
-each M is captured into a CUDA graph once, and replayed. What was generated is compared with what
-one device says of the same sequences. Exits with 1 if it differs by more than rounding makes it.
+braid must be on PYTHONPATH. There are too few rows to split them across ranks, so no rows are
+gathered or scattered: each rank multiplies all rows by its columns of the first weight, and
+matmul_all_reduce() multiplies the result by its rows of the second weight and sums over the ranks.
+On GPUs, a step is captured in a CUDA graph once for each M, and then replayed. The outputs are
+compared with those of a single-device model for the same inputs. Exits with 1 if they differ by
+more than rounding can cause.
 """
 from __future__ import annotations
 
@@ -36,18 +38,18 @@ def parse() -> argparse.Namespace:
 
 
 def own_columns(layer: layers.ColumnParallelLinear, x: Tensor) -> Tensor:
-    """[M, in] to [M, out / ranks]. Needs no other rank, for x is the same on all."""
+    """Maps [M, in] to [M, out / ranks]. Does not communicate: x is the same on all ranks."""
     y = F.linear(x, layer.weight, layer.bias)
     return F.gelu(y) if layer.activation == "gelu" else y
 
 
 def summed(layer: layers.RowParallelLinear, x: Tensor) -> Tensor:
-    """[M, in / ranks] to [M, out], the same on all ranks. Collective."""
+    """Maps [M, in / ranks] to [M, out], which is the same on all ranks. Collective."""
     return matmul_all_reduce(x, layer.weight.t(), layer.group, bias=layer.bias)
 
 
 class DecodeBlock:
-    """One step of a TransformerBlock for M sequences, with the keys and values so far."""
+    """One step of a TransformerBlock for M sequences, with a cache of the keys and values."""
 
     def __init__(self, block: layers.TransformerBlock, rows: int, tokens: int) -> None:
         self.block = block
@@ -56,9 +58,9 @@ class DecodeBlock:
         self.cache = weight.new_zeros(2, rows, heads, tokens, size)
 
     def __call__(self, x: Tensor, position: Tensor) -> Tensor:
-        """[M, hidden], all the same on all ranks, to the same. Collective.
+        """Maps [M, hidden] to the same shape; both are the same on all ranks. Collective.
 
-        position: [1], on the device, so that a graph reads it when it is replayed.
+        position: [1], on the device, so that a replayed graph reads its current value.
         """
         block = self.block
         x = x + self._attend(block.attention, block.norm1(x), position)
@@ -76,16 +78,16 @@ class DecodeBlock:
 
 
 class Step:
-    """One step of all blocks for M sequences: captured once where there are GPUs, then replayed."""
+    """One step of all blocks for M sequences. On GPUs, it is captured once and then replayed."""
 
     def __init__(self, blocks: List[layers.TransformerBlock], rows: int, tokens: int) -> None:
         self.blocks = [DecodeBlock(block, rows, tokens) for block in blocks]
         weight = blocks[0].norm1.weight
-        # A graph reads its inputs where they were when it was captured.
+        # A replayed graph reads its inputs at the addresses that they had during the capture.
         self.x = weight.new_zeros(rows, weight.shape[0])
         self.position = torch.zeros(1, dtype=torch.long, device=weight.device)
         self.graph: Optional[torch.cuda.CUDAGraph] = None
-        self.y = self._run()  # prepares what Braid runs, for which a capture could not wait
+        self.y = self._run()  # prepares the operators, which is impossible during a capture
         if weight.is_cuda:
             self.graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph):
@@ -98,7 +100,7 @@ class Step:
         return x
 
     def __call__(self, x: Tensor, position: int) -> Tensor:
-        """[M, hidden] to the same. Collective. The next call overwrites the result."""
+        """Maps [M, hidden] to the same shape. Collective. The next call overwrites the result."""
         self.x.copy_(x)
         self.position.fill_(position)
         if self.graph is not None:
@@ -109,9 +111,10 @@ class Step:
 
 
 def tune(block: layers.TransformerBlock, rows: int, seconds: float) -> None:
-    """Has Braid measure how both sums of a block run fastest. Collective.
+    """Measures schedules for the two matmul_all_reduce() calls of a block. Collective.
 
-    Blocks are alike, so one is enough. Before the operators are captured.
+    All blocks have the same shapes, so tuning one block is enough. Must be called before the
+    operators are captured.
     """
     for layer in (block.attention.out, block.mlp.down):
         x = layer.weight.new_empty(rows, layer.weight.shape[1])
@@ -121,24 +124,24 @@ def tune(block: layers.TransformerBlock, rows: int, seconds: float) -> None:
 
 
 class Sequences(NamedTuple):
-    """[tokens, M, hidden] each."""
+    """Inputs and outputs of all steps; each tensor is [tokens, M, hidden]."""
 
     inputs: Tensor
     outputs: Tensor
 
 
 def generate(step: Step, x: Tensor, tokens: int) -> Sequences:
-    """Tokens that follow x, [M, hidden]. Collective."""
+    """Runs `tokens` steps. The first input is x, [M, hidden]. Collective."""
     inputs, outputs = [], []
     for position in range(tokens):
         inputs.append(x)
         outputs.append(step(x, position).clone())
-        x = F.layer_norm(outputs[-1], x.shape[-1:])  # there is no vocabulary to choose from
+        x = F.layer_norm(outputs[-1], x.shape[-1:])  # there is no vocabulary to sample from
     return Sequences(torch.stack(inputs), torch.stack(outputs))
 
 
 def time_of(step: Step, x: Tensor, tokens: int) -> float:
-    """Seconds of a step, on this rank. Collective."""
+    """Returns the seconds per step on this rank. Collective."""
     if x.is_cuda:
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -151,7 +154,7 @@ def time_of(step: Step, x: Tensor, tokens: int) -> float:
 
 @torch.inference_mode()
 def compare(options: argparse.Namespace, place: torch.device) -> int:
-    """The number of sizes with wrong results. Collective."""
+    """Returns the number of values of M with wrong results. Collective."""
     dtype, tokens = getattr(torch, options.dtype), options.tokens
     single = common.single_device_model(options, options.layers, place)
     blocks = common.parallel_blocks(options, single, place)

@@ -1,19 +1,20 @@
-"""Layers as Megatron has them, tensor parallel with sequence parallelism, on Braid's functions.
+"""Megatron-style layers with tensor and sequence parallelism, built on Braid's functions.
 
-Tokens are dimension 0. Between layers a rank has its tokens, [tokens / ranks, ..., hidden], and all
-of their hidden values. A column-parallel layer gathers the tokens while it multiplies them, and
-gives all tokens and this rank's columns; a row-parallel layer takes those, and scatters the tokens
-while it sums over ranks. What is between the two, attention's heads or an activation, needs no
-other rank.
+Dimension 0 of an activation is the tokens. Between layers, each rank has some of the tokens with
+all of their hidden values, [tokens / ranks, ..., hidden]. A column-parallel layer gathers the
+tokens while it multiplies them, and returns this rank's columns for all tokens. A row-parallel
+layer takes this result, and scatters the tokens while it sums over the ranks. The operations
+between the two, such as attention heads or an activation, do not communicate.
 
     block = TransformerBlock(hidden, heads, group=group)
-    load_full_state(block, state)     # a state of the same block on one device
+    load_full_state(block, state)     # the state_dict() of the same block on one device
     block(x).square().sum().backward()
-    finish_gradients(block, group)    # sums those of layer norms, as Megatron does
+    finish_gradients(block, group)    # sums the gradients of layer norms, as Megatron does
 
-Weights lie as torch.nn.Linear has them, [out, in]. `group` is a ProcessGroup; None is the default
-group. Every forward() and every backward() of a linear layer is collective, and so are those of
-what contains one. Tokens, heads, hidden and inner sizes have to divide by the ranks.
+Weights have the layout of torch.nn.Linear, [out, in]. `group` is a ProcessGroup; None is the
+default group. Every forward() and backward() of a linear layer is collective, and so are those of
+modules that contain one. The numbers of tokens and heads, and the hidden and inner sizes, must be
+divisible by the number of ranks.
 """
 from __future__ import annotations
 
@@ -34,21 +35,21 @@ def divide(size: int, ranks: int, what: str) -> int:
 
 
 def own_chunk(tensor: Tensor, dim: int, group: Any = None) -> Tensor:
-    """This rank's part of a tensor that all ranks have, along `dim`."""
+    """Returns this rank's chunk, along `dim`, of a tensor that all ranks have."""
     return tensor.chunk(dist.get_world_size(group), dim)[dist.get_rank(group)]
 
 
 def new_weight(rows: int, columns: int, like: Mapping[str, Any]) -> nn.Parameter:
-    """Random slices, which are unlike each other only where ranks have seeds of their own."""
+    """Returns random values, which differ between ranks only if the ranks' seeds differ."""
     return nn.Parameter(torch.empty(rows, columns, **like).normal_(std=0.02))
 
 
 class ColumnParallelLinear(nn.Module):
-    """activation(x @ weight.T + bias), of all tokens and this rank's columns.
+    """Computes activation(x @ weight.T + bias) for all tokens and this rank's columns.
 
     weight: [out_features / ranks, in_features]. bias: [out_features / ranks].
-    parts: how many matrices of one size lie below each other in the weight, as those of Q, K and V
-        do. A rank has its columns of each of them.
+    parts: the number of matrices of equal size that are stacked in the weight, such as those of Q,
+        K and V. Each rank has some columns of each matrix.
     activation: "relu", "gelu", "gelu_tanh", "silu" or None.
     """
 
@@ -61,22 +62,23 @@ class ColumnParallelLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(own, **like))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[tokens / ranks, ..., in] to [tokens, ..., out / ranks]. Collective.
+        """Maps [tokens / ranks, ..., in] to [tokens, ..., out / ranks]. Collective.
 
-        The backward scatters the gradient of x. It gives whole gradients of this rank's columns.
+        The backward pass sums and scatters the gradient of x. The gradients of this rank's columns
+        of the weight and the bias cover all tokens.
         """
         return all_gather_matmul(x, self.weight.t(), self.group, bias=self.bias,
                                  activation=self.activation)
 
     def own_slice(self, name: str, full: Tensor) -> Tensor:
-        """Weight and bias alike: outputs are dimension 0 of both."""
+        """Returns this rank's slice of a full weight or bias. Dimension 0 of both is outputs."""
         return own_chunk(full.unflatten(0, (self.parts, -1)), 1, self.group).flatten(0, 1)
 
 
 class RowParallelLinear(nn.Module):
-    """x @ weight.T + bias, summed over ranks, of this rank's tokens.
+    """Computes x @ weight.T, summed over the ranks, plus bias, for this rank's tokens.
 
-    weight: [out_features, in_features / ranks]. bias: [out_features], the same on all ranks. It is
+    weight: [out_features, in_features / ranks]. bias: [out_features], the same on all ranks; it is
     added once, to the sum.
     """
 
@@ -89,10 +91,10 @@ class RowParallelLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_features, **like))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[tokens, ..., in / ranks] to [tokens / ranks, ..., out]. Collective.
+        """Maps [tokens, ..., in / ranks] to [tokens / ranks, ..., out]. Collective.
 
-        The backward gathers the gradient of the result, so that of the bias is of all tokens, and
-        the same on all ranks: nobody has to sum it, unlike Megatron's.
+        The backward pass gathers the gradient of the result. The gradient of the bias therefore
+        covers all tokens and is the same on all ranks; unlike in Megatron, it need not be summed.
         """
         return matmul_reduce_scatter(x, self.weight.t(), self.group, bias=self.bias)
 
@@ -103,19 +105,20 @@ class RowParallelLinear(nn.Module):
 class LayerNorm(nn.LayerNorm):
     """LayerNorm of this rank's tokens, with parameters that are the same on all ranks.
 
-    Gradients of the parameters cover this rank's tokens alone; finish_gradients() sums them.
+    The gradients of the parameters cover only this rank's tokens; finish_gradients() sums them.
     """
 
     def __init__(self, hidden: int, **like: Any) -> None:
         super().__init__(hidden, **like)
         for parameter in self.parameters():
-            setattr(parameter, "sequence_parallel", True)  # as Megatron marks them
+            setattr(parameter, "sequence_parallel", True)  # the attribute that Megatron sets
 
 
 class MLP(nn.Module):
-    """down(gelu(up(x))); gated: down(silu(gate) * up), gate and up being parts of one weight.
+    """Computes down(gelu(up(x))) or, if gated, down(silu(gate) * up). One weight contains the
+    matrices of both gate and up.
 
-    [tokens / ranks, ..., hidden] to the same. Collective.
+    Maps [tokens / ranks, ..., hidden] to the same shape. Collective.
     """
 
     def __init__(self, hidden: int, inner: int, group: Any = None, *, gated: bool = False,
@@ -131,7 +134,7 @@ class MLP(nn.Module):
         return self.down(self.gate(self.up(x)))
 
     def gate(self, x: Tensor) -> Tensor:
-        """[..., parts * inner / ranks] to [..., inner / ranks]. Needs no other rank."""
+        """Maps [..., parts * inner / ranks] to [..., inner / ranks]. Does not communicate."""
         if not self.is_gated:
             return x
         gate, up = x.chunk(2, -1)
@@ -139,15 +142,16 @@ class MLP(nn.Module):
 
 
 class Attention(nn.Module):
-    """Causal self-attention; each rank has some of the heads, and all tokens of theirs.
+    """Causal self-attention; each rank computes some of the heads for all tokens.
 
-    [tokens / ranks, ..., hidden] to the same. Collective.
+    Maps [tokens / ranks, ..., hidden] to the same shape. Collective.
     """
 
     def __init__(self, hidden: int, heads: int, group: Any = None, **like: Any) -> None:
         super().__init__()
         self.heads = divide(heads, dist.get_world_size(group), "heads")
-        # One weight, so that the backward scatters once. Three of them would share the gather.
+        # One weight, so that the backward pass scatters only once. Three weights would share only
+        # the gather.
         self.qkv = ColumnParallelLinear(hidden, 3 * hidden, group, parts=3, **like)
         self.out = RowParallelLinear(hidden, hidden, group, **like)
 
@@ -157,14 +161,14 @@ class Attention(nn.Module):
         return self.out(y.movedim(-2, 0).flatten(-2))
 
     def split_heads(self, qkv: Tensor) -> List[Tensor]:
-        """[..., 3 * hidden / ranks] to three of [..., heads / ranks, hidden / heads]."""
+        """Splits [..., 3 * hidden / ranks] into three [..., heads / ranks, hidden / heads]."""
         return list(qkv.unflatten(-1, (3, self.heads, -1)).unbind(-3))
 
 
 class TransformerBlock(nn.Module):
-    """Attention, then an MLP, each behind a layer norm and beside a residual.
+    """Attention followed by an MLP, each with a preceding layer norm and a residual connection.
 
-    [tokens / ranks, ..., hidden] to the same. Collective.
+    Maps [tokens / ranks, ..., hidden] to the same shape. Collective.
     """
 
     def __init__(self, hidden: int, heads: int, inner: Optional[int] = None, group: Any = None, *,
@@ -181,9 +185,9 @@ class TransformerBlock(nn.Module):
 
 
 def finish_gradients(model: nn.Module, group: Any = None) -> None:
-    """Sums the gradients that are of a rank's tokens alone, all in one all-reduce.
+    """Sums the gradients that cover only this rank's tokens over the ranks, in one all-reduce.
 
-    Collective. Once behind backward(), or behind the last one that an optimizer step is for.
+    Collective. Call it once per optimizer step, after the last backward().
     """
     grads = [parameter.grad for parameter in model.parameters()
              if getattr(parameter, "sequence_parallel", False) and parameter.grad is not None]
@@ -196,8 +200,8 @@ def finish_gradients(model: nn.Module, group: Any = None) -> None:
 
 
 def own_slice(model: nn.Module, name: str, full: Tensor) -> Tensor:
-    """This rank's slice of what belongs to a parameter: its value, or a gradient. `full` is what a
-    model on one device has by that name."""
+    """Returns this rank's slice of `full`, the value or the gradient of the parameter `name` of the
+    single-device model."""
     path, _, leaf = name.rpartition(".")
     module = model.get_submodule(path)
     if isinstance(module, (ColumnParallelLinear, RowParallelLinear)):
@@ -206,6 +210,6 @@ def own_slice(model: nn.Module, name: str, full: Tensor) -> Tensor:
 
 
 def load_full_state(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Takes this rank's slices of a state_dict() of the same model on one device. Needs no other
-    rank."""
+    """Loads this rank's slices of the state_dict() of the same model on one device. Does not
+    communicate."""
     model.load_state_dict({name: own_slice(model, name, full) for name, full in state.items()})

@@ -1,9 +1,9 @@
-"""A transformer on several ranks, compared with the same one on one device, then trained.
+"""Trains a transformer on several ranks, and compares it with the same model on one device.
 
     torchrun --nproc-per-node 2 examples/torch/train.py
 
-With braid on PYTHONPATH. Forward and backward are compared first, then the losses of every step.
-Exits with 1 if anything differs by more than rounding makes it.
+braid must be on PYTHONPATH. The script first compares one forward and backward pass, and then the
+losses of all training steps. Exits with 1 if anything differs by more than rounding can cause.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parse() -> argparse.Namespace:
 
 
 def draw_tokens(options: argparse.Namespace, seed: int, place: torch.device) -> Tensor:
-    """[tokens, batch, hidden]: all tokens, on all ranks."""
+    """Returns [tokens, batch, hidden]: all tokens, the same on all ranks."""
     shape = (options.tokens, options.batch, options.hidden)
     return common.draw(shape, seed, place, getattr(torch, options.dtype))
 
@@ -38,7 +38,7 @@ def gradient_of(tensor: Tensor) -> Tensor:
 
 
 def compare_gradients(options: argparse.Namespace, place: torch.device) -> int:
-    """The result of one block, and all gradients. How many are wrong. Collective."""
+    """Compares the result and all gradients of a block. Returns how many are wrong. Collective."""
     single = common.single_device_model(options, 1, place)
     block, full_block = common.parallel_blocks(options, single, place)[0], single[0]
     full_x, full_dy = draw_tokens(options, 100, place), draw_tokens(options, 101, place)
@@ -61,20 +61,22 @@ def compare_gradients(options: argparse.Namespace, place: torch.device) -> int:
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, target: Tensor,
          elements: int) -> Tensor:
-    """The loss before the step: this rank's share of the mean over `elements`, those of all ranks.
+    """Performs a training step, and returns this rank's share of the loss before the step.
 
-    Collective if the model is. Shares are summed, not averaged, so gradients need no scale.
+    elements: the number of elements of the result on all ranks. The sum of all shares is the mean
+    over these elements, so the gradients need no scaling. Collective if the model is.
     """
     loss = (model(x) - target).square().sum() / elements
     optimizer.zero_grad()
     loss.backward()
-    layers.finish_gradients(model)  # the single device's model has none to sum
+    layers.finish_gradients(model)  # has no effect on the single-device model
     optimizer.step()
     return loss.detach()
 
 
 def compare_training(options: argparse.Namespace, place: torch.device) -> int:
-    """Trains both models on the same random batches. How many losses are wrong. Collective."""
+    """Trains both models on the same random batches. Returns the number of wrong losses.
+    Collective."""
     single = common.single_device_model(options, options.layers, place)
     model = nn.Sequential(*common.parallel_blocks(options, single, place))
     single_optimizer = torch.optim.AdamW(single.parameters(), lr=1e-3)
@@ -82,7 +84,7 @@ def compare_training(options: argparse.Namespace, place: torch.device) -> int:
     inputs = [draw_tokens(options, seed, place) for seed in range(110, 114)]
     targets = [draw_tokens(options, seed, place) for seed in range(120, 124)]
     elements = inputs[0].numel()
-    # Steps let differences grow: an optimizer takes large steps for small gradients too.
+    # Differences grow over the steps, because AdamW takes large steps even for small gradients.
     tolerance = 20 * common.TOLERANCES[options.dtype]
 
     wrong, losses = 0, []

@@ -65,7 +65,7 @@ bool TokenCursor::expectClosingBrace(Location open) {
     return true;
   const auto all = diags_.all();
   if (at(TokenKind::End) && !all.empty() && all.back().location == peek().location)
-    return false; // the error has been reported
+    return false; // an error at the end of the file has already been reported
   return expected("'}'").note(open, "to close the block opened here");
 }
 

@@ -42,7 +42,8 @@ public:
   Diagnostics::InFlight error(Location location);
   /// Reports "expected WHAT, got 'TOKEN'" at the current token.
   Diagnostics::InFlight expected(llvm::StringRef what);
-  /// Takes the expected token, or reports an error that names `what`, by default only this token.
+  /// Takes the expected token, or reports that `what` was expected. `what` describes the token by
+  /// default.
   const Token *expect(TokenKind kind, llvm::StringRef what = "");
   bool expect(llvm::StringRef text, llvm::StringRef what = "");
   /// Expects the closing brace of a body whose opening brace is at `open`.

@@ -385,7 +385,8 @@ bool ProgramParser::Reader::readFunctions(llvm::SmallVectorImpl<PointwiseFunctio
   return true;
 }
 
-/// value, or in a send also: ('matmul' | 'linear') value ',' value ['add' value] ':' ttype
+/// value, or, in a send only: ('matmul' | 'linear') value ',' value ['add' value] ':' ttype
+///
 /// The extents of the ttype need not be constant.
 void ProgramParser::Reader::payload(P2POp &op) {
   if (op.direction == Direction::Receive || !cursor_.at(TokenKind::Word))

@@ -2,7 +2,8 @@
 //
 // Private to ir/. The rules are in verify_fusion.cpp, verify_program.cpp (names, scopes, scalars
 // and types), verify_nodes.cpp (one rule set per node), verify_requests.cpp (every request is
-// waited for once) and verify_interface.cpp (a program against the fusion that it implements).
+// waited for exactly once) and verify_interface.cpp (the signature of a program matches the fusion
+// that it implements).
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

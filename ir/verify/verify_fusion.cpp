@@ -425,7 +425,8 @@ Shape FusionVerifier::otherAxes(const FusionTensor *tensor, size_t first, size_t
   return shape;
 }
 
-/// Returns, for each axis, the number of rows that exist across all blocks, or 0 if all exist.
+/// Returns, for each axis, the total number of rows in all blocks that are not padding, or 0 if the
+/// axis has no padding.
 Shape FusionVerifier::rowTotals(const FusionTensor *tensor) const {
   Shape totals(tensor->type.axes.size(), 0);
   if (std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor->type))
@@ -454,7 +455,7 @@ void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &te
                                   << rows(got[axis]) << ", expected " << rows(expected[axis]);
 }
 
-/// Checks that all rows along a contracted axis exist.
+/// Checks that a contracted axis has no padding.
 bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *operand,
                                     size_t axis) {
   const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);

@@ -8,7 +8,8 @@
 namespace braid {
 namespace {
 
-/// Returns true unless both extents are constant and differ. Creating a Plan checks other extents.
+/// Returns true unless both extents are constant and differ. Extents that are not constant are
+/// checked when a Plan is created.
 bool mayBeEqual(const Scalar *a, const Scalar *b) {
   return a == b || !a->isConstant() || !b->isConstant();
 }

@@ -17,14 +17,14 @@
 //     synchronize stream(%j)
 //   }
 //
-// In a ring, a block is forwarded as soon as it arrives. In preset `ring`, all transfers are on
+// In a ring, a block is forwarded as soon as it arrives. In the `ring` preset, all transfers are on
 // stream(0) and GEMMs are on the other streams, so forwarding does not wait for GEMMs.
 //
 // In the hierarchical order, network transfers are on stream(0). stream(1) waits for these
 // transfers, so that only work that needs their data waits for the network. Forwarded blocks and
 // GEMMs are on the other streams, which first execute `synchronize stream(1)`.
 //
-// Copies may also share a stream (placement=shared, as in presets `batched` and `coalesced`).
+// Copies may also share a stream (placement=shared, as in the `batched` and `coalesced` presets).
 // Each of these serialized copies uses the full link bandwidth, and the first block arrives after
 // one copy instead of after all copies. A copy would delay any ready signal queued after it, so if
 // there are at least three streams, ready signals use a separate stream, which waits for no data:
@@ -68,9 +68,9 @@ public:
 private:
   using Placement = schedule::Placement;
 
-  /// Emits a fork before `first` and a join after `last`, both of which are top-level nodes. The
-  /// fork must be a separate loop: if a later step synchronized with the caller's stream, it would
-  /// also wait for all steps that had already joined.
+  /// Emits a fork before the top-level node `first`, and a join after the top-level node `last`.
+  /// The fork must be a separate loop: if a later step synchronized with the caller's stream, it
+  /// would also wait for all steps that had already joined.
   void forkAndJoin(StreamRef main, Op &first, Op &last) {
     Block &body = body_;
     builder_.insertBefore(body, first);
@@ -88,7 +88,7 @@ private:
     return {nullptr, loop->index};
   }
 
-  /// Assigns a stage, unless it is a reduction that uses sends and receives.
+  /// Assigns the streams of a stage that is not a reduction with point-to-point transfers.
   void assignSteps() {
     const bool isChosen = stage_.moves() && streams_ > 1;
     const Placement placement = isChosen ? stage_.config.placement() : Placement::Each;
@@ -174,7 +174,8 @@ private:
       useForCopyOfSum(copies, sums);
   }
 
-  /// Returns the stream for a chunk's GEMM in a step if `isStep`, otherwise for the local rows.
+  /// Returns the stream for a GEMM of the current chunk: the GEMM of a step if `isStep`, otherwise
+  /// the GEMM of the local rows.
   StreamRef partStream(bool isStep) {
     const int64_t each = stage_.isScattered() ? stage_.steps : 1;
     const Scalar *number = constant(0);
@@ -225,7 +226,7 @@ private:
   /// Returns the number of the first step, which uses the first stream for GEMMs.
   int64_t firstStep() const { return stage_.ownFirst ? 0 : stage_.loop->begin->value(); }
 
-  /// Returns the stream for a step, or for a chunk of it.
+  /// Returns the stream for a step or, if the step is split, for one of its chunks.
   StreamRef stepStream() {
     const Scalar *step = scalars_.sub(stage_.loop->index, constant(firstStep()));
     const Scalar *number = scalars_.mul(step, constant(stage_.chunks));

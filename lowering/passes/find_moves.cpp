@@ -3,7 +3,7 @@
 // Compares the axis kinds of every GEMM's operands and result. Reports every GEMM that cannot be
 // lowered, and groups the others into stages (see state.h). Each GEMM joins the earliest stage that
 // its operands allow, so that an operand shared by several GEMMs is gathered once. Then creates a
-// program that contains only the signature and allocations for the tensors between GEMMs.
+// program that contains only the signature and the allocations of intermediate tensors.
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
@@ -232,8 +232,7 @@ private:
   llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< the stage of each computed tensor
 };
 
-/// Declares the program's signature and the tensors between GEMMs, and links each stage to its
-/// tensors.
+/// Declares the program's signature and intermediate tensors, and links each stage to its tensors.
 class Declarer : Emitter {
 public:
   explicit Declarer(LoweringState &state) : Emitter(state), uses_(state.fusion) {}

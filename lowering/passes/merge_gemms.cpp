@@ -2,8 +2,8 @@
 //
 // The GEMM for a single block may leave most SMs idle in its last wave of tiles, and every GEMM has
 // start-up and drain costs. Moreover, several blocks can arrive during one GEMM. With geometric
-// granularity, each GEMM therefore processes as many blocks as all earlier GEMMs together, which
-// arrive while the earlier GEMMs run:
+// granularity, each GEMM therefore processes as many blocks as all earlier GEMMs together. These
+// blocks arrive while the earlier GEMMs run:
 //
 //   matmul %C_own, %own, %B
 //   wait %r_1

@@ -6,9 +6,9 @@
 //   matmul %C_own, %mine, %B
 //   for %i in 1 .. 8 { ... }
 //
-// A rank that pushes its block passes the input to the local GEMM. The staged copy is then unused,
-// and is removed unless a later stage also reads the gathered buffer. If the gathered buffer is an
-// output, the local step makes the copy.
+// If a rank pushes its local block, its local GEMM reads the input directly. The staged copy is
+// then unused, and is removed unless a later stage also reads the gathered buffer. If the gathered
+// buffer is an output, the local step makes the copy.
 //
 // In the hierarchical order, step 0 handles the local host, whose ranks exchange their blocks. Only
 // the local block's GEMM is then peeled off, and work on blocks from other hosts is guarded:

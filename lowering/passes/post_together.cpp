@@ -13,16 +13,17 @@
 //   wait %r_1
 //   ...
 //
-// In preset `bulk`, all transfers and waits precede the GEMM on the caller's stream, and a backend
-// may fuse the group and its waits into one kernel. In preset `batched`, the group is on stream(0),
-// and each GEMM waits only for its block.
+// In the `bulk` preset, all transfers and waits precede the GEMM on the caller's stream, and a
+// backend may fuse the group and its waits into one kernel. In the `batched` preset, the group is
+// on stream(0), and each GEMM waits only for its block.
 //
-// A reduction sends a GEMM's result. Under the `put` protocol, its receives, including those of a
-// second shot, form a separate group before the GEMM, so that peers get their ready signals early.
-// This group is alone on stream(0), and no stream synchronizes with it, so the signals do not delay
-// the GEMM. If partial results are pulled and their sums are pushed, the receives of the sums join
-// the first shot's group. The waits for peers to read the partial results are moved after the
-// second shot, which does not depend on these waits and would be delayed by them.
+// In a reduction, the transfers send the result of a GEMM. Under the `put` protocol, the receives,
+// including those of a second shot, form a separate group before the GEMM, so that peers get their
+// ready signals early. This group is alone on stream(0), and no stream synchronizes with it, so the
+// signals do not delay the GEMM. If partial results are pulled and their sums are pushed, the
+// receives of the sums join the first shot's group. The waits for peers to read the partial results
+// are moved after the second shot, which does not depend on these waits and would be delayed by
+// them.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -55,7 +56,7 @@ public:
     postGroup(all, before, [&](const P2POp &transfer) {
       return transfer.direction == Direction::Receive || !llvm::is_contained(later, &transfer);
     });
-    // A wait for a copy by this rank is a no-op on the stream that copies.
+    // On the stream that copies, a wait for one of this rank's copies is a no-op.
     for (Op *op : nodes)
       if (isWaitForPush(*op))
         move(*op, before);

@@ -1,7 +1,7 @@
 //===- lowering/passes/sink_waits.cpp - moves waits for sends after the GEMMs -----------------===//
 //
 // Under the `get` protocol, a wait for a send completes when the peer has read the data. No GEMM or
-// sum in the step depends on this, so none should be queued after the wait. The wait is therefore
+// sum in the step depends on this, so none should be queued behind the wait. The wait is therefore
 // moved after the last GEMM or sum that follows it in its block, to the stream that is current
 // there. Under the `put` protocol, the sending rank makes the copy, and stream order suffices.
 //

@@ -212,7 +212,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
           checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
 }
 
-/// Reports a tail split that has no effect, unless it is set for all stages and a stage gathers.
+/// Reports a tail split that has no effect, unless it is set for all stages and any stage gathers.
 bool checkTail(const LoweringState &state, const Stage &stage) {
   const bool isMeant = stage.isNamed || llvm::none_of(state.stages, [](const Stage &each) {
                          return each.isGather();

@@ -1,8 +1,8 @@
 //===- lowering/passes/store_at_peers.cpp - stores partial results at their receivers ---------===//
 //
 // A GEMM with few rows can store its result over the link in the memory of the peer that adds it.
-// This takes little longer than storing it locally, and no copy follows. With many rows, link
-// bandwidth limits the GEMM, but only the peer's last GEMM and sum follow it. Therefore,
+// This takes little longer than storing it locally, and no copy follows. With many rows, the link
+// bandwidth limits the GEMM, but only the peer's last GEMM and sum have to wait for it. Therefore,
 //
 //   matmul %part, %block, %B
 //   %s = p2p send %part to (rank + 1) mod 2 via %h

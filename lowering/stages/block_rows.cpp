@@ -34,8 +34,8 @@ Value *Emitter::selectBlock(const Stage &stage, const std::string &name, Value *
   return builder_.slice(name, full, constant(0), rows);
 }
 
-/// First slices from the block's first row to the end, then slices off the rows after the block, so
-/// that the extent is the same expression as in selectBlock().
+/// First takes the slice from the block's first row to the end of the tensor, and then the block's
+/// rows from this slice, so that the extent is the same expression as in selectBlock().
 Value *Emitter::sliceBlock(const Stage &stage, const std::string &name, Value *tensor,
                            const Scalar *block) {
   const Scalar *rows = constant(stage.rows), *all = tensor->type.shape.front();

@@ -1,13 +1,13 @@
 //===- lowering/stages/block_rows.h - excludes padding rows from blocks -----------------------===//
 //
 // 1001 rows on 8 devices form 7 blocks of 126 rows and one of 119. Buffers have room for full
-// blocks, but operations process only the rows of a block that exist, possibly none:
+// blocks, but operations process only the rows that are not padding, of which there may be none:
 //
 //   %block_full = select %A_all[(rank + %i) mod 8]
 //   %block = slice %block_full[0 .. min(1001 - (rank + %i) mod 8 * 126, 126)]
 //
 // Both sides of a transfer compute this range from the same block number. If the rows divide
-// evenly, no slice is needed. Only this file computes which rows exist.
+// evenly, no slice is needed. All passes use the functions in this file to exclude padding.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// Returns the number of existing rows in `block`, or null if every row exists.
+/// Returns the number of rows in `block` that are not padding, or null if no block has padding.
 const Scalar *rowsOfBlock(ScalarContext &scalars, const Stage &stage, const Scalar *block);
 
 /// Clips the row range `begin .. end` of a full block to the rows of `tensor`, which may have fewer

@@ -76,10 +76,11 @@ constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Transfers, only(Transfers::Pairs)},
 };
 
-/// Posting all transfers together requires a single GEMM, because chunks are sent when computed.
+/// Posting all transfers together requires a single GEMM, because each chunk is sent as soon as it
+/// has been computed.
 constexpr Rule kRulesOfReductions[] = {
     rule(Knob::Posting, Posting::All, Knob::Granularity, only(Granularity::Whole)),
-    // A GEMM stores its result at the peer, so there is no copy to place on a stream.
+    // A GEMM stores its result in the peer's memory, so there is no copy to place on a stream.
     rule(Knob::Partials, Partials::Peer, Knob::Protocol, only(Protocol::Put)),
     rule(Knob::Partials, Partials::Peer, Knob::Granularity, only(Granularity::Chunk)),
     rule(Knob::Partials, Partials::Peer, Knob::Placement, only(Placement::Each, Placement::Ring)),

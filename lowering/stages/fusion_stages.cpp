@@ -19,7 +19,8 @@ static std::optional<int64_t> rowsInTwoShots(const Fusion &fusion, Stage stage) 
   return stage.rows;
 }
 
-/// True only on two ranks; with more ranks, intermediate sums are forwarded and therefore rounded.
+/// See FusionStage::gemmsMayAdd. With more than two ranks, intermediate sums are forwarded and
+/// therefore rounded.
 static bool gemmsMayAdd(const Stage &stage) {
   return stage.isReduction() && stage.steps == 2 && canEndInGemm(stage);
 }

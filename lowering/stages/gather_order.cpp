@@ -11,7 +11,7 @@ GatherOrder::GatherOrder(ScalarContext &scalars, schedule::Order order, int64_t 
 }
 
 /// Returns source(step) if `direction` is Add, and target(step) if it is Sub. In the steps in which
-/// a group exchanges blocks by xor, both are the same rank.
+/// the ranks of a group exchange blocks in xor order, both are the same rank.
 const Scalar *GatherOrder::partner(const Scalar *step, ScalarKind direction) const {
   const Scalar *rank = scalars_.rank(), *unit = scalars_.constant(unit_);
   if (unit_ == ranks_)

@@ -44,7 +44,7 @@ private:
 
   ScalarContext &scalars_;
   const int64_t ranks_;
-  int64_t unit_ = 1; ///< number of ranks in each group that exchanges blocks by xor
+  int64_t unit_ = 1; ///< number of ranks in each group that exchanges blocks in xor order
 };
 
 } // namespace braid

@@ -24,7 +24,8 @@ void HostStreams::assignGather() {
                               .reads = near,
                               .computes = near,
                               .beforeFirstSend = arrivals});
-  // If the far block's GEMM is not guarded, it is between the guard and the relay loop.
+  // If the GEMM for a block from another host is not guarded, it is between the guard and the relay
+  // loop.
   assign(stage_.stepBody(), {.computes = far, .beforeComputes = arrivals});
 }
 

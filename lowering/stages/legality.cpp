@@ -168,7 +168,7 @@ private:
   }
 
   /// Checks that any axis with padding rows follows the first operand's leading axis. Otherwise,
-  /// the existing rows are not contiguous.
+  /// padding would separate the rows that contain data.
   void checkUnevenRows() {
     for (const FusionTensor *operand : node_.operands) {
       const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);

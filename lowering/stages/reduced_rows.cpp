@@ -15,7 +15,7 @@ bool joinsLeadingAxes(const Fusion &fusion, const Stage &stage) {
          (fusion.unevenRows(stage.operand->type) || rowAxesOf(stage) == 2);
 }
 
-/// Returns the total number of existing rows in the result, or 0 if it has no row axis.
+/// Returns the total number of rows in the result, without padding, or 0 if it has no row axis.
 int64_t countAll(const Fusion &fusion, const Stage &stage) {
   const Shape shape = fusion.localShape(stage.operand->type);
   if (const std::optional<UnevenRows> uneven = fusion.unevenRows(stage.operand->type))

@@ -11,8 +11,8 @@
 
 namespace braid {
 
-/// Sets the number of rows that a step produces, and records which of these rows exist. Requires
-/// the stage's configuration.
+/// Sets the number of rows that a step produces, and records which of these rows are padding.
+/// Requires the stage's configuration.
 void countReducedRows(const Fusion &fusion, Stage &stage);
 
 /// True if operand and result have a leading axis of blocks, and each rank sums one block.

@@ -159,8 +159,8 @@ private:
     return selectBlock(stage_, local("come"), stage_.parts, scalars_.sub(step, constant(2)), rank);
   }
 
-  /// For each host, sums the local host's partial results for the rank on that host that has this
-  /// rank's local index, and sends the sum to that rank.
+  /// For each host, adds the partial results that the local host has computed for one rank of that
+  /// host: the rank with the same local index as this rank. Then sends the sum to that rank.
   void formHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *one = constant(1), *last = constant(stage_.hosts());
@@ -200,9 +200,9 @@ private:
     builder_.sum(dst, parts, rows ? constant(0) : nullptr, rows);
   }
 
-  /// Emits one GEMM over all rows, then all transfers. To overlap the transfers, the copy of the
-  /// local partial sum to its slot follows them if they are on the caller's stream, and otherwise
-  /// precedes the fork of the transfer streams.
+  /// Emits one GEMM over all rows, then all transfers. So that it overlaps the transfers, the copy
+  /// of the local partial sum to its slot is issued after them if they are on the caller's stream,
+  /// and otherwise before the fork of the transfer streams.
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
@@ -385,7 +385,7 @@ public:
   }
 
 private:
-  /// A partial sum to send, and a receive into the buffer that `slot` creates.
+  /// A partial sum to send, and a receive into the buffer that `slot` selects.
   struct Exchange {
     Value *given;
     const Scalar *to, *from;
@@ -393,7 +393,8 @@ private:
     std::string prefix = ""; ///< prepended to names
   };
 
-  /// Inserts an exchange into `body` at `late`. Under the put protocol, the receive is at `early`.
+  /// Inserts an exchange into `body` at `late`. Under the put protocol, the receive is inserted at
+  /// `early`.
   void exchange(Block &body, Block::iterator early, Block::iterator late, const Exchange &each) {
     const bool isGet = stage_.config.protocol() == Protocol::Get;
     Value *received = nullptr;
@@ -401,7 +402,8 @@ private:
       Value *slot = each.slot();
       received = builder_.receive(local(each.prefix + "r"), slot, each.from, handles_);
     };
-    // A receive for a put is first in the step, so that no other work delays its ready signal.
+    // Under the put protocol, the receive comes first in the step, so that no other work delays its
+    // ready signal.
     builder_.setInsertionPoint(body, early);
     if (!isGet)
       receive();

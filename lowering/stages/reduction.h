@@ -62,7 +62,7 @@
 // In the hierarchical order, each host sums its partial results for a row on the rank that has the
 // owner's local index, in rank order, and rounds the sum once to the partial type. Therefore, only
 // one partial sum per host crosses the network, and the owner adds these sums in host order. Each
-// host computes its local rows last:
+// host processes the rows of its own ranks last:
 //
 //   %C_parts = allocate symmetric f32[2, 4, 128, 1024]   // per host: one addend per local rank
 //   %C_sent = allocate device f32[8, 128, 1024]          // partial sums for ranks of this host

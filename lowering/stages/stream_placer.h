@@ -6,7 +6,7 @@
 namespace braid {
 
 /// Places the nodes of one stage on streams. GEMMs use the streams from `first_` on, round-robin;
-/// the streams below are for transfers and sums. `first_` is 0 if there is only one stream.
+/// lower-numbered streams are for transfers and sums. `first_` is 0 if there is only one stream.
 class StreamPlacer : protected Emitter {
 public:
   StreamPlacer(LoweringState &state, Stage &stage, int64_t first = 0);

@@ -21,7 +21,8 @@ class _Watch:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Guards the next two members and reads from the socket. Recursive, for signal handlers.
+        # Guards the next two members and reads from the socket. Recursive, because a signal handler
+        # may make library calls while the main thread holds the lock.
         self._lock = threading.RLock()
         self._on_interrupt: Optional[Callable[[], None]] = None
         self._before = -1
@@ -40,7 +41,7 @@ class _Watch:
             return outer
 
     def end(self, outer: Optional[Callable[[], None]]) -> None:
-        """Restores the function `outer`. Discards signals that later calls must ignore."""
+        """Restores the function `outer`. Discards signals that later calls must not see."""
         with self._lock:
             self._on_interrupt = outer
             if outer is None:

@@ -69,7 +69,8 @@ class Job(_library.Unique):
         self.hosted = int(_library.ask("job_hosted", address))
         self._operations: "weakref.WeakSet[Operation]" = weakref.WeakSet()
         self._used: List[Any] = []  # arrays that CPU runs may still access
-        # Arrays of GPU runs that may still be in flight, each with a mark issued after the run.
+        # Arrays of GPU runs that may still be in flight, each with the number of the mark that was
+        # issued after the run.
         self._in_flight: Deque[Tuple[int, Any]] = collections.deque()
         self._lost: List[Any] = []  # arrays of failed GPU runs; released after the handle is freed
 
@@ -274,7 +275,8 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
 
     backend: "cpu", "cuda" or "nccl".
     ranks: the expected number of ranks; 0 means any number.
-    device: the CUDA device number. If None, the only GPU, or else the rank's index on this host.
+    device: the CUDA device number. If None, uses the only GPU or, if there are several, the GPU
+        whose number is the rank's index on this host.
     name: the name of the job. Must be the same on all ranks, and differ from the names of all other
         jobs of this user on this host. Requires `ranks`. If None, the environment defines the job.
     rank: the rank of this process in the job `name`, from 0 to `ranks` - 1.

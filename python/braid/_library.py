@@ -15,7 +15,7 @@ from braid._errors import InputError, error_of
 
 
 class Tensor(ctypes.Structure):
-    """braid_tensor"""
+    """The struct braid_tensor in api/c.h."""
     _fields_ = [("data", c_void_p), ("shape", POINTER(c_int64)), ("axes", c_int32),
                 ("dtype", c_int32)]
 
@@ -28,7 +28,7 @@ class _Options(ctypes.Structure):
 
 
 class Lowering(_Options):
-    """braid_lowering"""
+    """The struct braid_lowering in api/c.h."""
     _fields_ = [("size", c_size_t), ("entry", c_char_p), ("ranks", c_int64),
                 ("parameter_names", POINTER(c_char_p)), ("parameter_values", POINTER(c_int64)),
                 ("parameters", c_size_t), ("schedule", c_char_p), ("auto_seconds", c_double),
@@ -36,7 +36,7 @@ class Lowering(_Options):
 
 
 class JobOptions(_Options):
-    """braid_job_options"""
+    """The struct braid_job_options in api/c.h."""
     _fields_ = [("size", c_size_t), ("backend", c_char_p), ("ranks", c_int64),
                 ("timeout_ms", c_int64), ("most_bytes", c_int64), ("device", c_int32),
                 ("reproducible", c_int32), ("name", c_char_p), ("rank", c_int64)]
@@ -136,7 +136,7 @@ def ask(name: str, *arguments: Any) -> Any:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function that may block. Its object is not freed during the call."""
+    """Calls a function that may block. If the interpreter exits meanwhile, it frees no objects."""
     global _calls
     _calls += 1
     try:

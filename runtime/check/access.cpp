@@ -8,8 +8,8 @@
 
 namespace braid::checker {
 
-/// The expansion of a group or collective precedes the command itself, which then only represents
-/// the use of the communicators, modeled as a write to the last buffer.
+/// The expansion of a group or collective precedes the command itself, which then represents only
+/// the use of the communicators. This use is modeled as a write to the last buffer.
 Operands operandsOf(const Plan &plan, const Command &command) {
   if (command.kind == CommandKind::Group || command.kind == CommandKind::Collective)
     return {{{static_cast<uint32_t>(plan.buffers.size()) - 1, 0, 1}, true}};

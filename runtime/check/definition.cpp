@@ -98,7 +98,8 @@ Pieces Definition::resharded(const FusionNode &node, int64_t rank, uint32_t run)
   return isMoved ? allBlocks(*node.a(), run) : contents(*node.a(), rank, run);
 }
 
-/// If the leading axis is split into blocks, nonexistent rows are last and undefined.
+/// If the leading axis is split into blocks, padding rows come last, and their contents are
+/// undefined.
 Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank,
                                  uint32_t run) {
   Shape shape = fusion_.localShape(tensor.type);

@@ -32,7 +32,7 @@ Anchors anchorsOf(const History &history, EventId id, uint32_t rank) {
 }
 
 /// Formats an event, for example "matmul of "..." (trip 0) at a.braid:24:5". For a signal or an
-/// await, names only the node.
+/// await, returns only the name of the node.
 std::string textOf(const History &history, EventId id, bool withRun) {
   const CheckedEvent event = history.describe(id);
   llvm::StringRef what = llvm::StringRef(event.text).split(": ").second;

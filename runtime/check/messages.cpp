@@ -39,7 +39,8 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
   return std::nullopt;
 }
 
-/// Finds received messages with overlapping destinations: messages may arrive in any order.
+/// Finds received messages with overlapping destinations. They would race, because messages may
+/// arrive in any order.
 std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
   std::vector<std::pair<Place, const PlanMessage *>> received;
   for (const PlanMessage &message : group)

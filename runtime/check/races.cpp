@@ -21,7 +21,7 @@ struct Touch {
   bool isWrite = false;      ///< true if a peer's access is a write
 };
 
-/// Reports a signal that is not ordered after the await of the previous signal to the same flag.
+/// Reports a signal that is not ordered after the await for the previous signal to the same flag.
 /// Without such signals, a flag that counts runs and a binary flag are equivalent: neither loses a
 /// signal. `before` must have advanced to `id`.
 std::optional<Violation> findEarlySignal(const History &history, const HappensBefore &before,
@@ -179,7 +179,8 @@ private:
   std::vector<std::vector<Touch>> touches_; ///< in order, by rank of the first block
   /// For each event of the first block, the events that must complete before it starts.
   std::vector<std::vector<Actor>> questions_;
-  /// The questions collected so far. Alike ranks mostly yield the same questions.
+  /// The pairs that `questions_` contains already. Alike ranks mostly require the same pairs to be
+  /// ordered.
   llvm::DenseSet<std::tuple<EventId, EventId, uint32_t>> asked_;
   std::map<EventId, Violation> wrongUses_; ///< uses that are wrong in every order
   size_t accesses_ = 0;

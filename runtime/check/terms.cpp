@@ -45,7 +45,7 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   int64_t rowIn = factor.k * sizeOf(factor.dtype), rowOut = factor.n * sizeOf(factor.result);
   Pieces result;
   for (const Piece &piece : a) {
-    // A row that spans two blocks is a row of neither.
+    // A row that spans two blocks belongs to neither of them.
     if (piece.offset % rowIn != 0 || piece.bytes % rowIn != 0)
       return {{newTerm(TermKind::Mixed), 0, bytesOf(a) / rowIn * rowOut}};
     // The product of undefined rows is undefined.
@@ -110,7 +110,7 @@ Pieces Terms::sumOf(const Summands &summands) {
   const int64_t row = bytesOf(bias) / sizeOf(biasType);
   return elementwise(summands.parts, summands.dtype,
                      [&](Addends addends, int64_t at, int64_t count) {
-                       // If no rank has a part, the element does not exist.
+                       // If the part is undefined on every rank, the element is padding.
                        if (llvm::all_of(addends, isUndefined))
                          return Piece{kUndefined, 0, count * sizeOf(summands.dtype)};
                        if (row != 0)
@@ -137,8 +137,8 @@ Addend Terms::moved(const Addend &addend, int64_t by) const {
 
 static DType accumulatorOf(DType dtype) { return dtype == DType::F64 ? dtype : DType::F32; }
 
-/// Returns true if a copied value was rounded to its source type before the conversion: the source
-/// type is not an accumulator type, or the conversion widens.
+/// Returns true if a copy converts a value that was rounded to the source type: that type is not an
+/// accumulator type, or the conversion widens.
 static bool keepsRounding(const Summands &summands) {
   const DType partial = summands.partial();
   return summands.isCopy &&

@@ -174,8 +174,7 @@ private:
                                               ///< others: index in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// The addends of the sum's first element. Element i of the sum has the addends i positions
-  /// later.
+  /// The addends of the sum's first element. The addends of element i are those i positions later.
   struct Sum {
     DType dtype, partial;
     Addends key;     ///< the addends in canonical order

@@ -74,8 +74,8 @@ public:
 /// Fails with BadInput, naming both layouts, if the program's ranks per host differ from the job's.
 Status checkHosts(const Cluster &cluster, const Plan &plan);
 
-/// Names and values of properties of the machine and of the libraries that a backend opens. Each
-/// backend chooses its own names. Values are plain text.
+/// Properties of the machine and of the libraries that a backend opens, keyed by name. Each backend
+/// chooses its own names. Values are plain text.
 using BackendFacts = std::map<std::string, std::string>;
 
 struct Backend {

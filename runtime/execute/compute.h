@@ -55,8 +55,9 @@ public:
   virtual ~GemmTuning() = default;
   /// Returns a key for the device: devices with equal keys can use the same algorithm choices.
   virtual std::string tuningKey() const = 0;
-  /// Loads the algorithm that an earlier job chose for the shape, if known, as warm() would. Ranks
-  /// may call this concurrently. The choice is preliminary: setAlgorithm() makes the final choice.
+  /// Loads the algorithm that an earlier job chose for the shape, if any, in the same way as
+  /// warm(). Ranks may call this concurrently. The choice is preliminary: setAlgorithm() makes the
+  /// final choice.
   virtual Status loadAlgorithm(const PlanMatmul &) { return Status::ok(); }
   /// Finds the best algorithm for this shape, from cached measurements or by measuring, and returns
   /// it as a line of text for setAlgorithm(). `atMost` is the time budget for measuring; if it is

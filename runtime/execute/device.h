@@ -1,8 +1,8 @@
 //===- runtime/execute/device.h - one rank's memory and streams -------------------------------===//
 //
-// A Device provides memory and streams. The optional capabilities of a Device are arithmetic
-// (compute.h), memory that peers can access (peer_memory.h), messages (messages.h), graphs,
-// tracing, and a stopwatch. ControlPlane connects the rank to other ranks.
+// A Device provides memory, streams and arithmetic (compute.h). Its optional capabilities are
+// memory that peers can access (peer_memory.h), messages (messages.h), graphs, tracing, and a
+// stopwatch. ControlPlane connects the rank to other ranks.
 //
 // Functions that allocate or load are called during preparation. Issue functions only append to a
 // stream: they never allocate device memory and never fail. Errors are sticky:
@@ -162,9 +162,9 @@ public:
 
   // -- Issuing. --
 
-  /// Makes `stream`, a native handle (cudaStream_t), stream 0. Commands issued to it later are
-  /// ordered after all earlier commands of stream 0: eagerly, or within the same capture if
-  /// `stream` is being captured. `tag` names no command.
+  /// Replaces stream 0 with `stream`, a native handle (cudaStream_t). Commands issued to it later
+  /// are ordered after all earlier commands of stream 0: eagerly, or within the same capture if
+  /// `stream` is being captured. `tag` does not identify a command.
   virtual Status setCallerStream(void *stream, Tag tag) {
     (void)stream;
     (void)tag;

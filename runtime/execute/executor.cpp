@@ -216,8 +216,9 @@ Status Binder::openTeams() {
 
 /// Issues each group and collective once, in order, while nothing else runs, because a messaging
 /// library connects ranks when they first exchange data of a given kind and size. Later runs then
-/// establish no connections and can be captured. A placeholder is read and overwritten instead of
-/// the caller's tensors, which do not exist yet. The arenas contain no data yet.
+/// establish no connections and can be captured. The caller's tensors do not exist yet, so the
+/// commands read and overwrite a placeholder instead. They may also overwrite the arenas, which
+/// contain no data yet.
 Status Binder::connect() {
   if (!prepared_->messages_->connectsLater())
     return Status::ok();

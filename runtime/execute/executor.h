@@ -1,7 +1,8 @@
 //===- runtime/execute/executor.h - binds a Plan to a device, and issues it -------------------===//
 //
-// prepare() performs all allocation, exchange, loading and blocking up front. run() only issues the
-// Plan's commands in order, which takes a few nanoseconds per command.
+// prepare() does everything that allocates memory, loads libraries, blocks, or exchanges data
+// between ranks. run() only issues the Plan's commands in order, which takes a few nanoseconds per
+// command.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -45,7 +45,8 @@ Status programDifference(const std::vector<Hello> &ranks, const std::vector<std:
 /// Lists the ranks' texts, with equal texts grouped: "\n ranks 0 and 2: ...\n rank 1: ...". Omits
 /// ranks with an empty text.
 std::string listByRank(const std::vector<std::string> &sayings);
-/// Lists, like listByRank(), the ranks' lines where the texts first differ. Empty if all are equal.
+/// Finds the first line that differs between the texts, and lists each rank's version of it in the
+/// format of listByRank(). Empty if all texts are equal.
 std::string firstDifference(const std::vector<std::string> &texts);
 
 /// A choice that must be the same on all ranks: {"--iterations", "5"} for a command-line flag, or

@@ -48,7 +48,7 @@ public:
   /// caller must then issue one operation of each kind and size before any run.
   virtual bool connectsLater() const { return true; }
 
-  /// Names the library and its version: "NCCL 2.28.9". May be empty.
+  /// Returns the name and version of the library, such as "NCCL 2.28.9". May be empty.
   virtual std::string describe() const { return ""; }
 
   // -- Issuing. --

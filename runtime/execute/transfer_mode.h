@@ -7,7 +7,8 @@
 
 namespace braid {
 
-/// The units that execute copies, and signals and awaits. The default depends on the device.
+/// The hardware units that execute copies, and those that execute signals and awaits. The default
+/// depends on the device.
 enum class CopyBy : uint8_t {
   Default,
   Engine, ///< a copy engine, which runs concurrently with arithmetic

@@ -151,9 +151,9 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
 
 // -- The end. --
 
-/// Closed ranks are recorded in the job memory, because the host may be gone. The wait for peers is
-/// bounded, because a peer may never call close(). Mapped shared memory outlives the rank that
-/// exported it.
+/// Each rank records in the job memory that it has closed, because the host process may be gone.
+/// The wait for peers is bounded, because a peer may never call close(). Mapped shared memory
+/// outlives the rank that exported it.
 bool ProcessGroup::close(AfterAbort afterAbort) {
   imports_.clear();
   isClosing_.store(true, std::memory_order_relaxed);
@@ -209,7 +209,8 @@ void ProcessGroup::watchHost() {
     client_->abortIfHostIsGone();
 }
 
-/// Lets this host decide if the process that accesses the store takes too long or is suspended.
+/// Lets this host decide the outcome on its own if the process that accesses the store takes too
+/// long or is suspended.
 void ProcessGroup::watchProposal() {
   const uint64_t now = monotonicNs();
   if (!memory().proposal())
@@ -227,7 +228,8 @@ void ProcessGroup::watchCalls() {
     memory().abort({Status(StatusCode::PeerFailed, what), -1});
 }
 
-/// Aborts if a queue waits for a rank that has left, once its last signals must have arrived.
+/// Aborts the job if a queue waits for a rank that left so long ago that its last signals must be
+/// visible.
 void ProcessGroup::watchWaits() {
   std::lock_guard lock(plans_.mutex);
   const uint64_t now = monotonicNs();

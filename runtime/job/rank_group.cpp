@@ -44,8 +44,8 @@ public:
         notesCalls_(notesCalls) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return group_.size(); }
-  /// If the call fails, aborts the job, because the other ranks wait for this rank. The failure may
-  /// itself be an abort.
+  /// If the call fails, aborts the job, because the other ranks wait for this rank. If the call
+  /// failed because of an earlier abort, the first cause is kept.
   Result<std::vector<std::string>> allGather(std::string mine) override {
     auto texts = during(HostActivity::InAllGather, [&] { return memory_.allGather(rank_, mine); });
     if (texts)
@@ -55,9 +55,9 @@ public:
   }
   /// A single atomic in the job memory decides between a commit and an abort. A rank that finds
   /// that all ranks have arrived commits for all of them before it notifies any; a failure on any
-  /// rank aborts. The first of the two takes effect, and each rank reads the atomic last. If there
-  /// are several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a rank is
-  /// killed after the commit, the step remains committed for all other ranks.
+  /// rank aborts the job. The first of the two takes effect, and each rank reads the atomic last.
+  /// If there are several hosts, their store decides; see runtime/job/bootstrap/other_hosts.h. If a
+  /// rank is killed after the commit, the step remains committed for all other ranks.
   Status commit() override {
     const uint32_t step = memory_.committed() + 1; // no step is committed without this rank
     const Status met =

@@ -26,7 +26,8 @@
 
 namespace braid {
 
-/// Thread-safe. Must outlive all operations of its ranks. `rank` must be a rank in this process.
+/// A job's ranks in this process. Thread-safe. Must outlive all operations of its ranks. Every
+/// `rank` argument must be a rank in this process.
 class RankGroup {
 public:
   /// All ranks are threads of this process. `memory` must belong to a job on a single host, and

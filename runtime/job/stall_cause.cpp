@@ -22,7 +22,7 @@ constexpr int64_t kMaxWaits = 4;
 
 // -- Blame. --
 
-/// The rank that the first line of the message blames, or -1, and the text of the line.
+/// The first line of the message, and the rank that it blames, or -1.
 struct Blame {
   int64_t rank = -1;
   std::string text;

@@ -2,13 +2,13 @@
 //
 // In most programs, all ranks run the same commands with shifted peers. If rank 0 waits for rank 3,
 // for example, rank 5 waits for rank 8 or, with an xor shift, for rank 6 (5 xor 3; see shift.h).
-// Plans that differ only by a shift have equal outlines. If each rank's outline equals that of the
-// corresponding rank in the first period, the Plans of the first period determine the commands of
-// all ranks and their order. In a mesh of 8 ranks, for example, a transfer from rank 0 to rank 3
-// implies a transfer from rank 5 to rank 0.
+// Plans that differ only by a shift have equal outlines. If the outlines repeat with a period of n
+// ranks, the Plans of the first n ranks determine the commands of all ranks and their order. In a
+// mesh of 8 ranks, for example, a transfer from rank 0 to rank 3 implies a transfer from rank 5 to
+// rank 0.
 //
-// If the ranks span hosts, a period may consist of the ranks of one host. Alike ranks access ranges
-// of equal size at different offsets, because each rank owns a different block.
+// If the ranks span several hosts, the period may be the number of ranks per host. Alike ranks
+// access ranges of equal size at different offsets, because each rank owns a different block.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -251,7 +251,8 @@ struct PlanCollective {
 /// bias add overlapped".
 std::string gemmKey(const PlanMatmul &gemm);
 
-/// The end of a buffer's lifetime (a deallocate node). Generates no command; read by the checker.
+/// The end of a buffer's lifetime (a deallocate node). Generates no command, but the checker uses
+/// it.
 struct PlanRelease {
   uint32_t buffer;
   uint32_t beforeCommand; ///< the release precedes this command in issue order

@@ -1,9 +1,10 @@
 //===- runtime/plan/plan_parts.h - isolates a Plan's GEMMs or its transfers -------------------===//
 //
-// The time of each part is a lower bound on the time of the Plan, because a part runs as if the
-// other part took no time. Each part keeps the Plan's streams and the events that order them, but
-// computes meaningless results. A GEMM that stores into peer memory appears in both parts: as a
-// GEMM with a local result in one part, and as a copy of that result to the peer in the other.
+// A Plan has two parts, its GEMMs and its transfers, which can be timed separately. The time of
+// each part is a lower bound on the time of the Plan, because a part runs as if the other part took
+// no time. Each part keeps the Plan's streams and the events that order them, but computes
+// meaningless results. A GEMM that stores into peer memory appears in both parts: as a GEMM with a
+// local result in one part, and as a copy of that result to the peer in the other.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

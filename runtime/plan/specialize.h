@@ -7,9 +7,9 @@
 namespace braid {
 
 /// Unrolls the verified `program` for `rank`. If unrolling detects an error (an out-of-bounds
-/// index, a peer outside the mesh, shapes that differ in some trip, a second wait for a request),
-/// reports the error with the rank and the trip to `diags` and returns no Plan. Fails with
-/// Unsupported, naming the source location, for nodes that this version cannot execute.
+/// index, a peer outside the mesh, shapes that do not match in some trip, a second wait for a
+/// request), reports the error with the rank and the trip to `diags` and returns no Plan. Fails
+/// with Unsupported, naming the source location, for nodes that this version cannot execute.
 ///
 /// `transport` applies to ranks on one host; ranks on different hosts always exchange messages. A
 /// collective over peer memory is expanded into copies, signals and awaits among the members, and

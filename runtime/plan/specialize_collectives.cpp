@@ -145,7 +145,8 @@ bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
   return true;
 }
 
-/// On each member, or only on the root, receives `bytes` bytes from each member and sums the parts.
+/// Receives `bytes` bytes from each member and sums these parts, on every member or only on the
+/// root.
 bool Specializer::sumParts(const CollectiveOp &op, const PlanCollective &collective, int64_t bytes,
                            Range sum) {
   const bool hasRoot = collective.root >= 0;

@@ -147,7 +147,7 @@ private:
     exchange(messages);
   }
 
-  /// On each member that receives the sum, or a block of it, copies and adds all members' parts.
+  /// Copies and adds all members' parts, on each member that receives the sum or a block of it.
   void sumParts(const PlanCollective &c) {
     const int64_t bytes = c.dst.bytes;
     const Range all = {newBuffer("parts", c.members() * bytes), 0, c.members() * bytes};

@@ -191,7 +191,7 @@ Status Reference::compare(size_t index, int64_t rank, uint32_t iteration, const 
     load(tensor.dtype, data, local, got);
     for (size_t i = 0; i < got.size(); ++i, ++local) {
       if (!tensor.exists(global + static_cast<int64_t>(i)))
-        expected[i] = std::nan(""); // nonexistent row
+        expected[i] = std::nan(""); // padding
       const bool isRight = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
       if (!isRight && differences++ == 0)
         first = fmt::format("{} is {}, expected {}", elementName(tensor, local), number(got[i]),

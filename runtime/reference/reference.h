@@ -23,15 +23,15 @@ public:
   /// Writes `rank`'s part of input `index` for `iteration` to `data`.
   void fillInput(size_t index, int64_t rank, uint32_t iteration, void *data) const;
 
-  /// Compares every element of `rank`'s output `index` with the definition. Nonexistent rows must
-  /// still contain the NaNs (0xff in every byte) with which the caller filled the output. Returns
+  /// Compares every element of `rank`'s output `index` with the definition. Padding rows must still
+  /// contain the NaNs (0xff in every byte) with which the caller filled the output. Returns
   /// WrongResult, describing the first difference: "rank 2, iteration 5: %C[3, 17, 0] is 15,
   /// expected 12 (3 of 131072 elements differ)". Returns Unsupported, with the location of a node,
   /// if the node's values are not exact in the element type; the message names a wider type that
   /// could represent them.
   Status compare(size_t index, int64_t rank, uint32_t iteration, const void *data) const;
-  /// Returns the number of elements that one iteration compares on `rank`: those in existing rows
-  /// of all outputs.
+  /// Returns the number of elements that one iteration compares on `rank`: all elements of all
+  /// outputs, except those in padding rows.
   int64_t elementsOf(int64_t rank) const;
 
 private:

@@ -1,6 +1,6 @@
 //===- runtime/reference/reference_codec.h - exact conversions of element types ---------------===//
 //
-// The reference never rounds, so it detects values that a type cannot represent. Deliberately
+// The reference never rounds, so it detects values that a type cannot represent. It is deliberately
 // independent of the backends' arithmetic.
 //
 //===----------------------------------------------------------------------------------------===//

@@ -44,12 +44,12 @@ struct Tensor {
   Shape global;
   std::optional<size_t> deviceAxis;
   Placement placement;
-  std::optional<UnevenRows> uneven; ///< nullopt if all rows exist
+  std::optional<UnevenRows> uneven; ///< nullopt if there are no padding rows
   std::optional<size_t> input;      ///< index among the fusion's inputs
   std::optional<size_t> gemm;       ///< index into Graph::gemms
   std::optional<size_t> function;   ///< index into Graph::functions
 
-  /// Returns true if `element`, an index in global row-major order, is in a row that exists.
+  /// Returns true if `element`, an index in global row-major order, is not in a padding row.
   bool exists(int64_t element) const;
   /// Returns the lines along axes [begin, begin + count), which must be the first or last axes.
   Lines linesAlong(size_t begin, size_t count) const;

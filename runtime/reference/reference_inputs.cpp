@@ -17,8 +17,9 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-/// Candidates for the largest mark, in descending order, because a larger one allows more distinct
-/// marks. The smallest mark is more than half of the largest, and the number of marks is prime.
+/// Candidates for the largest mark. They are tried in descending order, because a larger one allows
+/// more distinct marks. The smallest mark is more than half of the largest, and the number of
+/// distinct marks is prime.
 constexpr int64_t kMarks[] = {121, 85, 61, 33, 21, 13, 5, 3, 1};
 
 /// Magnitudes of at least this power of two are far from 0. gelu and silu are computed in f64 for
@@ -53,8 +54,8 @@ bool isWeights(const Graph &graph, size_t tensor) {
          !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
 }
 
-/// Makes a first operand. It needs marks everywhere unless all second operands it is multiplied
-/// with are weights, which make the products dense.
+/// Makes the pattern of a first operand. Every element must be a mark, unless all second operands
+/// that it is multiplied by are weights, which make the products dense.
 Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   int64_t segments = 1;
   for (const Gemm &gemm : graph.gemms)
@@ -66,8 +67,9 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   return {Kind::Marks, consumer.rows, segments, segments};
 }
 
-/// In a sum over devices, each column reads one element of each device's part, so that no part is
-/// zero. In any other GEMM, the columns together read all elements.
+/// Makes the pattern of a second operand. In a sum over devices, each column selects one element of
+/// each device's part, so that no part is zero. In any other GEMM, the columns together select all
+/// elements.
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
   const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
   if (isWeights(graph, tensor))

@@ -2,13 +2,14 @@
 //
 // bf16 represents integers exactly up to 256, so sums over thousands of elements must not exceed
 // 256 in any order of addition. Inputs are therefore sparse where necessary:
-//  * The first operand of a GEMM of two inputs has one mark in every row, or in every device's
-//    part of the row. The second operand is dense (weights). Each element of the result is thus a
-//    mark times a weight, or a sum of these products, one per device. This identifies the marks,
-//    and an off-by-one error in any element of the first operand changes all columns.
+//  * The first operand of a GEMM of two inputs has one nonzero element, called a mark, in every
+//    row, or in every device's part of the row. The second operand is dense (weights). Each element
+//    of the result is thus a mark times a weight, or a sum of these products, one per device. This
+//    identifies the marks, and an off-by-one error in any element of the first operand changes all
+//    columns.
 //  * The second operand of any other GEMM has one or a few marks of 1 or -1 in every column, and
 //    one per device if partial results are summed. Values hardly grow from GEMM to GEMM.
-//  * All other inputs are dense, with a mark in every element.
+//  * All other inputs are dense: every element is a mark.
 // A bound on the values and partial sums of every tensor determines the magnitude of the marks and
 // their number per column: the most diverse choice that all element types represent exactly.
 //

@@ -11,10 +11,11 @@ struct Pattern {
   /// 2, and the last of an odd-length line with one segment is 4, so neighbors differ, even across
   /// lines, and a square matrix is not its own transpose. If `high` is 1, all magnitudes are 1.
   ///
-  /// All other kinds divide lines into equal segments, and have one mark, a value from `low` to
-  /// `high`, in all or some segments. Marks of neighboring lines, segments, iterations and blocks
-  /// differ if the range permits, and no mark is twice another mark. A selection's marks are 1; a
-  /// dense tensor has one segment per element. All signs are random.
+  /// All other kinds divide lines into equal segments. All or some segments have one nonzero
+  /// element, the mark, with a magnitude from `low` to `high`. Marks of neighboring lines,
+  /// segments, iterations and blocks differ if the range permits, and no mark is twice another
+  /// mark. A selection's marks are 1; a dense tensor has one segment per element. All signs are
+  /// random.
   enum class Kind { Marks, Selection, Dense, Weights };
 
   Kind kind = Kind::Dense;

@@ -14,7 +14,8 @@
 namespace braid {
 namespace {
 
-/// `column` must not be empty. Its entries must differ only in `m` and be sorted by `m`.
+/// Returns the time of a GEMM with `m` rows. `column` must not be empty, and its entries must
+/// differ only in `m` and be sorted by `m`.
 double usOfRows(llvm::ArrayRef<const GemmCost *> column, int64_t m) {
   const auto *above = llvm::find_if(column, [&](const GemmCost *each) { return each->m >= m; });
   if (above == column.begin())

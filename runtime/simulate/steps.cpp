@@ -17,7 +17,7 @@ namespace {
 // -- Kernels. --
 
 /// Returns true if the sum is fused into the kernel of `copies`: each copy must transfer one whole
-/// part of the sum, and the size and stride of a part must be multiples of a GPU load.
+/// part of the sum, and the size and stride of a part must be multiples of the size of a GPU load.
 bool addsOnTheWay(const PlanSum &sum, llvm::ArrayRef<const Command *> copies) {
   constexpr int64_t kUnit = 16;
   const int64_t part = sum.part(0).bytes;

@@ -17,7 +17,7 @@ constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
 constexpr double kFirstPass = 0.4; ///< the first pass's share of the time budget
 
-/// Returns the median distance of the values from their median.
+/// Returns the median of the absolute deviations of the values from their median.
 double spread(const std::vector<double> &values) {
   const double middle = median(values);
   std::vector<double> distances;

@@ -19,7 +19,7 @@
 
 namespace braid {
 
-/// First: one measurement of every candidate, which may be short. Final: a comparison of the
+/// The first pass measures every candidate once, possibly only briefly. The final pass compares the
 /// fastest few candidates.
 enum class FindPass : uint8_t { First, Final };
 

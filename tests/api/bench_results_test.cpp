@@ -83,7 +83,7 @@ BenchProblem problemOf(const Operation &operation, BenchShape shape, int64_t ran
   return {operation.name, operation.fusion(shape, DType::F32, ranks), {.ranks = ranks}};
 }
 
-/// Returns the rows of 8 f32 that all ranks send, add and multiply, or an error message.
+/// Returns how many rows of 8 f32 all ranks send, add and multiply, or an error message.
 std::string rowsOf(const Operation &operation, const std::string &name, int64_t m) {
   Result<TimedRow> row = makeRow(problemOf(operation, {m, 8, 8}, 3), name, false);
   if (!row)
@@ -115,7 +115,7 @@ TEST(Operations, HaveRowsThatCanBeMade) {
       EXPECT_THAT(rowsOf(operation, name, 12), HasSubstr("sent")) << operation.name << " " << name;
 }
 
-/// The limits count only rows that exist: padding counts as no work.
+/// The limits count only rows of the tensors, not padding.
 TEST(Operations, HaveLimitsOfTheRowsThatExist) {
   const Operation &gather = operations()[0], &scatter = operations()[1];
   for (int64_t m : {1, 2, 4, 6, 7}) {
@@ -140,7 +140,7 @@ TEST(Operations, RefuseOtherNames) {
   EXPECT_THAT(rowsOf(operations()[0], "ring;streams=x", 4), HasSubstr("--impl ring;streams=x"));
 }
 
-/// Neither part waits for the other, and the run ends when both have ended.
+/// The GEMMs and the transfers do not wait for each other, and the run ends when both have ended.
 TEST(Uncoupled, HasStreamsOfItsOwnForEachPart) {
   Result<TimedRow> row = makeRow(problemOf(operations()[1], {8, 8, 8}, 2), "uncoupled", false);
   std::unique_ptr<Source> source = parseSource("t", row->text);

@@ -111,7 +111,7 @@ TEST(Calibrate, MeasuresFewOfTheRowsOnce) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// The folder of a cache, gone with this.
+/// The folder of a cache. The destructor removes the folder.
 struct CacheFolder {
   std::string path = ::testing::TempDir() + "/braid_job_model";
   CacheFolder() { std::filesystem::remove_all(path); }
@@ -133,7 +133,7 @@ TEST(MeasureMachine, MeasuresEverythingOnAllRanks) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-/// The next job finds what this one has measured.
+/// A job stores its measurements, and the next job finds them.
 TEST(JobModel, KeepsWhatItMeasures) {
   const CacheFolder folder;
   JobModelOptions job;
@@ -153,7 +153,7 @@ TEST(JobModel, KeepsWhatItMeasures) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// GEMMs that are limited by power need a longer warm-up.
+/// Tests the duration of the warm-up, because power-limited GEMMs need a longer one.
 TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   BackendRegistry registry = builtinBackends();
   auto mesh = LocalMesh::create(*registry.find("cpu"), {.ranks = 1});
@@ -186,7 +186,8 @@ TEST(PlanTimer, WarmsUpForAsLongAsItIsTold) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-/// Two Plans stay ready together, the second with far larger operands. Ranks agree on the times.
+/// Two Plans remain prepared and are timed alternately. The second Plan has far larger operands.
+/// All ranks return the same times.
 TEST(PlanTimer, LetsPlansTakeTurns) {
   std::vector<std::vector<double>> answers(2);
   Status status = onRanks(2, [&](PlanTimer &timer) {

@@ -43,7 +43,7 @@ std::string sized(int64_t rows) {
 }
 const std::string kFusion = sized(128);
 
-/// Two stages, one after the other, each with one gathered operand.
+/// A fusion with two independent stages, each of which gathers one operand.
 constexpr const char *kTwoStages = R"(
 fusion @two(D = 3) {
   mesh [0 .. D)
@@ -57,7 +57,7 @@ fusion @two(D = 3) {
 }
 )";
 
-/// A matmul whose partial results are reduce-scattered, 64 rows to each rank.
+/// A matmul whose partial results are reduce-scattered. Each rank receives 64 rows.
 constexpr const char *kReduction = R"(
 fusion @reduced(D = 3) {
   mesh [0 .. D)
@@ -120,7 +120,7 @@ std::string reductionOf(const char *outer, int64_t rows) {
 std::string scatterOf(int64_t rows) { return reductionOf("DIDx{D}", rows); }
 std::string allReduceOf(int64_t rows) { return reductionOf("D", rows); }
 
-/// Returns the candidates for a fusion of one stage, as far as lowering accepts them.
+/// Returns the candidates that lowering accepts for a fusion with one stage.
 std::vector<Candidate> firstFor(const std::string &text, const Configuration &given = {}) {
   const std::unique_ptr<Source> source = parseSource("t.braid", text);
   const Result<Compiled> compiled = compile(*source, {});
@@ -134,7 +134,7 @@ std::vector<Candidate> firstFor(const std::string &text, const Configuration &gi
   return candidates;
 }
 
-/// A search for the candidates of a fusion, after findFusion().
+/// A search for the candidates of a fusion, on which findFusion() has been called.
 struct Search {
   Search(const std::string &fusion, const Configurations &schedule)
       : text(fusion), options{.schedule = schedule} {
@@ -148,7 +148,7 @@ struct Search {
                          nullptr};
 };
 
-/// If two of three streams are for transfers, the GEMMs run one after the other.
+/// If two of three streams are reserved for transfers, all GEMMs run on one stream.
 TEST(Candidate, HasGemmsOnOneStreamAndOnTwo) {
   auto streamsOf = [&](const char *schedule, const Configuration &given = {}) {
     std::set<int64_t> streams;
@@ -173,15 +173,17 @@ TEST(Candidate, IsOneOfTheFirstLookAtMostOnce) {
       all.push_back(inMode.str());
   const std::set<std::string> texts(all.begin(), all.end());
   EXPECT_EQ(texts.size(), all.size());
-  // Protocols, modes, with chunks or a tail split unless a GEMM has everything: pairwise, that with
-  // shared streams, ring, batched, and coalesced. A collective has no protocol.
+  // There are 4 combinations of protocol and mode, 5 ways to divide a block (4 numbers of chunks
+  // and a tail split), and up to 2 numbers of streams. The terms are for pairwise, pairwise with
+  // shared streams, ring, batched, coalesced, and two schedules with a single GEMM, which is not
+  // divided. A collective has no protocol.
   EXPECT_EQ(all.size(), 4u * (5 + 2 * 5 + 5 + 5 + 2 * 5 + 1 + 1) + 2);
   EXPECT_TRUE(texts.count("pairwise"));
   EXPECT_TRUE(texts.count("pairwise;placement=shared;protocol=put;chunks=8;streams=3;"
                           "copies=kernel"));
 }
 
-/// A reduction allows other schedules and numbers of streams than a gather.
+/// The possible schedules and numbers of streams for a reduction differ from those for a gather.
 TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
   std::map<std::string, std::set<int64_t>> streams;
   for (const Candidate &each : firstFor(scatterOf(1024))) {
@@ -195,8 +197,8 @@ TEST(Candidate, OfAReductionIsWhatCanBeReduced) {
                                    Pair("sequential", ElementsAre(4))));
 }
 
-/// Candidates that send messages have no protocol, and no ways to copy or signal. All of a
-/// collective's chunks are of one size.
+/// Candidates that send messages have no protocol and no transfer mode. All chunks of a collective
+/// have the same size.
 TEST(Candidate, OfMessagesHasNoProtocol) {
   std::set<std::string> collectives;
   const auto all = firstFor(scatterOf(192), of("transport=messages"));
@@ -210,7 +212,7 @@ TEST(Candidate, OfMessagesHasNoProtocol) {
                                        "collective;transport=messages"));
 }
 
-/// A ring adds in another order and so rounds differently.
+/// A ring adds partial results in a different order, so rounding differs.
 TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
   const auto all = firstFor(scatterOf(1024), of("ring"));
   EXPECT_EQ(all.size(), 3u * 3 * 5) << "streams, get or put or at peers, chunks or a tail split";
@@ -218,7 +220,8 @@ TEST(Candidate, ReducesAroundARingOnlyIfAsked) {
     EXPECT_EQ(each.preset(), "ring") << each.str();
 }
 
-/// In two shots a rank splits only its part of the rows, and transfers get two more streams.
+/// In two shots, each rank splits only its own part of the rows into chunks, and transfers use two
+/// more streams.
 TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   std::set<int64_t> chunks[2], streams[2];
   std::map<std::string, std::set<std::string>> shots;
@@ -238,7 +241,7 @@ TEST(Candidate, OfAnAllReduceHasOneShotOrTwo) {
   EXPECT_THAT(streams[1], ElementsAre(5, 6, 7));
 }
 
-/// The second shot may be pushed if all transfers of a shot are posted at once and use peer memory.
+/// The second shot may use put if all transfers of a shot are posted at once and use peer memory.
 TEST(Candidate, OfTwoShotsMayPushTheSecond) {
   auto pushed = [&](const std::string &text, Transport transport) {
     std::vector<std::string> found;
@@ -285,7 +288,8 @@ TEST(CandidateSearch, KeepsTheBestOfEachStage) {
   EXPECT_EQ(search.with(0, of("pairwise")).str(), "C=pairwise,Y=bulk");
 }
 
-/// So that a name that the user gave still holds.
+/// If there is only one stage, a candidate does not name it, so the schedule that the user has
+/// specified for a named stage remains in effect.
 TEST(CandidateSearch, NamesNoneOfOneStage) {
   const Search one(kFusion, configured("C=ring"));
   EXPECT_EQ(one.search.with(0, of("bulk;launch=graph")).str(), "bulk;launch=graph,C=ring");
@@ -295,7 +299,8 @@ TEST(CandidateSearch, NamesNoneOfOneStage) {
   EXPECT_EQ(local.search.count(), 1u) << "nothing to choose is one stage";
 }
 
-/// Chunks of several streams that copy engines copy are there only if no others are.
+/// Candidates whose copies by copy engines are spread over several streams are included only if
+/// there are no other candidates.
 TEST(Candidate, KeepsItsPaceWhereCopiesDriftApart) {
   auto textsFor = [&](const char *given, bool isSteady) {
     RunModes modes{.transferModes = {{}, {CopyBy::Kernel, SignalBy::Default}}};
@@ -341,7 +346,8 @@ private:
   test::CountingCluster counting_;
 };
 
-/// Small GEMMs do not slow the GPU's clocks, and CPU cores need no warm-up either.
+/// Small GEMMs on a GPU need no warm-up, because they do not lower its clock rates. GEMMs on CPU
+/// cores need none, either.
 TEST(PlanTimer, WarmsUpLargeGemms) {
   const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
@@ -354,7 +360,8 @@ TEST(PlanTimer, WarmsUpLargeGemms) {
   EXPECT_EQ(timer.warmUpTimeUs({small, large}), 100e3);
 }
 
-/// As many of both as fit, on a device where each burst is waited for once.
+/// The numbers of bursts and of runs are as large as the budget allows. The device counts the
+/// synchronizations, of which there is one per burst.
 TEST(PlanTimer, FitsBurstsIntoABudget) {
   NullRank rank;
   PlanTimer timer = rank.timer();
@@ -387,7 +394,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     EXPECT_EQ(choice->ranks, 3);
     EXPECT_EQ(choice->fusion, "small");
   }
-  // The chosen one was timed, and nobody who took turns with it was faster.
+  // The chosen candidate was timed, and no other finalist was faster.
   const StageTrials &trials = choices[0]->stages.at(0);
   const std::vector<JudgedCandidate> &all = trials.candidates;
   const size_t timed = trials.timed(), finalists = trials.finalists;
@@ -401,7 +408,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     EXPECT_GE(*all[i].burstUs, *all[0].burstUs);
 }
 
-/// Each stage is varied in turn, and all ranks choose the same.
+/// One stage is varied after the other, and all ranks choose the same schedule.
 TEST(Choose, ChoosesForEachStage) {
   ChooseOptions options;
   options.timed = 2;
@@ -474,7 +481,7 @@ TEST(Choose, TimesAsManyAsItIsAskedTo) {
   EXPECT_EQ(choice->stages[0].timed(), choice->stages[0].candidates.size());
 }
 
-/// A candidate may hold gigabytes, so only a few stay prepared at a time.
+/// A candidate may use gigabytes of memory, so only a few remain prepared at the same time.
 TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
   std::vector<TimedPlans> plans(2); // must outlive the cluster
   BackendRegistry registry = builtinBackends();
@@ -494,7 +501,7 @@ TEST(Choose, HoldsTheMemoryOfAFewCandidates) {
   EXPECT_LE(counting.device(1).mostHeld(), kMostFinalists + 1);
 }
 
-/// An invented choice of twelve candidates, `timed` of which were timed.
+/// Returns a made-up choice between twelve candidates, `timed` of which were timed.
 ScheduleChoice choiceOf(size_t timed) {
   StageTrials trials{.finalists = timed / 2, .rounds = 7};
   for (size_t i = 0; i < 12; ++i) {
@@ -548,13 +555,13 @@ TEST(Choose, SaysWhatItCannotLower) {
   EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
 }
 
-/// Measurements that one choice made are reused by the next, even if that allows other schedules.
+/// A choice reuses the measurements of an earlier one, even if it allows other schedules.
 TEST(Choose, KeepsAndAddsToItsModel) {
   std::string folder = testing::TempDir() + "choose_test_cache" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   ChooseOptions options;
   options.cacheFolder = folder;
-  options.timed = 1; // rather than the choice of an earlier job
+  options.timed = 1; // prevents reuse of an earlier job's choice
   options.given.schedule = configured("sequential");
   Result<ScheduleChoice> first = std::move(chooseOnRanks(2, kFusion, options)[0]);
   ASSERT_TRUE(first.isOk()) << first.status().message();
@@ -569,7 +576,7 @@ TEST(Choose, KeepsAndAddsToItsModel) {
   std::filesystem::remove_all(folder);
 }
 
-/// A job that only sends messages leaves peer memory unmeasured; the next job measures it.
+/// A job that only sends messages does not measure peer-memory access; the next job does.
 TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   const std::string folder = testing::TempDir() + "choose_test_peers" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -585,7 +592,8 @@ TEST(Choose, MeasuresPeersAfterAJobOfMessagesAlone) {
   std::filesystem::remove_all(folder);
 }
 
-/// An earlier choice is reused without trials if the options are equal and it had as much time.
+/// An earlier choice is reused without trials if its options were equal and its time budget was at
+/// least as large.
 TEST(Choose, TakesWhatIsKnown) {
   const std::string folder = testing::TempDir() + "choose_test_known" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -620,8 +628,9 @@ TEST(Choose, TakesWhatIsKnown) {
   std::filesystem::remove_all(folder);
 }
 
-/// Without time for trials, one stage gets the schedule measured for the nearest sizes or else the
-/// default, and several stages get the schedule that a stored model predicts to be fastest.
+/// If the time budget is 0, a fusion with one stage uses the schedule measured for the nearest
+/// sizes, or else the default. A fusion with several stages uses the schedule that a stored model
+/// predicts to be fastest.
 TEST(Choose, MeasuresNothingWithoutTime) {
   const std::string folder = testing::TempDir() + "choose_test_no_time" + std::to_string(getpid());
   std::filesystem::remove_all(folder);
@@ -647,7 +656,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   std::filesystem::remove_all(folder);
 }
 
-/// Entries that another version has written to the cache are ignored and measured again.
+/// Cache entries in the format of another version are ignored, and the trials are repeated.
 TEST(Choose, MeasuresAnewWhatItDoesNotUnderstand) {
   const std::string folder = testing::TempDir() + "choose_test_unknown" + std::to_string(getpid());
   for (const char *bad : {"", "2.000", "soon ring", "2.000 rings", "2.000 chunks=700"}) {

@@ -31,7 +31,7 @@ constexpr const char *kProgram = R"(program @p mesh [0 .. 2) (%A: f32[4]) -> (%C
 }
 )";
 
-/// Returns the message of compile()'s failure, or its first line as printed if it has a location.
+/// Returns the message of compile()'s failure, or the first printed line if it has a location.
 std::string failure(const std::string &text, const CompileOptions &options) {
   auto source = parseSource("t.braid", text);
   Result<Compiled> compiled = compile(*source, options);

@@ -49,12 +49,12 @@ const std::string kBulk = "bulk;copies=kernel", kPushed = "bulk;protocol=put;cop
                   kLargeShots = "pairwise;placement=shared;reduction=two-shot;protocol=put;"
                                 "chunks=2;streams=6;signals=memory";
 
-/// Checks the first schedules of each case. At least the best one must compile.
+/// Checks the first default schedules for each case. At least the best one must compile.
 TEST(DefaultSchedules, FitTheSizes) {
   const Case cases[] = {
       {kGather, 2, 64, 8192, {kPushed}},
       {kGather, 4, 2048, 512, {kPushed}},
-      {kGather, 4, 2047, 8192, {kPushed}}, // 2047 rows, without the padding
+      {kGather, 4, 2047, 8192, {kPushed}}, // 2047 rows without padding
       {kGather, 4, 2048, 2048, {kPushedPairs}},
       {kGather, 4, 2049, 8192, {kLarge}},
       {kReturning, 4, 1024, 8192, {kBulk}},

@@ -1,7 +1,8 @@
 //===- tests/api/nesting_test.cpp - stack usage of deeply nested texts ------------------------===//
 //
 // A thread may have as little as 128 KiB of stack (musl's default). All code that recurses over
-// nested blocks or nested scalars must fit, even if one text reaches both of the parser's limits.
+// nested blocks or nested scalars must run on such a stack, even if a text reaches both limits of
+// the parser.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -57,7 +58,7 @@ std::string repeat(const std::string &text, int count) {
   return all;
 }
 
-/// A sum whose tree is as deep as the sum is long, and which is not folded.
+/// Returns a sum that is not folded and whose tree is as deep as the sum is long.
 std::string chain() { return "rank" + repeat(" + rank - rank", kMaxOperators / 2); }
 
 std::string loops(int count) {

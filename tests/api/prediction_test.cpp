@@ -1,9 +1,9 @@
-//===- tests/api/prediction_test.cpp - predictions compared with times measured on GPUs -------===//
+//===- tests/api/prediction_test.cpp - predictions compared with times on GPUs ----------------===//
 //
 // tests/data contains the times of 56 benchmark rows on four H200 and a cost model of that machine.
-// The model was made from the rows that time one part alone and from separate measurements of
-// copies and signals. Chunked GEMMs are estimated. The test prints the predicted and the measured
-// time of each row.
+// The model was derived from the rows that time only GEMMs or only transfers, and from separate
+// measurements of copies and signals. The costs of chunked GEMMs are estimates. The test prints the
+// predicted and the measured time of each row.
 //
 //===----------------------------------------------------------------------------------------===//
 

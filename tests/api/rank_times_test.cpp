@@ -9,7 +9,7 @@
 namespace braid {
 namespace {
 
-/// The control plane of rank 0 of two. Rank 1's time is `othersUs`.
+/// The control plane of rank 0 in a job of two ranks. Rank 1 contributes the time `othersUs`.
 class BesideAnother final : public ControlPlane {
 public:
   int64_t rank() const override { return 0; }
@@ -29,7 +29,8 @@ public:
 
 class WarmUp : public testing::Test {
 protected:
-  /// Warms up with runs of `times`, repeating the last. Returns the number of runs.
+  /// Warms up with runs that take `times`; all further runs take the last of these times. Returns
+  /// the number of runs.
   int64_t runs(const std::vector<double> &times, int64_t least = 0, double warmUpUs = 1000) {
     int64_t count = 0;
     Result<double> us = warmUp(control_, least, warmUpUs, [&]() -> Result<double> {

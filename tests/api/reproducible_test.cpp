@@ -33,7 +33,8 @@ std::string allReduce(int64_t m) {
                      kRanks, m, kK, kN);
 }
 
-/// Every preset with 1 and 3 chunks, with get and put, except those that lowering rejects.
+/// Returns every preset with 1 and 3 chunks and with get and put, and put with partial results that
+/// are stored at the peer. Lowering rejects some of them.
 std::vector<CompileOptions> allWays() {
   std::vector<CompileOptions> ways;
   for (const Preset &preset : test::pairPresets())
@@ -61,7 +62,8 @@ const Backend &cpu() {
   return *registry.find("cpu");
 }
 
-/// Returns the result of every rank. Row i of the input does not depend on M.
+/// Returns the result of every rank, or an empty vector if lowering rejects the options. Row i of
+/// the input does not depend on M.
 std::vector<std::string> resultsOf(const std::string &text, const CompileOptions &options,
                                    int64_t rowBytes) {
   std::vector<std::string> results;
@@ -79,7 +81,8 @@ std::vector<std::string> resultsOf(const std::string &text, const CompileOptions
     const Plan &plan = (*mesh)->plan(rank);
     all.push_back(std::move(*Arguments::allocate(plan, (*mesh)->device(rank))));
     const int64_t rows = plan.buffers[plan.inputs[0]].bytes / aBytes;
-    // For a gather, a rank's input holds its block of rows; else it holds a part of all rows.
+    // In a gather, each rank's input contains a block of rows; otherwise, it contains a part of
+    // every row.
     const bool hasBlock = compiled->fusion->inputs()[0]->type.axes[0].kind == AxisKind::DIDx;
     for (int64_t row = 0; row < rows; ++row)
       drawNumbers(a.dtype, static_cast<char *>(all.back().input(0)) + row * aBytes, kK,
@@ -137,7 +140,7 @@ TEST(Reproducible, InputsHaveAllDigits) {
   EXPECT_LT(odd, 600u);
 }
 
-/// The program fills one row of an output that the fusion says is whole on each rank.
+/// According to the fusion, every rank has the whole output, but the program fills only one row.
 TEST(Reproducible, WhatEveryRankHasHasToBeTheSame) {
   auto source = parseSource("t.braid", R"(
 fusion @whole(D = 2) {

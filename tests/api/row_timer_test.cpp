@@ -86,7 +86,7 @@ TEST_F(RowTimerTest, TimesNoBurstsUnlessTheyAreAskedFor) {
   EXPECT_EQ(begun_, 5 + 4);
 }
 
-/// The time limit allows three runs and three bursts.
+/// The time limit is exceeded at once, so only the minimum of three runs and three bursts is timed.
 TEST_F(RowTimerTest, FitsRunsIntoALimit) {
   const std::vector<BenchRow> rows =
       time({"pairwise"}, {.iterations = 2000, .bursts = 2000, .rowUs = 1});

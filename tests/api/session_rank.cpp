@@ -1,18 +1,19 @@
 //===- tests/api/session_rank.cpp - one rank of a job that the test starts --------------------===//
 //
-// session_rank [OTHER]: joins the job, alternates between two sessions on four streams, and checks
-// every element. OTHER is the mistake of rank 1: `rows` compiles another program, `leave` exits in
-// the middle of the runs, `tensor` first passes a wrong tensor, which must not disturb the other
-// ranks.
+// session_rank [MODE]: joins the job, alternates between two sessions on four streams, and checks
+// every element. In most modes, rank 1 makes a mistake:
 //
-// In mode `auto...`, all ranks choose a schedule by measuring while a run is in flight. Rank 1
-// compiles another program (`-rows`), has another time limit (`-seconds`), names a schedule
-// (`-named`), or exits (`-leave`) or stops (`-stop`) in the middle of the trials. In mode
-// `first...`, the second session has another program, and a run of the first session cannot end:
-// rank 2 arrives too late, and rank 1 may exit (`-leave`).
-//
-// In mode `cuda`, rank 1 asks for a GPU on a machine without one. In mode `other-...`, all other
-// ranks `-commit` or `-close` while rank 1 prepares a session.
+//   rows       rank 1 compiles another program
+//   leave      rank 1 exits in the middle of the runs
+//   tensor     rank 1 first passes too few tensors, which must not disturb the other ranks
+//   auto...    all ranks choose a schedule by measurement while a run is in flight; rank 1 compiles
+//              another program (-rows), has another time budget (-seconds), specifies a schedule
+//              (-named), or exits (-leave) or stops (-stop) in the middle of the trials
+//   first...   the second session has another program, and a run of the first session cannot end,
+//              because rank 2 issues it too late or rank 1 exits (-leave)
+//   cuda       rank 1 requests a GPU on a machine without one
+//   other-...  all other ranks call commit() (-commit) or close() (-close) while rank 1 prepares a
+//              session
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -53,7 +54,8 @@ Status check(const std::vector<float> &C, int run) {
   return Status::ok();
 }
 
-/// Compiles the program of the second session. Trials that will be interrupted take long enough.
+/// Compiles the program of the second session. In modes that interrupt the trials, uses a larger
+/// program, so that the trials are still running when rank 1 exits or stops.
 Result<CompiledProgram> choose(Job &job, const std::string &mode) {
   const std::string other = job.firstRank() == 1 ? mode : "";
   const bool isLong = mode == "auto-leave" || mode == "auto-stop";
@@ -147,7 +149,7 @@ int main(int argc, char **argv) {
   JobOptions options{.timeout = timeout};
   if (mode == "cuda" && std::getenv("BRAID_RANK") == std::string("1")) {
     options.backend = "cuda";
-    // The other ranks are waiting by then.
+    // Wait until the other ranks are waiting for rank 1.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   Result<std::shared_ptr<Job>> job = Job::join(options);

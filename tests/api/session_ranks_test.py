@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""session_ranks_test.py PROGRAM: starts a program that embeds Braid as several ranks."""
+"""session_ranks_test.py PROGRAM: tests several ranks of a program that embeds Braid."""
 import os
 import re
 import signal
@@ -10,8 +10,8 @@ RANKS = 3
 
 
 def run(program, *arguments, stuck=()):
-    """Returns the exit codes and the output of all ranks, in order. Kills the `stuck` ranks once
-    the others have ended, as launchers do."""
+    """Runs all ranks, and returns their exit codes and outputs in order. Kills the `stuck` ranks
+    once the others have ended, as launchers do."""
     ranks = []
     for rank in range(RANKS):
         environment = dict(os.environ, BRAID_RANK=str(rank), BRAID_RANKS=str(RANKS),

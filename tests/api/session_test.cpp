@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #ifndef __SANITIZE_THREAD__ // ThreadSanitizer replaces these operators
-// -- A count of allocations. --
+// -- Counting allocations. --
 
 namespace {
 
@@ -54,7 +54,7 @@ int64_t cases(int64_t otherwise) {
   return static_cast<int64_t>(test::numberFrom("BRAID_CASES", static_cast<uint64_t>(otherwise)));
 }
 
-/// C = A * B, where each rank has a block of A's rows and gets all of C.
+/// Returns C = A * B, where each rank has a block of the rows of A and computes all of C.
 FusionText gather(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
   FusionText f("gather_matmul");
   const Extent d = f.parameter("D", ranks), m = f.parameter("M", rows);
@@ -66,7 +66,8 @@ FusionText gather(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
   return f;
 }
 
-/// A matmul whose contracted axis is split over the ranks; each rank gets its rows of the sum.
+/// Returns a matmul whose contracted axis is split over the ranks. Each rank obtains a block of the
+/// rows of the sum.
 FusionText scatter(int64_t ranks, int64_t rows, int64_t depth, int64_t columns) {
   FusionText f("matmul_scatter");
   const Extent d = f.parameter("D", ranks), m = f.parameter("M", rows);
@@ -103,7 +104,8 @@ std::shared_ptr<Job> makeJob(JobOptions options = {}) {
   return *job;
 }
 
-/// The tensors of all ranks for one run and the expected results. Small integers keep sums exact.
+/// The tensors of all ranks for one run, and the expected results. The inputs are small integers,
+/// so that sums are exact.
 class Arguments {
 public:
   Arguments(const CompiledProgram &program, const Kind &kind, int64_t run)
@@ -198,7 +200,8 @@ void expectRuns(Job &job, Session &session, const Arguments &arguments,
   arguments.expectRight();
 }
 
-/// Alternates between the sessions of a job, each run on the next stream, several in flight.
+/// Alternates between the sessions of a job. Each run uses the next stream, and several runs are in
+/// flight at a time.
 void expectTurnsRight(Job &job, std::vector<std::unique_ptr<Session>> &sessions, int64_t runs) {
   constexpr int64_t kStreams = 10, kInFlight = 12;
   for (int64_t run = 0; run < runs;) {
@@ -264,8 +267,8 @@ TEST(SessionTest, ReplaysAndRunsTakeTurns) {
 constexpr const char *kAlone = "fusion @alone { mesh [0 .. 1) %A = input f64[2, 2] "
                                "%B = input f64[2, 2] %C = matmul %A, %B : f64[2, 2] output %C }";
 
-/// Uses more sets of addresses than the session remembers, some of them often. Results must be
-/// right for new sets, for recorded ones, and for sets that were forgotten.
+/// Uses more sets of addresses than the session caches, and uses some of them often. Results must
+/// be correct for new sets, cached sets, and sets that have been evicted from the cache.
 TEST(SessionTest, RunsAtAddressesThatComeBack) {
   Result<std::shared_ptr<Job>> job = Job::create({.ranks = 1});
   ASSERT_TRUE(job.isOk()) << job.status().message();
@@ -294,7 +297,7 @@ TEST(SessionTest, RunsAtAddressesThatComeBack) {
   EXPECT_THAT((*session)->runAt(none).message(), HasSubstr("input 1 (%B): expected f64[2, 2]"));
   EXPECT_THAT((*session)->runAt(few).message(), HasSubstr("expected 3 addresses, got 1"));
   EXPECT_EQ((*session)->runs(), 2000);
-  // After a failure, neither new nor recorded addresses run.
+  // After a failure, runs fail both for new and for cached sets of addresses.
   (*job)->abort({StatusCode::PeerFailed, "enough"});
   void *const known[] = {sets[0].a, sets[0].b, sets[0].c};
   void *const others[] = {sets[0].a, sets[0].b, sets[1].c};
@@ -359,7 +362,8 @@ TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
   expectRuns(*job, *session, arguments, tensors);
 }
 
-/// Ranks of one process may read the same memory, but none may write what another one uses.
+/// Several ranks of a process may read the same memory, but no rank may write to memory that
+/// another rank uses.
 TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
   struct {
     size_t writer, other;
@@ -475,7 +479,8 @@ TEST(SessionTest, AThousandLeaveNothingBehind) {
 #endif
 }
 
-/// A job of one rank that is a process, with everything that only such ranks have.
+/// Joins a job whose only rank is this process. Unlike ranks that are threads, it uses the
+/// connections and the shared memory of a job of processes.
 std::shared_ptr<Job> joinAlone() {
   const std::string name = "alone " + std::to_string(getpid());
   auto job = Job::join({.place = JobPlace{.rank = 0, .ranks = 1, .name = name}});
@@ -500,7 +505,7 @@ CompiledProgram compiledFor(Job &job, int64_t rows) {
 }
 
 #ifndef __SANITIZE_THREAD__
-/// Counts allocations instead of measuring time, which would be unreliable.
+/// Counts allocations, because measured times would be unreliable.
 TEST(SessionTest, PreparesAndEndsAsFastHoweverManyThereAre) {
   const std::shared_ptr<Job> job = joinAlone();
   std::vector<std::unique_ptr<Session>> sessions;
@@ -526,7 +531,7 @@ TEST(SessionTest, PreparesAndEndsAsFastHoweverManyThereAre) {
 }
 #endif
 
-/// Sizes grow, so that no freed memory can be reused as it is.
+/// Each session is larger than the previous one, so it does not fit into freed memory.
 TEST(SessionTest, WhatSessionsHeldIsGivenBack) {
   for (const std::shared_ptr<Job> &job : {makeJob(), joinAlone()}) {
     EXPECT_EQ(job->usage().held, 0);
@@ -597,7 +602,7 @@ TEST(SessionTest, AFailureIsThatOfAllAndStays) {
 
 // -- Choosing a schedule. --
 
-/// Keeps the measurements in a folder that only this test uses.
+/// Stores measurements in a folder that only this test uses.
 class ChoiceTest : public testing::Test {
 protected:
   ChoiceTest() {
@@ -710,7 +715,8 @@ TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
     }
   }
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
-  // Allows for a late candidate with 8 streams. 16 trials that leave a thread per rank exceed this.
+  // Allows for one more candidate with 8 streams. If each of the last 16 choices left one thread
+  // per rank behind, the number of threads would exceed this limit.
   EXPECT_LE(countFiles("/proc/self/task"), threads + 7 * kRanks);
   EXPECT_LT(heap(), used + (size_t(2) << 20));
 }
@@ -724,7 +730,8 @@ TEST_F(ChoiceTest, OfAJobThatHasFailedIsItsFailure) {
 
 // -- A fork. --
 
-/// Calls the API in a forked child. The exit code is the number of calls with an unexpected result.
+/// Calls the API in a forked child process. Returns the number of calls with an unexpected result,
+/// which becomes the exit code of the child.
 int useAsAFork(std::shared_ptr<Job> job, std::unique_ptr<Session> session,
                const CompiledProgram &program) {
   alarm(20);

@@ -1,6 +1,7 @@
-//===- tests/api/trials_test.cpp - which candidates are timed, and which of them wins ---------===//
+//===- tests/api/trials_test.cpp - candidates that are timed, and the choice among them -------===//
 //
-// Times are invented or were measured for every candidate on four H200 (tests/data/candidates_*).
+// Times are either made up or were measured for every candidate on four H200
+// (tests/data/candidates_*).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Candidate `number`, which its chunks tell.
+/// Returns candidate `number`, which has `number` + 1 chunks.
 JudgedCandidate predicted(size_t number, double us, const char *family = "pairwise") {
   JudgedCandidate judged;
   judged.candidate = *Candidate::parse(family);
@@ -66,7 +67,7 @@ public:
 
   double noise = 0;                       ///< largest relative error
   double prepareSeconds = 0.04;           ///< time to prepare a candidate
-  std::optional<int> trialRuns, turnRuns; ///< if empty, as many as if power were no limit
+  std::optional<int> trialRuns, turnRuns; ///< if empty, chosen as if power were unlimited
   std::vector<size_t> tried, turns;
 
   Result<double> trial(const JudgedCandidate &judged) override {
@@ -86,7 +87,7 @@ private:
   static int fit(double budgetUs, double us, int least, int most) {
     return std::clamp(static_cast<int>(budgetUs / us), least, most);
   }
-  /// To warm up, and in bursts.
+  /// Returns the number of runs in a trial: the warm-up runs and the runs in bursts.
   static int trialRunsOf(double us) {
     const int burst = fit(20e3, us, 2, 5);
     return 2 + burst * fit(20e3, burst * us, 1, 3);
@@ -103,7 +104,7 @@ private:
   double seconds_ = 0;
 };
 
-/// `count` candidates that are predicted alike.
+/// Returns `count` candidates with equal predictions.
 StageTrials alike(size_t count, double us = 10) {
   StageTrials choice;
   for (size_t number = 0; number < count; ++number)
@@ -122,7 +123,7 @@ TEST(TimeCandidates, LetsTheBestTakeTurns) {
   EXPECT_EQ(numberOf(choice.candidates.back()), 3u);
 }
 
-/// The first trial of the first candidate came at a bad moment.
+/// The first trial of the first candidate is slow by chance, but its times in the rounds decide.
 TEST(TimeCandidates, LetsTheTurnsDecide) {
   struct Unlucky : Machine {
     using Machine::Machine;
@@ -152,7 +153,8 @@ TEST(TimeCandidates, KeepsItsBudget) {
   EXPECT_EQ(instant.tried.size(), TimingLimits().most);
 }
 
-/// A prediction of more than 1.4 times the best, unless the user says how many are timed.
+/// Candidates whose predicted time is more than 1.4 times the best are not timed, unless the user
+/// specifies how many to time.
 TEST(TimeCandidates, LeavesOutWhatIsTooFarOff) {
   for (double seconds : {2.0, TimingLimits().seconds}) {
     Machine machine(std::vector<double>(5, 100));
@@ -164,7 +166,7 @@ TEST(TimeCandidates, LeavesOutWhatIsTooFarOff) {
   }
 }
 
-/// The time limit interrupts any phase; candidates that were timed until then count.
+/// The time limit may interrupt any phase. The choice then depends on the times measured so far.
 TEST(TimeCandidates, EndsInTime) {
   for (double seconds : {0.0, 0.7, 2.0, 9.0, 60.0}) {
     Machine machine(std::vector<double>(100, 2e5));
@@ -182,7 +184,7 @@ TEST(TimeCandidates, EndsInTime) {
   }
 }
 
-/// If the first of the final rounds is cut short, only candidates that had a turn can win.
+/// If the time limit interrupts the first round, only candidates timed in that round can be chosen.
 TEST(TimeCandidates, TakesWhoHadATurn) {
   struct Long : Machine {
     using Machine::Machine;
@@ -191,7 +193,7 @@ TEST(TimeCandidates, TakesWhoHadATurn) {
     }
   } machine(std::vector<double>(4, 1e6));
   machine.turnRuns = 1;
-  StageTrials choice = alike(4); // two end in the time, if each takes as long as three runs
+  StageTrials choice = alike(4); // there is time for two, estimated at three runs each
   ASSERT_TRUE(timeCandidates(choice, {.seconds = 4.5}, machine).isOk());
   EXPECT_THAT(machine.turns, ElementsAre(0, 1));
   EXPECT_EQ(choice.finalists, 2u);
@@ -218,11 +220,11 @@ TEST(TimeCandidates, FailsAsTimingDoes) {
 //===- Measured times -------------------------------------------------------------------------===//
 
 struct Table {
-  StageTrials choice; ///< the chunks of its candidates are their numbers
+  StageTrials choice; ///< candidate number i has i + 1 chunks
   std::vector<double> measuredUs;
 };
 
-/// A line each, below the title: predicted_us,measured_us,candidate.
+/// Reads the file for `shape`. Below the title, each line is predicted_us,measured_us,candidate.
 Table readTable(const std::string &shape) {
   Table table;
   std::ifstream in("tests/data/candidates_" + shape + ".csv");
@@ -247,13 +249,15 @@ Table readTable(const std::string &shape) {
 
 struct Measured {
   const char *shape;
-  /// Bound on choices, of 100, that are slower than the best by more than 3 % and 3 us.
+  /// The maximum number of choices, out of 100, that may be slower than the best candidate by more
+  /// than 3 % and 3 us.
   int mostOff;
 };
 
 class MeasuredTable : public testing::TestWithParam<Measured> {};
 
-/// Measured times with noise; preparing takes as long as it did on the H200s.
+/// Simulates trials with the measured times plus noise. Preparing a candidate takes as long as it
+/// did on the H200s.
 TEST_P(MeasuredTable, HasItsBestFound) {
   const Table table = readTable(GetParam().shape);
   ASSERT_GT(table.measuredUs.size(), 300u);

@@ -50,7 +50,7 @@ Result<std::unique_ptr<Cluster>> create(const Variant &variant, ClusterOptions o
 
 namespace {
 
-/// Adds the variant unless the backend rejects its options, which is possible on any machine.
+/// Adds the variant unless the backend rejects its options, as some backends do on every machine.
 void addIfAccepted(std::vector<Variant> &variants, Variant variant) {
   if (create(variant))
     variants.push_back(std::move(variant));

@@ -23,7 +23,7 @@ struct Variant {
   std::string backend;
   uint32_t queues = 0;
   std::optional<uint64_t> seed = {};
-  bool isJoined = false; ///< each rank joins a job, like a separate process
+  bool isJoined = false; ///< true if ranks join a job, as separate processes do
 };
 std::ostream &operator<<(std::ostream &os, const Variant &variant);
 

@@ -35,7 +35,8 @@ std::vector<double> integers(int64_t count, uint32_t seed) {
   return values;
 }
 
-/// Not instrumented, because instrumentation would take most of the suite's time.
+/// This function is not instrumented by ThreadSanitizer, because it would then take most of the
+/// suite's time.
 __attribute__((no_sanitize("thread"))) double dot(const double *a, const double *b, int64_t step,
                                                   int64_t count) {
   double sum = 0;
@@ -258,7 +259,7 @@ std::vector<double> uniform(DType dtype, int64_t count, uint32_t seed) {
   return values;
 }
 
-/// Multiplies ranges of A's rows in place.
+/// Multiplies ranges of A's rows, without copying them first.
 class SameBitsTest : public ComputeTest {
 protected:
   void startReproducibly() {
@@ -296,7 +297,8 @@ protected:
 TEST_P(SameBitsTest, OfARowWhateverMIs) {
   BRAID_NEEDS_RESULTS();
   startReproducibly();
-  // Libraries tend to split long sums of few columns. Hosts are slow and use small shapes.
+  // Libraries tend to split K if it is large and there are few columns. CPU devices are slow, so
+  // they use small shapes.
   const bool isHost = device().sharesHostMemory();
   const int64_t m = isHost ? 96 : 4096, n = isHost ? 16 : 256, k = isHost ? 300 : 4096;
   const std::vector<std::pair<int64_t, int64_t>> ranges = {{0, 1},     {0, 17},        {5, 12},

@@ -64,7 +64,7 @@ TEST_P(ControlPlaneTest, CommitFailsForAllIfOneFailsFirst) {
   }
 }
 
-/// An abort is concurrent with the commit of all ranks.
+/// One rank aborts the job while all ranks commit.
 TEST_P(ControlPlaneTest, CommitIsForAllOrForNone) {
   for (int round = 0; round < 20; ++round) {
     start(3);

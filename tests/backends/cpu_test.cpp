@@ -36,10 +36,11 @@ TEST(CpuTest, GemmLongerThanTheTimeoutIsProgress) {
   EXPECT_GT(spans[0].endNs - spans[0].beginNs, 5000000) << "the test needs a longer GEMM";
 }
 
-#ifndef __SANITIZE_THREAD__ // built without OpenBLAS under ThreadSanitizer
+#ifndef __SANITIZE_THREAD__ // builds with ThreadSanitizer do not contain OpenBLAS
 
-/// Expects a rank whose job has failed to exit with its exit code while a GEMM runs, although
-/// OpenBLAS cleans up at exit and other libraries may run before that.
+/// Expects that a process can exit with its exit code while a GEMM is running, as a rank does if
+/// its job fails. OpenBLAS cleans up at exit, and exit handlers of other libraries may delay the
+/// exit.
 void expectToEndDuring(const MatmulArgs &args, int rounds) {
   for (int i = 0; i < rounds; ++i)
     EXPECT_EXIT(

@@ -96,7 +96,7 @@ TEST_P(MemoryTest, KeepsWhatIsOnlyReleased) {
   }
 }
 
-/// Repeats often enough to exceed any limit on exported or mapped memory if memory leaks.
+/// Repeats often enough that a leak would exceed any limit on exported or mapped memory.
 TEST_P(MemoryTest, IsReachedByPeersWhenItIsHandedOutAgain) {
   start(2);
   onEveryRank([&](int64_t rank) {

@@ -46,7 +46,8 @@ MessageArgs fromPeer(int64_t peer, std::vector<float> &values) {
           static_cast<int64_t>(values.size() * sizeof(float))};
 }
 
-/// Sends messages of up to several frames, several of them to one peer per group, both ways.
+/// Sends messages of up to several frames in both directions. Each group contains several messages
+/// to the same peer.
 TEST_P(MessagesTest, GroupsExchangeInOrder) {
   constexpr int64_t kRanks = 3;
   const std::vector<size_t> sizes = {1, 0, 1 << 20, 7};
@@ -79,7 +80,8 @@ TEST_P(MessagesTest, GroupsExchangeInOrder) {
                   sent[static_cast<size_t>(peer)][static_cast<size_t>(rank) * sizes.size() + i]);
 }
 
-/// Tests sums larger than a slice of scratch memory, a team out of order, a root, other operators.
+/// Tests reductions that are larger than a slice of scratch memory, a team whose ranks are not in
+/// ascending order, and operators other than sums.
 TEST_P(MessagesTest, CollectivesCombine) {
   constexpr size_t kCount = size_t(5) << 20;
   const Team team = {2, 0};

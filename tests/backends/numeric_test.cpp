@@ -41,7 +41,7 @@ template <class Element> void checkEveryTie(DType dtype) {
     double low = decode(dtype, bits), high = decode(dtype, bits + 1);
     if (!std::isfinite(low) || std::isnan(high) || std::signbit(low) != std::signbit(high))
       continue;
-    if (std::isinf(high)) // the next value if the exponent had more bits
+    if (std::isinf(high)) // what the next value would be if the exponent had more bits
       high = low + (low - decode(dtype, bits - 1));
     float middle = static_cast<float>(low / 2 + high / 2);
     for (float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, INFINITY),

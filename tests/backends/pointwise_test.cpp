@@ -24,7 +24,8 @@ constexpr Types kTypes[] = {
     {DType::F32, DType::F16, DType::F16},   {DType::F32, DType::F32, DType::F32},
     {DType::BF16, DType::BF16, DType::F32}, {DType::F64, DType::F64, DType::F64}};
 
-/// Error relative to the largest intermediate: half a step of the result plus accumulator error.
+/// Returns the maximum error relative to the largest intermediate: half a unit in the last place of
+/// the result, plus the accumulator's error.
 double toleranceOf(DType dtype) {
   switch (dtype) {
   case DType::BF16:
@@ -140,7 +141,7 @@ TEST_P(PointwiseTest, RoundsWithoutAFunction) {
     EXPECT_EQ(got[i], rounded(DType::F16, values[i]));
 }
 
-/// Results near 0 and far from 0 are exact, so that verification can compare all bits.
+/// Results at 0 and far from 0 must be exact, so that verification can compare all bits.
 TEST_P(PointwiseTest, IsExactFarFromZero) {
   BRAID_NEEDS_RESULTS();
   start(1);

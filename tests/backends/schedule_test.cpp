@@ -15,7 +15,8 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Tests of backends that can draw their order from a seed; skipped for the other backends.
+/// Tests for backends that can derive their execution order from a seed. Skipped for other
+/// backends.
 class ScheduleTest : public ::testing::TestWithParam<std::string> {
 protected:
   Result<std::unique_ptr<Cluster>> create(ClusterOptions options) {
@@ -131,7 +132,7 @@ std::vector<std::string> backendNames() {
 INSTANTIATE_TEST_SUITE_P(, ScheduleTest, ::testing::ValuesIn(backendNames()),
                          [](const auto &test) { return test.param; });
 
-/// Tests of backends whose streams can share queues.
+/// Tests for backends whose streams can share queues.
 class QueueTest : public ::testing::TestWithParam<std::string> {
 protected:
   Result<std::unique_ptr<Cluster>> create(uint32_t queues, milliseconds timeout) {

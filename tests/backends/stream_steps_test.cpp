@@ -15,7 +15,7 @@
 namespace braid::test {
 namespace {
 
-/// A program that runs as graphs: its Plan with `streams` streams, and its progress words.
+/// A program that runs in graphs: its Plan with `streams` streams, and its progress words.
 struct InGraphs {
   InGraphs(uint32_t streams, uint32_t firstCommand,
            const std::vector<std::pair<uint32_t, CommandKind>> &commands)
@@ -166,7 +166,8 @@ TEST_F(StreamStepsTest, EagerStepsAreShownInTheirOrder) {
   EXPECT_EQ(shown(0), kNone);
 }
 
-/// The waiting step may be an overwritten one, so the report still names a wait.
+/// The record of the waiting step may have been overwritten. The report then names the wait of a
+/// later run.
 TEST_F(StreamStepsTest, ManyEagerRunsDoNotHideThatTheFirstOneWaits) {
   const auto runs = IssuedSteps::kKept; // runs of four steps each
   for (uint32_t run = 1; run <= runs; ++run)

@@ -24,7 +24,7 @@ struct Layout {
   const char *name;
   int64_t padding;                   ///< minimum number of elements between parts
   int64_t strideOf;                  ///< strides are multiples of this number of elements
-  int64_t partsAt, biasAt, resultAt; ///< elements after an aligned address
+  int64_t partsAt, biasAt, resultAt; ///< offsets from an aligned address, in elements
 };
 constexpr Layout kLayouts[] = {
     {"aligned", 0, 16, 0, 0, 0},          {"dense", 0, 1, 0, 0, 0},
@@ -171,7 +171,7 @@ protected:
     staged_ = allocate(kMostBytes);
   }
 
-  /// Issues the batch eagerly and, if possible, replays it, which reveals leftover state.
+  /// Issues the batch eagerly and, if possible, also replays it, in order to detect leftover state.
   void issue(const SumCase &c, const SumArgs &args) override {
     const int64_t bytes = (c.partElements() - c.layout.partsAt) * sizeOf(args.partial);
     ASSERT_LE(bytes, kMostBytes);

@@ -1,4 +1,4 @@
-//===- tests/backends/tiles_test.cpp - each tile has one block, and each block has a tile -----===//
+//===- tests/backends/tiles_test.cpp - division of copies among blocks ------------------------===//
 
 #include "backends/cuda/tiles.h"
 

@@ -70,7 +70,8 @@ TEST_P(TraceTest, IsTakenOnce) {
   ASSERT_EQ(device().tracer()->takeTrace().size(), 1u);
 }
 
-/// The work takes as long as a medium GEMM. A host that sleeps between polls would be 70 us late.
+/// The work takes as long as a medium GEMM. If the host slept between polls, it would return 70 us
+/// late.
 TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   BRAID_NEEDS_RESULTS();
   if (GetParam().backend != "cuda")
@@ -97,7 +98,8 @@ TEST_P(TraceTest, SynchronizeReturnsSoonAfterTheEnd) {
   EXPECT_GT(late[kRuns / 2], -20000) << "or the clocks do not agree";
 }
 
-/// For any trace start time, spans are between the host's clock before and after the commands.
+/// Regardless of when the trace starts, spans lie between two readings of the host's clock: before
+/// the commands are issued and after they are complete.
 TEST_P(TraceTest, EveryStartFindsTheHostsClock) {
   BRAID_NEEDS_RESULTS();
   start(1);

@@ -60,7 +60,7 @@ TEST(WaitingBudget, WhatIsReleasedIsThereForOthers) {
   EXPECT_EQ(budget.reserve(name(2), Lane::Ordered, name(3), kOneStream), 66) << "keeps the larger";
 }
 
-/// Runs of a program, and programs of a lane, run one at a time and therefore share their blocks.
+/// The runs of a program, and the programs of a lane, execute one at a time and can share blocks.
 TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
   WaitingBudget budget(kH200);
   for (size_t program = 1; program < 6; ++program)
@@ -73,7 +73,8 @@ TEST(WaitingBudget, OnlyWhatMayRunAtTheSameTimeCounts) {
 }
 
 /// Programs are created and released at random. Those that can run concurrently (one per lane, none
-/// twice) must leave room for clusters of GEMMs. Programs with the minimum are ignored.
+/// twice) must leave room for the thread block clusters of GEMMs. Programs that received only the
+/// minimum are ignored.
 TEST(WaitingBudget, NothingThatRunsAtTheSameTimeFillsTheGpu) {
   std::mt19937 dice(1);
   const auto draw = [&](size_t below) { return static_cast<size_t>(dice() % below); };

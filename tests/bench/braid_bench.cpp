@@ -1,6 +1,6 @@
 //===- tests/bench/braid_bench.cpp - host time of lowering, Plans and issuing -----------------===//
 //
-// The limits in the design and in tools/bench/README.md apply to release builds.
+// The limits in tools/bench/README.md apply to release builds.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ std::unique_ptr<Source> sourceFor(int64_t ranks, int64_t rows) {
   return source;
 }
 
-/// Measures lowering; the fusion has been parsed and verified before.
+/// Measures lowering, without parsing and verifying the fusion.
 void lowerWith(benchmark::State &state, int64_t ranks, int64_t rows,
                const Configurations &options) {
   auto source = sourceFor(ranks, rows);
@@ -47,7 +47,7 @@ void lowerWith(benchmark::State &state, int64_t ranks, int64_t rows,
 void BM_LowerPairwise8(benchmark::State &state) { lowerWith(state, 8, 1024, {}); }
 BENCHMARK(BM_LowerPairwise8)->Unit(benchmark::kMillisecond);
 
-/// 64 row ranges per shard of 1001 rows; neighbouring ranges differ.
+/// Each shard of 1001 rows is divided into 64 ranges. Adjacent ranges differ in size.
 void BM_LowerUneven512Chunks(benchmark::State &state) { lowerWith(state, 8, 8 * 1001, {kChunked}); }
 BENCHMARK(BM_LowerUneven512Chunks)->Unit(benchmark::kMillisecond);
 
@@ -73,7 +73,7 @@ void BM_PlanOfOneOf512Ranks(benchmark::State &state) {
 }
 BENCHMARK(BM_PlanOfOneOf512Ranks)->Unit(benchmark::kMillisecond);
 
-/// Measures Prepared::run on a device that does nothing: the executor's cost per command.
+/// Measures Prepared::run on a device that does nothing, which is the executor's cost per command.
 void BM_IssueOnNull(benchmark::State &state) {
   auto source = sourceFor(8, 8 * 64);
   Result<Compiled> compiled = compile(*source, {.schedule = {kChunked}});
@@ -124,7 +124,7 @@ void BM_ParseAndVerify(benchmark::State &state) {
   auto source = sourceFor(8, 1024);
   Result<Compiled> compiled = compile(*source, {});
   std::string text = str(*compiled->program);
-  // Removed because the text does not contain the fusion.
+  // Remove the reference to the fusion, because the text does not contain the fusion.
   text.replace(text.find(" implements @ag_matmul"), 22, "");
   for (auto _ : state) {
     auto again = parseSource("bench.braid", text);

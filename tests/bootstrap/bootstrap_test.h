@@ -1,4 +1,4 @@
-//===- tests/bootstrap/bootstrap_test.h - rendezvous and ranks that are threads ---------------===//
+//===- tests/bootstrap/bootstrap_test.h - helpers for tests whose ranks are threads -----------===//
 #pragma once
 
 #include "runtime/job/bootstrap/rendezvous.h"
@@ -24,7 +24,7 @@ inline size_t countDescriptors() {
   return count;
 }
 
-/// Polls until `condition` holds. Returns false after a long time.
+/// Polls until `condition` holds. Returns false if it does not hold by the deadline soon().
 template <class Condition> bool eventually(Condition condition) {
   for (Deadline end = soon(); std::chrono::steady_clock::now() < end;) {
     if (condition())
@@ -57,7 +57,7 @@ struct Host {
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
-/// Joins a job. Fails the test case with the error if that fails.
+/// Joins a job. If this fails, the test fails with the error.
 inline std::unique_ptr<Client> joinAs(const std::string &name, int64_t rank, int64_t ranks,
                                       const std::string &job = "job") {
   auto client = Client::join(name, {.job = job, .rank = rank, .ranks = ranks}, soon());

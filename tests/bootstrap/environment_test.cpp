@@ -1,4 +1,4 @@
-//===- tests/bootstrap/environment_test.cpp - a process's rank by its launcher's variables ----===//
+//===- tests/bootstrap/environment_test.cpp - finds ranks in launchers' variables -------------===//
 
 #include "runtime/job/bootstrap/environment.h"
 
@@ -15,8 +15,9 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// The variables of real launchers that are read or could be confused. Those of Open MPI 4.1 and
-/// Hydra 4.0 were recorded; the others follow their documentation.
+/// Variables that real launchers set and that Braid reads or might confuse with those it reads. The
+/// values for Open MPI 4.1 and Hydra 4.0 were recorded; the others follow the launchers'
+/// documentation.
 const std::map<std::string, std::string> kLaunchers = {
     {"@braid", "BRAID_RANK=1 BRAID_RANKS=4 BRAID_JOB=j7 BRAID_MEETING=/run/x"},
     {"@torchrun", "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=0 ROLE_RANK=1 "
@@ -30,15 +31,16 @@ const std::map<std::string, std::string> kLaunchers = {
                "BRAID_JOB=j7 I_MPI_HYDRA_BOOTSTRAP=ssh I_MPI_MPIRUN=mpirun HYDI_CONTROL_FD=7"},
     {"@cray", "PMI_RANK=1 PMI_SIZE=4 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=4 PMI_JOBID=c3"},
     {"@pmi2", "PMI_RANK=1 PMI_SIZE=4 PMI_FD=5 PMI_JOBID=77.0"}, // srun --mpi=pmi2
-    // The allocation of salloc, the script that sbatch runs, and a rank of srun.
+    // The environment of a shell in an salloc allocation, of a script run by sbatch, and of a rank
+    // started by srun.
     {"@salloc", "SLURM_JOB_ID=77 SLURM_NTASKS=8 SLURM_NNODES=1 SLURM_TASKS_PER_NODE=8"},
     {"@batch", "@salloc SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_GTIDS=0"},
     {"@srun", "@batch SLURM_PROCID=1 SLURM_LOCALID=1 SLURM_NTASKS=4 SLURM_STEP_ID=0 "
               "SLURM_STEP_NUM_TASKS=4 SLURM_STEP_TASKS_PER_NODE=4 SLURM_STEP_NUM_NODES=1"},
 };
 
-/// Sets variables from a text: "@hydra PMI_RANK=2 -PMI_SIZE" is Hydra's with a change and a
-/// removal.
+/// Sets variables from a text: "@hydra PMI_RANK=2 -PMI_SIZE" sets Hydra's variables, then changes
+/// PMI_RANK and removes PMI_SIZE.
 void apply(const std::string &text, Variables &variables) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -93,7 +95,7 @@ constexpr const char *kSrun =
     "1 of 4, 1 of 4 here, SLURM, job SLURM SLURM_STEP_ID=0 SLURM_JOB_ID=77";
 
 const Row kRows[] = {
-    // No variables, and those that launchers leave in processes that are no ranks.
+    // No variables, and variables that launchers set in processes that are not ranks.
     {"", "no rank"},
     {"MASTER_ADDR=localhost MASTER_PORT=29500", "no rank"},
     {"BRAID_JOB=j BRAID_MEETING=/run/x", "no rank"},
@@ -128,7 +130,7 @@ const Row kRows[] = {
     {"@srun SLURM_NTASKS=8", kSrun}, // srun --preserve-env -n 4 in an allocation of 8
     {"@srun -SLURM_STEP_NUM_TASKS", kSrun},
 
-    // Nested launchers: the inner one counts.
+    // Nested launchers: the inner launcher's variables are used.
     {"@batch @braid", kBraid},
     {"@srun @torchrun", kTorchrun},
     {"@batch @openmpi", kOpenMpi},
@@ -136,7 +138,7 @@ const Row kRows[] = {
     {"@openmpi @hydra @torchrun", kTorchrun},
     {"@batch @hydra", kHydra},
     {"@srun @intel", kHydra},
-    {"@srun @pmi2", kSrun},                                      // SLURM's variables contain more
+    {"@srun @pmi2", kSrun},                                      // only SLURM's assign hosts
     {"@srun PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.77.0", kSrun}, // srun --mpi=pmix
     // An error in the variables of an ignored launcher has no effect.
     {"@braid RANK=x SLURM_STEP_ID=-1", kBraid},
@@ -156,7 +158,7 @@ const Row kRows[] = {
     {"@srun -SLURM_STEP_TASKS_PER_NODE",
      "2: SLURM: expected SLURM_STEP_TASKS_PER_NODE to be set as well"},
 
-    // Values that are no numbers.
+    // Values that are not numbers.
     {"@torchrun RANK=-1", "2: torchrun: expected RANK to be a whole number, got '-1'"},
     {"@torchrun RANK=+1", "2: torchrun: expected RANK to be a whole number, got '+1'"},
     {"@torchrun WORLD_SIZE=0x4",
@@ -182,7 +184,7 @@ const Row kRows[] = {
     {"@srun SLURM_STEP_TASKS_PER_NODE=3", "4: SLURM: expected the same number of ranks on each "
                                           "host, got 3 of 4 on this host; use srun "},
 
-    // Several hosts: ranks are numbered host by host, with equal numbers on each.
+    // Several hosts: ranks are numbered host by host, and every host has the same number of ranks.
     {"@braid BRAID_LOCAL_RANK=1 BRAID_LOCAL_RANKS=2",
      "1 of 4, 1 of 2 here on host 0 of 2, BRAID_*, job j7 meets at /run/x"},
     {"@braid BRAID_LOCAL_RANK=1", "2: BRAID_*: expected BRAID_LOCAL_RANKS to be set as well"},
@@ -289,7 +291,7 @@ TEST(Environment, TheReportSaysWhatCounts) {
   EXPECT_THAT(counted("@srun"),
               ElementsAre("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
                           "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID", "SLURM_JOB_ID"));
-  EXPECT_THAT(counted("RANK=7"), ElementsAre("RANK")); // RANK is used, and that is the error
+  EXPECT_THAT(counted("RANK=7"), ElementsAre("RANK")); // used, although WORLD_SIZE is missing
 }
 
 TEST(Environment, TheReportHasEachVariableOnceWithItsValue) {

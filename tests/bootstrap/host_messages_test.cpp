@@ -93,7 +93,7 @@ TEST(HostMessages, ASignComesAsItWas) {
   EXPECT_EQ(to.slot(0).heartbeatNs + to.slot(1).heartbeatNs, 0u);
 }
 
-/// The other host's clock may be behind or ahead. A heartbeat that is read again, later, changes
+/// The other host's clock may be behind or ahead. Reading the same heartbeat again later changes
 /// nothing.
 TEST(HostMessages, TimesAreThoseOfThisClock) {
   JobMemory to = emptyMemory(4, {0, 2});

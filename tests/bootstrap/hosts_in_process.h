@@ -100,7 +100,7 @@ private:
   std::unique_ptr<OtherHosts> others_;
 };
 
-/// All hosts and ranks, except those of host `without`.
+/// All hosts and ranks of a job, except host `without` and its ranks.
 class JobOfHosts {
 public:
   explicit JobOfHosts(const JobShape &shape, int64_t without = -1,
@@ -115,7 +115,7 @@ public:
   }
   ~JobOfHosts() {
     clients_.clear();
-    // Concurrently, because host 0 waits for the others.
+    // The hosts leave concurrently, because host 0 waits for the others.
     onAllRanks(shape_.hosts, [this](int64_t number) { endHost(number); });
   }
 
@@ -136,7 +136,7 @@ public:
         body(rank, client(rank));
     });
   }
-  /// Waits until all existing hosts have the same cause, and returns its text.
+  /// Waits until all existing hosts report the same cause, and returns its text.
   std::string commonCause() {
     std::string text;
     for (const auto &host : hosts_) {

@@ -32,7 +32,7 @@ FileDescriptor duplicate(int descriptor) {
 
 // -- Begun runs. --
 
-/// The fingerprints have equal low bits, or are equal.
+/// The fingerprints of the programs are equal or have equal low bits.
 TEST(BegunRuns, ProgramsAreToldApart) {
   JobMemory memory = create(2);
   BegunRuns &mine = memory.slot(1).begunRuns;
@@ -84,7 +84,7 @@ JobCause causeOf(int64_t rank, std::string text) {
   return {Status(StatusCode::PeerFailed, std::move(text)), rank};
 }
 
-/// Runs `body` in a child process that then exits, and returns how it ended.
+/// Runs `body` in a child process that then exits, and returns its status from waitpid(2).
 template <class Body> int runInChild(Body body) {
   pid_t child = fork();
   if (child == 0) {
@@ -109,7 +109,7 @@ TEST(JobMemoryTest, TellsWhatWasChosen) {
   EXPECT_EQ(second->choice(), "ring;chunks=2");
 }
 
-/// While a rank spins, its state tells the watchdog that it waits.
+/// While a rank spins for long, its slot shows the watchdog that it is waiting.
 TEST(JobMemoryTest, WhoSpinsForLongWaits) {
   JobMemory memory = create(2);
   auto activity = [&] { return memory.slot(0).activity.load(); };
@@ -194,7 +194,7 @@ TEST(JobMemoryTest, RanksThatComeTogetherFinishAGather) {
   constexpr uint32_t kGathers = 200000;
   JobMemory memory = create(2);
   std::atomic<bool> isStuck{false};
-  std::atomic<uint32_t> ready{0}; // ranks begin each gather together, except for a few steps
+  std::atomic<uint32_t> ready{0}; // both ranks begin each gather at almost the same time
   std::atomic<uint32_t> steps{0};
   auto meet = [&](int64_t rank) {
     for (uint32_t number = 1; number <= kGathers && !isStuck; ++number) {
@@ -256,7 +256,7 @@ TEST(JobMemoryTest, LongTextsAreCut) {
   EXPECT_EQ(cause->rank, -1);
 }
 
-/// The process is killed at a random moment of abort(). Afterwards either the job is open and
+/// The process is killed at a random moment during abort(). Afterwards, either the job is open and
 /// another process can abort it, or the cause is complete.
 TEST(JobMemoryTest, DeadWriterLeavesAllOrNothing) {
   const std::string text(16000, 'c');

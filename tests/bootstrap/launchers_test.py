@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""launchers_test.py LAUNCHER BRAID: 4 ranks of a real launcher recognise their places.
+"""launchers_test.py LAUNCHER BRAID: 4 ranks of a real launcher find their places in the job.
 
-LAUNCHER is openmpi or hydra, which are skipped with status 77 if they are not installed, or pmi:
-this script as a launcher that sets only PMI_RANK and PMI_SIZE. Two jobs run concurrently. The ranks
-of each must be 0 to 3 and agree on a job name that differs from the other's.
+LAUNCHER is openmpi, hydra or pmi. With pmi, this script itself is the launcher and sets only
+PMI_RANK and PMI_SIZE. The exit status is 77 if the launcher is not installed. Two jobs run
+concurrently. Each must have the ranks 0 to 3, which agree on a job name that differs from the
+other job's.
 """
 import glob
 import json
@@ -43,7 +44,7 @@ def find_launcher(name):
 
 
 def clean_environment(braid):
-    """Without what a launcher of this test would leave in it."""
+    """Returns this process's environment without variables that a launcher has set in it."""
     report = subprocess.run([braid, "doctor", "--json"], stdout=subprocess.PIPE, check=False)
     read = {v["name"] for v in json.loads(report.stdout)["environment"]["variables"]
             if v["source"] != "braid"}
@@ -53,11 +54,13 @@ def clean_environment(braid):
 
 
 def start_job(launcher, braid, folder, environment):
-    """BRAID_JOB tells two jobs of a launcher apart that gives them no name."""
-    # The shell is between launcher and rank, as scripts are that pin or profile. It has to stay.
+    """Starts the ranks of a job. BRAID_JOB distinguishes the two jobs if the launcher does not name
+    them."""
+    # A shell runs between the launcher and the rank, as do scripts that pin or profile processes.
+    # The `exit` keeps the shell from being replaced by the command.
     script = f'"{braid}" doctor --json > "{folder}/$$.json"; exit $?'
-    # Open MPI makes a folder with the user's name there, and gives up if another mpirun makes it at
-    # the same moment.
+    # Open MPI creates a folder named after the user in orte_tmpdir_base. It fails if another mpirun
+    # creates the same folder at the same time.
     environment = dict(environment, OMPI_MCA_orte_tmpdir_base=folder, BRAID_JOB=folder)
     return subprocess.Popen(launcher + ["-n", str(RANKS), "sh", "-c", script], env=environment)
 

@@ -87,7 +87,7 @@ TEST(OtherHosts, EndWithoutAFailure) {
   }
 }
 
-/// A later job with the same name finds what the first one left in the store.
+/// A later job with the same name finds the values that the first one left in the store.
 TEST(OtherHosts, MeetAgainInTheSameStore) {
   const auto shared = std::make_shared<SharedTexts>();
   for (int time = 0; time < 3; ++time) {
@@ -135,7 +135,7 @@ TEST(OtherHosts, AgreeOnTheFirstOfSeveralAborts) {
   }
 }
 
-/// Whether the step or the abort is first must be the same on all hosts.
+/// All hosts must agree on whether the step was committed before the abort.
 TEST(OtherHosts, CountAStepOnAllHostsOrNone) {
   int committed = 0;
   for (int round = 0; round < 30; ++round) {
@@ -254,7 +254,8 @@ TEST(OtherHosts, FailWhenTheStoreIsLost) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, 300ms);
 }
 
-/// A host that is cut off adopts the cause that it proposed; other hosts have another cause.
+/// A host that is cut off from the store aborts with the cause that it proposed. The other host
+/// aborts with a different cause.
 TEST(OtherHosts, DecideAloneWhenTheyAreCutOff) {
   JobOfHosts job({.hosts = 2, .perHost = 1, .silence = 600ms});
   meetOnce(job);

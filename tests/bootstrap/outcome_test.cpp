@@ -1,4 +1,4 @@
-//===- tests/bootstrap/outcome_test.cpp - the outcome of a job, decided by another host -------===//
+//===- tests/bootstrap/outcome_test.cpp - outcomes of a job that another host decides ---------===//
 
 #include "runtime/job/bootstrap/job_memory.h"
 
@@ -20,10 +20,10 @@ JobCause failureNamed(std::string text) {
   return {Status(StatusCode::PeerFailed, std::move(text)), 0};
 }
 
-/// Events for the outcome on one host. Each happens once.
+/// Events that affect the outcome on one host. Each happens once.
 enum Event : int { Abort, OtherAbort, Decided, DecideHere, Commit, kEvents };
 
-/// A model of the outcome without atomic words.
+/// A model of the outcome that does not use atomics.
 struct Expected {
   bool isElsewhere = true;
   std::optional<std::string> proposal, cause;
@@ -129,7 +129,8 @@ TEST(OutcomeElsewhere, WhoProposesWaitsUntilItIsDecided) {
   }
 }
 
-/// This host may not yet know that a step was committed.
+/// Until the round-trip time has passed, this host may not know yet that a step was committed, so
+/// it must not decide.
 TEST(OutcomeElsewhere, NobodyDecidesAsLongAsAnAnswerMayBeUnderWay) {
   using namespace std::chrono_literals;
   JobMemory memory = outcomeOn(1);
@@ -158,7 +159,7 @@ TEST(OutcomeElsewhere, ThoseWhoMapTheMemorySeeWhereTheyAre) {
   EXPECT_TRUE(memory.proposal().has_value());
 }
 
-/// Each event happens on a separate thread, in any order.
+/// Each event happens on a separate thread, so the events may happen in any order.
 TEST(OutcomeElsewhere, ThreadsAgree) {
   for (int round = 0; round < 300; ++round) {
     JobMemory memory = outcomeOn(1);

@@ -61,8 +61,8 @@ private:
   pid_t pid_;
 };
 
-/// A child of a process that dies. It keeps the process's descriptors open until this object is
-/// destroyed, for a few seconds at most.
+/// A child process that outlives its parent. It keeps the parent's descriptors open until this
+/// object is destroyed, but for at most eight seconds.
 class Heir {
 public:
   Heir() { EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
@@ -204,7 +204,7 @@ TEST(Rendezvous, IsFoundAlthoughAFailedJobHasItsName) {
 
 // -- Rejected peers. --
 
-/// A peer without a hello is disconnected, and the job continues.
+/// A peer that sends no valid hello is disconnected, and the job continues.
 TEST(Rendezvous, DropsAnybodyElse) {
   const size_t before = countDescriptors();
   {
@@ -234,7 +234,7 @@ TEST(Rendezvous, DropsAnybodyElse) {
   EXPECT_EQ(countDescriptors(), before);
 }
 
-// -- Who contradicts. --
+// -- Contradictory hellos. --
 
 std::string twoAre(int64_t rank, const std::string &processes = "") {
   return "two processes are rank " + std::to_string(rank) + " of job 'job'" + processes +
@@ -246,7 +246,7 @@ std::string processes(pid_t one, pid_t other) {
          std::to_string(std::max(one, other));
 }
 
-/// The client, the rejected rank and a later one all get the same cause.
+/// The client, the rejected rank and ranks that connect later all get the same cause.
 void expectAllHear(Host &host, Client &client, const ClientHello &hello, const std::string &cause) {
   EXPECT_EQ(refusalOf(host, hello), cause);
   Status status = allGather(client, "").status();
@@ -412,7 +412,8 @@ TEST(Client, SeesThatTheHostIsGoneThoughAChildKeepsTheConnection) {
   close(names[1]);
 }
 
-/// Returns the message that rank 0 of two gets if rank 1 sends `text` after its welcome and leaves.
+/// Returns the error that rank 0 of two gets if rank 1 sends `text` after joining and then
+/// disconnects.
 std::string causeAfter(const std::string &text, const std::vector<int> &descriptors = {}) {
   Host host(2);
   auto client = joinAs(host.name(), 0, 2);

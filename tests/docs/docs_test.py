@@ -1,12 +1,12 @@
-"""Checks that the commands, outputs, texts and names in README.md and docs/ are right.
+"""Checks that the commands, outputs, texts and names in README.md and docs/ are correct.
 
 usage: docs_test.py BRAID     (from the root of the repository)
 
-The blocks of a page run in order in one folder with links to everything in the repository:
+The blocks of a page are executed in order, in a folder with links to everything in the repository:
 
   ```console      commands, each after "$ ", and their output on stdout. If a command ends with
-                  `# exits N`, that is its exit code, and the output is that on stdout and stderr.
-                  "..." represents any text within a line, and any lines if it is a line.
+                  `# exits N`, its exit code must be N, and the output is that on stdout and stderr.
+                  "..." stands for any text within a line, or for any lines if it is a whole line.
   ```braid        a file that `braid check` accepts; with title="NAME" it is written to NAME for the
                   commands that use it instead.
 """
@@ -21,7 +21,7 @@ import unittest
 
 PAGES = ["README.md"] + sorted(page for page in glob.glob("docs/**/*.md", recursive=True)
                                if not page.startswith("docs/results/"))
-# Pages that the site generates from the program and its headers.
+# Pages that are generated from the program and its headers when the site is built.
 MADE = {f"docs/reference/{name}.md" for name in ("commands", "cpp", "c")}
 ROOT = os.getcwd()
 BRAID = ""
@@ -41,7 +41,7 @@ def blocks(page):
 
 
 def braid(*arguments, text=None, folder=None, both=False):
-    """Runs the command and returns the exit code and stdout, or the output of both streams."""
+    """Runs the command, and returns its exit code and its output on stdout, or on both streams."""
     done = subprocess.run([BRAID, *arguments], input=text, cwd=folder, text=True, timeout=300,
                           stdout=subprocess.PIPE, check=False,
                           stderr=subprocess.STDOUT if both else subprocess.DEVNULL)
@@ -49,7 +49,7 @@ def braid(*arguments, text=None, folder=None, both=False):
 
 
 def pattern_of(shown):
-    """Converts the output that a block shows to a regular expression."""
+    """Converts the output shown in a block to a regular expression."""
     lines = []
     for line in shown.splitlines():
         if line == "...":

@@ -1,4 +1,4 @@
-//===- tests/doctor/doctors_machine.cpp - a healthy machine, to be broken ---------------------===//
+//===- tests/doctor/doctors_machine.cpp - a healthy machine that tests modify -----------------===//
 
 #include "tests/doctor/doctors_machine.h"
 
@@ -118,7 +118,7 @@ doctor::Facts DoctorsMachine::facts() {
   sources.processors = processors;
   sources.patience = std::chrono::milliseconds(isNvmlLate || isCudaLate ? 30 : 10000);
   sources.sharedMemory = sharedMemory;
-  // Threads that are late outlive this machine.
+  // Threads that respond late outlive this object.
   const auto late = std::chrono::milliseconds(2000);
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");

@@ -1,4 +1,4 @@
-//===- tests/doctor/doctors_machine.h - a healthy machine, to be broken -----------------------===//
+//===- tests/doctor/doctors_machine.h - a healthy machine that tests modify -------------------===//
 #pragma once
 
 #include "api/doctor/facts.h"
@@ -8,8 +8,9 @@ namespace braid::test {
 
 inline constexpr uint64_t kMiB = uint64_t(1) << 20, kGiB = uint64_t(1) << 30;
 
-/// Two GPUs, each at a switch, NVLink, driver 580 for CUDA 13.0, no container. A test changes some
-/// facts; then all are read from the folder tree, the fake NVML and the other sources.
+/// A machine with two healthy GPUs that are connected by NVLink through a switch, driver 580 for
+/// CUDA 13.0, and no container. A test changes some of its facts. facts() then reads all facts from
+/// the folder tree, the fake NVML and the other sources.
 struct DoctorsMachine {
   DoctorsMachine();
 

@@ -1,4 +1,4 @@
-//===- tests/doctor/facts_test.cpp - names of GPUs, the report --------------------------------===//
+//===- tests/doctor/facts_test.cpp - the names of GPUs, and the report ------------------------===//
 
 #include "api/doctor/check.h"
 #include "tests/doctor/doctors_machine.h"

@@ -1,4 +1,4 @@
-//===- tests/doctor/lines_test.cpp - lines of checks, each for a broken machine ---------------===//
+//===- tests/doctor/lines_test.cpp - the lines of checks on faulty machines -------------------===//
 
 #include "api/doctor/check.h"
 #include "tests/doctor/doctors_machine.h"
@@ -22,9 +22,9 @@ using Ids = std::set<std::string>;
 struct Case {
   const char *id;
   void (*makeIll)(DoctorsMachine &);
-  /// Words that the finding must contain about the broken part.
+  /// Texts that Finding::seen must contain.
   std::vector<const char *> seen = {};
-  /// Other notes and problems of this machine.
+  /// The other notes and problems that are reported for this machine.
   Ids others = {};
 };
 
@@ -263,7 +263,8 @@ TEST(DoctorLines, AHealthyMachineHasNoTrouble) {
   EXPECT_THAT(troublesOf(runChecks(machine.facts())), IsEmpty());
 }
 
-/// Returns the line about an address limit, or an empty string.
+/// Limits the address space to `bytes`. Returns the line of the check address-space, or an empty
+/// string if there is none.
 std::string lineOfAddresses(DoctorsMachine &machine, uint64_t bytes) {
   machine.limits.addressBytes = bytes;
   for (const Finding &finding : runChecks(machine.facts()))

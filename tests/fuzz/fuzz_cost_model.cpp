@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_cost_model.cpp - any text as a cost model ------------------------------===//
+//===- tests/fuzz/fuzz_cost_model.cpp - fuzzes the decoder of cost models ---------------------===//
 
 #include "runtime/simulate/cost_model.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_environment.cpp - any lines NAME=VALUE as the environment --------------===//
+//===- tests/fuzz/fuzz_environment.cpp - fuzzes the parser of environment variables -----------===//
 
 #include "ir/printable.h"
 #include "runtime/job/bootstrap/environment.h"
@@ -20,8 +20,8 @@ void require(bool holds, const char *what, const std::string &got) {
   std::abort();
 }
 
-/// A line without '=' is the value of a variable that its first byte selects, so that mutations
-/// need not find names.
+/// Reads lines of the form NAME=VALUE. In a line without '=', the first byte selects the variable,
+/// so that mutations need not find the names of variables.
 Variables readLines(llvm::StringRef text) {
   static const std::vector<VariableReport> known =
       reportVariables([](const std::string &) { return std::nullopt; });
@@ -52,7 +52,7 @@ void checkPlace(const Place &place) {
   require(!place.job.empty(), "expected a name of the job", "none");
 }
 
-/// A message must be printable and name all variables that were found.
+/// An error message must be printable and, for BadInput, must name all variables that are set.
 void checkError(const Status &status, const std::vector<VariableReport> &variables) {
   require(status.code() == StatusCode::BadInput || status.code() == StatusCode::Unsupported,
           "expected bad input or what is not supported", status.message());

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_fusion.cpp - any text as the body of a fusion --------------------------===//
+//===- tests/fuzz/fuzz_fusion.cpp - fuzzes the parser and verifier of fusions -----------------===//
 
 #include "tests/fuzz/round_trip.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_host_messages.cpp - any bytes as messages of a rank or host ------------===//
+//===- tests/fuzz/fuzz_host_messages.cpp - fuzzes decoders of messages from ranks or hosts ----===//
 
 #include "runtime/job/bootstrap/client.h"
 #include "runtime/job/bootstrap/host_messages.h"
@@ -17,8 +17,9 @@ JobMemory makeMemory() {
   return std::move(*made);
 }
 
-/// Numbers have several texts and a status escapes control characters: encode once before
-/// comparing.
+/// An accepted cause must survive being encoded and decoded. The texts are compared only after the
+/// cause has been encoded once, because a number can be written in several ways and a Status
+/// escapes control characters.
 void checkCause(llvm::StringRef text) {
   const auto cause = decodeCause(text, kRanks);
   if (!cause)
@@ -42,7 +43,7 @@ void checkHello(llvm::StringRef text) {
             ClientHello::decode(hello->encode())->ranks == hello->ranks);
 }
 
-/// A sign must not change the slots of host 0.
+/// A heartbeat (sign) of another host must not change the slots of host 0.
 void checkSign(llvm::StringRef text) {
   static JobMemory memory = makeMemory();
   const std::string before = encodeSign({}, memory);

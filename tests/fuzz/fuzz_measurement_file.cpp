@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_measurement_file.cpp - any text as a file of measurements --------------===//
+//===- tests/fuzz/fuzz_measurement_file.cpp - fuzzes the decoder of measurement files ---------===//
 
 #include "runtime/tune/measurement_file.h"
 

@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_program.cpp - any text as the body of a program ------------------------===//
+//===- tests/fuzz/fuzz_program.cpp - fuzzes the parser and verifier of programs ---------------===//
 
 #include "tests/fuzz/round_trip.h"
 

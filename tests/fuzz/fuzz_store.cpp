@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_store.cpp - any bytes as requests to and answers from a store ----------===//
+//===- tests/fuzz/fuzz_store.cpp - fuzzes both sides of the store protocol --------------------===//
 
 #include "runtime/job/network/tcp_store.h"
 #include "tests/fuzz/require.h"
@@ -10,7 +10,7 @@
 namespace braid {
 namespace {
 
-/// Answers must not depend on how the bytes were split.
+/// The answers must not depend on how the bytes are split into reads.
 void checkServer(llvm::StringRef bytes) {
   StoreTable once, bytewise;
   std::string all = bytes.str(), allAnswers, answers, pending;
@@ -23,7 +23,7 @@ void checkServer(llvm::StringRef bytes) {
   require(status.isOk() == later.isOk() && answers == allAnswers);
 }
 
-/// A store that sends these bytes results in an answer of limited length, or in a failure.
+/// If a store sends these bytes, the client must return an answer of limited length or fail.
 void checkClient(llvm::StringRef bytes) {
   int both[2];
   require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) == 0);

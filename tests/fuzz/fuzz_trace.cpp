@@ -1,4 +1,4 @@
-//===- tests/fuzz/fuzz_trace.cpp - any text as a trace ----------------------------------------===//
+//===- tests/fuzz/fuzz_trace.cpp - fuzzes the reader of traces --------------------------------===//
 
 #include "api/view/pages.h"
 #include "tests/fuzz/require.h"
@@ -9,8 +9,8 @@ namespace braid::view {
 
 const char *const kPageHtml = "", *const kPageCss = "", *const kPageJs = "";
 
-/// fuzz_program covers the parser of programs. Here, each text is a program of two ranks with three
-/// commands each.
+/// Replaces the parser of programs, which fuzz_program covers: any text stands for a program on two
+/// ranks with three commands each.
 Result<PrintedProgram> readAgain(const std::string &, const std::string &text, Transport) {
   PrintedProgram printed;
   printed.program = text;
@@ -34,7 +34,8 @@ Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t)
 
 } // namespace braid::view
 
-/// A trace that is refused has a printable message; the times of an accepted one are finite.
+/// If a trace is rejected, the message must be printable. If it is accepted, its times must be
+/// finite.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const std::string text(reinterpret_cast<const char *>(data), size);
   const auto page = braid::view::measuredPage("trace", text);

@@ -1,4 +1,4 @@
-//===- tests/fuzz/round_trip.h - properties of any text ---------------------------------------===//
+//===- tests/fuzz/round_trip.h - properties that hold for any program text --------------------===//
 #pragma once
 
 #include "ir/module.h"
@@ -17,7 +17,7 @@ inline std::string printed(const Module &module) {
   return os.str();
 }
 
-/// libFuzzer saves the input of a run that ends here.
+/// Prints `what` and aborts unless `holds` is true. libFuzzer then saves the input.
 inline void require(bool holds, const char *what, const std::string &text) {
   if (holds)
     return;
@@ -25,7 +25,7 @@ inline void require(bool holds, const char *what, const std::string &text) {
   std::abort();
 }
 
-/// Evaluates every scalar with some values of its leaves, which must terminate.
+/// Evaluates every scalar with arbitrary values for its leaves. The evaluation must terminate.
 inline void evaluateAll(Module &module) {
   for (const auto &fusion : module.fusions)
     for (const auto &node : fusion->nodes())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""doctor_gpu_test.py BRAID [--only WORD]: broken settings on a machine with GPUs.
+"""doctor_gpu_test.py BRAID [--only WORD]: tests broken settings on a machine with GPUs.
 
 Each case breaks one setting through the environment, limits or namespaces, never by changing the
 device, and expects `braid doctor --json` to report the problem. Needs only the built command. A

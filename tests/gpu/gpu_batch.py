@@ -19,12 +19,13 @@ PROGRAM = "gpu_runs"
 # `start`: a command that starts the ranks instead of gpu_runs.
 Batch = collections.namedtuple("Batch", "backend start shares_gpus", defaults=((), False))
 SILENCE = 120  # maximum duration of a run in seconds
-# Flags of `braid run` that are equal for all runs of a job, or irrelevant to a job.
+# Flags of `braid run` that have the same value for all runs of a job, or do not affect a job.
 OF_JOB = ("--backend", "--ranks", "--timeout-ms", "--flight-records")
 
 
 def as_run(file, flags):
-    """Converts flags of `braid run` to a run of a job. Returns None if a job cannot use them."""
+    """Converts flags of `braid run` to a run of a job. Returns None if a job does not support
+    them."""
     run = {"file": file, "set": {}, "iterations": 1}
     schedule, words = [], iter(flags)
     for flag in words:
@@ -80,7 +81,8 @@ def run_job(arguments, environment, count):
 
 @contextlib.contextmanager
 def command_of(program, runs, ranks, batch):
-    """Yields the command that executes the runs as one job. Its file exists within the context."""
+    """Yields the command that executes the runs as one job. The command's file exists only within
+    the context."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(runs, file)
         file.flush()
@@ -93,7 +95,7 @@ Outcome = collections.namedtuple("Outcome", "passed wrong", defaults=("",))
 
 
 def run_together(cases, folder, environment):
-    """Runs the cases as one job. Returns an empty Outcome if stopped or without gpu_runs."""
+    """Runs the cases as one job. Returns an empty Outcome if stopped or if gpu_runs is missing."""
     program = os.path.join(folder, PROGRAM)
     if not os.path.exists(program):
         return Outcome({})

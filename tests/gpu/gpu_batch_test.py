@@ -17,7 +17,7 @@ from gpu_faults import ranks_of
 from gpu_suite import Suite
 
 ONLY_ON_GPUS = ("copies", "signals", "launch", "memory")
-MOST_ELEMENTS = 1 << 22  # of an operand
+MOST_ELEMENTS = 1 << 22  # maximum size of an operand
 ITERATIONS = 2
 # In seconds; longer than the ten seconds that a launcher waits for the ranks of a finished job.
 PAUSE = 11
@@ -70,7 +70,7 @@ def check_flags(braid):
 
 
 def check_failures(braid, program, run):
-    """A job reports the reason for its end: an invalid run, or a program that multiplies the wrong
+    """A failed job reports the reason: an invalid run, or a program that multiplies the wrong
     blocks and is not proved correct."""
     def is_named(second, why):
         runs = [{**run, "name": "first"}, {**run, "name": "second", **second},

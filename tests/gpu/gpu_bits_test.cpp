@@ -31,7 +31,7 @@ constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< values of M; the first cove
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// A GEMM. With few columns and a long sum, a library would split K unless this is disabled.
+/// A GEMM. If N is small and K is large, a library splits K unless this is disabled.
 struct Problem {
   const char *name;
   bool isGather; ///< if false, partial results are summed in f32
@@ -69,7 +69,8 @@ struct Way {
   }
 };
 
-/// Returns every preset, transfer mode and number of chunks. Protocols alternate from `turn` on.
+/// Returns every preset, transfer mode and number of chunks. Protocols alternate; `turn` selects
+/// the first.
 std::vector<Way> waysFor(size_t turn) {
   std::vector<Way> ways;
   for (const Preset &preset : presets())
@@ -86,7 +87,8 @@ std::vector<Way> waysFor(size_t turn) {
   return ways;
 }
 
-/// The rows of A and the B of rank `owner`. In a gather, all ranks use the same matrices.
+/// The rows of A and the matrix B that rank `owner` uses. In a gather, all ranks use the same
+/// matrices.
 class Operands {
 public:
   Operands(const Problem &problem, int64_t owner)
@@ -118,7 +120,8 @@ public:
   ProblemTest(Cluster &cluster, const Problem &problem)
       : cluster_(cluster), problem_(problem), rank_(cluster.firstHosted()) {}
 
-  /// Runs every M in every way, `runsOfEach` times both eagerly and replayed. Collective.
+  /// Runs every M in every way, `runsOfEach` times eagerly and `runsOfEach` times replayed.
+  /// Collective.
   Status run(int runsOfEach);
   int64_t runs() const { return runs_; }
   int64_t programs() const { return programs_; }
@@ -265,7 +268,8 @@ Status ProblemTest::takeAsExpected(const char *result) {
 }
 
 Status runProblems(Cluster &cluster, int runs) {
-  // A problem has a few hundred programs. Each is run this often eagerly and this often replayed.
+  // A problem has a few hundred programs. Each program runs this many times eagerly and is replayed
+  // as often.
   const int runsOfEach = std::max(1, runs / 400);
   std::deque<ProblemTest> tests; // keeps their Plans alive
   for (const Problem &problem : kProblems) {

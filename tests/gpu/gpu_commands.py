@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# In seconds. A killed process may stay in the driver for a while; afterwards, it is abandoned.
+# In seconds. A killed process may remain in the driver for a while. After this time, the process is
+# abandoned.
 GONE_WITHIN = 10
 
 _running = set()

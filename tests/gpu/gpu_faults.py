@@ -77,8 +77,8 @@ class Job:
 
 
 class Fault:
-    """A job, and a signal to one of its ranks: during startup if the seed is even, during the runs
-    if it is odd. The job has at most as many ranks as `devices`."""
+    """A job, and a signal that is sent to one of its ranks: during startup if the seed is even, and
+    during the runs if it is odd. The job has at most as many ranks as `devices`."""
 
     def __init__(self, braid, seed, devices):
         dice = random.Random(seed)

@@ -1,5 +1,5 @@
-"""Jobs that treat two GPUs as two hosts, with one rank per host or with two ranks that share its
-GPU. NCCL sends messages between hosts; within a host, data is copied.
+"""Jobs that treat two GPUs as two hosts, with one rank per host or with two ranks that share the
+host's GPU. NCCL sends messages between hosts; within a host, data is copied.
 
 gpu_hosts.py BRAID runs the same jobs on CPU ranks, which connect over the loopback interface.
 """

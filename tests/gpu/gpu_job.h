@@ -11,7 +11,7 @@
 
 namespace braid::test {
 
-/// True if ranks may share GPUs.
+/// Returns true if ranks may share GPUs.
 inline bool sharesGpus() {
   const char *shares = std::getenv("BRAID_SHARE_GPUS");
   return shares && std::string(shares) == "on";

@@ -26,7 +26,7 @@
 namespace braid::test {
 namespace {
 
-constexpr int64_t kRows = 3, kColumns = 1000; // of each rank
+constexpr int64_t kRows = 3, kColumns = 1000; // of each rank's block
 
 std::string memory() {
   const char *name = std::getenv("BRAID_TEST_MEMORY");
@@ -118,7 +118,7 @@ Status gather(const std::shared_ptr<Job> &job, const std::string &protocol, int 
   return session ? gather(job, **session, runs) : session.status();
 }
 
-/// Runs half of the rounds with reads by peers, and the other half with writes by peers.
+/// In half of the rounds, peers read the blocks; in the other half, peers write them.
 Status rounds(const std::shared_ptr<Job> &job, int runs) {
   for (const char *protocol : {"get", "put"})
     BRAID_TRY(gather(job, protocol, (runs + 1) / 2));
@@ -147,7 +147,7 @@ Status prepareAgain(const std::shared_ptr<Job> &job, int) {
 }
 
 /// Uses blocks of 12 KB to 50 MB in growing, shrinking and mixed order. The last five sessions stay
-/// alive, and the oldest of these still runs.
+/// alive, and the oldest of these must still work.
 Status varySizes(const std::shared_ptr<Job> &job, int) {
   std::vector<int64_t> sizes;
   for (int64_t columns = 1000; columns < 4200000; columns += columns / 3)
@@ -157,7 +157,7 @@ Status varySizes(const std::shared_ptr<Job> &job, int) {
     sizes.push_back(sizes[count - 1 - i]);
   for (size_t i = 0; i < 2 * count; ++i)
     sizes.push_back(sizes[(i * 7 + 3) % count]);
-  if (Status status = rounds(job, 2); !status.isOk()) // streams and GEMM workspaces remain
+  if (Status status = rounds(job, 2); !status.isOk()) // allocates streams and GEMM workspaces
     return status;
   BRAID_TRY(job->giveBack());
   const size_t before = freeBytes();

@@ -53,7 +53,8 @@ def messages(suite):
         add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
             + sizes + graph, 2, SCATTER)
     programs = os.path.dirname(suite.braid)
-    # One tenth of the runs replay a graph with runs of two sessions: copies, and collectives.
+    # In gpu_session_test, one tenth of the runs use a graph that contains runs of two sessions.
+    # One session of a `mixed` graph copies; the other uses collectives.
     for program, backend, ranks, runs in (("gpu_messages_test", "nccl", 2, 200),
                                           ("gpu_messages_test", "nccl", 3, 200),
                                           ("gpu_session_test", "nccl", 2, 200),
@@ -66,7 +67,7 @@ def messages(suite):
 
 
 def replays(suite):
-    """Adds ten thousand replays of one graph."""
+    """Adds cases that replay a graph ten thousand times."""
     for example, name, cut in ((EXAMPLE, "gather", ""), (SCATTER, "reduce-scatter", ";chunks=2"),
                                (ALL_REDUCE, "all-reduce", ";chunks=2")):
         suite.add_command(f"messages 2 {name}, 10,000 replays",
@@ -81,7 +82,8 @@ SOCKETS_ONLY = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def launchers(suite):
-    """Adds ranks that other launchers start, on both backends, and NCCL restricted to sockets."""
+    """Adds cases in which other launchers start the ranks, on both backends, and a case in which
+    NCCL uses only sockets."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                 "--nproc-per-node", "2", "--no-python"]
     mpirun = shutil.which("mpirun")
@@ -105,7 +107,8 @@ def launchers(suite):
     add("sockets only", [], "nccl", ["--ranks", "2"], **SOCKETS_ONLY)
 
 
-# Bytes that cross a link for each byte of a rank's tensor, by the convention of nccl-tests.
+# Bytes that cross a link for each byte of a rank's tensor, according to the convention of
+# nccl-tests.
 BUSES = {"gather-matmul": lambda ranks: (ranks - 1) / ranks,
          "matmul-reduce-scatter": lambda ranks: (ranks - 1) / ranks,
          "matmul-all-reduce": lambda ranks: 2 * (ranks - 1) / ranks}
@@ -114,13 +117,13 @@ BUS_ROWS = ("braid/transfers", "torch/transfers")  # PyTorch calls NCCL
 BUS_WITHIN = 0.03
 GRAPH_RUNS = 8  # runs in each graph, because a model's graph contains many
 # The two kernels that count a run in a caller's graph (backends/cuda/run_guard.h) take 2.8 us, and
-# bursts of 12 us vary by 2 us between calls of the benchmark.
+# bursts of 12 us vary by 2 us between invocations of the benchmark.
 COUNTED_US = 5
 
 
 def bus_bandwidth(suite, ranks=2):
-    """Compares each collective with PyTorch's collective in bursts of graphs, alternating. At 8
-    MiB, calls of the benchmark vary by 8 %, so the shortest of three calls is used."""
+    """Compares each collective with PyTorch's, in alternating bursts of graphs. At 8 MiB, times
+    vary by 8 % between invocations of the benchmark, so the shortest of three is used."""
     def check(operation):
         if not importlib.util.find_spec("torch"):
             return "skipped", "no PyTorch"

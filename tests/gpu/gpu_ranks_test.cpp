@@ -139,7 +139,7 @@ std::vector<Way> allWays() {
       for (TransferMode transferMode :
            {TransferMode{}, TransferMode{CopyBy::Kernel, {}},
             TransferMode{CopyBy::Engine, SignalBy::Kernel},
-            TransferMode{CopyBy::Engine, SignalBy::Memory}}) // 20, 25 and 51 modes with 4 ranks
+            TransferMode{CopyBy::Engine, SignalBy::Memory}}) // 56 modes in total
         launchModes.push_back(
             {{.schedule = *Configurations::parse(std::string(schedule) + protocol)}, transferMode});
   return launchModes;

@@ -3,9 +3,10 @@
 //   gpu_runs RUNS.json --ranks N [--backend NAME]
 //   gpu_runs RUNS.json --as-rank [--backend NAME]     one rank of a job started by a launcher
 //
-// Executes runs like `braid run --verify` one after another in one job, since starting ranks on
-// GPUs takes far longer than such a run. The runs share the ranks' mesh. The command's checks
-// before it starts ranks are omitted. RUNS.json is a list with values for flags of `braid run`:
+// Executes runs like `braid run --verify` one after another in one job, because starting ranks on
+// GPUs takes far longer than such a run. The runs share the ranks' mesh. The checks that `braid
+// run` performs before it starts ranks are omitted. RUNS.json is a list with values for flags of
+// `braid run`:
 //
 //   [{"name": "ring", "file": "examples/ag_matmul.braid", "schedule": "ring;launch=graph",
 //     "set": {"M": 82}, "iterations": 300}]

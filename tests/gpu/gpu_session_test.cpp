@@ -247,8 +247,8 @@ public:
   }
 
   /// Replays one session and launches graphs with runs of another, each for longer than the
-  /// timeout; then issues single eager and recorded runs. Pauses beyond the timeout after each
-  /// phase, waiting only with CUDA calls. None of this may count as a stall.
+  /// timeout; then issues single eager and recorded runs. After each phase, pauses for longer than
+  /// the timeout and waits only with CUDA calls. None of this may count as a stall.
   Status goOnAndPause(Session &session, Session &other) {
     const int many = sharesGpus() ? 1000 : 20000;
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1], &eager = lanes_[0];
@@ -282,7 +282,8 @@ public:
     return job_.commit();
   }
 
-  /// Rank 0 replays runs that the others launch in graphs. A pause beyond the timeout is no stall.
+  /// Rank 0 replays runs that the others launch in graphs. A pause that is longer than the timeout
+  /// is not a stall.
   Status launchDifferently(Session &session) {
     Lane &replayed = lanes_[kStreams - 1], &inGraph = lanes_[1];
     BRAID_TRY(session.capture(replayed.inputs, {&replayed.output, 1}));
@@ -475,7 +476,7 @@ Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> sess
   for (const bool isKept : {true, false}) {
     if (keepsIt != isKept)
       cudaGraphExecDestroy(graph);
-    // CUDA reports the destruction later.
+    // CUDA reports the destruction asynchronously.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::unique_ptr<Session> other = BRAID_TRY(onlySession(job));
     if (session->usage().isInGraph != isKept || other->usage().isInGraph)

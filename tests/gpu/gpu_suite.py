@@ -9,8 +9,8 @@ If a case needs more GPUs than the machine has, it is skipped, or its ranks shar
 then appear more than once. Ranks that use NCCL never share a GPU, because NCCL rejects this. Cases
 of a batch run as one job if possible (gpu_batch.py).
 
-Each result is printed and saved to the file immediately. SIGTERM, SIGINT and SIGHUP kill the
-running command, report its case as "cut off", and end the suite.
+Each result is printed and saved to the file immediately. On SIGTERM, SIGINT or SIGHUP, the suite
+kills the running command, reports its case as "cut off", and ends.
 """
 import collections
 import functools
@@ -39,7 +39,7 @@ def gpus():
 
 
 def machine():
-    """Returns name and driver of each GPU: "NVIDIA H200, 580.1"."""
+    """Returns the name and driver of each GPU: "NVIDIA H200, 580.1"."""
     if not gpus():
         return []
     _, shown, _ = run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],

@@ -26,8 +26,8 @@ while [ $i -lt {gpus} ]; do
   i=$((i + 1))
 done
 """
-# Has NCCL, and fails for 3 ranks with a long output. Like the real command, it accepts each flag
-# and each parameter at most once.
+# A simulated `braid` that reports NCCL, and fails with a long output if there are 3 ranks. Like the
+# real command, it accepts each flag and each parameter at most once.
 NOTES = """#!{python} -IS
 import os, sys, time
 if sys.argv[1] == "doctor":

@@ -34,7 +34,8 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def add_run(suite, name, flags, ranks, example=EXAMPLE):
-    """Adds a run with the schedule in `flags`, or pairwise by default, so that none is measured."""
+    """Adds a run with the schedule in `flags`, or with `pairwise`, so that no schedules are
+    measured."""
     common = ["--backend", "cuda", "--flight-records", "none",
               "--timeout-ms", "20000", "--ranks", str(ranks)]
     if "--schedule" not in flags:
@@ -48,7 +49,7 @@ def linear(dtype):
 
 
 def exactness(suite):
-    """Every schedule with get and put, as used in practice: 1,000 runs each, at addresses that
+    """Runs every schedule with get and put 1,000 times each, as in practice, at addresses that
     change between runs if possible. Eager and replayed runs, transfer modes and numbers of ranks
     alternate, because gpu_ranks_test covers all combinations. Most cases have 2 ranks, because two
     such cases can run concurrently. Ranks that share a GPU alternate on it every few milliseconds.
@@ -96,7 +97,7 @@ def exactness(suite):
     sums_in_gemms(suite)
     functions(suite)
     functions_of_sums(suite)
-    # The default schedules for one shape and for each stage.
+    # Without --schedule, the command chooses a schedule for the only stage, or for each stage.
     for example in (EXAMPLE, os.path.join(ROOT, "examples", "mlp.braid")):
         for ranks in (2, 4):
             suite.add_command(
@@ -122,7 +123,8 @@ def reductions(suite):
     shots = [flags + ["--reduction", "two-shot"] for flags in common]
     shots.append(["--chunks", "2", "--tail-split", "4", "--placement", "shared", "--streams", "6",
                   "--reduction", "two-shot"])
-    # GEMMs store at the peer, with unaligned rows, and concurrently with the peer's GEMMs.
+    # GEMMs store their results in the peer's memory, with unaligned rows, and concurrently with the
+    # peer's GEMMs.
     for fusion, name, more in ((SCATTER, "reduce-scatter", []),
                                (ALL_REDUCE, "all-reduce", ["--reduction", "two-shot"])):
         for number, (columns, flags) in enumerate(((65, []), (65, ["--chunks", "3"]),
@@ -144,8 +146,9 @@ def reductions(suite):
 
 
 def second_shots(suite):
-    """One kernel pulls partial results, adds them and pushes the sums, or several kernels do if any
-    address is unaligned. Sizes range from a few threads of a block to two rounds of all blocks."""
+    """One kernel pulls partial results, adds them and pushes the sums, or several kernels do so if
+    any address is unaligned. The smallest sums need only a few threads of a block; the largest need
+    two rounds of all blocks."""
     kernels = ["--schedule", "bulk;reduction=two-shot;second-shot=put", "--copies", "kernel"]
     for ranks, rows, columns, flags in ((2, 2, 64, []), (3, 6, 64, ["--graph"]), (4, 8, 64, []),
                                         (4, 12, 8192, ["--graph"]), (4, 256, 8192, ["--graph"]),
@@ -179,7 +182,8 @@ def sums_in_gemms(suite):
 
 
 def functions(suite):
-    """Functions between two stages, and a gathered tensor as an output, also with odd extents."""
+    """Tests functions between two stages, and gathered tensors as outputs, including odd
+    extents."""
     for name, odd in (("mlp", "F"), ("gated_mlp", "F"), ("ag_reshard", "N")):
         fusion = os.path.join(ROOT, "examples", f"{name}.braid")
         for flags in (["--graph"], ["--chunks", "2", "--protocol", "put"],
@@ -440,10 +444,10 @@ def torch_device_time(suite, python):
     return "failed", "; ".join(said)
 
 
-# Rows and blocks that are aligned to 2 bytes, and to 16 bytes.
+# Shapes whose rows and blocks are aligned to 2 bytes, and to 16 bytes.
 UNALIGNED, ALIGNED = "8190x4097x4099", "8192x4096x4096"
-# Maximum time relative to copy engines. It is about 2, and much more if a kernel copies such blocks
-# element by element.
+# Maximum time relative to copy engines. The actual ratio is about 2; it would be much larger if a
+# kernel copied such blocks element by element.
 MOST_BY_KERNELS = 3
 
 

@@ -2,9 +2,9 @@
 //
 // Prints a table of sums of many sizes, and of copies within memory that move the same number of
 // bytes. Each time is the median of 21 measurements, for several launches in a row and for single
-// launches. Launches use many buffers in turn, so that no buffer is in the cache. Each sum is first
-// compared bit by bit with the sum of a simple kernel. Exits with 77 if there is no GPU, and with 1
-// if a sum is wrong.
+// launches. Successive launches use different buffers, so that no buffer is in the cache. Each sum
+// is first compared bit by bit with the sum of a simple kernel. Exits with 77 if there is no GPU,
+// and with 1 if a sum is wrong.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ constexpr double kNominalTBs = 4.8; ///< bandwidth of an H200's memory
 constexpr int64_t kMiB = 1 << 20;
 /// Size of each of two pools, one for reads and one for writes.
 constexpr int64_t kPoolBytes = 1100 * kMiB;
-constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the cache
+constexpr int64_t kMostInTurns = 256 * kMiB; ///< several times the size of the cache
 constexpr int kMeasurements = 21;
 constexpr int kIssueMicroseconds = 5; ///< upper bound for the host's time to issue one launch
 
@@ -83,7 +83,7 @@ template <class T> __device__ uint32_t bitsOf(T value) {
   return bits;
 }
 
-/// Adds in the documented order and counts the elements of dst with different bits.
+/// Adds in the documented order and counts the elements of dst whose bits differ.
 template <class T, class Partial, class Result>
 __global__ void compareKernel(Sum sum, unsigned long long *wrong) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;
@@ -109,7 +109,8 @@ public:
   double sumUs(const Case &c, bool isAlone);
   double copyUs(const Case &c);
   unsigned long long wrong() const { return wrong_; }
-  /// Fills the sources with numbers of this type, since bits of one type may be NaNs of another.
+  /// Fills the sources with numbers of this type, because the bits of one type may be NaNs in
+  /// another.
   void fill(Element partial);
 
 private:
@@ -198,7 +199,7 @@ int Bench::launchesInRow(const Case &c) const {
 
 template <class Launch> double Bench::median(int count, Launch launch) {
   std::vector<double> times;
-  for (int i = 0; i < kMeasurements + 2; ++i) { // the first two raise the clocks
+  for (int i = 0; i < kMeasurements + 2; ++i) { // the first two are warm-ups
     // All launches are issued before the first one starts, so that the host's time does not count.
     braid::cuda::launchDelay(stream_, static_cast<uint32_t>(20 + count * kIssueMicroseconds));
     check(cudaEventRecord(before_, stream_), "cudaEventRecord");

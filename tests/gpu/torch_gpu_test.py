@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SKIPPED = 77
 PARTS = ("eager", "symmetric", "come_back", "freed", "captured", "gradients", "compiled",
          "taken_over", "whole_step", "refused", "failed")
-# These parts run in separate processes: they depend on the process's earlier work or measure times.
+# These parts run in separate processes, because earlier work in a process would affect them.
 ALONE = ("attention_braid", "attention_braid_nccl", "attention_nccl_braid", "graph_time",
          "device_time")
 
@@ -161,7 +161,7 @@ class Rank:
         bt.prepare(bt.matmul_reduce_scatter, self.hidden(W), V.t(), seconds=0.1)
 
     def hidden(self, W):
-        """Returns a tensor of the result's shape, between the two operators of captured()."""
+        """Returns a tensor with the shape of the data between the two operators of captured()."""
         return self.torch.zeros(16 * self.ranks, W.shape[0], dtype=W.dtype, device=self.device)
 
     def gradients(self):
@@ -316,9 +316,10 @@ class Rank:
 
     def graph_time(self):
         """A run in a caller's graph takes as long as a replay of Braid's own graph. Compares the
-        slopes of the time between 8 and 32 runs, medians of nine turns, in microseconds per run.
-        These vary by 2 %, so a slope that is too large is measured up to three times. Each way uses
-        a separate group, because a group with runs in a caller's graph also counts eager runs."""
+        slopes of the time between 8 and 32 runs, in microseconds per run, where each time is the
+        median of nine turns. Slopes vary by 2 %, so a slope that is too large is measured up to
+        three times. Each variant uses a separate group, because a group with runs in a caller's
+        graph also counts eager runs."""
         torch, dist = self.torch, self.torch.distributed
         most, tries = 0.5, 3
         groups = [dist.new_group(list(range(self.ranks))) for _ in range(2)]
@@ -354,7 +355,7 @@ class Rank:
         assert not slower, slower
 
     def turns(self, runs):
-        """Returns the time of each run on the slower rank in microseconds, the median of nine
+        """Returns the time of each run on the slower rank in microseconds, as the median of nine
         turns. The GPU sleeps until the host has issued all work."""
         torch, dist = self.torch, self.torch.distributed
         took = {key: [] for key in runs}

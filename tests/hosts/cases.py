@@ -1,7 +1,7 @@
-"""Cases that run on several hosts: fixed ones, and random ones with fixed seeds.
+"""Cases for tests on several hosts: examples, and random cases with fixed seeds.
 
-A case has a file or a text, and `flags` for `braid run`. The mesh of a text has hosts: `mesh [0 ..
-16) of 4`.
+A case is a dictionary with a `file` or a `text`, and `flags` for `braid run`. The mesh in a text
+specifies the ranks of each host, as in `mesh [0 .. 16) of 4`.
 """
 import random
 import re
@@ -11,13 +11,13 @@ HIERARCHICAL = ("hierarchical",)
 
 
 def on_hosts(text, ranks, ranks_of_host):
-    """Changes the fusion's mesh to hosts with that many ranks."""
+    """Returns the fusion with a mesh of `ranks` ranks, `ranks_of_host` on each host."""
     changed, count = re.subn(r"mesh \[0 \.\. (\w+)\)", rf"mesh [0 .. \1) of {ranks_of_host}", text)
     assert count == 1, f"expected one mesh, got {count}"
     return re.sub(r"\bD = \d+", f"D = {ranks}", changed)
 
 
-# Texts to draw from, with the schedules that can lower them.
+# The texts to choose from, and the schedules that can lower them.
 DRAWN = (
     ("""  %A = input {type}[DIDx{{D}}, {m}, {k}]
   %B = input {type}[{k}, {n}]
@@ -50,7 +50,7 @@ DRAWN = (
 
 
 def drawn_case(seed, ranks, ranks_of_host):
-    """Returns a gather, a reduction or both, with any number of rows in a block, also odd ones."""
+    """Returns a gather, a reduction or both. The number of rows in a block may be odd."""
     draw = random.Random(seed)
     body, schedules = DRAWN[seed % len(DRAWN)]
     m, f = draw.choice((1, 2, 3, 5, 8, 17)), draw.randint(1, 12)
@@ -69,11 +69,12 @@ KINDS = ("kill", "stop", "kill host", "stop host", "cable", "partition", "delay"
 
 
 def drawn_fault(seed, hosts, ranks_of_host):
-    """Returns the victim and the time of a fault in seconds after the start, possibly while hosts
-    still connect. Host 0 has the store, behind a proxy."""
+    """Returns a fault: its kind, its victim, and its time in seconds after the start. At that time,
+    hosts may still be connecting. Host 0 has the store, behind a proxy."""
     draw = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]
-    # Connecting takes several round trips, for which slow hosts get no more time.
+    # Connecting takes several round trips, and the time for connecting is not extended if hosts are
+    # slow. Therefore, these faults occur later.
     times = (1.0, 2.0) if kind in ("delay", "kill store") else (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)
     host = 0 if kind == "kill store" else draw.randrange(1, hosts)
     return {"kind": kind, "host": host, "local": draw.randrange(ranks_of_host),

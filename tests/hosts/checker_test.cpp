@@ -1,7 +1,7 @@
-//===- tests/hosts/checker_test.cpp - damaged programs of several hosts are found -------------===//
+//===- tests/hosts/checker_test.cpp - finds damage in programs for several hosts --------------===//
 //
-// Takes safe Plans and damages them in every possible place, one at a time: a message becomes an
-// endpoint or vice versa, a group is split, a local wait moves before a group. Each damage would
+// Safe Plans are damaged in every possible place, one at a time: a message becomes an endpoint or
+// vice versa, a group is split, or a local wait is moved before a group. Each kind of damage would
 // cause a hang, an access to another host's memory, or wrong data.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -53,9 +53,10 @@ TEST(HostsChecker, ProvesWhatLoweringMakes) {
   }
 }
 
-/// Rank 1 signals that rank 0 may read, and later writes. Between these it receives a message from
-/// rank 2, to which rank 0 sends one before it reads. The three messages form one Whole, but that
-/// orders nothing: a library lets rank 0 continue when its message is complete.
+/// Rank 1 signals too early that rank 0 may read %x: it writes %x afterwards, and then receives a
+/// message from rank 2. Rank 0 sends a message to rank 2 before it reads %x. The groups of the
+/// three ranks form one Whole, but this does not order the accesses to %x, because a library lets
+/// rank 0 continue as soon as its own message is complete.
 constexpr const char *kTooEarly = R"(program @early mesh [0 .. 4) of 2
     (%A: f32[4]) -> (%C: f32[4]) {
   %x = allocate symmetric f32[4]
@@ -99,7 +100,8 @@ TEST(HostsChecker, TakesNoOrderFromWhatALibraryNeedNotGive) {
   EXPECT_EQ(report.violation->rule, CheckRule::Race) << str(report);
 }
 
-/// A program that is safe over messages only is safe here, too.
+/// The groups are those of the same program with Transport::Messages, without the messages within
+/// hosts. Thus, a program that is safe with Transport::Messages is also safe here.
 TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
   for (const Planned &made : cases()) {
     Compiled asMessages = made.compiled;
@@ -128,7 +130,7 @@ TEST(HostsChecker, HasNoGroupThatMessagesHaveNot) {
 
 //===- Damage ---------------------------------------------------------------------------------===//
 
-/// Replaces a message of a group by an endpoint and the commands of its side.
+/// Replaces the k-th message in the Plan's groups with an endpoint, its signal and its await.
 std::optional<bool> toEndpoint(Plan &plan, size_t k) {
   for (uint32_t number = 0; number < plan.groups.size(); ++number) {
     PlanGroup &group = plan.groups[number];
@@ -168,7 +170,7 @@ std::optional<bool> toEndpoint(Plan &plan, size_t k) {
   return false;
 }
 
-/// Replaces the k-th endpoint of a host by a message, on this side only.
+/// Replaces the k-th endpoint with a message on this rank, but not on its peer.
 std::optional<bool> toMessage(Plan &plan, size_t k) {
   if (k >= plan.endpoints.size())
     return false;
@@ -189,7 +191,7 @@ std::optional<bool> toMessage(Plan &plan, size_t k) {
   return true;
 }
 
-/// Returns whether the two groups that a group was split into belong to one Whole.
+/// Returns true if the two groups into which a group was split belong to the same Whole.
 bool haveOneWhole(const Plans &plans, size_t rank) {
   const std::vector<Whole> wholes = wholesOf(plans)[rank];
   return llvm::any_of(llvm::ArrayRef(wholes).drop_back(),
@@ -226,7 +228,7 @@ TEST(HostsChecker, FindsEveryDamage) {
   EXPECT_GE(together, 20);
 }
 
-/// Both sides match, so only the host is wrong.
+/// The endpoints of both ranks match, but the ranks are on different hosts.
 TEST(HostsChecker, RefusesAnEndpointThatReachesAnotherHost) {
   Planned made = planned(gatherOf(4, 4), "pairwise");
   for (Plan &plan : made.plans)
@@ -286,7 +288,7 @@ TEST(HostsChecker, FindsALocalWaitBeforeAGroup) {
         Command command = plan.commands[*await];
         command.stream = plan.commands[*group].stream;
         eraseCommand(plan, *await);
-        insertCommand(plan, 0, command); // even before its signal
+        insertCommand(plan, 0, command); // before the signal, too
         ++moved;
         found += !judge(made, damaged).isSafe();
       }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""hosts_test.py BRAID PART [FIRST-LAST]: jobs on several hosts that are network namespaces.
+"""hosts_test.py BRAID PART [FIRST-LAST]: runs jobs on several hosts, which are network namespaces.
 
 PART is
   drawn      random fusions with seeds FIRST to LAST
-  started    an example, started by torchrun, mpirun and by hand
+  started    an example, started by torchrun, by mpirun, and by hand
   faults     random faults with seeds FIRST to LAST, on 3 hosts with 2 ranks each
 
-Skipped with status 77 if namespaces cannot be created, or this Braid does not support hosts.
+Exits with 77 (skipped) if namespaces cannot be created.
 """
 import os
 import re
@@ -24,7 +24,7 @@ from tcp_proxy import TcpProxy
 BRAID = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TIMEOUT = 3.0  # in seconds
-GRACE = 2.0    # time after that within which all ranks end
+GRACE = 2.0    # after a timeout, all ranks must end within this time
 SLACK = 3.0    # additional time on a loaded machine
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "cwd": ROOT}
 
@@ -42,7 +42,8 @@ def write_case(case, folder, ranks, ranks_of_host):
 
 
 def finish(started, seconds):
-    """Returns the exit codes and outputs. Processes that do not end in time have None."""
+    """Returns the exit codes and outputs. The exit code of a process that does not end within
+    `seconds` is None."""
     deadline = time.monotonic() + seconds
     ends = []
     for child in started:
@@ -54,7 +55,7 @@ def finish(started, seconds):
     return ends
 
 
-# torchrun leaves folders for the output of ranks, and for kernels that PyTorch compiles.
+# torchrun leaves folders behind: for the output of ranks, and for kernels that PyTorch compiles.
 LEFT_BY_STARTERS = ("/torchelastic_", "/torchinductor_")
 
 
@@ -111,15 +112,15 @@ def strike(fault, hosts, ranks_of_host, proxy, started):
 
 
 def causes(ends):
-    """Returns the first cause that each rank reports, without its number."""
+    """Returns the first cause that each rank reports, without the prefix before "error: "."""
     lines = [next((line for line in text.splitlines() if "error:" in line), "nothing")
              for _, text in ends]
     return [line.partition("error: ")[2] or line for line in lines]
 
 
 def expected_cause(fault, ranks_of_host):
-    """Returns the cause that must be reported. If a fault strikes while hosts connect, they may
-    miss each other in several ways, but always name the missing one."""
+    """Returns a pattern for the cause that must be reported. If a fault occurs while hosts are
+    connecting, several causes are possible, but all of them name the missing host or rank."""
     host, rank = fault["host"], fault["host"] * ranks_of_host + fault["local"]
     one, whole = rf"ranks? (\d, )*{rank}\b", rf"(host {host}\b|rank {host * ranks_of_host}\b)"
     return {"kill": f"{one}|{whole}", "stop": f"{one}|{whole}", "kill host": f"{whole}|{one}",
@@ -127,7 +128,8 @@ def expected_cause(fault, ranks_of_host):
 
 
 def expect_failure(fault, hosts, ranks_of_host, proxy):
-    """All ranks except the victim end in time, fail, and report the same cause."""
+    """Expects all ranks except the victim to fail in time and to report the same cause, or, if the
+    fault is a delay, to continue."""
     ranks = len(hosts) * ranks_of_host
     case = {"file": "examples/ag_matmul.braid",
             "flags": ["--set", "M=96", "--set", "K=32", "--set", "N=48", "--iterations",
@@ -135,7 +137,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
     command = write_case(case, hosts.folder, ranks, ranks_of_host)
     only = [h.number for h in hosts if fault["kind"] != "missing host" or h.number != fault["host"]]
     numbers = [rank for rank in range(ranks) if rank // ranks_of_host in only]
-    # A proxy acknowledges data whether or not it forwards them.
+    # A proxy acknowledges data even if it does not forward the data.
     meet_at = proxy.address if fault["kind"] in ("partition", "delay", "swallow") else None
     started = dict(zip(numbers, by_hand(hosts, ranks_of_host, command, meet_at=meet_at, only=only,
                                         **PIPES)))
@@ -151,12 +153,12 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
         assert all(child.poll() is None for child in others.values()), \
             (fault, finish(others.values(), 1))
     else:
-        if fault["kind"] in ("cable", "partition", "swallow"):  # both sides of the cut end
+        if fault["kind"] in ("cable", "partition", "swallow"):  # both sides must end
             finish([started[rank] for rank in lonely], TIMEOUT + GRACE + SLACK)
             assert all(started[rank].returncode for rank in lonely), fault
         ends = finish(others.values(), TIMEOUT + GRACE + SLACK)
         assert all(code in (5, 6) for code, _ in ends), (fault, ends)
-        # Ranks whose host has lost its first rank report that instead, so they are left out.
+        # Omit ranks that may report another cause, such as the loss of their host's first rank.
         together = [cause for rank, cause in zip(others, causes(ends))
                     if fault["kind"] in ("partition", "swallow") and rank < ranks_of_host
                     or fault["kind"] not in ("partition", "swallow") and rank not in lonely]
@@ -170,7 +172,7 @@ def expect_failure(fault, hosts, ranks_of_host, proxy):
         host.plug_in()
     for file in {file for host in hosts for file in host.files()}:
         if os.path.isfile(file):
-            os.unlink(file)  # of ranks that were killed
+            os.unlink(file)  # left by ranks that were killed
 
 
 def run_faults(seeds):

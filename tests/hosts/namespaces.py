@@ -5,9 +5,10 @@
         hosts[1].pull_cable()
 
 A host has an address, a host name (in its UTS namespace), and a folder for TMPDIR. The bridge
-connects the hosts and this process, at `hosts.here`, where a proxy may listen. When the block ends,
-everything that was started is killed and everything that was created is removed. Requires Linux,
-and root or permission for users to create namespaces; `why_not()` returns what is missing.
+connects the hosts with each other and with this process, whose address is `hosts.here`; a proxy may
+listen there. At the end of the block, all processes that were started are killed, and everything
+that was created is removed. Requires Linux, and either root or permission for users to create
+namespaces; `why_not()` returns what is missing.
 """
 import os
 import shutil
@@ -39,7 +40,7 @@ def enter():
 
 
 def why_not():
-    """Returns why hosts cannot be created here, or None."""
+    """Returns the reason why hosts cannot be created on this machine, or None."""
     for command in ("ip", "unshare", "hostname"):
         if not shutil.which(command):
             return f"{command} is not installed"
@@ -100,7 +101,8 @@ class Host:
         self.signal(signal.SIGCONT)
 
     def kill(self):
-        """Kills processes until none is left, since starting ones may yet enter the namespace."""
+        """Kills processes until none is left, because processes that are still starting may enter
+        the namespace later."""
         deadline = time.monotonic() + 30
         while (children := [child for child in self.children if child.poll() is None
                             ]) or self.processes():
@@ -119,12 +121,12 @@ class Host:
         ip("link", "set", self.cable, "up")
 
     def sockets(self):
-        """Returns the lines of listening and connected TCP sockets, IPv4 and IPv6."""
+        """Returns the lines in /proc/net about listening and connected TCP sockets."""
         found = []
         for kind in ("tcp", "tcp6"):
             text = subprocess.run(["ip", "netns", "exec", self.name, "cat", f"/proc/net/{kind}"],
                                   capture_output=True, text=True, check=True).stdout
-            # 06 is TIME_WAIT, which no process owns.
+            # State 06 is TIME_WAIT. Such a socket no longer belongs to a process.
             found += [line for line in text.splitlines()[1:] if line.split()[3] != "06"]
         return found
 
@@ -133,7 +135,7 @@ class Host:
                 for name in folders + names]
 
     def remove(self):
-        # The kernel would remove it with the namespace, but later.
+        # The kernel would remove the link with the namespace, but only after a delay.
         ip("link", "del", self.cable)
         ip("netns", "del", self.name)
 
@@ -141,7 +143,7 @@ class Host:
 class Hosts(list):
     def __init__(self, count):
         super().__init__()
-        # Concurrent tests have separate networks.
+        # Tests that run concurrently need separate networks.
         self.mark = f"{os.getpid() % 46656:x}"
         self.network = f"10.{64 + os.getpid() % 64}.{os.getpid() // 64 % 256}"
         self.here = f"{self.network}.254"
@@ -164,7 +166,8 @@ class Hosts(list):
         return self
 
     def name_hosts(self):
-        """`ip netns exec` replaces files of /etc by those in /etc/netns/NAME."""
+        """Makes the hosts' names resolvable: on host NAME, `ip netns exec` replaces the files in
+        /etc with those in /etc/netns/NAME."""
         text = "127.0.0.1 localhost\n" + "".join(f"{h.address} {h.name}\n" for h in self)
         for host in self:
             try:
@@ -172,7 +175,7 @@ class Hosts(list):
                 with open(f"/etc/netns/{host.name}/hosts", "w", encoding="ascii") as file:
                     file.write(text)
             except OSError:
-                return  # hosts then use addresses only
+                return  # hosts then know each other only by address
 
     def __exit__(self, *_):
         self.remove()
@@ -192,7 +195,7 @@ class Hosts(list):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def left_running(self, patience=5):
-        """Returns processes and sockets that are left after everything should have ended."""
+        """Returns the processes and sockets that still exist after `patience` seconds."""
         deadline = time.monotonic() + patience
         while True:
             left = [f"{h.name}: process {pid}" for h in self for pid in h.processes()]
@@ -203,7 +206,7 @@ class Hosts(list):
 
 
 def left_behind(mark):
-    """Returns everything that a Hosts with that mark has left on this machine."""
+    """Returns the namespaces, links and folders that a Hosts object with this mark has left."""
     start = PREFIX + mark
     left = [line.split()[0] for line in ip("netns", "list").splitlines() if line.startswith(start)]
     left += [name for name in os.listdir("/sys/class/net") if name.startswith(start)]

@@ -50,8 +50,9 @@ TEST(HostsPlan, IsAsBeforeOnOneHost) {
   EXPECT_THAT(str(ring.plans[0]), HasSubstr("plan @ring rank 0 of 4\n"));
 }
 
-/// Issues signals, the group, and then the waits for ranks of the host, whatever the order of the
-/// nodes and with or without a `group`.
+/// Transfers that are posted together are issued in three parts: signals, the group of messages,
+/// and the waits for ranks on the same host. This does not depend on the order of the nodes or on
+/// whether they are in a `group`.
 TEST(HostsPlan, IssuesWhatIsPostedTogetherInThreeParts) {
   const std::string before = R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4, 4]

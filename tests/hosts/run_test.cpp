@@ -1,7 +1,8 @@
 //===- tests/hosts/run_test.cpp - programs for several hosts, compared with the reference -----===//
 //
-// The ranks are threads of one process, on the hosts that the program specifies: within a host they
-// access each other's memory, between hosts they send messages (tests/support/message_cluster.h).
+// The ranks are threads of one process and act as if they were on the hosts that the program
+// specifies: ranks of the same host access each other's memory, and ranks of different hosts send
+// messages (tests/support/message_cluster.h).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -82,7 +83,7 @@ TEST(HostsRun, EveryScheduleEqualsTheReference) {
   EXPECT_GT(seen.collectives, 0);
 }
 
-/// The protocol put applies within a host and is safe there.
+/// The protocol put is used only within a host, where it is safe.
 TEST(HostsRun, PutWithinAHost) {
   for (const char *schedule : {"pairwise;protocol=put", "ring;protocol=put"}) {
     const Planned made = planned(gatherOf(4, 2), schedule);
@@ -94,7 +95,7 @@ TEST(HostsRun, PutWithinAHost) {
 
 //===- Refusals -------------------------------------------------------------------------------===//
 
-/// The null backend has no messages.
+/// The null backend cannot send messages.
 TEST(HostsRun, RefusesADeviceWithoutMessages) {
   BackendRegistry registry;
   registerNullBackend(registry);
@@ -107,7 +108,7 @@ TEST(HostsRun, RefusesADeviceWithoutMessages) {
                                     "expected a backend that sends messages"));
 }
 
-/// On one rank, messages exist but cannot be opened.
+/// One rank supports messages but cannot open the message transport.
 TEST(HostsRun, SaysWhatMessagesWereFor) {
   const Planned made = planned(gatherOf(4, 2), "pairwise");
   const Result<RunReport> report = run(made.compiled, made.plans, messageBackend(/*dumb=*/2), {});
@@ -116,7 +117,7 @@ TEST(HostsRun, SaysWhatMessagesWereFor) {
   EXPECT_THAT(report.status().message(), testing::HasSubstr("this rank has no voice"));
 }
 
-/// A program without messages between hosts opens no library.
+/// A program that sends no messages between hosts does not open the message transport.
 TEST(HostsRun, NeedsNoMessagesWithinHosts) {
   const Planned made = planned(R"(program @p mesh [0 .. 4) of 2 (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4]
@@ -134,7 +135,7 @@ TEST(HostsRun, NeedsNoMessagesWithinHosts) {
   }
 }
 
-/// Looks to a program like a cluster of processes on hosts with `ofHost` ranks each.
+/// A cluster that pretends to consist of processes on hosts with `ofHost` ranks each.
 class OnHosts final : public Cluster {
 public:
   OnHosts(std::unique_ptr<Cluster> inner, int64_t ofHost)

@@ -10,7 +10,7 @@
 namespace braid::test {
 namespace {
 
-/// Within a host only GEMMs take time.
+/// Returns a model in which only GEMMs and the network take time.
 CostModel freeModel() {
   CostModel model;
   OperationCosts costs;
@@ -22,7 +22,8 @@ CostModel freeModel() {
   return model;
 }
 
-/// Each rank sends `count` floats to the rank with the same local number on the other host.
+/// Returns a program in which each rank sends `count` floats to the rank with the same local number
+/// on the other host.
 std::string crossing(int64_t ranks, int64_t count) {
   const std::string n = std::to_string(ranks), half = std::to_string(ranks / 2),
                     c = std::to_string(count);
@@ -58,8 +59,8 @@ TEST(HostsSimulator, SharesTheNetworkOfARank) {
   EXPECT_NEAR(simulated(planned(crossing(6, 100)), model).us, 7 + 3 * 400 / 2.0, 0.01);
 }
 
-/// Returns the bytes that each host sends to others in one run. The receivers of messages and of
-/// collectives, which are spelled out, copy them.
+/// Returns the number of bytes that each host sends to other hosts in one run. Counts the copies
+/// that replace messages and collectives after spellOutData().
 std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans) {
   std::vector<int64_t> sent(static_cast<size_t>(plans.front().hosts()), 0);
   for (const Plan &plan : spellOutData(plans))
@@ -70,7 +71,8 @@ std::vector<int64_t> bytesSentByHosts(llvm::ArrayRef<Plan> plans) {
   return sent;
 }
 
-/// A ring sends each block over the network once; pairs send it to each rank of the other host.
+/// A ring sends each block over the network once. With `pairwise`, a block is sent separately to
+/// each rank on the other host.
 TEST(HostsSimulator, CountsWhatAGatherSends) {
   const int64_t block = 4 * 5 * 4;
   const auto sent = [](const char *schedule) {
@@ -83,8 +85,8 @@ TEST(HostsSimulator, CountsWhatAGatherSends) {
             simulated(planned(gatherOf(6, 3), "pairwise"), freeModel()).us);
 }
 
-/// Rank 0's data for rank 1 are ready at once, but their groups also exchange messages with rank 2,
-/// which is late.
+/// The data that rank 0 sends to rank 1 is ready at once, but the groups of both ranks also
+/// exchange messages with rank 2, which is late.
 TEST(HostsSimulator, WaitsUntilAllOfAWholeHaveCome) {
   CostModel model = freeModel();
   model.gemms.push_back({.dtype = DType::F32, .m = 4, .n = 4, .k = 4, .us = 50});

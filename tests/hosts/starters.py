@@ -1,7 +1,7 @@
-"""Starts a command as the ranks of a job on several hosts: by hand, by torchrun, by mpirun.
+"""Starts a command as the ranks of a job on several hosts: by hand, with torchrun, or with mpirun.
 
-Each function returns the processes that it started and their hosts: by hand one for each rank, with
-torchrun an agent for each host, with mpirun only mpirun itself.
+Each function returns the processes that it started: by hand, one process for each rank; with
+torchrun, one agent for each host; with mpirun, only mpirun itself.
 """
 import os
 import shlex
@@ -23,7 +23,8 @@ def clean():
 
 
 def by_hand(hosts, ranks_of_host, command, meet_at=None, only=None, **options):
-    """`meet_at` is a proxy's address for all hosts except the first. `only` restricts the hosts."""
+    """Starts one process for each rank. If `meet_at` is set, all hosts except the first connect to
+    this address of a proxy. If `only` is set, only hosts with these numbers are started."""
     started = []
     for host in hosts:
         address, port = meet_at if meet_at and host.number else (hosts[0].address, PORT)
@@ -52,7 +53,8 @@ def torchrun(hosts, ranks_of_host, command, **options):
 
 
 def mpirun(hosts, ranks_of_host, command, **options):
-    """A script instead of ssh starts mpirun's daemons on other hosts."""
+    """Starts mpirun on the first host. On other hosts, a script starts mpirun's daemons, in place
+    of ssh."""
     name = shlex.split(os.environ.get("BRAID_TEST_MPIRUN", "mpirun"))
     version = subprocess.run(name + ["--version"], capture_output=True, text=True,
                              check=False).stdout if shutil.which(name[0]) else ""

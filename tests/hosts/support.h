@@ -11,7 +11,7 @@ namespace braid::test {
 /// Returns the commands of a rank's Plan, one per line.
 std::string commandsOf(const Planned &of, size_t rank);
 
-/// Returns a gather on `ranks` ranks in hosts of `ranksPerHost`.
+/// Return a gather or a reduce-scatter on `ranks` ranks, on hosts with `ranksPerHost` ranks each.
 std::string gatherOf(int64_t ranks, int64_t ranksPerHost);
 std::string scatterOf(int64_t ranks, int64_t ranksPerHost);
 

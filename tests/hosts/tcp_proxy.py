@@ -1,8 +1,8 @@
-"""A proxy between hosts that delays, holds, swallows or cuts their traffic.
+"""A proxy between hosts that delays, holds or drops their traffic.
 
-The kernel may lack netem. A proxy cannot lose packets, but it can drop all further bytes
-(`swallows`), forward nothing while connections stay open (`holds`: a partition), or wait before it
-forwards (`delay`, in seconds).
+The proxy is used because the kernel may lack netem. It cannot lose packets, but it can drop all
+further bytes (`swallows`), forward nothing while connections remain open (`holds`, which simulates
+a partition), or wait before it forwards bytes (`delay`, in seconds).
 """
 import selectors
 import socket
@@ -86,7 +86,8 @@ class TcpProxy:
                 selector.register(self._server, selectors.EVENT_READ)
                 for pair in self._pairs:
                     for side in (0, 1):
-                        # Does not read while holding bytes back, so that their sender notices.
+                        # While the proxy holds bytes back, it does not read, so that the sender
+                        # notices.
                         if not pair["ended"][side] and not self.holds and \
                                 len(pair["waiting"][side]) < 64:
                             selector.register(pair["ends"][side], selectors.EVENT_READ,

@@ -122,7 +122,7 @@ TEST(BadInput, TruncatedAtEveryByte) {
   }
 }
 
-/// Random single bytes are changed: the text is accepted or reported.
+/// Changes one random byte in each round. The text must be accepted, or an error must be reported.
 TEST(BadInput, OneByteChanged) {
   std::string text = readFile("tests/ir/inputs/nodes.braid");
   std::mt19937 random(7);

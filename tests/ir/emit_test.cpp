@@ -53,7 +53,7 @@ TEST(Emit, HostsOfAMesh) {
   EXPECT_NE(dot(module).find(R"(label="program @p\nmesh [0 .. 8) of 4")"), std::string::npos);
 }
 
-/// Every node of the corpus occurs once, with its keyword.
+/// Every node in nodes.braid occurs once, with its keyword.
 TEST(EmitJson, HoldsEveryNode) {
   Module module = parseOrFail(readFile("tests/ir/inputs/nodes.braid"));
   size_t nodes = 0;

@@ -24,7 +24,7 @@ TEST(Printable, KeepsTheBeginningOfALongText) {
   EXPECT_EQ(printable(llvm::StringRef("\0\0\0", 3), 5), "\\x00...");
 }
 
-/// A message may quote a flag, a file, or another host.
+/// A message may quote untrusted text from a flag, a file or another host.
 TEST(Status, MessagesMoveNoCursor) {
   const Status status(StatusCode::PeerFailed, "rank 1:\x1b[2J\xff\n\tpr\xc3\xbc"
                                               "f\r\xe2\x80\xae");

@@ -94,8 +94,8 @@ TEST(Print, KeepsTheLayoutOfTheDesign) {
   EXPECT_EQ(printed(parseOrFail(program)), program);
 }
 
-/// A mesh with all ranks on one host is printed without hosts in a program. A fusion keeps its
-/// hosts unless their size is the mesh size itself, because parameters may change.
+/// In a program, `of N` is not printed if all ranks are on one host. In a fusion, it is printed
+/// unless it is the same expression as the mesh size, because the values of parameters may change.
 TEST(Print, HostsOfAMesh) {
   auto printedMesh = [](const std::string &mesh) {
     return printed(
@@ -173,7 +173,7 @@ std::string codeOf(const std::string &page, const std::string &heading) {
   return code;
 }
 
-/// The worked example of ir/README.md is valid and has the message that the page shows.
+/// The worked example of ir/README.md is valid, and causes the error message on the page if M is 7.
 TEST(Readme, WorkedExample) {
   std::string code = codeOf(readFile("ir/README.md"), "## A worked example");
   size_t message = code.find("gather.braid:");

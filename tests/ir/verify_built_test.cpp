@@ -1,6 +1,7 @@
 //===- tests/ir/verify_built_test.cpp - rules that only a builder can break -------------------===//
 //
-// The parser rejects these before the verifier. C++ users and passes only have the verifier.
+// In a text, the parser reports these errors before the verifier runs. Errors in fusions and
+// programs that C++ code builds are reported only by the verifier.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- tests/lowering/gather_order_test.cpp - whose block a rank gets in which step -----------===//
+//===- tests/lowering/gather_order_test.cpp - which block a rank reads in each step -----------===//
 
 #include "lowering/stages/gather_order.h"
 

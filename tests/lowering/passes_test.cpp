@@ -68,7 +68,7 @@ TEST(SplitChunks, ChangesNothingForOneChunkAStep) {
             lowerText(smallFusion("gather")).text);
 }
 
-// In these schedules no GEMM waits only for the last block.
+// In these schedules, no GEMM waits only for the last block.
 TEST(SplitChunks, TapersNeitherLocalStagesNorNone) {
   EXPECT_EQ(lowerText(smallFusion("gather"), "sequential;chunks=2;tail-split=100").text,
             lowerText(smallFusion("gather"), "sequential;chunks=2").text);

@@ -290,7 +290,7 @@ TEST(Pipeline, IsSafeWithFunctionsAndReshards) {
 
 //===- Results without a Stream axis ----------------------------------------------------------===//
 
-/// Results without a Stream axis, and one of a replicated operand.
+/// Returns fusions whose results have no Stream axis, including one with a replicated operand.
 std::vector<std::string> wholeFusions() {
   return {named("whole_gathered"), named("whole_beside"), named("whole_vector"), named("whole_own"),
           named("whole_fewer")};
@@ -327,7 +327,8 @@ TEST(Whole, HasNoSchedulesOfSlices) {
 
 //===- Reductions -----------------------------------------------------------------------------===//
 
-/// A reduction with M rows, K columns of A on each rank, and N columns of the result.
+/// Returns a reduction to a tensor of type bf16`result` with `ranks` * `rows` rows. `rest` is the
+/// GEMM.
 std::string reduction(int64_t ranks, int64_t rows, const std::string &result,
                       const std::string &rest = "matmul %A, %B") {
   const std::string a = result.find("[M") != std::string::npos ? "[M" : "[D, M/D";
@@ -348,7 +349,7 @@ const char *const kReductions[] = {"pairwise",
                                    "sequential",
                                    "bulk"};
 
-/// Returns the reductions that are possible for this type of result.
+/// Returns the schedules that are possible for a reduction to this type of result.
 std::vector<std::string> reductionsTo(llvm::StringRef result) {
   const bool isScattered = result.contains("DIDx");
   std::vector<std::string> all(std::begin(kReductions), std::end(kReductions));
@@ -361,7 +362,8 @@ std::vector<std::string> reductionsTo(llvm::StringRef result) {
   return all;
 }
 
-// Every schedule and protocol for every result, with alternating GEMMs and streams.
+// Checks every schedule and protocol for every type of result, with varying GEMMs and numbers of
+// streams.
 TEST(Reductions, LowerEveryCombination) {
   const char *const kGemms[] = {"matmul %A, %B", "matmul %A, %B partial f32",
                                 "linear %A, %B, %bias"};
@@ -376,7 +378,8 @@ TEST(Reductions, LowerEveryCombination) {
         }
 }
 
-/// Checks a reduction to `result` whose GEMMs add, on one of 1 to 9 streams.
+/// Checks that in a ring reduction, GEMMs add the partial results, and that there is no `sum` node.
+/// `turn` determines the number of streams, from 1 to 9.
 void checkAddsInGemms(const std::string &text, const std::string &knobs, int turn) {
   const std::string all = "ring" + knobs + ";streams=" + std::to_string(1 + turn % 9);
   checkLowered(text, all);
@@ -398,7 +401,8 @@ TEST(Reductions, AddInGemms) {
         }
 }
 
-/// Schedules in which GEMMs store partial sums at the peer, and this rank's part locally.
+/// Schedules in which GEMMs store partial sums for peers in the peers' memory, and this rank's
+/// partial sum locally.
 const char *const kAtPeers[] = {"partials=peer;protocol=put", "partials=peer;protocol=put;chunks=2",
                                 "partials=peer;protocol=put;chunks=2;tail-split=2"};
 
@@ -423,7 +427,7 @@ TEST(Reductions, StoreAtPeers) {
             lowerText(reduction(1, 4, kReduced[0])).text);
 }
 
-/// Rows that ranks have in short and empty blocks, and rows in blocks of other ranks.
+/// Returns all-reduces whose rows do not divide evenly among the ranks.
 std::vector<std::string> sharedFusions() {
   return {named("shared_1"), named("shared_2"), named("shared_3"), named("shared_4"),
           named("shared_5")};

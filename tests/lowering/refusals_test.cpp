@@ -14,7 +14,7 @@
 namespace braid {
 namespace {
 
-/// A fusion on D = 4 devices with these nodes, the first of them on line 3.
+/// Returns a fusion on D = 4 devices that contains `nodes`, which start on line 3.
 std::string fusion(llvm::StringRef nodes) {
   return ("fusion @f(D = 4) {\n  mesh [0 .. D)\n" + nodes + "}\n").str();
 }
@@ -67,8 +67,8 @@ std::string follow(llvm::StringRef text, llvm::StringRef advice, size_t lineAtFa
   return llvm::join(changed, "\n");
 }
 
-/// Follows each alternative of a message, then repeats this for the text after the first one, until
-/// it can be lowered.
+/// Checks each alternative in the first message, and then applies the first alternative to the
+/// text. Repeats this until the text can be lowered.
 void expectAdviceToDo(std::string text) {
   for (;;) {
     const Lowered lowered = lowerText(text);
@@ -111,7 +111,8 @@ TEST(Refusals, SayAxisReasonAndWhatWouldDo) {
   test::checkCases("tests/lowering/inputs/refusals.cases", messagesAbout);
 }
 
-/// Returns types with one or none of the axes of extent D as a DIDx axis, also with a Stream axis.
+/// Returns all types in which at most one axis of extent D is DIDx. If `mayBeStreamed`, also
+/// returns these types with a leading Stream axis.
 std::vector<std::string> placements(llvm::ArrayRef<const char *> axes, bool mayBeStreamed) {
   std::vector<std::string> types;
   for (bool isStreamed : {false, true})
@@ -182,7 +183,7 @@ TEST(Advice, IsForEachOfManyNodes) {
 )");
 }
 
-// On one device no axis is split, whatever its kind.
+// On one device, no axis is split, regardless of its kind.
 TEST(Refusals, VanishOnOneDevice) {
   Lowered lowered = lowerText(R"(fusion @f(D = 1) {
   mesh [0 .. D)

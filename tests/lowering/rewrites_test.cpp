@@ -16,7 +16,8 @@
 namespace braid {
 namespace {
 
-/// Applies `pass` to a program on 4 ranks and checks that it reports whether it changed it.
+/// Applies `pass` to a program on 4 ranks, and checks that the pass correctly reports whether it
+/// changed the program.
 std::string rewrite(bool (*pass)(LoweringState &), const std::string &body) {
   std::string text = "program @p mesh [0 .. 4)\n      (%A: f32[6, 5], %B: f32[5, 3]) -> "
                      "(%C: f32[6, 3]) {\n" +

@@ -43,9 +43,10 @@ std::vector<Plan> plansOf(const Program &program, llvm::StringRef pass) {
   return plans;
 }
 
-/// The program after insert-transfers and each later pass must be safe with one queue. Between
-/// hosts, messages may wait for their receives, and assign-streams leaves a wait between a send and
-/// the receive after it, which later passes move.
+/// Checks that the program after insert-transfers and each later pass is safe with one queue. If
+/// there are several hosts, the program after assign-streams is not checked: sends between hosts
+/// may wait for their receives, and this pass leaves a wait between a send and the next receive,
+/// which later passes move.
 void expectSafe(const Fusion &fusion, const Program &program, llvm::StringRef pass) {
   if (program.ranksPerHost() < program.ranks() && pass == "assign-streams")
     return;

@@ -31,7 +31,8 @@ Lowered lowerText(llvm::StringRef text, const Configurations &options);
 /// As above, with a schedule in the syntax of `--schedule`.
 Lowered lowerText(llvm::StringRef text, const std::string &schedule = "");
 
-/// Lowers the only fusion of `text`. Returns "" if additions are in rank order, or the violation.
+/// Lowers the only fusion of `text`. Returns "" if additions are in rank order, otherwise a
+/// description of the violation.
 std::string orderOfAdditions(llvm::StringRef text, const std::string &schedule);
 
 /// Returns the program's body without comments, with runs of blanks replaced by one blank.

@@ -5,7 +5,7 @@
 
 namespace braid::test {
 
-/// A folder that replaces /, and a fake NVML. The destructor removes the folder.
+/// A machine with a folder in place of /, and a fake NVML. The destructor removes the folder.
 class FakeMachine {
 public:
   FakeMachine();

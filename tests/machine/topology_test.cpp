@@ -9,7 +9,8 @@
 namespace braid::test {
 namespace {
 
-/// Returns two devices without NVLink, PCIe 5 x16 and PCIe 4 x8. `more` has lines for the first.
+/// Returns two devices without NVLink, on PCIe 5 x16 and PCIe 4 x8. `more` contains further lines
+/// for the first device.
 std::string twoDevices(const std::string &more = "") {
   return "device\nname first\nuuid GPU-1\npci 00000000:18:00.0\nmost_pcie_generation 5\n"
          "pcie_width 16\n" +

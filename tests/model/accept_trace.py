@@ -1,32 +1,32 @@
 #!/usr/bin/env python3
-"""accept_trace.py TRACE.json: could the protocol of transfers have produced this trace?
+"""accept_trace.py TRACE.json: checks whether the transfer protocol could have produced a trace.
 
-Makes a model from a trace that `braid run --trace` wrote, and lets spin execute it. Every stream is
-a process that executes the commands of the trace in order. The flags are those of words.pml, and
-each transfer has the five phases of docs/transfers.md. A command that ended before another one
-began on the same rank also precedes it in the model. With --skew, this holds between ranks, too,
-for clocks that differ by at most that much. The trace is accepted if the model reaches its end. A
-single execution decides: no step of a stream can disable a step of another one, so all executions
-end equally.
+Generates a model from a trace that `braid run --trace` wrote, and executes the model with spin. In
+the model, every stream is a process that executes the commands of the trace in order. The flags are
+those of words.pml, and each transfer has the five phases described in docs/transfers.md. If a
+command ended before another command on the same rank began, it also precedes that command in the
+model. With --skew, this also applies to commands on different ranks, whose clocks may differ by at
+most the given time. The trace is accepted if the model reaches its end. A single execution is
+enough: no step of a stream can disable a step of another stream, so all executions end in the same
+state.
 
-Assumptions about a trace, of CPUs or GPUs:
-  - A span contains all effects of its command, at an unknown time, so overlapping spans and equal
-    times imply no order. On a GPU a span lies between two events on the stream, around the command:
-    it begins when the stream has reached the first, ends when the stream has passed the second, and
-    is several microseconds longer than the command.
-  - The spans of one rank use one clock (an H200 counts in steps of 32 ns), and rounding keeps their
-    order. The clocks of two ranks are unrelated, unless --skew is given.
-  - Commands of one stream do not overlap, not even those of a run that was issued early. Runs on
+Assumptions about traces of CPUs and GPUs:
+  - The effects of a command occur at an unknown time within its span, so overlapping spans and
+    equal times imply no order. On a GPU, a span is the time between two events on the stream,
+    before and after the command, and is several microseconds longer than the command.
+  - The spans of one rank use one clock (an H200 counts in steps of 32 ns), and rounding preserves
+    their order. The clocks of two ranks are unrelated, unless --skew is given.
+  - Commands on one stream do not overlap, not even those of a run that was issued early. Runs on
     different streams and ranks may overlap.
-  - Records and waits for events only count by their times, so one may be missing: a GPU gets no
-    wait for an event that this run has not recorded.
-  - Runs are numbered from 1, and those in the trace are consecutive. Run 0 is the work of a device
-    outside of runs, such as copies of arguments to and from a GPU: no command of the program,
-    whatever its name.
-  - All commands of a run are there. Replayed graphs leave no spans and cannot be judged.
+  - Records and waits for events matter only because of their times, so they may be missing. For
+    example, a GPU executes no wait for an event that this run has not recorded.
+  - Runs are numbered from 1, and those in the trace are consecutive. Events with run number 0 are
+    work that a device performs outside of runs, such as copies of arguments to and from a GPU. They
+    are not commands of the program, regardless of their names.
+  - The trace contains all commands of a run. Replayed graphs have no spans and cannot be checked.
 
-Exits with 0 (accepted), 1 (rejected: prints the first event that does not fit), 2 (not a trace that
-can be judged), or 77 without spin.
+Exits with 0 if the trace is accepted, with 1 if it is rejected (and prints the first event that
+does not fit), with 2 if it cannot be checked, or with 77 if spin is not installed.
 """
 import argparse
 import collections
@@ -49,7 +49,7 @@ OUTSIDE = 0  # the run number of work outside of runs
 
 
 class Unfit(Exception):
-    """The trace contradicts the protocol before the model is executed."""
+    """Raised if the trace contradicts the protocol."""
 
 
 class Event:
@@ -59,14 +59,14 @@ class Event:
         self.stream = json_event["tid"]
         self.node = json_event["args"]["node"]
         if self.kind == "matmul" and NODE.search(self.node):
-            self.kind = "copy"  # the GEMM stores at the peer, which is a copy to the protocol
+            self.kind = "copy"  # the GEMM stores at the peer, which the protocol treats as a copy
         self.run = json_event["args"]["run"]
         self.command = json_event["args"].get("command", 0)  # missing in older traces of a loop
         self.trip = tuple(json_event["args"].get("trip", ()))
         self.begin = json_event["ts"]
         self.end = self.begin + json_event["dur"]
         self.request = None  # identifies the request of a transfer's command
-        self.transfer = None  # number of the transfer, and which of its five steps this is
+        self.transfer = None  # the number of the transfer; `step` is one of its five steps
         self.step = None
 
     def __str__(self):
@@ -106,8 +106,8 @@ class Trace:
                 raise Unfit(f"no transfer on a peer belongs to: {events[0]}")
 
     def requests(self):
-        """Groups events by request. A later block may reuse the name of a request: then all
-        commands of the first request come before those of the second."""
+        """Groups events by request. If a later block reuses the name of a request, all commands of
+        the first request precede those of the second."""
         named = collections.defaultdict(list)
         for stream in self.streams.values():
             for event in stream:
@@ -151,7 +151,8 @@ class Trace:
             event.transfer, event.step = number, steps[event.kind]
 
     def at(self, arrow_end, kinds):
-        """Returns the command at which an arrow ends: at its beginning, or an await's end."""
+        """Returns the command at which an arrow starts or ends. The arrow is attached to the
+        command's beginning, or to the end of an await."""
         for event in self.streams[arrow_end["pid"], arrow_end["tid"]]:
             is_await = event.kind == "await"
             last = max(event.begin, event.end - Fraction(1, 1000))
@@ -194,8 +195,8 @@ class Model:
             yield (f"  atomic {{ {' && '.join(guards) or 'true'} -> {effect}done[{own}]++ }};")
 
     def before(self, own, event, seen):
-        """Yields for each other stream the number of its commands that ended before `event` began,
-        if that is more than is known already."""
+        """Yields, for each other stream, how many of its commands ended before `event` began. Omits
+        streams for which the number has not changed since the previous event of this stream."""
         for other, (rank, _) in enumerate(self.keys):
             if other == own or (rank != event.rank and self.skew is None):
                 continue
@@ -242,8 +243,8 @@ def execute(text):
 
 
 def misfit(trace, keys, counts):
-    """Returns the stuck command to report: preferably one that no other stuck command of its rank
-    blocks, a signal or copy rather than an await, and the earliest of these."""
+    """Returns the stuck command to report. Prefers commands of transfers, then commands that no
+    other stuck command of their rank precedes, then signals and copies, and then the earliest."""
     stuck = [trace.streams[key][counts[number]] for number, key in enumerate(keys)
              if counts[number] < len(trace.streams[key])]
     def blame(event):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""accept_trace_test.py BRAID: traces of real runs are accepted, and manipulated ones are not.
+"""accept_trace_test.py BRAID: tests that accept_trace.py accepts real traces and rejects others.
 
-Runs an example on 2 and 3 CPU ranks with both protocols, and reads traces of GPUs from inputs/.
-Then manipulates them: two commands of a stream are swapped, as if a backend had executed them in
-the wrong order, or commands are missing or late. Exits with 0, 1, or 77 without spin.
+Records traces of examples on CPU ranks with both protocols, and reads traces of GPUs from inputs/.
+Then manipulates them: swaps two commands of a stream, as if a backend had executed them in the
+wrong order, removes commands, or delays commands. Exits with 0, with 1, or with 77 if spin is not
+installed.
 """
 import json
 import os
@@ -14,10 +15,11 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLES = os.path.join(HERE, "..", "..", "examples")
-# Runs 1 to 3, otherwise unchanged, with four runs in flight, on H200 GPUs joined by NVLink:
+# Runs 1 to 3 of traces that are otherwise unchanged. They were recorded on H200 GPUs connected by
+# NVLink, with four runs in flight, using
 #   braid run examples/ag_matmul.braid --backend cuda --ranks 2 --set M=128 --protocol get
 #       --iterations 6 --trace h200_get_2_ranks.json
-# and the same with 3 ranks, M=192 and put.
+# and the same command with 3 ranks, M=192 and put.
 RECORDED = [("h200_get_2_ranks.json", "get"), ("h200_put_3_ranks.json", "put")]
 SMALL = ["--set", "M=96", "--set", "K=64", "--set", "N=64", "--streams", "2"]
 
@@ -35,14 +37,15 @@ def record(braid, path, ranks, protocol, *options, example="ag_matmul"):
 
 
 def pick(events, rank, run, kind, request, streams=(2,)):
-    """Returns the first such command, by default on the stream of the first step."""
+    """Returns the first command with these properties, by default on the first step's stream."""
     return min((e for e in events if e["ph"] == "X" and e["pid"] == rank and e["tid"] in streams
                 and e["args"]["run"] == run and e["name"] == kind and request in e["args"]["node"]),
                key=lambda event: event["ts"])
 
 
 def arrow_point(event):
-    """Returns where an arrow ends at this command: an await's last nanosecond, or its beginning."""
+    """Returns the time at which arrows are attached to this command: its beginning, or the last
+    nanosecond of an await."""
     if event["name"] != "await":
         return event["ts"]
     return max(event["ts"], round(event["ts"] + event["dur"] - 0.001, 3))
@@ -78,7 +81,7 @@ def await_before_offer(events, protocol):
 
 
 def next_offer_before_await(events, protocol):
-    """The next run in flight sends its ready signal before this one has seen completion."""
+    """The next run in flight sends its ready signal before this run has awaited completion."""
     passive = "p2p send" if protocol == "get" else "p2p recv"
     swap(events, pick(events, 0, 1, "await", "wait"), pick(events, 0, 2, "signal", passive))
 
@@ -136,8 +139,8 @@ def shift(events, microseconds, is_moved):
 
 
 def check_clock(checks, folder, path, what, skew, off):
-    """If rank 1's clock is far off, awaits seem to end before their signals begin. This is only
-    detected when clocks are compared."""
+    """If rank 1's clock is far off, awaits seem to end before their signals begin. This is detected
+    only if times of different ranks are compared (--skew)."""
     checks.expect(0, accept(path, "--skew", str(skew)), f"{what}, clocks within {skew} us")
     trace = load(path)
     shift(trace["traceEvents"], off, lambda event: event["pid"] != 1)
@@ -147,7 +150,7 @@ def check_clock(checks, folder, path, what, skew, off):
 
 
 def check_lag(checks, folder, path, what, stream):
-    """A stream of rank 0 begins a run when all others have finished the next one."""
+    """A stream of rank 0 begins run 1 only after its other streams have finished run 2."""
     trace = load(path)
     def is_moved(event):
         return event["pid"] == 0 and event.get("tid") == stream
@@ -159,7 +162,7 @@ def check_lag(checks, folder, path, what, stream):
 
 
 def check_outside(checks, folder, path, what):
-    """Events outside of runs may have any name. A trace of only these cannot be judged."""
+    """Events outside of runs may have any name. A trace with only such events cannot be checked."""
     trace = load(path)
     outside = [dict(event, args=dict(event["args"], run=0), ts=event["ts"] - 5000)
                for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] != 1]

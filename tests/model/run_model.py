@@ -2,8 +2,8 @@
 """run_model.py [--only TEXT]: checks transfers.pml exhaustively with spin.
 
 Every configuration of the protocol must be free of errors, and every mistake (a mutant of the
-model) must be found. Prints a table and a summary; exits with 0, 1, or 77 without spin or a C
-compiler.
+model) must be found. Prints a table and a summary. Exits with 0, with 1, or with 77 if spin or a C
+compiler is missing.
 """
 import argparse
 import os
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT_S = 300  # per configuration, on a loaded machine
+LIMIT_S = 300  # time limit for a configuration, sufficient on a loaded machine
 MEMORY_MIB = 3000
 
 TWO = "RANKS=2"
@@ -37,7 +37,7 @@ PROTOCOL = [
     (f"{TWO} STEPS=3 RUNS_A_STEP=2 {OUT_OF_STEP} FINE", BOTH),
     (f"{THREE} {TWO_RUNS} {MIXED} FINE", ("put",)),
     (f"{THREE} {THREE_RUNS} {OUT_OF_STEP}", BOTH),
-    # A rank aborts at any moment.
+    # A rank may abort at any time.
     (f"{TWO} {ONE_RUN} MODES=0 FAILURES=1", BOTH),
     (f"{TWO} {THREE_RUNS} {OUT_OF_STEP} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} {TWO_RUNS} {ANY} FAILURES=1 ONE_SIDE", ("get",)),
@@ -45,11 +45,11 @@ PROTOCOL = [
     (f"{THREE} {ONE_RUN} {OUT_OF_STEP} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} STEPS=2 RUNS_A_STEP=2 {MIXED} FAILURES=1 COARSE_ABORT", BOTH),
     (f"{THREE} {ONE_RUN} {MIXED} FAILURES=1 COARSE_ABORT", ("get",)),
-    # The same with waits that a host flag releases.
+    # The same, but a flag in host memory releases waits.
     (f"{TWO} {THREE_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH),
     (f"{TWO} {TWO_STEPS} {FLAG} FAILURES=2", BOTH),
     (f"{THREE} {ONE_RUN} {FLAG} FAILURES=1 ONE_SIDE", BOTH),
-    # A rank dies at any moment.
+    # A rank may die at any time.
     (f"{TWO} {TWO_RUNS} {MIXED} FAILURES=2", BOTH),
     (f"{TWO} {TWO_STEPS} {OUT_OF_STEP} FAILURES=2", BOTH),
     (f"{THREE} {TWO_RUNS} {MIXED} FAILURES=2 ONE_SIDE", BOTH),
@@ -60,7 +60,7 @@ PROTOCOL = [
 ENDS = [(f"{TWO} {TWO_RUNS} {MIXED} FAILURES=1 ONE_SIDE", BOTH),
         (f"{TWO} {TWO_RUNS} {FLAG} FAILURES=1 ONE_SIDE", BOTH)]
 
-# Models with a mistake that must be found: (mistake, definitions, protocols).
+# Models that contain a mistake, which must be found: (mistake, definitions, protocols).
 HEALTHY = f"{TWO} {THREE_RUNS}"
 ABORTED = f"{TWO} {TWO_RUNS} FAILURES=1 ONE_SIDE"
 MISTAKES = [
@@ -123,7 +123,7 @@ def check(kind, definitions, protocol, folder):
     if status != 0 or "Error" in output:
         raise RuntimeError(f"spin: {output.strip()}")
     mode = ["-DNP"] if ends else ["-DSAFETY"]
-    # Mistakes are found in less time than optimisation takes.
+    # A mistake is found faster than the compiler optimises the code.
     level = "-O0" if kind == "found" else "-O1"
     status, output = call(["cc", level, "-w", *mode, "-DCOLLAPSE", f"-DMEMLIM={MEMORY_MIB}",
                            "-o", "pan", "pan.c"], folder)
@@ -151,7 +151,7 @@ def cases():
 
 
 def judge(kind, outcome):
-    """Returns an error if the outcome is wrong, or else an empty string."""
+    """Returns an error message if the outcome is wrong, otherwise an empty string."""
     if kind == "found":
         return "" if outcome.errors else "expected an error, found none"
     if not outcome.is_whole:

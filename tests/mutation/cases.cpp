@@ -14,7 +14,8 @@ struct Operation {
   std::vector<const char *> lines;
 };
 
-/// Extents are small, but blocks and rows differ: mutants run many thousand times.
+/// Extents are small, because mutants run many thousands of times, but large enough to distinguish
+/// blocks and rows.
 const std::vector<Operation> kOperations = {
     {"matmul",
      {"%A = input f32[DIDx{D}, M, K]", "%B = input f32[K, N]",
@@ -55,7 +56,7 @@ const std::vector<Operation> kOperations = {
       "%C = matmul %A, %B : f32[Stream{3}, M, N]", "output %C"}},
 };
 
-/// Reductions of lowered programs. Hand-written programs are in reductions.h.
+/// Reductions that are lowered. tests/support/reductions.h contains the hand-written ones.
 const std::vector<Operation> kReductions = {
     {"scatter",
      {"%A = input f32[D, M, DIDx{D}, K]", "%B = input f32[DIDx{D}, K, N]",

@@ -24,13 +24,14 @@ struct CaseOptions {
   std::string operation; ///< "matmul", "linear+bias", ...; see cases.cpp
   int64_t ranks = 2;
   std::string schedule; ///< in the syntax of --schedule
-  /// A hand-written fusion and program. The other options only form its name.
+  /// The text of a hand-written fusion and program. If it is set, the other options affect only the
+  /// name.
   std::string text = "";
 };
 
 Result<Case> makeCase(const CaseOptions &options);
 
-/// Returns a few cases that differ in everything, for quick runs.
+/// Returns a few cases that differ in every option, for quick runs.
 std::vector<CaseOptions> representativeCases();
 /// Returns the hand-written reductions.
 std::vector<CaseOptions> reductionCases();

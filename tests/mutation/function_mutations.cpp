@@ -8,7 +8,7 @@
 namespace braid::test {
 namespace {
 
-/// Returns the k-th function of all pointwise nodes.
+/// Returns the k-th function, counted over all pointwise nodes.
 std::pair<PointwiseOp *, size_t> functionAt(Program &program, size_t k) {
   for (const Site &site : sitesOf<PointwiseOp>(program)) {
     auto &op = *llvm::cast<PointwiseOp>(site.op);
@@ -29,7 +29,7 @@ SiteText dropFunction(Program &program, size_t k) {
   return what + " becomes " + quoted(*op);
 }
 
-/// Replaces a function by another one with as many operands.
+/// Replaces a function with another one that has the same number of operands.
 SiteText changeFunction(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)
@@ -43,7 +43,7 @@ SiteText changeFunction(Program &program, size_t k) {
   return what + " becomes " + quoted(*op);
 }
 
-/// Applies a function once more.
+/// Applies a function twice.
 SiteText repeatFunction(Program &program, size_t k) {
   auto [op, step] = functionAt(program, k);
   if (!op)

@@ -17,7 +17,8 @@ constexpr uint32_t kCheckedRuns = 3;
 constexpr uint32_t kMoreRuns = 5; ///< a proof for kCheckedRuns runs must also hold for this many
 constexpr uint32_t kCompleteLimit = 300;
 
-/// Enough orders that favour rare ones to show each race of orders_test.cpp at least once.
+/// The number of orders to try if streams share queues. In orders_test.cpp, this many orders expose
+/// more than half of the races.
 constexpr uint32_t kFewestOrders = 20;
 
 uint32_t randomOrders() {
@@ -25,8 +26,8 @@ uint32_t randomOrders() {
   return orders;
 }
 
-/// Mutants that only the definition rejects: no run has to fail if every order gives the right
-/// result.
+/// Describes violations of the definition of safety that need not make a run fail. Rejecting such a
+/// mutant is correct even if every order of its commands gives the right result.
 struct DefinitionOnly {
   CheckRule rule;
   const char *text; ///< part of the violation's summary or of a note
@@ -47,7 +48,8 @@ constexpr DefinitionOnly kDefinitionOnly[] = {
      "signals a flag again before it was awaited, which flags that count runs do not mind"},
 };
 
-/// Returns the backend's action for an event, or nothing for the end of a buffer's life.
+/// Returns the backend's action for an event, or nullopt for the end of a buffer's lifetime, for
+/// which the backend issues no command.
 std::optional<Action> actionOf(const CheckedEvent &event) {
   llvm::StringRef text = event.text;
   if (event.command != kNone)
@@ -59,7 +61,7 @@ std::optional<Action> actionOf(const CheckedEvent &event) {
   return std::nullopt;
 }
 
-/// Returns whether an event of the violation is the end of a buffer's life, which is not issued.
+/// Returns true if the violation involves the end of a buffer's lifetime.
 bool isAboutAnEnd(const Violation &violation) {
   return violation.rule == CheckRule::Lifetime ||
          (violation.rule == CheckRule::Race &&
@@ -67,7 +69,7 @@ bool isAboutAnEnd(const Violation &violation) {
                       [](const CheckedEvent &event) { return !actionOf(event); }));
 }
 
-/// Returns whether action `first` came before a conflicting action `second`.
+/// Returns true if `first` ran before `second` and the two actions conflict.
 bool cameBefore(llvm::ArrayRef<Step> steps, const Action &first, const Action &second) {
   for (size_t i = 0; i < steps.size(); ++i)
     for (size_t j = i + 1; steps[i].action == first && j < steps.size(); ++j)
@@ -76,7 +78,8 @@ bool cameBefore(llvm::ArrayRef<Step> steps, const Action &first, const Action &s
   return false;
 }
 
-/// Returns why a run need not confirm a rejection, or an empty string if one must.
+/// Returns the reason why no run needs to confirm the rejection, or an empty string if a run must
+/// confirm it.
 std::string definitionOnly(const Violation &violation) {
   if (isAboutAnEnd(violation))
     return "used after its end, but nothing else was given the memory";
@@ -88,7 +91,8 @@ std::string definitionOnly(const Violation &violation) {
   return "";
 }
 
-/// Returns a text of everything that the checker and the backend use.
+/// Returns a text that contains everything in the mutant's Plans that the checker or the backend
+/// uses.
 std::string fingerprint(const Mutant &mutant) {
   std::string text;
   for (const Plan &plan : mutant.plans) {
@@ -106,7 +110,7 @@ std::string fingerprint(const Mutant &mutant) {
   return text;
 }
 
-/// Returns the peer's command that signals an await, or nothing.
+/// Returns the peer's signal that completes `await`, or nullopt if there is none.
 std::optional<Action> signalFor(llvm::ArrayRef<Plan> plans, const Plan &plan,
                                 const Command &await) {
   const Endpoint &mine = plan.endpoints[await.endpoint];
@@ -122,7 +126,7 @@ std::optional<Action> signalFor(llvm::ArrayRef<Plan> plans, const Plan &plan,
   return std::nullopt;
 }
 
-/// Returns whether `first` ran before `second`, or without it.
+/// Returns true if `first` ran and `second` did not run before it.
 bool ranWithout(llvm::ArrayRef<Step> steps, const Action &first, const Action &second) {
   for (const Step &step : steps) {
     if (step.action == second)
@@ -158,13 +162,13 @@ Judgement Judge::judge(const Mutant &mutant) {
   return judgement;
 }
 
-//===- Accepted: harmless? --------------------------------------------------------------------===//
+//===- Accepted mutants -----------------------------------------------------------------------===//
 
 Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
   Judgement judgement;
   judgement.outcome = Outcome::Harmless;
   judgement.queues = queues;
-  // If there are fewer queues than the proof requires, the program must get stuck.
+  // The program must deadlock with fewer queues than the checker requires.
   for (uint32_t fewer = 1; fewer < queues; ++fewer) {
     Result<CheckReport> report = check(mutant.plans, original_.fusion, {fewer, kCheckedRuns});
     if (report && !report->isSafe() && isStuck(mutant, *report->violation, fewer))
@@ -183,7 +187,8 @@ Judgement Judge::judgeAccepted(const Mutant &mutant, uint32_t queues) {
   return judgement;
 }
 
-/// Tries random orders and, without shared queues, which would exclude most orders, all orders.
+/// Tries random orders. If streams do not share queues, which would exclude most orders, also tries
+/// all orders.
 Status Judge::tryOrders(const Mutant &mutant, uint32_t queues, Judgement &judgement) {
   const uint32_t rounds = queues == 0 ? randomOrders() : kFewestOrders;
   RandomOrders random(rounds, 1 + queues);
@@ -203,7 +208,7 @@ bool Judge::isAlwaysRight(const Mutant &mutant) {
          all.areComplete();
 }
 
-//===- Rejected: guilty? ----------------------------------------------------------------------===//
+//===- Rejected mutants -----------------------------------------------------------------------===//
 
 Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) {
   const Violation &violation = *report.violation;
@@ -225,7 +230,7 @@ Judgement Judge::judgeRejected(const Mutant &mutant, const CheckReport &report) 
 bool Judge::isShown(const Mutant &mutant, const Violation &violation) {
   if (isAboutAnEnd(violation))
     return failsSomehow(mutant) || hasSeveralOrders(mutant);
-  // A command that conflicts with itself has no second order.
+  // If a command conflicts with itself, there are no two orders to compare.
   if (violation.rule == CheckRule::Race && violation.events.size() == 1)
     return failsSomehow(mutant);
   switch (violation.rule) {
@@ -242,7 +247,7 @@ bool Judge::isShown(const Mutant &mutant, const Violation &violation) {
   return false;
 }
 
-/// Returns whether the backend reports a deadlock and no command of the cycle has run.
+/// Returns true if the backend reports a deadlock and no command of the reported cycle has run.
 bool Judge::isStuck(const Mutant &mutant, const Violation &violation, uint32_t queues) {
   if (violation.rule != CheckRule::Deadlock || violation.events.empty())
     return false;
@@ -258,8 +263,9 @@ bool Judge::isStuck(const Mutant &mutant, const Violation &violation, uint32_t q
   return true;
 }
 
-/// Holds each of the two commands back as long as possible. Returns whether the other one then
-/// comes first and their addresses overlap.
+/// Runs one trial for each of the two commands, in which that command is delayed as long as
+/// possible. Returns true if the other command runs first in both trials, and the commands
+/// conflict.
 bool Judge::bothOrdersHappen(const Mutant &mutant, const Violation &violation) {
   std::optional<Action> a = actionOf(violation.events[0]), b = actionOf(violation.events[1]);
   if (!a || !b)
@@ -273,7 +279,8 @@ bool Judge::bothOrdersHappen(const Mutant &mutant, const Violation &violation) {
   return happens(*a, *b) && happens(*b, *a);
 }
 
-/// Returns whether some commands conflict and each can come first. The original has no such pair.
+/// Returns true if two commands conflict and can run in either order. The original program has no
+/// such pair.
 bool Judge::hasSeveralOrders(const Mutant &mutant) {
   AllOrders all(2);
   Status status =
@@ -286,7 +293,8 @@ bool Judge::failsSomehow(const Mutant &mutant) {
   return !runTrial(original_, mutant.plans, random, {}).isOk();
 }
 
-/// Holds the signal of each transfer back and returns whether its await passes all the same.
+/// Delays the signal of each transfer in turn. Returns true if the matching await nevertheless
+/// completes before the signal, or if the run fails.
 bool Judge::passesTooEarly(const Mutant &mutant) {
   for (const Plan &plan : mutant.plans)
     for (uint32_t i = 0; i < plan.commands.size(); ++i) {

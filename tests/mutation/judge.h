@@ -10,8 +10,8 @@ namespace braid::test {
 enum class Outcome {
   Refused,   ///< there are no Plans, so the checker is not called
   Guilty,    ///< rejected, and a run showed the mistake
-  Condemned, ///< rejected by the definition only: every order is right (see `reason`)
-  Harmless,  ///< accepted, and every run was right
+  Condemned, ///< rejected only by definition: every order is correct (see `reason`)
+  Harmless,  ///< accepted, and every run gave the right result
   Unsound,   ///< accepted, but a run failed: the checker is wrong
   Unproven,  ///< rejected, but no run shows why: the checker is wrong or this test is too weak
 };
@@ -20,13 +20,13 @@ struct Judgement {
   Outcome outcome = Outcome::Refused;
   std::optional<CheckRule> rule; ///< the rule that a rejected mutant violates
   std::string reason;            ///< Condemned: why no run can show the mistake
-  std::string detail;            ///< Unsound, Unproven: everything needed to reproduce it
+  std::string detail;            ///< Unsound, Unproven: the information needed to reproduce it
   uint32_t queues = 0;           ///< Harmless: required number of queues
-  uint32_t orders = 0;           ///< number of random orders that were right
-  bool isComplete = false;       ///< all possible orders were right
+  uint32_t orders = 0;           ///< number of random orders that gave the right result
+  bool isComplete = false;       ///< true if all possible orders were tried
 };
 
-/// Judges the mutants of a case. Caches harmless ones, because many mutants have equal Plans.
+/// Judges the mutants of a case. Caches harmless mutants, because many mutants have equal Plans.
 class Judge {
 public:
   explicit Judge(const Case &original) : original_(original) {}

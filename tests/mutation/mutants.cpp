@@ -69,7 +69,7 @@ void forEachMutant(const Case &original, llvm::function_ref<void(Mutant)> fn) {
 
 namespace {
 
-/// Applies a mutation at a random site. Sites are counted on copies that `fresh` returns.
+/// Applies a mutation at a random site. Counts the sites on copies, which `fresh` returns.
 template <class Mutation, class Subject, class FreshFn>
 std::string applySomewhere(const Mutation &mutation, Subject &subject, FreshFn fresh,
                            std::mt19937_64 &random) {

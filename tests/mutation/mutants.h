@@ -1,8 +1,9 @@
 //===- tests/mutation/mutants.h - programs and Plans with one mistake each --------------------===//
 //
-// A mutation is a function that makes one kind of mistake at its k-th site. It returns what it did,
-// or nothing if there is no k-th site, so that counting up makes all mutants. Mutants are not
-// verified: the checker must handle programs that the verifier would reject, too.
+// A mutation is a function that makes one kind of mistake at its k-th site. It returns a
+// description of the mistake, or nullopt if there is no k-th site, so increasing k yields all
+// mutants. Mutants are not verified, because the checker must also handle programs that the
+// verifier would reject.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace braid::test {
 
-/// The description of a mistake at the k-th site, or nothing if there is no such site. An empty
+/// The description of a mistake at the k-th site, or nullopt if there is no such site. An empty
 /// text means that the site exists, but this mistake cannot be made there.
 using SiteText = std::optional<std::string>;
 
@@ -30,7 +31,7 @@ struct PlanMutation {
 llvm::ArrayRef<ProgramMutation> programMutations();
 llvm::ArrayRef<ProgramMutation> sumMutations();      ///< sums and biases
 llvm::ArrayRef<ProgramMutation> functionMutations(); ///< pointwise nodes
-/// Returns all of these.
+/// Returns all of the above.
 std::vector<ProgramMutation> allProgramMutations();
 llvm::ArrayRef<PlanMutation> planMutations();
 

@@ -1,9 +1,10 @@
 //===- tests/mutation/mutation_test.cpp - the checker's verdicts on wrong programs ------------===//
 //
-// Lowered and hand-written programs get one mistake at a time, at every possible site. A mutant
-// that the checker accepts must run correctly in 60 orders that favour rare ones, and in every
-// possible order if there are not too many. A mutant that it rejects must be seen to fail. The
-// exceptions, which only the definition rejects, are listed in judge.cpp and counted here.
+// These tests insert mistakes into lowered and hand-written programs, one at a time, at every
+// possible site. A mutant that the checker accepts must run correctly in 60 random orders, most of
+// which favour rare interleavings, and in every possible order if there are at most 300. A mutant
+// that the checker rejects must fail in some order. judge.cpp lists the exceptions: mutants that
+// violate the definition of safety but never fail. The tests limit the number of these exceptions.
 //
 // BRAID_CASE=n judges only the n-th case. BRAID_MUTANTS=n draws n mutants with several mistakes
 // instead of 1,000. BRAID_ORDERS=n uses n orders instead of 60.
@@ -30,7 +31,7 @@ void expectNoneMisjudged(const Tally &tally) {
 void expectRight(const Tally &tally) {
   expectNoneMisjudged(tally);
   const Counts total = tally.total();
-  // Mutants that only the definition rejects must remain exceptions.
+  // Mutants that violate the definition of safety but never fail must remain exceptions.
   EXPECT_LT(total.of(Outcome::Condemned) * 5, total.rejected());
   EXPECT_GT(total.of(Outcome::Guilty), total.made / 3);
   EXPECT_GT(total.of(Outcome::Harmless), total.made / 20);
@@ -44,7 +45,7 @@ TEST(Mutation, TheCheckerIsRightAboutEveryMutant) {
   Tally tally = judgeAll(representativeCases());
   expectRight(tally);
   EXPECT_GE(tally.total().made, 2000u);
-  // Some mutants need more than one queue and get stuck with one.
+  // Some mutants need more than one queue, and deadlock with one.
   EXPECT_GT(tally.queues.size(), 1u);
 }
 

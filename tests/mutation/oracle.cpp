@@ -34,7 +34,8 @@ private:
 
 using Values = std::vector<double>;
 
-/// Caches a value for each tensor, rank and iteration for thousands of trials. Thread-safe.
+/// Caches a value for each tensor, rank and iteration, because thousands of trials need the same
+/// values. Thread-safe.
 template <class Value> class Remembered {
 public:
   template <class Make>
@@ -103,8 +104,8 @@ private:
                        [](const auto &node) { return node->kind == FusionOpKind::Pointwise; });
   }
 
-  /// Returns integers from -4 to 4 without 0. With functions, returns quarters of these, for which
-  /// no two functions have equal values.
+  /// Returns nonzero integers from -4 to 4. If the fusion applies functions, divides them by 4,
+  /// because no two functions have equal values at these points.
   Values drawn(size_t input, uint32_t iteration) const {
     Values values(*elementCount(fusion_.globalShape(inputs_[input]->type)));
     uint64_t state = (input + 1) * 0x9e3779b97f4a7c15 + iteration * 0xbf58476d1ce4e5b9;
@@ -116,7 +117,7 @@ private:
     return values;
   }
 
-  /// Evaluates a tensor globally, over all devices.
+  /// Evaluates the global tensor, which spans all devices.
   Values valuesOf(const FusionTensor &tensor, uint32_t iteration) const {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (inputs_[i] == &tensor)
@@ -148,7 +149,7 @@ private:
     return x;
   }
 
-  /// Multiplies matrices. One or two contracted axes are contiguous in memory.
+  /// Multiplies matrices. The contracted axes (one or two) are contiguous in memory.
   static Values product(const Values &a, const Values &b, size_t k, bool isTransposed) {
     const size_t m = a.size() / k, n = b.size() / k;
     Values c(m * n);

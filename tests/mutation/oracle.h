@@ -8,7 +8,8 @@
 
 namespace braid::test {
 
-/// Returns the same data in every trial. Thread-safe.
+/// Provides a case's inputs and checks its outputs. The data is the same in every trial.
+/// Thread-safe.
 class Oracle {
 public:
   virtual ~Oracle() = default;

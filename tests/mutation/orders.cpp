@@ -64,7 +64,8 @@ Step stepOf(const RunnableHead &candidate) {
 }
 
 bool conflict(const Step &a, const Step &b) {
-  // A wait that can continue still can after any write, because flags only grow.
+  // Waits do not conflict with writes, because flags only increase: once a wait can continue, no
+  // later write blocks it again.
   if (a.flag && a.flag == b.flag && !a.isWait && !b.isWait)
     return true;
   for (const Footprint &x : a.footprint)
@@ -122,7 +123,8 @@ void AllOrders::advance(const Step &step, QueueId queue, Progress &progress) {
     progress.flags[step.flag] = step.value;
 }
 
-/// Runs all other queues as far as possible. Returns false if a command conflicts with `candidate`.
+/// Simulates running all other queues as far as possible. Returns false if one of their commands
+/// conflicts with `candidate`.
 bool AllOrders::isFree(const RunnableHead &candidate) const {
   const QueueId own{candidate.rank, candidate.queue};
   Progress progress = progress_;

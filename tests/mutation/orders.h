@@ -13,7 +13,7 @@ namespace braid::test {
 inline constexpr uint32_t kCallerWrites = kNone;
 inline constexpr uint32_t kCallerReads = kNone - 1;
 
-/// A command, identified as both the checker and the backend do.
+/// Identifies a command in a way that the checker and the backend share.
 struct Action {
   int64_t rank;
   uint32_t run; ///< counted from 1
@@ -22,7 +22,8 @@ struct Action {
 };
 Action actionOf(const RunnableHead &candidate);
 
-/// A strategy for the orders of successive rounds. A round is several runs, issued together.
+/// Chooses the order of commands in successive rounds. A round consists of several runs that are
+/// issued together.
 class Orders {
 public:
   virtual ~Orders() = default;
@@ -31,7 +32,8 @@ public:
   virtual size_t pick(llvm::ArrayRef<RunnableHead> candidates) = 0;
 };
 
-/// Draws `rounds` random orders. One in four draws every step; the others favour rare orders.
+/// Tries `rounds` random orders. One in four uses seededPicker(); the others use priorityPicker(),
+/// which favours rare orders.
 class RandomOrders final : public Orders {
 public:
   RandomOrders(uint32_t rounds, uint64_t seed) : rounds_(rounds), seed_(seed) {}
@@ -63,12 +65,14 @@ struct Step {
 };
 Step stepOf(const RunnableHead &candidate);
 
-/// Returns whether the order of the two matters: both access a byte or write a flag.
+/// Returns true if the order of the two steps matters: they write the same flag, or they access the
+/// same byte and at least one of them writes it.
 bool conflict(const Step &a, const Step &b);
 
-/// Tries all orders, up to `limit`, except those that only differ in independent commands: a
-/// command that conflicts with none that the other queues can reach before it needs no choice. So a
-/// program without races has a single order. All rounds use the same addresses.
+/// Tries up to `limit` orders. Skips orders that differ only in the order of independent commands:
+/// if a candidate conflicts with no command that other queues can reach before it, no alternative
+/// to it is tried. A program without races therefore has a single order. All rounds must use the
+/// same addresses.
 class AllOrders final : public Orders {
 public:
   explicit AllOrders(uint32_t limit) : limit_(limit) {}
@@ -76,7 +80,7 @@ public:
   size_t pick(llvm::ArrayRef<RunnableHead> candidates) override;
   /// Returns whether all orders were tried. Call after next() has returned false.
   bool areComplete() const { return isComplete_; }
-  /// Returns the number of orders that were begun.
+  /// Returns the number of orders that were started.
   uint32_t orders() const { return rounds_ == 0 ? 0 : rounds_ - 1; }
 
 private:
@@ -94,15 +98,16 @@ private:
     size_t taken, count;
   };
   const uint32_t limit_;
-  uint32_t rounds_ = 0; ///< the first one only records the commands
+  uint32_t rounds_ = 0; ///< the first round only records the commands
   std::map<QueueId, std::vector<Step>> queues_;
-  Progress progress_; ///< in this round, with the flags of the first round
+  Progress progress_; ///< in this round; the flags are those recorded in the first round
   size_t depth_ = 0;
   std::vector<Choice> choices_;
   bool isComplete_ = false;
 };
 
-/// A single round in which some actions wait as long as any other can run. Records the commands.
+/// Runs a single round in which the `held` actions run only when no other command can. Records the
+/// commands.
 class HoldBack final : public Orders {
 public:
   HoldBack(std::vector<Action> held, uint64_t seed)

@@ -1,6 +1,7 @@
 //===- tests/mutation/orders_test.cpp - the random orders find races --------------------------===//
 //
-// The judge depends on the orders that it tries, so these are tested on programs with races.
+// The judge relies on the orders that it tries. These tests apply such orders to programs with
+// races.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- tests/mutation/plan_mutations.cpp - mistakes that only Plans can have ------------------===//
+//===- tests/mutation/plan_mutations.cpp - mistakes that are possible only in Plans -----------===//
 
 #include "tests/mutation/mutants.h"
 
@@ -36,7 +36,8 @@ SiteText dropEventWait(Plans &plans, size_t k) {
   return dropCommand(plans, CommandKind::WaitEvent, k);
 }
 
-/// Returns the Plan of rank 0, or all Plans. With all of them, ranks remain equivalent.
+/// Returns all Plans if `isAll` is set, and otherwise only the Plan of rank 0. If a mutation
+/// changes all Plans, the ranks remain equivalent.
 llvm::MutableArrayRef<Plan> firstOrAll(Plans &plans, bool isAll) {
   return llvm::MutableArrayRef(plans).take_front(isAll ? plans.size() : 1);
 }
@@ -72,7 +73,7 @@ SiteText moveCommand(Plans &plans, size_t k) {
                      first.streams[plans[0].commands[i].stream], whereOf(isAll));
 }
 
-/// Lets an endpoint await the flag of the next one.
+/// Makes an endpoint await the next endpoint's flag.
 SiteText shareFlag(Plans &plans, size_t k) {
   for (Plan &plan : plans) {
     if (k >= plan.endpoints.size()) {
@@ -143,7 +144,7 @@ SiteText dropPart(Plans &plans, size_t k) {
   return std::nullopt;
 }
 
-/// Omits the exchange of the last channels, on one rank or on all.
+/// Omits the handle exchange of the last channels, on one rank or on all ranks.
 SiteText dropExchange(Plans &plans, size_t k) {
   const size_t variants = plans.size() + 1;
   const size_t chosen = k % variants;

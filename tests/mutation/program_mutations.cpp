@@ -21,7 +21,8 @@ template <class OpClass> SiteText drop(Program &program, size_t k) {
   return what;
 }
 
-/// Returns whether a loop only orders streams: a fork before the steps, or a join after them.
+/// Returns true if a loop only orders streams, such as the fork before the steps or the join after
+/// them.
 bool onlyOrders(const ForOp &loop) {
   for (const Op &op : loop.body)
     if (!llvm::isa<SetCurrentStreamOp>(op) && !llvm::isa<SynchronizeOp>(op))
@@ -39,7 +40,8 @@ SiteText dropLoop(Program &program, size_t k) {
   return what;
 }
 
-/// Returns the block's next transfer of the other direction, unless another or a wait is first.
+/// Returns the next transfer in the block if it has the opposite direction and no wait precedes it,
+/// otherwise null.
 Op *otherDirectionBehind(const Site &site) {
   auto *first = llvm::cast<P2POp>(site.op);
   for (Op *op = nodeBehind(*site.block, *site.op); op; op = nodeBehind(*site.block, *op)) {
@@ -74,8 +76,8 @@ SetCurrentStreamOp *choiceBefore(Block &block, Op &op) {
   return last;
 }
 
-/// Swaps as above, but moves the transfer that is now second to another stream. This works if there
-/// are enough queues to keep the two streams apart.
+/// Like swapTransfers(), but also moves the transfer that is now second to another stream. The
+/// mutant is correct if there are enough queues that the two streams do not share one.
 SiteText swapOnTwoStreams(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<P2POp>(program), mains = sitesOf<GetCurrentStreamOp>(program);
   std::erase_if(sites, [](const Site &site) {
@@ -152,7 +154,7 @@ SiteText movePeer(Program &program, size_t k) {
   return what + " becomes " + quoted(*op);
 }
 
-/// Moves a select by one, with wrap-around, or a slice by one.
+/// Shifts the index of a select by one, with wrap-around, or shifts a slice by one.
 SiteText moveIndex(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -196,7 +198,8 @@ const Scalar *loopIndexIn(const Scalar *scalar) {
   return left ? left : loopIndexIn(scalar->rhs());
 }
 
-/// Reverses the order of steps or chunks. Every block is still accessed once, but in other steps.
+/// Reverses the order of steps or chunks. Every block is still accessed once, but in a different
+/// step.
 SiteText turnAround(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf(program);
   std::erase_if(sites, [](const Site &site) {
@@ -219,7 +222,7 @@ SiteText turnAround(Program &program, size_t k) {
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
 
-/// Lets two neighbouring blocks share a slot.
+/// Makes two neighbouring blocks share a slot.
 SiteText reuseSlot(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<SelectOp>(program);
   if (k / 2 >= sites.size())
@@ -294,8 +297,8 @@ Value *smallestParameter(Program &program) {
   return smallest;
 }
 
-/// Deallocates a buffer before a node of the outermost block that uses it. Every second time,
-/// another buffer reuses the memory and is written; symmetric memory is never reused.
+/// Deallocates a buffer before a node of the outermost block that uses it. For odd k, a new buffer
+/// then reuses the memory and is written. This excludes symmetric memory, which is never reused.
 SiteText freeEarly(Program &program, size_t k) {
   const bool reuses = k % 2 != 0;
   k /= 2;
@@ -341,7 +344,8 @@ SiteText onlyOnRankZero(Program &program, size_t k) {
   return quoted(op) + " on rank 0 only";
 }
 
-/// Omits the k-th handle exchange on all ranks. The node stays, because others refer to it.
+/// Omits the k-th handle exchange on all ranks. The node itself remains, because other nodes refer
+/// to it.
 SiteText dropExchange(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<ShareMemHandlesOp>(program);
   if (k >= sites.size())

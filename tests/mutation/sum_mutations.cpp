@@ -93,7 +93,7 @@ void forEachPlaceAbove(const Site &sum, llvm::function_ref<bool(Op &, llvm::Arra
   }
 }
 
-/// Moves a sum before an earlier node of its block at which its operands exist.
+/// Moves a sum before an earlier node of its block, as long as its operands exist there.
 SiteText moveSumUp(Program &program, size_t k) {
   SiteText what;
   for (const Site &site : sitesOf<SumOp>(program)) {
@@ -140,7 +140,7 @@ SiteText dropBias(Program &program, size_t k) {
   return what;
 }
 
-/// Lets another node add the bias, too, or instead.
+/// Makes another node add the bias, either in addition or instead.
 SiteText addBias(Program &program, size_t k) {
   std::vector<Site> adders = sitesOfBias(program, true), others = sitesOfBias(program, false);
   if (adders.empty() || k / 2 >= others.size())

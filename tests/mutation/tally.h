@@ -11,8 +11,8 @@ namespace braid::test {
 struct Counts {
   size_t made = 0;
   std::map<Outcome, size_t> outcomes;
-  std::map<CheckRule, size_t> rules; ///< rejections by rule
-  size_t complete = 0;               ///< harmless in every possible order
+  std::map<CheckRule, size_t> rules; ///< number of rejected mutants, by violated rule
+  size_t complete = 0;               ///< number of mutants that are harmless in every order
   size_t rejected() const;
   size_t of(Outcome outcome) const;
 };
@@ -20,7 +20,7 @@ struct Counts {
 struct Tally {
   std::map<std::string, Counts> mutations;
   std::map<uint32_t, size_t> queues;     ///< harmless mutants by required number of queues
-  std::map<std::string, size_t> reasons; ///< why only the definition rejects a mutant
+  std::map<std::string, size_t> reasons; ///< number of condemned mutants, by Judgement::reason
   std::vector<std::string> failures;
 
   void add(const Mutant &mutant, const Judgement &judgement);

@@ -29,7 +29,7 @@ public:
   Rank(const Case &original, const Plan &plan, Cluster &cluster, const TrialOptions &options)
       : oracle_(*original.oracle), plan_(plan), device_(cluster.device(plan.rank)),
         control_(cluster.control(plan.rank)), options_(options) {
-    // The last tensors are shared by all runs.
+    // The last element is for runs that share the same addresses.
     for (uint32_t run = 0; run <= options.runs; ++run) {
       tensors_.emplace_back();
       for (uint32_t buffer : plan.inputs)

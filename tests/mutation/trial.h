@@ -10,9 +10,9 @@ struct TrialOptions {
   uint32_t queues = 0; ///< see ClusterOptions::queues
   uint32_t runs = 3;   ///< runs in each round, issued back to back
   bool compares = true;
-  /// If true, all runs use the same addresses, as the checker assumes: between runs the caller
-  /// writes inputs and reads outputs on the main stream. If false, every second round uses
-  /// addresses that differ between runs and are written beforehand.
+  /// If true, all runs use the same addresses, as the checker assumes, and the caller writes inputs
+  /// and reads outputs on the main stream between runs. If false, the runs of every second round
+  /// use different addresses, whose contents are written in advance.
   bool alwaysSameAddresses = false;
 };
 

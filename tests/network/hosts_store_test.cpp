@@ -18,7 +18,7 @@ using testing::StartsWith;
 
 Deadline shortly() { return deadlineIn(300ms); }
 
-/// The server of the fake PMIx library is a folder.
+/// The fake PMIx library uses a folder instead of a server.
 class HostsStoreTest : public testing::Test {
 protected:
   HostsStoreTest() {
@@ -55,7 +55,7 @@ protected:
     auto opened = open(source, host, deadline);
     return opened ? (*opened)->connect(deadline).status() : opened.status();
   }
-  /// Host 1 gets what host 0 puts, whichever host is first.
+  /// Host 1 reads the value that host 0 puts, regardless of which host connects first.
   void expectMeeting(const char *source) {
     for (const int64_t first : {0, 1}) {
       for (const auto &file : std::filesystem::directory_iterator(folder_))

@@ -1,4 +1,4 @@
-//===- tests/network/tcp_store_test.cpp - a store, its clients, and peers that are no stores --===//
+//===- tests/network/tcp_store_test.cpp - a store, its clients, and faulty peers --------------===//
 
 #include "ir/failure.h"
 #include "runtime/job/network/tcp_store.h"
@@ -27,7 +27,8 @@ std::unique_ptr<Store> storeAt(const StoreServer &server) {
   return storeThrough(std::move(*socket), "the store");
 }
 
-/// Repeats a call like its users do: an answer may take longer than one call on a loaded machine.
+/// Repeats a call that times out, as callers do, because on a loaded machine an answer may take
+/// longer than one call.
 template <class Call> auto patiently(Call call) {
   for (const Deadline end = soon();;)
     if (auto result = call();
@@ -92,7 +93,7 @@ std::optional<std::string> said(const ByHand &hand, const std::string &key) {
   return poll(*hand.store, key);
 }
 
-/// Each call ends in time, and a late answer is not taken for the answer to another request.
+/// Each call ends in time. A late answer is not mistaken for the answer to another request.
 TEST(TcpStore, ALateAnswerIsHeardLater) {
   const ByHand hand;
   const auto start = std::chrono::steady_clock::now();
@@ -131,7 +132,8 @@ TEST(TcpStore, AServerThatEndsIsGone) {
   EXPECT_EQ(patiently([&] { return store->poll("k"); }).status().code(), StatusCode::PeerFailed);
 }
 
-/// A connection without requests is no host.
+/// The server accepts connections until all hosts have made requests. A connection without requests
+/// does not count as a host.
 TEST(StoreServer, IsThereUntilAllHostsHaveCome) {
   const auto server = startServer(2);
   const auto silent = storeAt(*server), one = storeAt(*server), other = storeAt(*server);

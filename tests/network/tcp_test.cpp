@@ -1,4 +1,4 @@
-//===- tests/network/tcp_test.cpp - addresses, and listening at them --------------------------===//
+//===- tests/network/tcp_test.cpp - addresses, and listening on them --------------------------===//
 
 #include "runtime/job/network/tcp.h"
 #include "tests/bootstrap/bootstrap_test.h"
@@ -16,10 +16,10 @@ TcpListener listening(const std::string &host, uint16_t port = 0) {
   return listener ? std::move(*listener) : TcpListener();
 }
 
-/// Returns whether this machine has IPv6.
+/// Returns true if this machine has IPv6.
 bool hasLoopback6() { return listenAt({"::1", 0}).isOk(); }
 
-/// Connects to the listener and accepts the connection.
+/// Connects to the listener, accepts the connection, and sends a text through it.
 void meetAt(const TcpListener &listener) {
   auto socket = connectTo(listener.address, "it", soon());
   ASSERT_TRUE(socket.isOk()) << socket.status().message();

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kLarge = int64_t(256) << 20;
 
-/// Returns a report in which all pairs have `GBps` with put-engine over NVLink of 450 GB/s.
+/// Returns a report in which put-engine reaches `GBps` for all pairs, over NVLink with a nominal
+/// rate of 450 GB/s.
 PairReport reportOf(int64_t devices, double GBps, int64_t bytes = kLarge) {
   std::vector<int64_t> numbers(static_cast<size_t>(devices));
   std::iota(numbers.begin(), numbers.end(), 10);
@@ -70,7 +71,8 @@ TEST(Judge, SaysNothingWithoutReason) {
   PairReport healthy = reportOf(8, 380);
   judge(healthy);
   EXPECT_EQ(slowPairs(healthy), Pairs());
-  // Pairs with other links are not compared, and short transfers only have latency.
+  // Pairs with different links are not compared, and neither are small transfers, whose time is
+  // mostly latency.
   PairReport mixed = reportOf(4, 390);
   for (auto [one, other] : {std::pair<size_t, size_t>(0, 1), {1, 0}}) {
     mixed.row(one, other).link = {LinkClass::PcieSwitch, 31.5};

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""p2p_command_test.py P2P_FAULTY: `braid p2p` on CPU ranks whose links have faults. Checks that
-each fault and nothing else is reported, exit codes, output files, and that nothing is left."""
+"""p2p_command_test.py P2P_FAULTY: tests `braid p2p` on CPU ranks whose links have faults. Checks
+that each fault is reported and nothing else, the exit codes, the output files, and that no process
+is left."""
 import json
 import os
 import re
@@ -55,14 +56,15 @@ class Command(unittest.TestCase):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def paths(self):
-        """Returns the written figures by source, destination and path."""
+        """Returns the measurements in the output file by source, destination and path."""
         with open(self.json, encoding="utf-8") as file:
             return {(pair["source"], pair["destination"], path): values
                     for pair in json.load(file)["pairs"] for path, values in pair["paths"].items()}
 
     def run_it(self, ranks, faults="", graphs=0):
-        """Returns the exit code and the verdicts that are not ok; other pairs must have all
-        figures. A loaded machine may make any pair slow, so slowness only counts with a fault."""
+        """Returns the exit code and the verdicts that are not ok. Paths that are ok or slow must
+        have all measurements. Other work on the machine may make any pair slow, so the verdict slow
+        counts as ok unless a fault makes the pair slow."""
         process = self.start(ranks, faults, graphs)
         self.out, self.err = process.communicate(timeout=120)
         paths = self.paths()
@@ -83,7 +85,7 @@ class Command(unittest.TestCase):
             self.assertEqual(self.run_it(3, graphs=graphs), (0, {}))
             for values in self.paths().values():
                 small, large = values["points"]
-                # A copy takes 300 us plus 2 us per KiB. Other work only adds to that.
+                # A copy takes 300 us plus 2 us per KiB, or longer if the machine is busy.
                 self.assertGreater(small[1], 300)
                 self.assertLess(large[2], 0.5)
                 self.assertGreater(large[2], 0.01)
@@ -121,7 +123,8 @@ class Command(unittest.TestCase):
         self.assertGreater(time.monotonic() - begin, LIMIT)
 
     def test_several(self):
-        """The worst failure determines the exit code, and later pairs are measured, too."""
+        """The worst failure determines the exit code. A failure does not prevent the measurement of
+        later pairs."""
         self.assertEqual(
             self.run_it(3, fault("hang", 1, 0, "put") + fault("hang", 1, 0, "get") +
                         fault("crash", 0, 1, "put", size=SMALL) + fault("slow", 2, 1, "get", 16)),
@@ -132,7 +135,7 @@ class Command(unittest.TestCase):
             (1, {(1, 0, "put-engine"): "crashed", (0, 1, "put-engine"): "wrong"}))
 
     def test_interrupted(self):
-        """Measured figures are printed, and no incomplete file is written."""
+        """The measurements so far are printed, and no incomplete file is written."""
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             process = self.start(5)
             for line in process.stderr:
@@ -150,7 +153,7 @@ class Command(unittest.TestCase):
         process = self.start(3)
         for line in process.stderr:
             if line.startswith(("braid: 1 of ", "braid: 3 of ")):
-                time.sleep(0.3)  # amid the measurement
+                time.sleep(0.3)  # until the measurement has started
                 kill(process.pid, signal.SIGSTOP)
                 time.sleep(LIMIT + 1)
                 kill(process.pid, signal.SIGCONT)
@@ -163,7 +166,7 @@ class Command(unittest.TestCase):
         self.suspend(os.killpg)
 
     def test_a_suspended_command_goes_on(self):
-        """Its processes continue, and wait for it in vain."""
+        """The processes that measure are not suspended, and wait for the command."""
         self.suspend(os.kill)
 
 

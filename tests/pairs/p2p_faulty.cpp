@@ -7,9 +7,10 @@
 //   LATENCY_US BYTES_PER_US HAS_GRAPHS
 //   [KIND SOURCE DESTINATION PROTOCOL FACTOR BYTES COUNT OFFSET]...
 //
-// A fault applies to copies from one device to another by `put` or `get`. `slow`: they take FACTOR
-// times as long. The other kinds apply to copies of BYTES: `hang` never ends, `crash` raises
-// SIGSEGV, `exit` ends with status 3, and `flip` flips a bit at OFFSET in copy number COUNT.
+// A fault applies to copies from one device to another with protocol `put` or `get`. If its kind is
+// `slow`, these copies take FACTOR times as long. The other kinds apply only to copies of BYTES
+// bytes: `hang` never ends, `crash` raises SIGSEGV, `exit` exits with status 3, and `flip` flips a
+// bit at OFFSET in copy number COUNT.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -60,7 +61,7 @@ struct FaultyLinks {
   }
 };
 
-/// A copy over a link, from the view of its rank.
+/// A copy over a link between two devices.
 struct LinkCopy {
   int64_t source, destination; ///< devices
   const char *protocol;
@@ -74,7 +75,7 @@ public:
       : rank_(rank), links_(std::move(links)), devices_(std::move(devices)),
         copies_(links_.faults.size()) {}
 
-  /// Waits for as long as the link takes, before the bytes are copied.
+  /// Waits, before the bytes are copied, for as long as the link would take.
   bool begin(uint32_t, const QueuedCommand &command) override {
     const std::optional<LinkCopy> copy = copyOf(command);
     if (!copy)
@@ -89,7 +90,7 @@ public:
     return true;
   }
 
-  /// Called before a signal reports that the bytes are there.
+  /// Flips a bit if a fault requires it, before a signal reports that the bytes have arrived.
   void end(uint32_t, const QueuedCommand &command) override {
     const std::optional<LinkCopy> copy = copyOf(command);
     for (size_t i = 0; copy && i < links_.faults.size(); ++i) {
@@ -101,7 +102,8 @@ public:
   }
 
 private:
-  /// Executes a fault. Returns the factor of the copy's time unless the fault ends the process.
+  /// Executes a fault. Returns the factor by which the copy takes longer, unless the fault ends the
+  /// process or hangs.
   static double act(const LinkFault &fault, const LinkCopy &copy) {
     if (fault.kind == "slow")
       return fault.factor;

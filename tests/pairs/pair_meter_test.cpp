@@ -18,7 +18,7 @@ namespace {
 
 using Kind = Record::Kind;
 
-/// Returns both ranks' records for all steps of a path.
+/// Measures all steps of a path, and returns the records of both ranks.
 std::vector<Record> recordsOf(Path path, std::vector<int64_t> sizes, Status &status) {
   const FileDescriptor results(memfd_create("results", MFD_CLOEXEC));
   fcntl(results.get(), F_SETFL, O_APPEND);

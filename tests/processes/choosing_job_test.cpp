@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// The parameter says whether another launcher starts the ranks.
+/// The parameter is true if a launcher other than Braid's starts the ranks.
 class ChoosingJob : public ::testing::TestWithParam<bool> {
 protected:
   JobSpec spec() const {

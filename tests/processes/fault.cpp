@@ -34,7 +34,7 @@ constexpr const char *kSiteNames[] = {"before joining",  "having joined",  "befo
                                       "issuing command", "in command",     "before message",
                                       "in part",         "reading message"};
 
-/// A part that is written in pieces has about this many.
+/// The approximate number of pieces into which Action::Short divides a part.
 constexpr size_t kPieces = 8;
 
 /// The faults that are armed in this process. Written before a second thread starts.
@@ -58,7 +58,7 @@ struct Armed {
 };
 Armed armed;
 
-/// Executes a fault, which may end the process or throw. Returns false if the step is omitted.
+/// Executes a fault, which may end the process or throw. Returns false if the step must be skipped.
 bool strike(const Fault *fault) {
   if (!fault)
     return true;
@@ -157,7 +157,8 @@ ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
 /// First letters of a rank's messages to its host: "braid rank ...", an offer, a request.
 constexpr std::string_view kHelloOfferGet = "bOG";
 
-/// A rank's messages to its host, and its parts for other ranks. Used by the host thread only.
+/// Intercepts a rank's messages to its host and its parts for other ranks. Used only by the host
+/// thread.
 class Outgoing {
 public:
   ssize_t send(int socket, const msghdr *message, int flags) {
@@ -209,7 +210,7 @@ private:
 };
 Outgoing outgoing;
 
-/// The messages from the host to a rank.
+/// Intercepts the messages from the host to a rank.
 class Incoming {
 public:
   ssize_t receive(int socket, msghdr *message, int flags) {

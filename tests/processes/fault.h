@@ -1,6 +1,6 @@
 //===- tests/processes/fault.h - faults of a rank and their sites -----------------------------===//
 //
-// A rank of a test first arms a list of faults. Each of them strikes once, at one site:
+// A rank in a test first arms a list of faults. Each fault strikes once, at one site:
 //
 //  Join, ...       a step of the host thread
 //  Issue, Run      the host thread is about to issue a command; a worker is about to run it
@@ -61,20 +61,21 @@ std::string str(const Fault &fault);
 std::ostream &operator<<(std::ostream &os, const Fault &fault);
 std::istream &operator>>(std::istream &is, Fault &fault);
 
-/// Returns whether the action can happen at the site.
+/// Returns true if the action can happen at the site.
 bool isPossible(Action action, Site site);
 
 /// Arms the faults of `rank` in this process. `onStrike` is called before a fault strikes.
 void arm(const std::vector<Fault> &faults, int64_t rank, std::function<void()> onStrike);
-/// Tells that the host thread is at `site`.
+/// Must be called when the host thread reaches `site`. Executes the fault that is armed there, if
+/// any.
 void pass(Site site);
-/// The kinds of messages that were sent and received so far, as their first letters. kPart
-/// represents a part of an all-gather.
+/// The kinds of the messages sent and received so far. Each message is represented by its first
+/// letter, and a part of an all-gather by kPart.
 inline constexpr char kPart = 'P';
 std::string sentKinds();
 std::string receivedKinds();
 
-/// Returns the cpu backend with armed faults.
+/// Returns the cpu backend, in which the armed faults strike.
 Backend faultyBackend();
 
 } // namespace braid::test

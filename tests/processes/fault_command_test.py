@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """fault_command_test.py BRAID [PATTERN]: `braid run` with unauthenticated peers, other jobs and
-kills.
+killed ranks.
 
-As in launch_test.py, whose jobs these are, nothing may be left after any test.
+Uses the Job class of launch_test.py, so no process and no file may remain after a test.
 """
 import os
 import signal
@@ -14,7 +14,7 @@ import launch_test  # noqa: E402
 from launch_test import ENDLESS, by_hand, check, finish, hosts, wait_for  # noqa: E402
 
 PEERS = 200
-# Small shapes, but runs long enough that the unauthenticated peers connect while it runs.
+# Small shapes that run long enough for the unauthenticated peers to connect in the meantime.
 EXACT = ["examples/ag_matmul.braid", "--ranks", "4", "--set", "M=64", "--set", "K=64", "--set",
          "N=64", "--verify", "--no-check"]
 
@@ -70,8 +70,8 @@ def test_strangers_while_a_rank_is_late(job):
 
 
 def test_neighbours_do_not_see_each_other(job):
-    """Ranks of three jobs start at the same time, with equal numbers but different options. A rank
-    in the wrong job would be rejected, or end it."""
+    """Ranks of three jobs start at the same time, with equal rank numbers but different options. If
+    a rank joined the wrong job, the job would reject it or fail."""
     jobs = [("one", 2, 3), ("two", 3, 4), ("three", 2, 5)]
     started = []
     for rank in range(3):

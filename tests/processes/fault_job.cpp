@@ -39,7 +39,7 @@ constexpr const char *kFolderVariable = "BRAID_TEST_JOB";
 /// The limit for a whole job, far longer than any job needs.
 constexpr milliseconds kJobLimit{60000};
 
-// -- Files in the job's folder, by which processes communicate. --
+// -- Files in the job's folder, through which the processes communicate. --
 
 void writeFile(const fs::path &path, const std::string &text) {
   const fs::path unfinished = path.string() + ".part";
@@ -48,7 +48,8 @@ void writeFile(const fs::path &path, const std::string &text) {
 }
 
 std::string readFile(const fs::path &path) {
-  // The process may end and its file vanish. An ifstream does not throw then.
+  // If a process ends, its file in /proc may vanish at any time. An ifstream does not throw in that
+  // case.
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
@@ -81,7 +82,8 @@ fs::path verdictPath(const fs::path &folder, int64_t rank) {
   return folder / fmt::format("verdict{}", rank);
 }
 
-/// Returns whether the rank's process is alive, and not another process that got the same id.
+/// Returns true if `pid` is a live process of this job. A process of another job may have reused
+/// the id.
 bool isAlive(const std::string &pid, const fs::path &folder) {
   const std::string environment = readFile(fs::path("/proc") / pid / "environ");
   return !pid.empty() && environment.find(folder.string()) != std::string::npos;
@@ -113,7 +115,7 @@ public:
       status =
           Status(StatusCode::PeerFailed, fmt::format("rank {}: {}", place_.rank, error.what()));
       if (job_ && job_->rank->memory().committed() > 0)
-        return 5; // the run counts, so this failure is not reported
+        return 5; // the run is committed, so the job has succeeded
       if (job_ || rank_)
         status = job_ ? job_->fail(status) : rank_->fail(status);
     }
@@ -129,7 +131,7 @@ public:
   }
 
 private:
-  /// Runs like `braid run`.
+  /// Does what `braid run` does.
   Status live() {
     pass(Site::Join);
     rank_ = BRAID_TRY(JobRank::join(place_, milliseconds(spec_.joinTimeoutMs)));
@@ -155,7 +157,7 @@ private:
     return braid::run(*job_, program_.compiled, std::move(program_.plans), options);
   }
 
-  /// Chooses like `braid run --schedule auto`.
+  /// Chooses a schedule as `braid run --schedule auto` does.
   Status choose() {
     ChooseOptions how = chooseOptions(job_->backend, /*ranksAreProcesses=*/true);
     how.cacheFolder = "";
@@ -170,7 +172,8 @@ private:
     return spec_.isRejected ? Status(StatusCode::Rejected, "not this one") : Status::ok();
   }
 
-  /// Records the time of the first fault. Faults that strike meanwhile wait.
+  /// Records the time of the first fault. A fault that strikes concurrently waits until the time
+  /// has been recorded.
   void noteStrike() {
     std::call_once(hasStruck_, [this] {
       writeFile(folder_ / fmt::format("struck{}", place_.rank), std::to_string(monotonicNs()));
@@ -241,7 +244,8 @@ int playLauncher(const fs::path &folder, const JobSpec &spec) {
   return report ? static_cast<int>(report->status.code()) : 70;
 }
 
-/// Acts as another launcher: starts ranks, waits until all have ended or stopped, kills the rest.
+/// Acts as a launcher other than Braid's: starts the ranks, waits until all have ended or been
+/// stopped, and kills those that remain.
 int playForeignLauncher(const fs::path &folder, const JobSpec &spec) {
   Children children(spec.ranks);
   const std::string job = fmt::format("test-{}", getpid());
@@ -483,7 +487,7 @@ std::string JobOutcome::str() const {
 
 namespace {
 
-/// Returns whether a fault may keep the rank from reporting.
+/// Returns true if a fault may prevent the rank from reporting.
 bool mayBeSilent(const JobSpec &spec, size_t rank) {
   for (const Fault &fault : spec.faults)
     if (fault.rank == static_cast<int64_t>(rank))
@@ -504,7 +508,8 @@ std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &o
         found.push_back(fmt::format("rank {} says nothing", rank));
       continue;
     }
-    // A process that the host has not accepted is no rank of the job and does not know its outcome.
+    // A process that the host has not accepted is not a rank of the job and does not know its
+    // outcome.
     if (verdict.received == "." && verdict.code != 0 && (spec.isForeign || mayBeSilent(spec, rank)))
       continue;
     if (!first)

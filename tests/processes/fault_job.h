@@ -1,7 +1,7 @@
 //===- tests/processes/fault_job.h - jobs of real processes that fail -------------------------===//
 //
-// The test program starts copies of itself: one for each job as its launcher, which starts further
-// copies as ranks. They report through files in the job's folder.
+// For each job, the test program starts a copy of itself as the launcher, which starts further
+// copies as ranks. All of them report through files in the job's folder.
 //
 //   int main(int argc, char **argv) {
 //     if (std::optional<int> status = playRole())
@@ -25,18 +25,18 @@ struct JobSpec {
   std::string schedule = "pairwise;protocol=get"; ///< in the syntax of --schedule
   int64_t iterations = 3;
   int64_t timeoutMs = 800, joinTimeoutMs = 5000;
-  int64_t graceMs = 10000; ///< grace period of our launcher; longer than any delay
-  /// Another launcher starts the ranks: rank 0 hosts the rendezvous.
+  int64_t graceMs = 10000; ///< grace period of Braid's launcher; longer than any delay
+  /// If true, a launcher other than Braid's starts the ranks, and rank 0 hosts the rendezvous.
   bool isForeign = false;
   /// If at least 0, ranks choose their schedule after joining and time this many candidates.
   int64_t timesBest = -1;
-  /// Rank 0 rejects the choice.
+  /// If true, rank 0 rejects the chosen schedule.
   bool isRejected = false;
   std::vector<Fault> faults = {};
 };
 std::string str(const JobSpec &spec);
 
-/// The report of a rank when it ends. A rank that died earlier has none.
+/// The report that a rank writes when it ends. A rank that dies earlier writes none.
 struct Verdict {
   bool isThere = false;
   int code = -1; ///< StatusCode
@@ -51,7 +51,7 @@ struct JobOutcome {
   std::vector<Verdict> ranks = {};
   int code = -1; ///< as reported by the launcher, or by all ranks if there is another launcher
   std::string message = {};
-  std::string saidFailure = {}; ///< the first failure that our launcher reported
+  std::string saidFailure = {}; ///< the first failure that Braid's launcher reported
   int aliveWhenSaid = -1;       ///< rank processes that were alive at that time
   int64_t causeRank = -1;
   uint32_t committed = 0;
@@ -64,17 +64,18 @@ struct JobOutcome {
   bool hasStruck() const { return struckNs != 0; }
   /// Time from the fault to the end of the last rank that reported.
   int64_t slowestSurvivorMs() const;
-  /// A rank with a fault that ends it may have no report.
+  /// Describes the outcome of the job and the report of every rank.
   std::string str() const;
 };
 
-/// Returns nothing if this process is neither a launcher nor a rank; else its exit status.
+/// If this process is a launcher or a rank, plays that role and returns the exit status. Otherwise,
+/// returns nullopt.
 std::optional<int> playRole();
 
 /// Runs a job in separate processes and waits for its end.
 JobOutcome runJob(const JobSpec &spec);
-/// Runs several jobs at a time until all are done or `until` is reached. `onEnd` gets the outcomes
-/// in any order, one at a time. Returns the number of jobs that were run.
+/// Runs the jobs, `atOnce` of them at a time. Starts no job after `until`. Calls `onEnd` with each
+/// outcome, in any order, but never concurrently. Returns the number of jobs that were run.
 size_t runJobs(const std::vector<JobSpec> &specs, size_t atOnce, Deadline until,
                const std::function<void(const JobSpec &, const JobOutcome &)> &onEnd);
 
@@ -86,9 +87,9 @@ struct FaultyProgram {
 };
 FaultyProgram makeProgram(const JobSpec &spec);
 
-/// Lists errors in the outcome that no fault excuses. All ranks that reported must report the same,
-/// no resource may be left, and a successful job must be complete and exact on all ranks except
-/// those that a fault may have ended.
+/// Lists the errors in the outcome that no fault can justify. All reports must have the same
+/// status, no resource may be leaked, only ranks with a fault may lack a report, and a successful
+/// rank must have compared all elements.
 std::vector<std::string> contradictions(const JobSpec &spec, const JobOutcome &outcome);
 
 } // namespace braid::test

@@ -25,7 +25,8 @@ namespace braid::test {
 namespace {
 
 constexpr uint32_t kFaultyRun = 2;
-/// The bound for an idle machine, and the additional time for a loaded one.
+/// The maximum time in addition to the timeout until all ranks have ended on an idle machine, and
+/// the further time allowed on a loaded one.
 constexpr int64_t kBoundMs = 2000, kForLoadMs = 10000;
 constexpr size_t kAtOnce = 8;
 
@@ -45,13 +46,15 @@ struct Victim {
   const Plan &plan() const { return program.plans[static_cast<size_t>(rank)]; }
 };
 
-/// Returns whether the rank's part has already been sent, or is no longer needed.
+/// Returns true if the fault strikes after the rank has committed, so that the other ranks no
+/// longer need it.
 bool isWorkDone(const Fault &fault) {
   return fault.site == Site::Committed || fault.site == Site::Teardown || fault.site == Site::Left;
 }
 
-/// Returns whether the victim sends another message to the host after the fault. Parts (kPart) use
-/// shared memory: if only these follow, the ranks may be done before the host notices the cut.
+/// Returns true if the victim sends another message to the host after the fault. Parts (kPart) use
+/// shared memory instead: if only parts follow, the ranks may be done before the host notices that
+/// the connection was cut.
 bool asksAgain(const Victim &victim, const Fault &fault) {
   return victim.sent.find_first_not_of(kPart, fault.index) != std::string::npos;
 }
@@ -114,7 +117,7 @@ std::vector<Fault> everySite(const Victim &victim) {
   const size_t commands = victim.plan().commands.size();
   for (size_t command : {size_t(0), commands / 2, commands - 1})
     add(Site::Issue, command, kFaultyRun);
-  add(Site::Issue, commands - 1, 3); // then it synchronizes
+  add(Site::Issue, commands - 1, 3); // the last command before it synchronizes
   for (size_t command = 0; command < commands; ++command)
     add(Site::Run, command, kFaultyRun);
   for (size_t message = 0; message < victim.sent.size(); ++message) {
@@ -140,7 +143,7 @@ std::vector<JobSpec> everyJob(const JobSpec &plain, const Victim &victim) {
           (fault.action == Action::Drop && !isSignal(victim, fault)))
         continue;
       fault.belowMs = plain.timeoutMs / 5;
-      // Some late ranks live long enough to report, others are killed.
+      // Some delayed ranks live long enough to report; others are killed.
       fault.aboveMs = plain.timeoutMs + (jobs.size() % 2 == 0 ? 500 : 2000);
       jobs.push_back(plain);
       jobs.back().faults = {fault};
@@ -172,7 +175,7 @@ std::vector<std::string> mistakesOfCause(const Fault &fault, const Victim &victi
   return found;
 }
 
-/// Lists what is wrong about the job's outcome, given its fault.
+/// Lists the errors in a job's outcome, given the job's fault.
 std::vector<std::string> mistakes(const JobSpec &spec, const JobOutcome &outcome,
                                   const Victim &victim) {
   const Fault &fault = spec.faults[0];

@@ -1,12 +1,12 @@
 //===- tests/processes/fault_random_test.cpp - random faults and the ranks' reports -----------===//
 //
-// Jobs of two to four ranks with every schedule and protocol, started by our launcher or hosted by
-// rank 0, in which one or two ranks fail anywhere. In any case no rank may report success for a run
-// that another rank reports as aborted, and all must report the same cause.
+// Runs jobs of two to four ranks with random schedules and protocols, started by Braid's launcher
+// or hosted by rank 0, in which one or two ranks fail at random sites. No rank may report success
+// for a run that another rank reports as aborted, and all ranks must report the same cause.
 //
 //   fault_random_test [--seed S] [--jobs N] [--seconds T]
 //
-// Runs N jobs (default 1000), or those that begin within T seconds (default 45).
+// Runs N jobs (default 1000), but starts no more after T seconds (default 45).
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -48,7 +48,7 @@ Fault randomFault(Dice &dice, const JobSpec &spec, const FaultyProgram &program)
   } else if (fault.site >= Site::Send) {
     fault.index = static_cast<uint32_t>(dice.below(12)); // there may be fewer messages
   }
-  // Only skipped signals are noticed by other ranks; anything else would give a wrong result.
+  // Other ranks notice only skipped signals. Skipping any other command would give a wrong result.
   if (fault.action == Action::Drop && commands[fault.index].kind != CommandKind::Signal)
     fault.action = Action::Kill;
   return fault;
@@ -68,8 +68,8 @@ JobSpec randomJob(uint64_t number) {
   return spec;
 }
 
-/// Returns the limit for the time from the first fault to the end of the last rank. A rank whose
-/// host does not respond only has the timeout for joining.
+/// Returns the limit for the time from the first fault to the end of the last rank. If rank 0 is
+/// the host and does not respond, the other ranks give up only after the timeout for joining.
 int64_t limitMs(const JobSpec &spec) {
   return 2000 + (spec.isForeign ? spec.joinTimeoutMs : spec.timeoutMs);
 }
@@ -128,7 +128,7 @@ private:
   }
 
   Counts counts_;
-  int64_t slowestMs_[2] = {}; ///< with our launcher, and without
+  int64_t slowestMs_[2] = {}; ///< with Braid's launcher, and without it
 };
 
 TEST(FaultRandom, NoRankCallsAnAbortedRunASuccess) {

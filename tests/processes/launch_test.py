@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""launch_test.py BRAID [PATTERN]: begin and end of jobs of processes, seen from outside.
+"""launch_test.py BRAID [PATTERN]: how jobs of several processes start and end.
 
-Runs every test whose name contains PATTERN: a job of `braid run` with some event. After each test
-no process and no temporary file may be left. Exit status 77 means that all tests were skipped; the
-reasons are printed.
+Runs every test whose name contains PATTERN. Most tests start a job with `braid run` and then
+disturb it. No process and no temporary file may remain after a test. Exit status 77 means that all
+tests were skipped; the reasons are printed.
 """
 import contextlib
 import ctypes
@@ -36,7 +36,7 @@ class Skipped(Exception):
 
 
 class Job:
-    """The folder and environment of a test's commands, by which leftovers are found."""
+    """The folder and environment of a test's commands, which identify anything left behind."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="bl", dir="/tmp")
@@ -75,8 +75,8 @@ class Job:
         return found
 
     def ranks(self, count):
-        """Returns each rank's process once all ranks have joined and prepared. A rank that is
-        killed earlier is only noticed after the timeout for joining."""
+        """Waits until all ranks have joined and prepared, and maps them to their process ids. If a
+        rank is killed earlier, the job notices this only after the timeout for joining."""
         def find():
             ranks = {int(e["BRAID_RANK"]): pid for pid, e in self.processes().items()
                      if "BRAID_RANK" in e}
@@ -84,7 +84,7 @@ class Job:
         return wait_for(find, f"{count} ranks that are prepared")
 
     def end(self, isJudged=True):
-        """Removes what the test left. Fails if there were files, unless `isJudged` is False."""
+        """Removes what the test left behind. If `isJudged`, fails if this includes files."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -102,7 +102,7 @@ class Job:
 
 
 def has_arena(pid):
-    """Returns whether a process has memory that its peers can map."""
+    """Returns True if a process has memory that its peers can map."""
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
             return "braid-arena" in file.read()
@@ -146,8 +146,8 @@ def wait_for(condition, what, seconds=SECONDS):
 
 
 def stop(pid):
-    """Stops all threads of a process. SIGSTOP alone takes effect when one of them runs next; until
-    then the others go on."""
+    """Stops all threads of a process and waits until they have stopped. After SIGSTOP is sent,
+    threads may continue for a while."""
     def states():
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):  # the thread has ended
@@ -170,7 +170,7 @@ def without_progress(err):
     return re.sub(r"^braid: run: .*\n", "", err, flags=re.MULTILINE)
 
 
-# -- Ranks started by our launcher. --
+# -- Ranks started by Braid's launcher. --
 
 def test_killed_rank_is_the_cause(job):
     launcher = job.start("--processes", "--flight-records", "none", *ENDLESS)
@@ -189,7 +189,7 @@ def test_stopped_rank_is_blamed_and_killed(job):
 
 
 def test_suspended_job_goes_on(job):
-    """Suspends and continues the job like Ctrl-Z and fg in a shell, for longer than the timeout."""
+    """Suspends the job for longer than the timeout and resumes it, like Ctrl-Z and fg."""
     launcher = job.start("--processes", "--timeout-ms", 1000, *ENDLESS, start_new_session=True)
     job.ranks(4)
     os.killpg(launcher.pid, signal.SIGSTOP)
@@ -212,7 +212,7 @@ def test_flight_records_of_all_ranks(job):
 
 
 def test_interrupts(job):
-    """A signal to the launcher only, or like Ctrl-C to the whole group, which includes ranks."""
+    """Sends a signal to the launcher only, or, like Ctrl-C, to its whole group, including ranks."""
     for number in (signal.SIGINT, signal.SIGTERM):
         for send in (os.kill, os.killpg):
             # A separate process group, as a shell would create it.
@@ -229,7 +229,7 @@ def test_signals_end_stopped_ranks(job):
     for signals in ((signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)):
         launcher = job.start("--processes", *ENDLESS)
         for pid in job.ranks(4).values():
-            stop(pid)  # so that no rank ends by itself
+            stop(pid)  # so that no rank can exit on its own
         for number in signals:
             launcher.send_signal(number)
         finish(launcher).expect(143, r"interrupted by signal 15")
@@ -248,7 +248,7 @@ def test_launcher_killed_at_any_moment(job):
 
 
 def test_ignored_ends_of_children(job):
-    """Some parents ignore SIGCHLD, and children inherit that."""
+    """The launcher works even if it inherits a disposition that ignores SIGCHLD from its parent."""
     job.run("examples/by_hand.braid", "--processes", "--verify",
             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)).expect_exact()
 
@@ -287,7 +287,7 @@ def test_container_with_variables_of_one_rank(job):
 
 
 def test_rank_killed_when_the_run_is_complete(job):
-    """Rank 0 blocks because its output is not read; the result still counts."""
+    """Rank 0 blocks because its output is not read. The job succeeds even if rank 0 is killed."""
     for kills in (True, False):
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -325,7 +325,7 @@ def test_rank_killed_when_the_run_is_complete(job):
 
 SMALL = ["examples/ag_matmul.braid", "--set", "M=96", "--set", "K=16", "--set", "N=16",
          "--schedule", "auto"]
-# Trials long enough to interrupt, followed by runs that are never reached.
+# The trials are long enough to be interrupted, so the runs that follow are never reached.
 TRIALS = ["examples/ag_matmul.braid", "--set", "M=1152", "--set", "K=64", "--set", "N=64",
           "--schedule", "auto", "--time-best", "1000000", "--explain", "--flight-records", "none",
           "--iterations", "1000000000"]
@@ -399,9 +399,9 @@ def test_no_room_for_processes(job):
 
 
 def test_no_room_for_arguments(job):
-    """The launcher's variables just fit. A rank has more, so exec fails after fork."""
+    """The launcher's environment just fits. A rank has more variables, so its exec() fails."""
     def limit():
-        # A quarter of the stack is for variables and arguments.
+        # The kernel limits arguments and environment to a quarter of the stack limit.
         resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, 512 << 10))
     for filler in range(131072, 0, -64):
         try:
@@ -415,7 +415,7 @@ def test_no_room_for_arguments(job):
 
 
 def test_little_room_for_addresses(job):
-    """Each rank maps the small memory of all ranks."""
+    """The address space suffices for each rank to map the memory of all ranks."""
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (1536 << 20, 1536 << 20))
     finish(job.start("examples/ag_matmul.braid", "--ranks", 8, "--processes", "--verify", "--set",
@@ -442,7 +442,7 @@ def start_with_first_rank_stopped(job, milliseconds):
         launcher.stdin.write(file.read())
     launcher.stdin.close()
     launcher.stdin = None
-    # The launcher stops when it forks, and the child when it starts.
+    # As a tracee, the launcher stops when it forks, and the child stops when it starts.
     (rank,) = {os.waitpid(-1, WAIT_ALL)[0] for _ in range(2)} - {launcher.pid}
     os.kill(rank, signal.SIGSTOP)
     ptrace(PTRACE_DETACH, rank)
@@ -451,7 +451,7 @@ def start_with_first_rank_stopped(job, milliseconds):
 
 
 def test_rank_that_is_stopped_before_it_begins(job):
-    """Either the launcher says it, which waits for it to join, or rank 1."""
+    """The error comes from the launcher, which waits for rank 0 to join, or from rank 1."""
     launcher = start_with_first_rank_stopped(job, 1000)
     finish(launcher).expect(6, r"^braid: error: .*"
                             r"(got all but rank 0$|rank 0 has not joined)",
@@ -573,7 +573,8 @@ def hosts(job):
 
 
 def expect_all_hear(processes, cause):
-    """All processes end soon, with the same message if only one pair of processes can be named."""
+    """Expects all processes to end soon with `cause`. Their messages must be equal, unless more
+    than one pair of processes can be named."""
     begin = time.monotonic()
     results = [finish(process).expect(2, rf"^rank \d: braid: error: {cause}$")
                for process in processes]
@@ -587,7 +588,7 @@ TWO_ARE = (r"two processes are rank {} of job '" + BY_HAND + r"': processes \d+ 
 
 
 def has_spoken(process, seconds=0):
-    """Returns whether the process has written to stderr or ended."""
+    """Returns a true value if the process has written to stderr or ended."""
     return select.select([process.stderr], [], [], seconds)[0]
 
 
@@ -605,8 +606,8 @@ def open_gate(gate, process):
 
 
 def test_two_processes_are_one_rank(job):
-    """The processes start in various orders. The single rank gets its program late, so that no job
-    runs before all processes have started."""
+    """Two processes have the same rank. The processes start in various orders. The other rank gets
+    its program late, so that no job runs before all processes have started."""
     gate = os.path.join(job.folder, "gate")
     os.mkfifo(gate)
     for numbers in ((0, 0), (0, 0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 1, 0)):
@@ -643,7 +644,7 @@ def test_job_that_runs_is_not_disturbed(job):
 
 
 def test_failed_job_is_no_obstacle_to_the_next(job):
-    """Meanwhile, the failed job still waits for its late ranks."""
+    """A new job starts while a failed job with the same name still waits for its late ranks."""
     failed = job.start("no-such-file", variables=by_hand(0))
     has_spoken(failed, SECONDS)
     ranks = [job.start("examples/ag_matmul.braid", "--verify", variables=by_hand(0))]
@@ -655,7 +656,7 @@ def test_failed_job_is_no_obstacle_to_the_next(job):
 
 
 def test_suspended_job_of_the_same_name(job):
-    """Its first rank has the name and does not answer."""
+    """The first rank of a suspended job still listens under the job's name but does not answer."""
     old = job.start("examples/ag_matmul.braid", variables=by_hand(0))
     wait_for(lambda: hosts(job), "the old rank 0 to listen")
     stop(old.pid)
@@ -759,7 +760,7 @@ def main(tests):
         except Skipped as reason:
             skipped += 1
             print(f"skipped {name}: {reason}")
-        except Exception as error:  # lets the other tests run
+        except Exception as error:  # so that the other tests can run
             failed += 1
             print(f"FAILED {name}: {error}")
         else:

@@ -2,8 +2,9 @@
 """limits_test.py BRAID [PATTERN]: how every command ends when a resource is exhausted.
 
 Runs each command under each limit: standard output full, closed, or without a reader; little memory
-(ulimit -v); a full disk; and SIGHUP, SIGINT and SIGTERM while it is busy. It must end in time with
-an exit status from the README's table, without abort() and without leftovers.
+(ulimit -v); a full disk; and SIGHUP, SIGINT and SIGTERM while it is busy. The command must end in
+time with an exit status from the README's table, without calling abort() and without leaving files
+or processes behind.
 """
 import functools
 import glob
@@ -21,7 +22,7 @@ AG = "examples/ag_matmul.braid"
 TABLE = {0, 1, 2, 3, 4, 5, 6, 70, 129, 130, 143}
 BENCH = ["bench", "gather-matmul", "-m", "64", "-n", "64", "-k", "64", "--impl", "pairwise"]
 
-# Commands by name. Each ends by itself, and may need more memory than there is.
+# Commands by name. Each ends on its own, but may need more memory than is available.
 COMMANDS = {
     "help": ["--help"],
     "doctor": ["doctor"],
@@ -48,7 +49,7 @@ NEEDS_MEMORY = {"threads", "processes", "bench", "calibrate"}
 
 
 def end_of(process, seconds=SECONDS):
-    """Returns the exit status as a shell reports it, and the output on stderr."""
+    """Waits for the process. Returns its exit status as in a shell, and its stderr output."""
     try:
         _, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -124,7 +125,7 @@ def test_little_memory_is_the_cause_named(job):
             process = start(job, arguments, preexec_fn=functools.partial(under, kilobytes))
             code, err = end_of(process)
             said = f"{name} under {kilobytes} KiB: {code}: {err}"
-            if name == "doctor":  # prints the problem, unless it has no memory for that
+            if name == "doctor":  # reports the problem if it has enough memory to do so
                 check(code == 4 and (not err or "out of memory" in err), f"expected 4, got {said}")
                 continue
             if code == 0:
@@ -155,7 +156,8 @@ def test_endless_input_is_refused(job):
 # -- Disk. --
 
 def on_full_disk(job, arguments, seconds=SECONDS):
-    """Runs a command that writes to DISK, which holds 16 KiB. Returns its end and the files."""
+    """Runs a command with DISK replaced by a folder that holds 16 KiB. Returns the exit status, the
+    stderr output, and the names of the files in the folder."""
     disk = os.path.join(job.folder, "disk")
     os.mkdir(disk)
     script = ('mount -t tmpfs -o size=16k none "$DISK" || exit 99; echo old >"$DISK/old"; '
@@ -179,7 +181,7 @@ def on_full_disk(job, arguments, seconds=SECONDS):
 def test_full_disk_leaves_nothing(job):
     trace = ["--iterations", "5", "--trace", "DISK/t.json"]  # a trace has 30 kB
     rows = ["--iterations", "3000", "--row-ms", "0", "--json", "DISK/old"]
-    shapes = ",".join(f"8x8x{k}" for k in range(1, 300))  # more than fit
+    shapes = ",".join(f"8x8x{k}" for k in range(1, 300))  # more shapes than fit on the disk
     calibrate = ["calibrate", "DISK/m.json", "--shapes", shapes]
     for arguments in (COMMANDS["threads"] + trace, COMMANDS["processes"] + trace, BENCH + rows,
                       calibrate):

@@ -81,7 +81,8 @@ fusion @ag(D = 4, R = 8) {
   return made;
 }
 
-/// Executes `runs` runs with new inputs, each compared element by element, then commits once.
+/// Runs the program `runs` times with new inputs, compares all outputs element by element, and then
+/// commits once.
 Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uint32_t runs) {
   cluster.setPlans(pipeline.plans);
   Device &device = cluster.device(rank);
@@ -300,7 +301,8 @@ int64_t countArenas() {
   return count;
 }
 
-/// Prepares far more programs than a rank could export arenas, and compares the results of all.
+/// Prepares far more programs than the number of arenas that a rank could export, and compares the
+/// results of all programs.
 TEST_F(RankTest, SixHundredProgramsMapNoMoreThanAFew) {
   std::vector<Pipeline> pipelines;
   for (int64_t rows : {8, 3000, 100, 1000})
@@ -344,7 +346,7 @@ TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   EXPECT_LT(job.elapsed, milliseconds(30000));
 }
 
-/// The timeout also counts while the host does something else than synchronize().
+/// The timeout also applies while the host thread is not in synchronize().
 TEST_F(RankTest, AWaitOfTheDeviceEndsThoughTheHostIsElsewhere) {
   Job job = makeJob();
   job.timeout = milliseconds(400);

@@ -1,7 +1,8 @@
 //===- tests/property/function_sums_test.cpp - functions of sums over devices -----------------===//
 //
-// Fusions with functions of a sum, in every element type, with even and uneven rows, scattered and
-// replicated, with every schedule for reductions: checked, run, and compared element by element.
+// Checks and runs fusions that apply functions to a sum, and compares every element of the results.
+// Covers every element type, even and uneven rows, scattered and replicated results, and every
+// schedule for reductions.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -20,7 +21,8 @@ struct FunctionCase {
   const char *dtype, *partial;
   bool isScattered;
 
-  /// The outputs are the sum and a function with two operands; another function comes between them.
+  /// The outputs are the sum and the result of two functions applied to it, the second of which has
+  /// two operands.
   std::string text() const {
     const std::string rowAxes = isScattered ? "DIDx{D}, ceil(M, D)" : "D, ceil(M, D)";
     return fmt::format("fusion @f(D = {0}, M = {1}) {{\n"

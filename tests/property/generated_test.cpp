@@ -1,7 +1,7 @@
 //===- tests/property/generated_test.cpp - every lowered program is proved safe ---------------===//
 //
-// Programs are checked with one hardware queue per rank, including their results. BRAID_CASES=n
-// draws n fusions instead of 2,000.
+// All programs, including their results, are checked with one hardware queue per rank.
+// BRAID_CASES=n draws n fusions instead of 2,000.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -77,7 +77,7 @@ Status checkOn(const std::string &text, CompileOptions options, const std::strin
       .annotated(fmt::format("--ranks {} --schedule '{}'", *options.ranks, schedule));
 }
 
-/// A step has 13 rows, which no number of chunks divides.
+/// Each step has 13 rows, a prime number, so multiple chunks have unequal sizes.
 CompileOptions unevenOptions(int64_t ranks) {
   return {.ranks = ranks, .parameters = {{"M", 13 * ranks}, {"K", 2}, {"N", 3}}};
 }
@@ -101,10 +101,10 @@ TEST(Generated, EveryTailSplit) {
   std::printf("%d programs\n", count);
 }
 
-/// Every number up to 8, and two greater ones.
+/// Every number of ranks up to 8, and two larger numbers.
 constexpr int64_t kFewRanks[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
 
-/// Every reduction.
+/// Checks every schedule that supports reductions.
 TEST(Generated, EveryReduction) {
   const std::pair<const char *, std::vector<const char *>> kCases[] = {
       {"matmul_reduce_scatter",
@@ -137,7 +137,8 @@ TEST(Generated, EveryReduction) {
   std::printf("%d programs\n", count);
 }
 
-/// The first shot is pulled. Some ranks may have fewer rows than others, or none.
+/// The first shot is pulled, and the second is pushed. Some ranks may have fewer rows than others,
+/// or none.
 TEST(Generated, EverySecondShotThatIsPushed) {
   const std::string text = readExample("matmul_all_reduce.braid");
   for (int64_t ranks = 2; ranks <= 16; ++ranks)
@@ -150,7 +151,7 @@ TEST(Generated, EverySecondShotThatIsPushed) {
       }
 }
 
-/// Two stages with every pair of schedules.
+/// Checks two stages with every pair of schedules.
 TEST(Generated, EveryPairOfSchedules) {
   const std::string text = "fusion @f(D = 4) {\n  mesh [0 .. D)\n"
                            "  %A = input f32[DIDx{D}, 6, 5]\n  %X = input f32[DIDx{D}, 6, 5]\n"
@@ -173,12 +174,12 @@ TEST(Generated, EveryPairOfSchedules) {
   std::printf("%d programs\n", count);
 }
 
-/// A small version of an example: four rows a step, so that there can be up to four chunks.
+/// A small version of an example, with four rows per step, so that there can be up to four chunks.
 struct Example {
   std::string name;
   int64_t steps; ///< 0: the number of ranks
   bool hasSplitColumns;
-  bool isLikeAnother; ///< another example behaves equally when ranks vary
+  bool isLikeAnother; ///< true if another example depends on the rank count in the same way
 };
 
 class Examples : public testing::TestWithParam<Example> {

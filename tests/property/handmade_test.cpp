@@ -1,12 +1,13 @@
 //===- tests/property/handmade_test.cpp - the checker's verdicts, compared with executions ----===//
 //
-// Random programs that were not lowered. A program that the checker accepts must end with the same
-// bytes in every interleaving, with every number of queues for which it was accepted, whatever ran
-// before. One that it rejects because of a deadlock, an unmatched transfer or an unwritten output
-// must show that.
+// Generates random programs directly, without lowering. A program that the checker accepts must
+// produce the same bytes in every interleaving, with every number of queues for which it was
+// accepted, and regardless of earlier runs. If the checker rejects a program because of a deadlock,
+// a transfer or an unwritten output, the error must be visible when the program runs.
 //
-// BRAID_CASES=n draws n programs instead of 5,000. BRAID_CASE=seed prints one and judges it. With
-// BRAID_FREE=1 the machine determines the order (for ThreadSanitizer), otherwise it is drawn.
+// BRAID_CASES=n draws n programs instead of 5,000. BRAID_CASE=seed runs and prints a single
+// program. With BRAID_FREE=1, commands run in an uncontrolled order (for ThreadSanitizer);
+// otherwise, the order is random but reproducible.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -93,12 +94,12 @@ Judged judge(uint64_t seed) {
 
 struct Explored {
   Status status;
-  bool isStable = true; ///< all batches gave equal results in every interleaving
+  bool isStable = true; ///< true if all batches gave equal results
 };
 
 /// Executes several batches of runs, issued back to back with different inputs. The last run of a
 /// batch has the inputs of the first, so its outputs must be equal. Compares the outputs of each
-/// batch with `expected`, or fills it.
+/// batch with `expected`, or stores them there if it is empty.
 Explored explore(const Compiled &compiled, const ClusterOptions &options, int batches,
                  std::vector<std::string> &expected) {
   BackendRegistry registry = builtinBackends();
@@ -136,7 +137,7 @@ ClusterOptions optionsFor(const Judged &judged, uint32_t queues, uint64_t seed) 
   return options;
 }
 
-/// Returns how an accepted program fails, or an empty string.
+/// Returns a description of how an accepted program fails, or an empty string if it does not.
 std::string howItFails(const Judged &judged, uint64_t seed) {
   std::vector<std::string> expected;
   // A program that is safe with one queue is safe with any number. If it is safe with two, it may
@@ -152,7 +153,7 @@ std::string howItFails(const Judged &judged, uint64_t seed) {
   return "";
 }
 
-/// Returns whether running a rejected program shows its error.
+/// Returns true if running a rejected program reveals its error.
 bool isGuilty(const Judged &judged, uint64_t seed) {
   std::vector<std::string> expected;
   for (uint64_t i = 0; i < 4; ++i) {
@@ -169,7 +170,8 @@ bool deadlocks(const Judged &judged, uint32_t queues, uint64_t seed) {
   return explored.status.code() == StatusCode::TimedOut;
 }
 
-/// Returns whether a word of an output is unwritten: sums of the drawn values are never NaN.
+/// Returns true if some element of an output still has its initial value, a NaN, which no
+/// computation on the drawn inputs produces.
 bool leavesPoison(const Judged &judged, uint64_t seed) {
   std::vector<std::string> outputs;
   Explored explored = explore(*judged.compiled, optionsFor(judged, 0, seed), 1, outputs);

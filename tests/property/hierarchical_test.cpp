@@ -1,7 +1,8 @@
-//===- tests/property/hierarchical_test.cpp - data that cross between hosts, and how often ----===//
+//===- tests/property/hierarchical_test.cpp - counts transfers between hosts ------------------===//
 //
-// Uses several meshes of hosts. Every program must be safe with one queue and have the right
-// result, and the Plans of all ranks are examined for how often each block crosses between hosts.
+// Compiles programs for several meshes of hosts. Every program must be safe with one queue and
+// compute the right result. The tests also count how often the Plans transfer each block between
+// hosts.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -76,7 +77,8 @@ std::vector<std::string> schedulesOf(Kind kind) {
         if (!isWhole)
           add(more);
     }
-  if (kind == Kind::ReduceScatter || kind == Kind::AllReduce) // stored at ranks of the same host
+  // GEMMs can store results in the memory of ranks on the same host.
+  if (kind == Kind::ReduceScatter || kind == Kind::AllReduce)
     for (const char *cut : {"", ";chunks=2"})
       all.push_back("hierarchical;protocol=put;partials=peer" + extra + cut);
   return all;
@@ -99,7 +101,8 @@ TEST(Hosts, UnevenReduceScattersAreSafe) {
 }
 TEST(Hosts, AllReducesAreSafe) { expectAllSafe(kAllReduce, Kind::AllReduce); }
 
-/// Checks those first candidates of auto, flat and hierarchical, that lowering accepts.
+/// Checks the candidates that `auto` tries, flat and hierarchical, except those that lowering
+/// rejects.
 void expectCandidatesSafe(const Mesh &mesh, const std::string &text) {
   std::unique_ptr<Source> source = parseSource("hosts.braid", text);
   const std::vector<FusionStage> stages = stagesOf(*source->module.fusions.front(), source->diags);
@@ -173,7 +176,7 @@ TEST(Hosts, EachBlockOfAGatherCrossesOnceForEachOtherHost) {
     }
 }
 
-/// A part is sent for each rank and each other host, not for each other rank.
+/// For each rank, each other host sends one part, rather than one part for each of its ranks.
 TEST(Hosts, EachHostSendsOneSumToARank) {
   constexpr int64_t kPart = 5 * 4 * 4;
   for (const Mesh &mesh : kMeshes)

@@ -6,9 +6,9 @@
 
 namespace braid::test {
 
-/// Selects every n-th combination if BRAID_EVERY=n, else all of them. Used with sanitizers, since
-/// other runs compare the results of all combinations. If n is coprime to the numbers of values,
-/// such as 5 or 7, every value occurs.
+/// Selects every n-th combination if BRAID_EVERY=n, and otherwise all combinations. Sanitized tests
+/// use a selection, because the ordinary tests cover all combinations. If n is coprime to the
+/// number of values in each dimension (5 or 7, for example), every value is selected.
 class Thinning {
 public:
   bool choosesNext() {

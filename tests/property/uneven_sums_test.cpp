@@ -1,7 +1,7 @@
 //===- tests/property/uneven_sums_test.cpp - sums of uneven rows ------------------------------===//
 //
 // Sums over devices with uneven rows, scattered and replicated, are compared with a sum computed
-// here. Rows that do not exist must keep their contents.
+// here. Padding rows must keep their contents.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -38,7 +38,7 @@ def command(*words):
 
 
 def gather(ranks, dtype="f32", rows=12, depth=8, columns=4):
-    """Every rank has its rows of A and gets all of A * B."""
+    """Returns a fusion in which every rank has some rows of A and computes all of A * B."""
     f = braid.Fusion("gather")
     D, M, K, N = f.parameters(D=ranks, M=rows, K=depth, N=columns)
     f.mesh(D)
@@ -49,7 +49,8 @@ def gather(ranks, dtype="f32", rows=12, depth=8, columns=4):
 
 
 def scatter(ranks, dtype="f32", rows=12, depth=8, columns=4):
-    """Every rank has its columns of A and rows of B, and gets its rows of A * B."""
+    """Returns a fusion in which every rank has some columns of A and some rows of B, and computes
+    some rows of A * B."""
     f = braid.Fusion("scatter")
     D, M, K, N = f.parameters(D=ranks, M=rows, K=depth, N=columns)
     f.mesh(D)
@@ -291,7 +292,8 @@ class Runs(unittest.TestCase):
         np.testing.assert_array_equal(Y[0], X[:, 0] @ W)
 
     def interrupted(self, op, inputs, out):
-        """Calls an operation while a signal handler raises right after the run was started."""
+        """Calls an operation, and simulates a signal handler that raises an exception right after
+        the run has started."""
         run = braid._job._run
 
         def run_and_raise(*arguments):
@@ -337,7 +339,7 @@ class Runs(unittest.TestCase):
             self.assertIsNotNone(used())
 
     def test_what_runs_in_flight_use_lives_on(self):
-        """Calls only issue work, like on a GPU. The test sets the marks of the library."""
+        """Calls only issue work, as on a GPU. The test controls which marks have passed."""
         says = {"job_mark": 0, "job_passed_marks": 0}
         job = self.job(1)
         op = job.prepare(braid.compile(gather(1)))
@@ -590,7 +592,7 @@ class Runs(unittest.TestCase):
         self.expect_gather(op, 2, "f32", np.random.default_rng(7))
 
 
-# Parts for ranks that are processes. Each process runs this script with the name of its part.
+# Parts of tests whose ranks are processes. Each process runs this script with its part's name.
 
 def joined(**options):
     job = braid.join(**options)
@@ -620,7 +622,7 @@ def part_leaves_everything_open():
 
 
 def part_raises():
-    """One rank raises an exception: the others get its text, and all can join a new job."""
+    """If one rank raises an exception, the others get its text, and all can join a new job."""
     try:
         with braid.join() as job:
             op = job.prepare(braid.compile(gather(job.ranks)))
@@ -662,7 +664,7 @@ def part_is_killed():
 
 
 def part_is_interrupted():
-    """Ctrl-C while a rank waits for one that does not call."""
+    """Ctrl-C interrupts a rank that waits for a rank that makes no call."""
     import threading
     job, op = joined()
     run_gather(job, op, 1)
@@ -686,7 +688,7 @@ def part_is_interrupted():
 
 
 def part_ends_by_ctrl_c():
-    """Ctrl-C during a run. The job lives until the interpreter ends."""
+    """Ctrl-C interrupts a run. The job still exists when the interpreter exits."""
     global kept
     import threading
     kept = braid.create(ranks=2)
@@ -708,7 +710,7 @@ def part_closes_the_library():
 
 
 def part_interrupts_no_other():
-    """Ctrl-C during a call of one job does not end the next call of another."""
+    """Ctrl-C during a call of one job does not abort the next call of another job."""
     import threading
     program, due = braid.compile(gather(1)), threading.Event()
     delays = np.random.default_rng(9).uniform(0, 6e-4, 400)
@@ -767,7 +769,7 @@ def part_passes_signals_on():
             job.commit()
         except braid.PeerError as error:
             assert "rank 0 was interrupted" in str(error), error
-        assert time.monotonic() - begin < 10  # without Ctrl-C it would wait for ever
+        assert time.monotonic() - begin < 10  # without Ctrl-C, it would wait forever
         for _ in range(100):
             if heard:
                 return
@@ -791,7 +793,7 @@ def part_brings_another():
 
 
 def part_is_placed():
-    """Two concurrent jobs, of the even and of the odd ranks, despite the environment."""
+    """The even and the odd ranks form two concurrent jobs, regardless of the environment."""
     number = int(os.environ["BRAID_RANK"])
     job, op = joined(name=f"{os.environ['BRAID_JOB']} {number % 2}", rank=number // 2, ranks=2)
     assert (job.rank, job.ranks) == (number // 2, 2)

@@ -2,9 +2,9 @@
 
 usage: in_venv.py FOLDER PACKAGE... -- SCRIPT ARGUMENT...
 
-The environment is created with packages from PyPI if it does not exist, and kept; concurrent tests
-wait for its creation. Exits with 77 and the reason if it cannot be created, or else like the
-script.
+If the environment does not exist, creates it with packages from PyPI, and keeps it. Concurrent
+tests wait until it has been created. If it cannot be created, prints the reason and exits with 77.
+Otherwise, exits with the exit code of the script.
 """
 import fcntl
 import os

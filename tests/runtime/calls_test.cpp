@@ -70,7 +70,7 @@ TEST_F(CallsTest, SaysWhichRankRunsWhat) {
   EXPECT_EQ(tell(1), all) << "though they agree since";
 }
 
-/// Only the rank that prepares a program knows the program's name, so this rank reports the error.
+/// Only the rank that prepares a program knows the program's name, so that rank reports the error.
 TEST_F(CallsTest, WhoPreparesTells) {
   note(0, JobCall::Prepare, &second_);
   note(1, JobCall::Run, &first_);

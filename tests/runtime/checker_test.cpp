@@ -54,7 +54,7 @@ program @gather implements @f mesh [0 .. 2)
 }
 )";
 
-/// Returns the program with the put protocol, where the sender writes the block.
+/// Returns the program with the put protocol, in which the sender writes the block.
 std::string put() {
   return edited(kGather, {{"handles get", "handles put"},
                           {"  %s = p2p send %mine to 1 - rank via %h\n", ""},

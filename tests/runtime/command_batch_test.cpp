@@ -85,7 +85,7 @@ TEST(Batch, ACopyOfACopyIsNot) {
               ElementsAre("batch of 2", "copy 0 on 0 of 16", "copy 1 on 0 of 16"));
 }
 
-/// Two ranges of the same buffer are disjoint if they do not overlap.
+/// Copies to the same buffer form a disjoint batch if their ranges do not overlap.
 TEST(Batch, RangesOfABufferLieApart) {
   EXPECT_THAT(callsOf("  %x = allocate symmetric f32[8]\n"
                       "  %low = slice %x[0 .. 4]\n"

@@ -73,7 +73,8 @@ TEST(FindFastest, SeesThroughTheNoiseWhatIsMuchFaster) {
   }
 }
 
-/// The final pass determines the result, because only the final pass shows the difference.
+/// The result must follow the times of the final pass, in which the order of the candidates differs
+/// from that of the first pass.
 TEST(FindFastest, BelievesTheFinalPass) {
   const double shortLook[] = {5, 4, 4.5}, longLook[] = {5, 5.5, 4.2};
   steady_clock::time_point clock = {};

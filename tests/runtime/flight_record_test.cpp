@@ -26,8 +26,8 @@ using testing::StartsWith;
 
 const JobCause kCause = {Status(StatusCode::PeerFailed, "rank 1 was killed by signal 9"), 1};
 
-/// Run 1 is complete on all ranks. In run 2, rank 1 died in its first copy; the other ranks wait
-/// for its data or have already received it.
+/// Returns a job in which all ranks have completed run 1. In run 2, rank 1 has died in its first
+/// copy; the other ranks wait for its data or have already received it.
 FakeJob brokenJob() {
   FakeJob job(4);
   for (int64_t rank = 0; rank < 4; ++rank) {

@@ -114,7 +114,7 @@ TEST(Handshake, ComparesChoices) {
         << text;
 }
 
-// If texts differ, the message shows the first different line and names the choice once.
+// If texts differ, the message shows the first line that differs and names the choice once.
 TEST(Handshake, ComparesChoicesThatAreTexts) {
   std::string first = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 2)\n}\n"}});
   std::string second = encodeChoices({{"fusion", "fusion @f {\n  mesh [0 .. 4)\n}\n"}});

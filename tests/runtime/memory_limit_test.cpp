@@ -46,7 +46,8 @@ TEST_F(MemoryGroups, LimitsOfAllParentsApply) {
   EXPECT_EQ(left("0::/job/rank\n"), 0);
 }
 
-/// In a container, the container's own cgroup appears as the root, under any name on the host.
+/// In a container, the container's own cgroup appears as the root, whatever its name on the host
+/// is.
 TEST_F(MemoryGroups, PathThatOnlyTheHostSees) {
   write("memory.max", "8000");
   write("memory.current", "3000");
@@ -73,7 +74,7 @@ TEST(MemoryLimit, SaysWhichLimit) {
   EXPECT_THAT(status.message(), HasSubstr("); take less"));
 }
 
-/// Limits the address space to `bytes` more than an empty process uses, until destroyed.
+/// Limits the process's address space to `bytes` bytes until this object is destroyed.
 class AddressLimit {
 public:
   explicit AddressLimit(rlim_t bytes) {

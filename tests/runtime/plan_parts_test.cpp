@@ -13,7 +13,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// Fetches a block on another stream, and multiplies the local block and the fetched block.
+/// A program that fetches the peer's block on another stream, multiplies it by B, and multiplies
+/// the product by B again.
 constexpr const char *kProgram = R"(
 program @both mesh [0 .. 2) (%A: f32[1, 4, 4], %B: f32[4, 4]) -> (%C: f32[4, 4]) {
   %all = allocate symmetric f32[2, 4, 4]

@@ -19,7 +19,8 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kMs = 1000000;
 
-/// Asks every 10 ms from `from` on. Returns the milliseconds until a stall is reported, up to 5 s.
+/// Calls isStalled() for every 10 ms, starting at time `from`. Returns the time in ms until it
+/// reports a stall, at most 5000.
 uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
   for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
     if (rule.isStalled(now, 1, true, blockedSince))
@@ -42,7 +43,7 @@ TEST(StallRuleTest, OwnCodeIsNoStall) {
   StallRule rule(milliseconds(1000), milliseconds(50));
   for (uint64_t step = 0; step < 1000; ++step)
     ASSERT_FALSE(rule.isStalled((5000 + step * 10) * kMs, 1, false, 0));
-  // The others have made no progress all the time, but this rank has only just begun to wait.
+  // The other ranks have not made any progress, but this rank has only just begun to wait.
   EXPECT_EQ(askUntilStalled(rule, 15000 * kMs, 15000 * kMs), 1000u);
 }
 
@@ -150,7 +151,8 @@ TEST_F(ProcessGroupTest, RecycledMemoryIsGivenBackToTheKernel) {
   }
 }
 
-/// The blocks of many small programs share mappings; their number would exceed the limit.
+/// The blocks of many small programs must share mappings, because one mapping per block could
+/// exceed the kernel's limit.
 TEST_F(ProcessGroupTest, SmallBlocksShareMappings) {
   start(2);
   std::vector<char *> mine, theirs;
@@ -306,7 +308,7 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   group(0).setPlans(plans);
   beginToWait(group(0));
   std::thread rank0([&] { (void)control(0).allGather(""); });
-  // Rank 1 is busy for twice the timeout, which is no stall because it makes progress.
+  // Rank 1 is busy for twice the timeout. This is not a stall, because the rank makes progress.
   for (int i = 0; i < 160; ++i) {
     control(1).tick();
     std::this_thread::sleep_for(milliseconds(10));
@@ -334,7 +336,7 @@ TEST_F(ProcessGroupTest, LostHostIsACauseOnlyBeforeTheEnd) {
   onEveryRank([&](int64_t rank) { statuses[rank] = control(rank).commit(); });
   EXPECT_TRUE(statuses[0].isOk() && statuses[1].isOk());
   host_->rendezvous.reset();
-  // The commits that were begun have succeeded; new ones fail.
+  // Commits that completed before the host was lost remain successful; new ones fail.
   std::this_thread::sleep_for(milliseconds(150));
   EXPECT_FALSE(group(0).isAborted());
   onEveryRank([&](int64_t rank) { statuses[rank] = control(rank).commit(); });

@@ -20,7 +20,8 @@ using namespace braid::test;
 
 namespace {
 
-/// A GEMM whose contracted axis is split over devices. It has `blocks` times `rows` rows.
+/// A GEMM whose contracted axis is split over devices. It has `ranks` blocks of `rows` rows, or a
+/// single block if `lead` is empty.
 struct SumShape {
   int64_t ranks, rows, depth, columns; ///< depth is the depth on one device
   const char *dtype = "bf16";
@@ -290,8 +291,8 @@ struct Mistake {
   bool isOtherRank, isOtherBlock;
 };
 
-/// Returns the fraction of elements that do not show the mistake, over all ranks and blocks that
-/// can be confused. Expects at least one element of every block to show the mistake.
+/// Returns the fraction of elements that do not show the mistake, over all pairs of ranks and
+/// blocks that fit the mistake. Expects at least one element of every block to show the mistake.
 double shareUnseen(Sums &sums, const Mistake &mistake) {
   Unseen all;
   const int64_t step = sums.rowsPerBlock(), ranks = sums.world.ranks();
@@ -390,8 +391,9 @@ TEST(ReferenceSum, ABlockThatOneRankGathersIsSeenByItsOwner) {
 
 // -- Other fusions that contain sums. --
 
-/// Split columns of the result, replicated operands, two sums of one operand, biases, longer
-/// chains, a sum as an operand, and a device axis that spans the whole depth.
+/// These fusions contain split columns of the result, replicated operands, two sums that share an
+/// operand, biases, longer chains, sums that are operands, and a device axis that spans the whole
+/// depth.
 const char *const kOthers[] = {"sum_of_columns", "replicated", "two",   "sum_of_biased",
                                "sum_of_chain",   "mlps",       "depth", "many"};
 

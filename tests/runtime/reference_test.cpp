@@ -115,7 +115,8 @@ INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
 
 // -- Damaged inputs. --
 
-/// Small shapes: one row per rank, K = 1, N = 1, N above and below K, primes, K = 3q + 1.
+/// Returns small shapes, including one row per rank, K = 1, N = 1, N greater and less than K, and
+/// primes.
 std::vector<std::string> smallShapes() {
   std::vector<std::string> shapes;
   for (int64_t d : {2, 3, 5})
@@ -152,7 +153,7 @@ TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
     const int64_t depth = world.fusion().globalShape(world.fusion().inputs()[0]->type).back();
     const int64_t rows = static_cast<int64_t>(world.input(0).size()) / depth;
     if (rows / world.ranks() < depth)
-      continue; // the distinguished elements reach every k only if a block has at least K rows
+      continue; // the marks of a block cover every k only if the block has at least K rows
     for (double &element : world.input(1)) {
       element += 1;
       ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;
@@ -274,7 +275,8 @@ std::string gatedLayer(const char *dtype) {
   return text;
 }
 
-/// Returns layers with residuals: silu(X U) * (X V) if `gated`, else gelu(X U), and back to X.
+/// Returns `count` layers with residuals. A layer multiplies silu(X U) * (X V), or gelu(X U) unless
+/// `gated`, by W and adds X.
 std::string residualLayers(int count, bool gated) {
   std::string inputs = "fusion @deep(D = 4, R = 4, K = 16) {\n mesh [0 .. D)\n"
                        " %X0 = input bf16[DIDx{D}, R, K]\n";

@@ -17,7 +17,7 @@
 
 namespace braid::test {
 
-// -- Encoding of element types, by their definitions. --
+// -- Encodings of the element types, implemented from their definitions. --
 
 double decodeHalf(DType dtype, uint16_t bits);
 double get(DType dtype, const std::vector<char> &data, int64_t index);

@@ -49,7 +49,8 @@ double timeOf(const std::string &text, const CostModel &model,
   return simulated(plansOf(text), model, launchMode).us - model.operations[0].runUs;
 }
 
-/// A message starts when all ranks have reached it, and takes a fixed time plus a time per byte.
+/// A message starts when all ranks have reached it. It takes a fixed time plus a time proportional
+/// to its size.
 TEST(Simulator, TakesAMessageByItsBytes) {
   CostModel model = easyModel();
   model.operations[1].message = {50, 10};
@@ -233,7 +234,8 @@ program @group mesh [0 .. 3) (%A: f32[100]) -> () {
 
 TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
   // Two copies of 400 bytes run between a signal in each direction. Engines copy sequentially,
-  // whereas a kernel copies both concurrently. A signal by memory operation separates the copies.
+  // whereas a kernel copies both concurrently. A signal that uses a memory operation separates the
+  // copies.
   const double byEngine = 2 * (2 + 400 / 10.0), together = 2 + 400 / 5.0;
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Engine})), 140 + byEngine, 1e-3);
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel})), 140 + together, 1e-3);
@@ -250,8 +252,8 @@ TEST(Simulator, IssuesCopiesThatStandTogetherOnce) {
   EXPECT_GT(slower(CopyBy::Engine), slower(CopyBy::Kernel) + 50);
 }
 
-/// A copy by a kernel waits while an earlier GEMM uses the whole GPU; a copy by an engine does not.
-/// A sum is always a kernel.
+/// A kernel copy waits while an earlier GEMM uses the whole GPU; a copy that uses a copy engine
+/// does not. A sum always uses a kernel.
 TEST(Simulator, LetsKernelsWaitForGemms) {
   constexpr const char *text = R"(
 program @beside mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[2, 1000]) -> (%C: f32[4, 4]) {{

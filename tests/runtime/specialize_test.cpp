@@ -264,7 +264,7 @@ program @c mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   EXPECT_THAT(commandsOf(text, 1), HasSubstr("%C[0 .. 8) <- %A[8 .. 16)"));
 }
 
-/// A kernel that adds the data that it pulls need not store the data if only the sum reads it. The
+/// A kernel that adds data as it pulls the data need not store it if only the sum reads it. The
 /// peer pulls from `sent`; `more` follows the sum.
 TEST(Specialize, SaysWhichPartsOnlyTheirSumReads) {
   auto keepsParts = [](const std::string &sent, const std::string &more) {

@@ -35,7 +35,7 @@ constexpr const char *kAllReduce = R"(fusion @all_reduce(D = 4, M = 20160, K = 6
   %C = matmul %A, %B : bf16[M, N]
   output %C
 })";
-/// Rank 0 sends to all others, so no two ranks are equivalent.
+/// A program in which rank 0 sends to all other ranks, so no rank represents another one.
 constexpr const char *kStar = R"(program @star mesh [0 .. 3) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[4]
   %h = share_mem_handles get %all
@@ -68,7 +68,7 @@ struct Compiling {
   }
 };
 
-/// Rank 0 executes the first command, all other ranks the second.
+/// Returns a program in which rank 0 executes the first command, and all other ranks the second.
 std::string twoKinds(const char *first, const char *other) {
   return fmt::format(R"(program @two mesh [0 .. 4) (%A: bf16[64, 64], %B: bf16[64, 64],
     %X: bf16[64, 64], %Y: f32[64, 64]) -> (%C: bf16[64, 64]) {{
@@ -81,7 +81,8 @@ std::string twoKinds(const char *first, const char *other) {
                      first, other);
 }
 
-/// Two kinds of ranks that differ in what one of them reads or allocates.
+/// If rank 0 differs from the other ranks only in the operands that it reads or in the memory that
+/// it allocates, no rank represents the others.
 TEST(AlikeRanks, ReadAndTakeAsMuch) {
   const std::pair<const char *, const char *> kinds[] = {
       {"matmul %C, %A, %B", "matmul %C, %A, %B add %X"},
@@ -103,13 +104,14 @@ struct Mesh {
 };
 constexpr Mesh kMeshes[] = {{1, 2}, {1, 3}, {1, 8}, {2, 1}, {5, 1}, {2, 2}, {3, 2}, {4, 4}, {7, 3}};
 
-/// Puts the fusion's mesh on hosts.
+/// Returns the fusion with its mesh divided into hosts of `ranksPerHost` ranks.
 std::string onHosts(llvm::StringRef text, int64_t ranksPerHost) {
   const auto [before, after] = text.split("D)\n");
   return fmt::format("{}D) of {}\n{}", before.str(), ranksPerHost, after.str());
 }
 
-/// The representative ranks must do everything at the same times as in a simulation of all ranks.
+/// Expects the commands of the representative ranks to begin and end at the same times as in a
+/// simulation of all ranks.
 void expectSame(const Compiled &compiled, const CostModel &model, const SimulationOptions &options,
                 const std::string &what) {
   const Result<std::vector<Plan>> all = makePlans(compiled), few = plansToSimulate(compiled);
@@ -168,7 +170,7 @@ TEST(AlikeRanks, SendMessagesAtTheSameMoment) {
     }
 }
 
-/// If rows are uneven, the last host differs, so all ranks are simulated.
+/// If rows are divided unevenly, the last host differs from the others, so all ranks are simulated.
 TEST(AlikeRanks, OfHostsAreAllThereWhereTheyDiffer) {
   for (const auto &[rows, expected] : {std::pair("20160", 2u), std::pair("20159", 6u)}) {
     std::string text = onHosts(kGather, 2);
@@ -192,7 +194,7 @@ TEST(AlikeRanks, AreAllThereWhereTheyDiffer) {
   EXPECT_EQ(plans->size(), 3u);
 }
 
-/// Returns the number of representative ranks: 1, those of a host, or all.
+/// Returns the number of representative ranks: one rank, the ranks of one host, or all ranks.
 size_t periodOf(const std::vector<Plan> &plans, int64_t perHost) {
   const auto outlineOfRank = [&](int64_t rank, Shift shift) -> Result<Outline> {
     return simulator::timeOutlineOf(plans[static_cast<size_t>(rank)], shift);
@@ -201,7 +203,7 @@ size_t periodOf(const std::vector<Plan> &plans, int64_t perHost) {
   return static_cast<size_t>(findAlike(ranks, perHost, Shift::Add, outlineOfRank)->period);
 }
 
-/// Each change makes the ranks different, on whichever rank it is.
+/// If the Plan of any one rank is changed in one of these ways, all ranks must be simulated.
 TEST(AlikeRanks, AreToldFromOthers) {
   using Change = void (*)(Plan &);
   struct Case {
@@ -236,7 +238,7 @@ TEST(AlikeRanks, AreToldFromOthers) {
         [](Plan &plan) { plan.collectives[0].team = {0, 4, 2, 1, 3, 5}; },
         [](Plan &plan) { plan.collectives[0].root = 0; },
         [](Plan &plan) { plan.collectives[0].src.bytes += 2; }}},
-      // A rank sends other data than the sum that its kernel has just stored.
+      // The changed rank sends data other than the sum that its kernel has just stored.
       {kAllReduce, "bulk;reduction=two-shot;second-shot=put", 4, 0, {[](Plan &plan) {
          for (Command &command : plan.commands)
            if (gives(command, plan.sums.front())) {
@@ -260,7 +262,8 @@ TEST(AlikeRanks, AreToldFromOthers) {
   }
 }
 
-/// The period is two because every second rank differs. Endpoints must match within it.
+/// The period is two, because every second rank differs. Within a period, every endpoint must have
+/// exactly one partner.
 TEST(AlikeRanks, HaveTheirPeriod) {
   const Compiling made(kGather, 6, "pairwise");
   ASSERT_TRUE(made.compiled.isOk());

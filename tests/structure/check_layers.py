@@ -2,16 +2,17 @@
 """check_layers.py ROOT: fails if the source tree violates the rules that separate its parts.
 
 * A folder includes and links only itself and the layers below it.
-* A room of runtime includes only itself and rooms below it. All of them may include the files in
-  the folder of the rooms.
-* There are at most eight public headers, in the root of api. They include standard headers and each
-  other. All layers may include two of them.
-* CUDA and NCCL headers are only included in their backends.
-* Includes of this project's headers begin at the root of the repository.
+* A subfolder of runtime (a room) includes only itself and the rooms below it. All rooms may include
+  the files in runtime itself.
+* There are at most eight public headers, all directly in api. They include only standard headers
+  and each other, and use no names of LLVM or CUDA. Two of them may be included by all layers.
+* CUDA and NCCL headers are included only in their backends and in a few programs.
+* Includes of this project's headers are relative to the root of the repository.
 * Every source file is listed in a CMakeLists.txt.
 * No source calls functions that newer versions of LLVM lack.
-* No line contains a path of a developer's machine or a note about work to be done, and no line of
+* No line contains a path on a developer's machine or a note about unfinished work, and no line of
   code is longer than 100 columns.
+* Every example is listed in examples/README.md.
 
 Prints one line for each violation.
 """
@@ -19,7 +20,7 @@ import os
 import re
 import sys
 
-# A layer and the layers that it may include. `backends` represents each folder below it.
+# The layers that each layer may include. `backends` stands for each folder in it.
 LAYERS = {
     "ir": {"ir"},
     "lowering": {"ir", "lowering"},
@@ -31,7 +32,7 @@ LAYERS = {
     "examples": {"ir", "lowering", "runtime", "backends", "api", "examples"},
     "tests": {"ir", "lowering", "runtime", "backends", "api", "tools", "examples", "tests"},
 }
-# A room and those that it may include. execute and tune include each other (prepare() tunes).
+# The rooms that each room may include. execute and tune include each other (prepare() tunes).
 ROOMS = {
     "runtime/plan": {"runtime/plan"},
     "runtime/reference": {"runtime/reference"},
@@ -44,7 +45,7 @@ ROOMS = {
     "runtime/job/network": {"runtime/job/bootstrap", "runtime/job/network"},
     "runtime/job": {"runtime/plan", "runtime/execute", "runtime/job", "runtime/job/bootstrap"},
 }
-# Headers for users, and those among them that all layers may include.
+# Public headers, and the public headers that all layers may include.
 PUBLIC = re.compile(r"api/\w+\.h$")
 MOST_PUBLIC = 8
 SHARED = {"api/dtype.h", "api/status.h"}
@@ -55,7 +56,7 @@ VENDOR_FOLDERS = ("backends/cuda/", "backends/nccl/")
 VENDOR_USERS = ("examples/cuda_rank/", "tests/gpu/")
 SOURCE = re.compile(r"\.(h|def|cpp|cu|cuh)$")
 TEXT = re.compile(r"\.(h|def|cpp|cu|cuh|py|sh|md|txt|cmake|in|json|braid|test)$|^[^.]+$")
-# Each line is a paragraph, an operation or an output.
+# Files whose lines may be longer, because a line is a paragraph, an operation or an output.
 PROSE = re.compile(r"\.(md|braid|test)$|/inputs/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 GONE_FROM_LLVM = re.compile(r"[.>](starts|ends)with\(")
@@ -63,7 +64,7 @@ LINKED = re.compile(r"\bbraid_(ir|lowering|runtime|backend_\w+|api)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(home|root|work|Users|mnt)/\w")
 PUT_OFF = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b")
 LONGEST_LINE = 100
-# Files written by others, and folders without text of this project.
+# Files that others have written, and folders that contain no text of this project.
 EXEMPT_FILES = {"LICENSE"}
 EXEMPT_FOLDERS = {".git", "build", "__pycache__", "corpus"}
 

@@ -2,7 +2,8 @@
 """check_words.py ROOT: fails if a comment opens with a word that makes it hard to read.
 
 A comment should begin with its subject: "The send buffer", not "What is sent"; "The rows of a
-rank", not "Of a rank: its rows". So no comment or docstring may open with one of the words below.
+rank", not "Of a rank: its rows". Therefore, no comment or docstring may begin with one of the words
+below.
 
 Prints one line for each violation.
 """

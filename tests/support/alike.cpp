@@ -1,4 +1,4 @@
-//===- tests/support/alike.cpp - compares checking one rank for all with checking each rank ---===//
+//===- tests/support/alike.cpp - compares two ways of checking equivalent ranks ---------------===//
 
 #include "tests/support/alike.h"
 

@@ -1,12 +1,13 @@
-//===- tests/support/alike.h - compares checking one rank for all with checking each rank -----===//
+//===- tests/support/alike.h - compares two ways of checking equivalent ranks -----------------===//
 #pragma once
 
 #include "runtime/check/checker.h"
 
 namespace braid::test {
 
-/// Returns the report of check(). Returns Internal with both reports if following one of several
-/// equivalent ranks (runtime/check/history.h) gives a different report from following each rank.
+/// Checks the Plans in two ways: by following only one of several equivalent ranks
+/// (runtime/check/history.h), and by following every rank. Returns the report of check(), or
+/// Internal with both reports if they differ.
 Result<CheckReport> checkBothWays(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
                                   CheckOptions options);
 

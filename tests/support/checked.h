@@ -10,7 +10,8 @@
 namespace braid::test {
 
 using Edit = std::pair<std::string, std::string>;
-/// Applies edits to `text`. Each edit replaces its first string, which occurs once, by its second.
+/// Applies edits to `text`. Each edit replaces its first string, which must occur exactly once,
+/// with its second string.
 std::string edited(std::string text, const std::vector<Edit> &edits);
 
 /// A fusion or program, compiled from "t.braid", and the Plans of its ranks.

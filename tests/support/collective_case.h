@@ -28,7 +28,7 @@ struct CollectiveCase {
   std::string text() const;
   /// Returns small integers that depend on rank and run.
   std::vector<double> input(int64_t rank, int64_t run) const;
-  /// Returns the expected result of each execution, or nothing if the rank receives none.
+  /// Returns the expected result of each execution, or nullopt if the rank receives none.
   std::optional<std::vector<double>> expected(int64_t rank, int64_t run) const;
   std::string str() const;
 };

@@ -1,4 +1,4 @@
-//===- tests/support/elements.cpp - element types by formula ----------------------------------===//
+//===- tests/support/elements.cpp - reference conversions of element types --------------------===//
 
 #include "tests/support/elements.h"
 

@@ -1,4 +1,4 @@
-//===- tests/support/elements.h - element types by formula ------------------------------------===//
+//===- tests/support/elements.h - reference conversions of element types ----------------------===//
 //
 // Implements the definitions of the formats in f64, independently of runtime/numeric.h, which this
 // code tests.

@@ -31,7 +31,8 @@ using Combination = std::array<size_t, kDimensions>;
 
 /// Returns the number of values of each dimension.
 Combination extents();
-/// Returns all combinations in lexicographic order, without tail splits, which would triple them.
+/// Returns all combinations in lexicographic order, without tail splits, which would triple their
+/// number.
 std::vector<Combination> allCombinations();
 /// Returns a selection that contains every pair of values of any two dimensions. Deterministic.
 std::vector<Combination> pairwiseCombinations();

@@ -142,7 +142,8 @@ private:
                    !isSharded && !a.isGemm);
   }
 
-  /// Adds a function of a GEMM's result, and possibly a function of it and a similar result.
+  /// Adds a function of a GEMM's result, and possibly a binary function of that value and another
+  /// result of the same type.
   void addFunctions(const Operand &gemm, const std::string &axes, bool isBatchable) {
     Operand made = gemm;
     made.name = addFunction(dice_.pick<std::string>({"relu", "gelu", "gelu_tanh", "silu"}),
@@ -191,7 +192,8 @@ private:
     addContraction(first, rows, depth);
   }
 
-  /// Records the rows of a sum, which are split into chunks: `plain` rows if no axis has blocks.
+  /// Records the number of rows of a sum that are split into chunks. `plain` is the number of rows
+  /// if no axis is divided into blocks, and 0 otherwise.
   void noteRows(bool isScattered, int64_t plain) {
     (isScattered ? hasScatters_ : hasAllReduces_) = true;
     const int64_t all = total_ ? total_ : heads_ ? ranks_ : ranks_ * blockRows();
@@ -292,7 +294,7 @@ private:
   const bool isWhole_, hasHosts_;
   int64_t ranks_, rows_, heads_, steps_, hostSize_ = 1;
   int64_t sums_;      ///< number of sums over devices
-  int64_t total_ = 0; ///< rows of all blocks, which need not be divisible; 0: all rows exist
+  int64_t total_ = 0; ///< total number of rows if blocks may be padded, otherwise 0
   bool functions_;
   std::map<std::string, std::string> alike_; ///< an unused result of each type
   bool isLocal_, hasScatters_ = false, hasAllReduces_ = false;
@@ -343,7 +345,8 @@ int64_t suitSums(Configuration &config, int64_t chunks, const Writer &writer, Di
   return chunks;
 }
 
-/// Picks two shots if the fusion has an all-reduce. Returns the maximum number of chunks.
+/// Picks a hierarchical schedule, which reduces in two shots if the fusion has an all-reduce.
+/// Returns the maximum number of chunks.
 int64_t suitHosts(Configuration &config, int64_t chunks, const Writer &writer, Dice &dice) {
   const Configuration fields = findPreset("hierarchical");
   for (Knob field : presetFields())

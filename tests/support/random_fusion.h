@@ -29,7 +29,8 @@ struct RandomKinds {
   bool uneven = true;
   /// Results without a Stream axis, and replicated operands.
   bool whole = false;
-  /// A mesh of several hosts, if there are enough ranks. Hierarchical if hosts have several ranks.
+  /// A mesh of several hosts, if there are enough ranks. The schedule is hierarchical if hosts have
+  /// several ranks.
   bool hosts = false;
 };
 

@@ -1,9 +1,10 @@
 //===- tests/support/random_program.h - random programs ---------------------------------------===//
 //
-// Programs as written by a user who knows the rules but sometimes violates one: 2 to 4 ranks, up to
-// 3 streams besides the caller's, buffers with one block per rank, local work, sums, contractions
-// of two axes, exchanges with get and put, early and late waits, loops, branches, groups, scratch
-// memory. Every program can be parsed, verified and specialised, but need not be safe.
+// Generates programs like those of a user who knows the rules but sometimes violates one. They
+// contain 2 to 4 ranks, up to 3 streams besides the caller's, buffers with one block per rank,
+// local work, sums, contractions of two axes, exchanges with get and put, early and late waits,
+// loops, branches, groups, and scratch memory. Every program can be parsed, verified and
+// specialised, but need not be safe.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

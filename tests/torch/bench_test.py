@@ -1,8 +1,8 @@
-"""tools/bench_torch.py on CPU ranks: the rows that are timed, and the errors of others.
+"""Tests tools/bench_torch.py on CPU ranks: which rows are timed, and the errors of other rows.
 
 usage: bench_test.py FOLDER     (the folder that contains the package)
 
-Exits with 77 and the reason if there is no PyTorch.
+If PyTorch is not installed, prints the reason and exits with 77.
 """
 import importlib.util
 import json
@@ -15,7 +15,7 @@ import unittest
 FOLDER = os.path.abspath(sys.argv[1])
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools",
                     "bench_torch.py")
-SECONDS = 400  # limit for a run, which takes a tenth of it on an idle machine
+SECONDS = 400  # limit for a run: ten times its duration on an idle machine
 PYTORCH = ["torch/gemms", "torch/transfers", "torch/sequential"]
 
 
@@ -80,7 +80,7 @@ class Bench(unittest.TestCase):
                          [None, "expected m to be a multiple of 2 ranks"])
 
     def test_without_braid(self):
-        """A missing package is an error of the row, and PyTorch's rows are timed all the same."""
+        """A missing package is reported as a failure of its rows; PyTorch's rows are timed."""
         with tempfile.TemporaryDirectory() as empty:
             data, _ = rows_of("mlp", "--shapes", "8x8x8", folder=empty)
         self.assertIn("No module named 'braid'", data["rows"][0]["failure"])

@@ -1,10 +1,10 @@
-"""braid.ddlb in DDLB: a copy of DDLB creates our classes, runs them, validates and reports.
+"""Tests braid.ddlb in a copy of DDLB, which creates, runs, validates and reports on its classes.
 
 usage: ddlb_test.py FOLDER [--gpu]     (the folder that contains the package)
 
-BRAID_DDLB names a checkout of github.com/samnordmann/ddlb; without one the test is skipped. Two
-ranks run DDLB's commands. DDLB requires GPUs: without --gpu the copy's communicator gets
-substitutes for the functions of torch.cuda that it calls, and tensors are on CPUs.
+BRAID_DDLB is the path of a checkout of github.com/samnordmann/ddlb. If it is not set, the test is
+skipped. Two ranks run DDLB's commands. DDLB requires GPUs. Without --gpu, the test replaces the
+functions of torch.cuda that the copy's communicator calls, and tensors are on CPUs.
 """
 import csv
 import importlib.util
@@ -21,10 +21,10 @@ import unittest
 
 SKIPPED = 77
 RANKS = 2
-SECONDS = 300  # limit for a command; if a rank fails, DDLB waits for it for ever
+SECONDS = 300  # limit for a command; if a rank fails, DDLB waits for it forever
 FOLDER = os.path.abspath(sys.argv[1])
 ON_GPU = "--gpu" in sys.argv[2:]
-COPY = ""  # path of DDLB with the added lines
+COPY = ""  # path of the copy of DDLB, with the documented lines added
 
 # Appended to ddlb/communicator.py.
 ON_CPU = """
@@ -89,7 +89,7 @@ def copy_ddlb(folder):
 
 
 def environment(rank, ranks, port):
-    """Returns the variables that mpirun would set."""
+    """Returns the environment, with the variables that mpirun would set."""
     return dict(os.environ, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
                 OMPI_COMM_WORLD_SIZE=str(ranks), OMPI_COMM_WORLD_LOCAL_SIZE=str(ranks),
                 PMIX_NAMESPACE=str(port), DDLB_MASTER_PORT=str(port),

@@ -1,8 +1,8 @@
-"""The examples for PyTorch under torchrun: they pass, and fail if a layer is wrong.
+"""Runs the PyTorch examples under torchrun. They must pass, and must fail if a layer is wrong.
 
 usage: examples_test.py FOLDER     (the folder that contains the package)
 
-Exits with 77 and the reason if there is no PyTorch.
+If PyTorch is not installed, prints the reason and exits with 77.
 """
 import importlib.util
 import os

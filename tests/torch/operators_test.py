@@ -44,7 +44,7 @@ def real(*shape, dtype=torch.float64):
 
 
 def mine(tensor, rank, ranks, dim=0):
-    """Returns a rank's block as torch.chunk splits; it may have no rows."""
+    """Returns a rank's block, as torch.chunk would split the tensor; it may be empty."""
     count = tensor.shape[dim]
     block = -(-count // ranks)
     begin = min(count, rank * block)
@@ -188,7 +188,7 @@ def part_gradients_of_what_is_gathered(rank, ranks):
 
 
 def part_second_derivatives(rank, ranks):
-    """Second derivatives include A through the tensor that a gather keeps."""
+    """Second derivatives reach A through the gathered tensor that was saved for the gradients."""
     X, W = real(2 * ranks, 8).requires_grad_(), real(8, 6).requires_grad_()
     x, w = (each.detach().clone().requires_grad_() for each in (mine(X, rank, ranks), W))
     for Y, operands in ((bt.all_gather_matmul(x, w), (w,)), (X @ W, (W,))):
@@ -199,7 +199,7 @@ def part_second_derivatives(rank, ranks):
 
 
 def part_gradients_need_no_dispatcher(rank, ranks):
-    """An eager call and its backward pass run kernels only, and no operator of PyTorch."""
+    """An eager call and its backward pass bypass PyTorch's dispatcher."""
     from torch.profiler import ProfilerActivity, profile
     x, w = (each.requires_grad_() for each in (real(2, 8), real(8, 8)))
     with profile(activities=[ProfilerActivity.CPU]) as seen:
@@ -212,7 +212,7 @@ def part_gradients_need_no_dispatcher(rank, ranks):
 
 
 def part_empty(rank, ranks):
-    """Empty results and their gradients are those of F.linear and collectives."""
+    """Empty results and their gradients are the same as those of F.linear and collectives."""
     B, b = draw(8, 6), draw(6)
     for shape in ((0, 8), (0, 3, 8), (3, 0, 8)):
         A = draw(*shape)
@@ -234,7 +234,7 @@ def part_empty(rank, ranks):
 
 
 def part_keeps_what_gradients_need(rank, ranks):
-    """A GEMM with a frozen weight only keeps the weight, and frozen rows may be overwritten."""
+    """Saves only the operands that gradients need. Other operands may be overwritten."""
     for operator, rows in ((bt.all_gather_matmul, 2), (bt.matmul_reduce_scatter, 2 * ranks),
                            (bt.matmul_all_reduce, 2)):
         for needs_X, needs_W in ((True, False), (False, True), (True, True)):
@@ -338,8 +338,8 @@ def part_compiled_without_rows(rank, ranks):
 
 
 def part_compiled_in_order(rank, ranks):
-    """Shapes differ between ranks, and so may the order into which a compiler moves calls. Two
-    equal calls would then match wrongly."""
+    """Shapes differ between ranks, so a compiler may move calls into a different order on each
+    rank. Calls that look the same would then be matched incorrectly."""
     X, Y, W1, W2 = draw(33, 8), draw(5, 8), draw(8, 64), draw(8, 4)
     y = Y.chunk(ranks)[rank]
 
@@ -352,7 +352,7 @@ def part_compiled_in_order(rank, ranks):
 
 
 def part_compiled_for_any_place(rank, ranks):
-    """Ranks and runs share caches of compiled graphs, even with other numbers of ranks."""
+    """Compiled graphs are cached for all ranks, and for runs with different numbers of ranks."""
     W, X = real(8, 6).float(), real(5, 8).float()
     found = torch.compile(lambda x, w: bt.matmul_reduce_scatter(x, w).relu(), fullgraph=True,
                           dynamic=True)(X, W)
@@ -419,7 +419,7 @@ def part_results_may_be_written(rank, ranks):
 
 
 def part_threads(rank, ranks):
-    """Two threads use a group each, and their calls are in a different order on each rank."""
+    """Each of two threads uses one group. The order of their calls differs between ranks."""
     import threading
     import time
     groups = [dist.new_group(list(range(ranks))) for _ in range(2)]
@@ -440,7 +440,7 @@ def part_threads(rank, ranks):
 
 
 def part_threads_meet(rank, ranks):
-    """As above with new groups, which connect through one store."""
+    """Like part_threads(), but with new groups, which connect through one store."""
     import datetime
     import threading
     port = dist.FileStore(os.environ["TEST_STORE"] + "port", ranks)
@@ -460,7 +460,7 @@ def part_threads_meet(rank, ranks):
         results[number] = bt.all_gather_matmul(mine(A, rank, ranks), B, groups[number])
     first, second = (threading.Thread(target=call, args=(each,)) for each in (rank, 1 - rank))
     first.start()
-    first.join(1)  # waits for a rank whose other thread is first
+    first.join(1)  # does not end within a second, because the peer starts its other thread first
     second.start()
     first.join()
     second.join()
@@ -525,14 +525,15 @@ def part_bounds_memory(rank, ranks):
 
 
 def shared_kilobytes():
-    """Returns the kernel's count of shared memory that this process uses, peers' included."""
+    """Returns this process's shared memory according to the kernel, including peers' memory."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssShmem"))
 
 
 def part_bounds_memory_of_all_lengths(rank, ranks):
-    """If numbers of rows vary, like those of tokens, memory according to the kernel and to memory()
-    stays within the bound. During preparation, one operator may exceed it."""
+    """Even if the number of rows varies between calls, as the number of tokens does, the memory use
+    that memory() and the kernel report stays within the bound. During preparation, one operator may
+    exceed the bound."""
     import random
     B, bound = draw(256, 6), 2 << 20
     bt.set_memory_bound(bound)
@@ -552,7 +553,8 @@ def part_bounds_memory_of_all_lengths(rank, ranks):
 
 
 def part_new_shapes_cost_the_same(rank, ranks):
-    """The cost does not depend on the number of known shapes. Counts calls instead of time."""
+    """The cost of a new shape does not depend on the number of known shapes. The test counts
+    function calls instead of measuring time."""
     B, counts = draw(8, 6), []
 
     def count(frame, event, argument):
@@ -567,7 +569,7 @@ def part_new_shapes_cost_the_same(rank, ranks):
 
 
 def part_many_shapes(rank, ranks):
-    """Uses more shapes than a rank can export mappings; each shape is prepared once."""
+    """Uses so many shapes that a rank cannot export a mapping for each. Prepares each one once."""
     B = draw(8, 6)
     for rows in range(1, 400):
         X = draw(rows * ranks, 8)
@@ -651,7 +653,7 @@ def part_mistakes(rank, ranks):
 
 
 def part_groups(rank, ranks):
-    """Two groups of two ranks, one of which the other ranks do not know, and the default group."""
+    """Uses overlapping groups of two ranks, and the default group, at the same time."""
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     group, place = pairs[rank // 2], rank % 2
     alone = dist.new_group([0, 3])

@@ -1,4 +1,4 @@
-"""Runs the Python code of the documents as a reader would, PyTorch pages on two CPU ranks.
+"""Runs the Python code of the documents as a reader would. PyTorch pages run on two CPU ranks.
 
 usage: pages_test.py PACKAGE_FOLDER     (from the root of the repository, with PyTorch)
 
@@ -20,7 +20,7 @@ MARK = "=== block"
 
 
 def script_of(page):
-    """Returns the script, and the expected output of each block, or None if the page shows none."""
+    """Returns the script, and for each block the output that the page shows, or None."""
     script, shown = "", []
     for language, _, text in blocks(page):
         if language == "python":

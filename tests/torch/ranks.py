@@ -1,10 +1,11 @@
-"""Ranks for the tests with PyTorch: processes of a test script, connected by gloo.
+"""Starts ranks for the PyTorch tests: processes of a test script that are connected by gloo.
 
 A part is a function `part_NAME(rank, ranks)` of the script, which each rank calls in a separate
 process. The test checks the ranks' output and exit codes.
 
-Importing PyTorch takes longer than most parts. So main() forks once after all imports; that
-process, the nursery, forks the ranks of every part. Each rank exits like a normal Python process.
+Importing PyTorch takes longer than most parts. Therefore, main() forks a process, the nursery,
+after all imports. The nursery forks the ranks of every part. Each rank exits like a normal Python
+process.
 """
 import datetime
 import json
@@ -25,8 +26,8 @@ _compiled = None  # folder in which Inductor compiles for all parts
 
 
 def main(parts, torch):
-    """Main function of a test script with the globals `parts`. Runs all tests, or those named after
-    the folder on the command line."""
+    """The main function of a test script. `parts` is the script's globals(). Runs the tests whose
+    names follow the folder on the command line, or all tests if there are no names."""
     global _nursery, _compiled
     here, there = socket.socketpair()
     if os.fork() == 0:
@@ -37,7 +38,7 @@ def main(parts, torch):
         return
     there.close()
     _nursery = here.makefile("rw")
-    # Created after the fork, because ranks would remove it.
+    # Created after the fork, because ranks would otherwise remove it when they exit.
     _compiled = tempfile.TemporaryDirectory()
     names = [word for word in sys.argv[2:] if word.startswith("Ranks.")]
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)
@@ -64,8 +65,8 @@ def run(part, ranks, limit=120, **environment):
 
 
 def again(dist, rank, ranks, suffix, timeout=60):
-    """Creates a default group with a separate store. Its ranks synchronise, because gloo fails a
-    rank that still connects when another rank destroys the group."""
+    """Creates a default group with a separate store, and synchronises its ranks, because gloo fails
+    on a rank that is still connecting when another rank destroys the group."""
     store = dist.FileStore(os.environ["TEST_STORE"] + suffix, ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=timeout))
@@ -83,7 +84,7 @@ def _be_rank(part, torch):
 
 
 def _raise_ranks(requests):
-    """In the nursery, runs parts until the tests end. In a rank, returns its part."""
+    """In the nursery, runs parts until the tests end. In a rank, returns the name of its part."""
     for line in requests:
         part, ranks, limit, folder, environment = json.loads(line)
         processes = []

@@ -1,4 +1,4 @@
-"""enable(): models that PyTorch's tensor parallelism splits, once compiled, use Braid's operators.
+"""Tests enable(), which makes compiled models with tensor parallelism use Braid's operators.
 
 usage: takeover_test.py FOLDER     (the folder that contains the package)
 """
@@ -51,7 +51,7 @@ def models(rank, ranks, dim, bias):
 
 
 def compare(rank, ranks, dim, bias, shape):
-    """Compares forward and backward pass of the compiled model with the model on one device."""
+    """Compares the compiled model, including its gradients, with the model on one device."""
     torch._dynamo.reset()
     split, whole = models(rank, ranks, dim, bias)
     compiled = torch.compile(split, fullgraph=True)
@@ -79,7 +79,7 @@ def counts():
 
 
 def part_replaces(rank, ranks):
-    """Every collective next to a GEMM becomes an operator of Braid, in both directions."""
+    """Braid operators replace every collective next to a GEMM, in the forward and backward pass."""
     bt.enable()
     bt.enable()
     for shape, dim in (((8 * ranks, 32), 0), ((2, 4 * ranks, 32), 1)):
@@ -104,7 +104,7 @@ class Attention(nn.Module):
 
 
 class GradientsOfAttention(torch.utils._python_dispatch.TorchDispatchMode):
-    """Records the strides of the gradient that attention's backward pass gets."""
+    """Records the strides of the gradient that the backward pass of attention receives."""
 
     def __init__(self):
         super().__init__()
@@ -117,8 +117,9 @@ class GradientsOfAttention(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 def part_attention(rank, ranks):
-    """The backward pass of attention gets a gradient with the same layout as without Braid, with or
-    without operators between them, and if the sequence is gathered in another order."""
+    """The gradient that the backward pass of attention gets has the same layout as without Braid,
+    even if there are operators between attention and the GEMM, or if the gathered dimension is not
+    the leading one."""
     bt.enable()
     for gated, batch in ((False, 1), (False, 2), (False, 3), (True, 2)):
         torch._dynamo.reset()
@@ -150,7 +151,7 @@ def part_attention(rank, ranks):
 
 
 def part_reports(rank, ranks):
-    """A bias results in a GEMM that PyTorch's pass does not know: both collectives are reported."""
+    """PyTorch's pass does not recognize a GEMM that adds a bias. Both collectives are reported."""
     bt.enable()
     compare(rank, ranks, 0, True, (8 * ranks, 32))
     found = {(each.collective, each.reason) for each in bt.report().apart}
@@ -164,7 +165,7 @@ def gathered(x, w):
 
 
 def row_wise(x, scale, w, scales):
-    """fp8 with a scale for each row, gathered as in float8 training."""
+    """Gathers rows and their scales, as in float8 training, and multiplies them in fp8."""
     a = gather(x.view(torch.uint8), 0, dist.group.WORLD).view(torch.float8_e4m3fn)
     s = gather(scale, 0, dist.group.WORLD)
     y = torch._scaled_mm(a.flatten(0, -2), w, s.flatten(0, -2), scales, out_dtype=torch.bfloat16)
@@ -192,8 +193,8 @@ def integers(x, w):
 
 
 def part_leaves(rank, ranks):
-    """Collectives without an operator of Braid run as without Braid: during compilation, while it
-    is enabled, and later. Results are exact."""
+    """Collectives for which Braid has no operator give exactly the same results as without Braid,
+    both while it is enabled and after it has been disabled."""
     f8 = torch.float8_e4m3fn
     torch.manual_seed(rank)
     x8 = torch.randint(-2, 3, (4, 8, 32)).to(f8)
@@ -226,8 +227,8 @@ def part_leaves(rank, ranks):
 
 
 def part_goes_on(rank, ranks):
-    """While enabled, a compiled graph uses Braid's operators, else the collective and the GEMM, but
-    not PyTorch's fused operators if PyTorch would not fuse for the group."""
+    """A compiled graph uses Braid's operators while Braid is enabled, and otherwise the collective
+    and the GEMM. It uses PyTorch's fused operators only if PyTorch would fuse for the group."""
     from types import SimpleNamespace
     from torch.profiler import ProfilerActivity, profile
     from braid.torch import _takeover
@@ -292,7 +293,7 @@ def part_gives_back(rank, ranks):
 
 
 def part_passes_on(rank, ranks):
-    """Collectives without an operator of Braid remain PyTorch's and are listed."""
+    """Calls that Braid does not support are passed to PyTorch's operators and are reported."""
     bt.enable()
     A, B = torch.ones(4, 8), torch.ones(8 * ranks, 6)
     op = torch.ops.symm_mem.fused_all_gather_matmul
@@ -329,7 +330,7 @@ def part_cannot_meet(rank, ranks):
 
 class Strides(unittest.TestCase):
     def test_scaled_gathers(self):
-        """PyTorch's fused operator for scaled GEMMs has the dimension at another position."""
+        """The dimension is a later argument in PyTorch's fused operator for scaled GEMMs."""
         from braid.torch import _strides
         graph = torch.fx.Graph()
         A, B, scale, scales = map(graph.placeholder, ("A", "B", "scale", "scales"))

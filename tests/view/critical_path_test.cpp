@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-/// Two ranks: rank 1's GEMM waits for rank 0's copy.
+/// A page with two ranks. The GEMM of rank 1 waits for the copy of rank 0.
 struct Made {
   Page page;
   Timing timing{.name = "made"};
@@ -35,7 +35,7 @@ TEST(CriticalPath, GoesFromRankToRank) {
             "the critical path of 20.0 µs is 55 % GEMM, 20 % copy, 15 % signal, 10 % launch");
 }
 
-/// Before a wait has begun, time counts for the reason why it has not.
+/// The time before a wait begins is attributed to the reason why the wait has not begun.
 TEST(CriticalPath, ChargesNoWaitThatHasNotBegun) {
   Made made;
   made.timing.spans[1] = {{8, 8.5}, {9, 20}};

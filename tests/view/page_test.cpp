@@ -8,7 +8,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Every command refers to its line.
+/// Every command refers to the line that it implements.
 TEST(Page, HasTheLineOfEveryCommand) {
   const PrintedProgram program = test::printed(test::kGather, 4);
   const Page page = test::predicted(program);
@@ -31,7 +31,7 @@ TEST(Page, IsSmallAndNeedsNothingElse) {
     EXPECT_THAT(html, Not(HasSubstr(outside)));
 }
 
-/// Texts of records and traces come from untrusted files.
+/// Pages escape all texts, because records and traces come from untrusted files.
 TEST(Page, ShowsTextsAndDoesNotRunThem) {
   Page page;
   page.title = "</title><script>alert(1)</script>";

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""page_test.py BRAID: the pages of `braid view` in use.
+"""page_test.py BRAID: tests the pages of `braid view`.
 
-Every input of the fuzzers results in a page or a message. In a headless Chromium, if there is one,
-a script at the end of the page points, zooms and presses keys, and prints what it observes.
+For every input of the fuzzers, the command writes a page or an error message. If Chromium is
+installed, a script at the end of a page moves the pointer, zooms and presses keys in a headless
+browser, and prints what it observes.
 """
 import html.parser
 import os
@@ -19,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BROWSER = next((found for name in ("chromium", "chromium-browser", "google-chrome")
                 if (found := shutil.which(name))), None)
 
-# Waits for the first frame, then collects lines.
+# A script that waits for the first frame and then collects lines.
 DRIVER = """
 <pre id="seen"></pre><script>
 const see = text => { document.getElementById('seen').textContent += text + '\\n'; };
@@ -101,10 +102,10 @@ class InBrowser(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def drive(self, page, script, size="1280,900", dark=False):
-        """Returns the lines that `script` prints. Fails if there were errors."""
+        """Runs `script` in a page, and returns the lines that it prints. Fails on any error."""
         path = pathlib.Path(self.folder.name) / "page.html"
         driver = DRIVER.replace("DRIVE", script)
-        # Headless, there would never be a frame.
+        # A headless browser would never call back for a frame.
         frames = "<script>requestAnimationFrame = then => setTimeout(then, 16);</script>"
         path.write_text(page.replace("<title>", frames + "<title>", 1)
                         .replace("</body>", driver + "</body>"))

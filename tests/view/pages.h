@@ -8,7 +8,7 @@
 
 namespace braid::test {
 
-/// Lowers a text's fusion or program with defaults for that many ranks and prints it.
+/// Compiles `text` for `ranks` ranks with the default options, and prepares the program for a page.
 inline view::PrintedProgram printed(const std::string &text, int64_t ranks) {
   static std::vector<std::unique_ptr<Source>> kept;
   kept.push_back(parseSource("t.braid", text));

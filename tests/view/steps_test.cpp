@@ -12,7 +12,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-/// Both ranks receive before they send, so each waits for the other.
+/// A program that deadlocks: both ranks receive before they send, so each waits for the other.
 constexpr const char *kCircle = R"(program @circle mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]
   %h = share_mem_handles get %all
@@ -88,7 +88,8 @@ TEST(Steps, SayWhichOrderDoesHarm) {
                               "data; if 1 comes before 2, 2 reads the data that 1 has written.");
 }
 
-/// A transfer without a partner is marked by its line, since it has no command.
+/// If a transfer has no partner, the mark refers to the line of the transfer, because it has no
+/// command.
 TEST(Steps, PointAtTheLineOfATransfer) {
   const Page page = checked(R"(program @alone mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]

@@ -12,8 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-/// Returns a trace in which the commands of a rank take `ns` each, one after another; run r takes r
-/// times as long.
+/// Returns a trace in which the commands of each rank are executed one after another. A command
+/// takes `ns` times the number of its run.
 std::string traceOf(const PrintedProgram &program, int64_t ns, uint32_t runs) {
   std::vector<RankTrace> traces;
   for (const Plan &plan : program.plans) {
@@ -68,7 +68,7 @@ TEST(TracePage, ComparesARunThatTookNoTime) {
   EXPECT_THAT(both->findings[0], MatchesRegex("The run took 0.0 µs measured and .* predicted."));
 }
 
-/// A program may contain a comment with arbitrary text.
+/// The program in a trace may contain a comment with terminal control characters.
 TEST(TracePage, ShowsNothingThatATerminalObeys) {
   std::string text = traceOf(test::printed(test::kGather, 2), 1000, 1);
   text.insert(text.find("\\n", text.find("\"program\":")), "//\\u001b[2J");
@@ -79,7 +79,7 @@ TEST(TracePage, ShowsNothingThatATerminalObeys) {
   EXPECT_THAT(both.status().message(), HasSubstr("//\\x1b[2J'"));
 }
 
-/// Each message names the file and what was expected.
+/// Each message contains the file name and states what was expected.
 TEST(TracePage, RefusesWhatIsNoTrace) {
   const std::string good = traceOf(test::printed(test::kGather, 2), 1000, 1);
   auto with = [&](const std::string &from, const std::string &to) {

@@ -43,7 +43,8 @@ std::vector<std::string> namesIn(const std::vector<std::string> &lists) {
   return rows;
 }
 
-/// Returns the default rows. Over messages, omits rows that set a protocol, and adds `collective`.
+/// Returns the default rows. If data is sent as messages, omits rows that set a protocol, and adds
+/// `collective`.
 std::vector<std::string> usualRows(const BenchFlags &flags, Transport transport) {
   std::vector<std::string> rows = flags.standard;
   if (transport == Transport::PeerMemory)

@@ -184,8 +184,8 @@ template <class Visit> void Operation::forEachNext(Visit visit) {
     if (transfer.isOver() || busy.test(way))
       continue;
     busy.set(way);
-    // Only the peer's actions on this message may be ordered before this rank's actions. The
-    // mailbox was freed by an earlier message, so the load that precedes the first part is relaxed.
+    // The load may order this rank only after the peer's actions for this message. Before the first
+    // part is sent, the state was last written for an earlier message, so the load is relaxed.
     const bool isFirstPart = transfer.sends() && transfer.state == Transfer::State::Waits;
     const auto order = isFirstPart ? std::memory_order_relaxed : std::memory_order_acquire;
     if (isTurnOf(transfer, boxOf(transfer).state.load(order)))

@@ -1,9 +1,10 @@
 //===- backends/cpu/queue/command_queue.h - commands issued to a worker -----------------------===//
 //
 // An unbounded single-producer, single-consumer queue: a list of chunks. Publishing a command makes
-// the host's earlier writes visible to the worker, and imposes no other order. If workers were
-// ordered with each other, or the host after a worker, ThreadSanitizer would consider two streams
-// ordered without a signal between them. The consumer thus frees chunks instead of recycling them.
+// the host's earlier writes visible to the worker, and imposes no other order. If the queue also
+// ordered workers with each other, or the host after a worker, ThreadSanitizer would consider two
+// streams ordered even without a signal between them. For this reason, the consumer frees chunks
+// instead of returning them to the producer.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -21,7 +21,8 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Publishes the data that this block has copied, and adds its tiles to each copy's tile counter.
+/// Publishes the data that this block has copied, and adds the number of copied tiles to each
+/// copy's tile counter.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -50,7 +51,7 @@ template <class Word> __device__ void copyWords(const Tile &tile, uint32_t threa
   }
 }
 
-/// Copies a tile in the widest words that the alignment of source, destination and size allows.
+/// Copies a tile, using the widest words to which source, destination and size are aligned.
 __device__ inline void copyTile(const Tile &tile, uint32_t thread) {
   const auto bits = reinterpret_cast<uintptr_t>(tile.dst) | reinterpret_cast<uintptr_t>(tile.src) |
                     uintptr_t(tile.bytes);

@@ -10,8 +10,8 @@
 
 namespace braid::cuda {
 
-/// The last warp of a worker has the fewest tiles to copy, so it also performs the work for which
-/// other warps need not wait.
+/// The last warp of a worker has the fewest tiles to copy, so it also does the work that other
+/// warps need not wait for.
 constexpr uint32_t kLastWarp = kWorkerThreads / kWarp - 1;
 __device__ inline bool isWarp(uint32_t number) { return threadIdx.x / kWarp == number; }
 
@@ -27,7 +27,7 @@ enum SecondShotCounter : uint32_t { kPassed = 1, kArrived = 2 };
 constexpr uint32_t kShareOfWorker = 1u << 16;
 
 /// Adds a worker's share to the flags after the worker's stores, without waiting for other blocks.
-/// No fence is needed other than the release ordering of the addition.
+/// The addition has release semantics, so no separate fence is needed.
 __device__ inline void signalShare(const CopyAndSignal &batch) {
   if (threadIdx.x < batch.second.signalCount)
     SystemFlag(*batch.second.signals[threadIdx.x].flag)

@@ -25,7 +25,8 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
 }
 
 /// Counts this block and returns true if it is the last block. Acquire-release order is needed only
-/// for stores of kept parts, as all data that blocks read had arrived before the awaits passed.
+/// if blocks also store the parts, because all data that they read had arrived before the awaits
+/// passed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
@@ -94,9 +95,9 @@ struct FromSources {
 struct AlongCopies : FromSources {
   /// State that a thread carries from round to round.
   struct Block {
-    bool isLast = false;   ///< all blocks have read their parts; valid in the counting thread
-    bool hasRound = false; ///< the thread has read a round
-    bool gives = false;    ///< results are also stored to the places of the second shot
+    bool isLast = false;   ///< true if all blocks have read; valid in the counting thread
+    bool hasRound = false; ///< true if the thread has read a round
+    bool gives = false;    ///< true if results are also stored to the second shot's places
   };
   const CopyAndSignal &batch;
   Block &block;

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to ri
 /// and 10 %). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
-/// GPUs and over time. The first guess is rarely slower than the best one by more than this.
+/// GPUs and over time. The first guess is rarely slower than the best algorithm by more than this.
 constexpr double kLeastGainByPower = 0.02;
 /// microseconds per long run; only the second run is timed, after clock rates have settled
 constexpr double kLongRun = 12e3;
@@ -115,10 +115,10 @@ Status GemmTimer::prepare(const PlanMatmul &shape) {
   return fillOperands(shape);
 }
 
-/// Creates enough sets of operands that a set has been evicted from the cache before it is used
-/// again. Other data also passes through the cache between two GEMMs of a program. A set contains
-/// the operands of concurrent GEMMs, which share b like the chunks of one GEMM. Values are random,
-/// because GEMMs on zeros draw less power and run faster.
+/// Creates enough sets of operands that each set has been evicted from the cache before it is used
+/// again, as in a program, where other data passes through the cache between two GEMMs. A set
+/// contains the operands of concurrent GEMMs, which share b like the chunks of one GEMM. Values are
+/// random, because GEMMs on zeros draw less power and run faster.
 Status GemmTimer::fillOperands(const PlanMatmul &shape) {
   int device = 0, cache = 0;
   BRAID_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));

@@ -17,11 +17,11 @@ namespace braid {
 inline constexpr size_t kOverlapping = 2;
 
 /// Measures `gemm` with each candidate algorithm and returns the fastest. `gemm` must have the
-/// shape `shape`, aligned addresses and no bias. GEMMs run back to back or, if `shape` overlaps,
-/// round-robin on kOverlapping streams. Prefers the library's first guess unless another algorithm
-/// is faster by more than measurement noise. Takes about `atMost`, or longer if `atMost` is too
-/// short to compare two algorithms. Allocates and frees device memory for the operands, and blocks
-/// until the device is idle. `workspaces` has kOverlapping entries.
+/// shape `shape`, aligned addresses and no bias. GEMMs run back to back or, if shape.overlaps is
+/// true, round-robin on kOverlapping streams. Prefers the library's first guess unless another
+/// algorithm is faster by more than measurement noise. Takes about `atMost`, or longer if `atMost`
+/// is too short to compare two algorithms. Allocates and frees device memory for the operands, and
+/// blocks until the device is idle. `workspaces` has kOverlapping entries.
 ///
 /// Loads kernels, which may block, so no peer may be waiting for this device during the call.
 Result<LtGemm::Algorithm> tuneGemm(LtGemm &gemm, const PlanMatmul &shape,

@@ -112,8 +112,8 @@ MeasurementCache &Gemms::cache() {
   return *cache_;
 }
 
-/// Returns true if there are algorithms to choose from. GEMMs with a bias always use the library's
-/// first guess, because some algorithms that add a bias round more than once.
+/// Returns true if the GEMM's algorithm may be chosen by measurement. GEMMs with a bias always use
+/// the library's first guess, because some algorithms that add a bias round more than once.
 bool Gemms::isTunable(const PlanMatmul &shape) const {
   return by_ == AlgorithmBy::Time && shape.bias.bytes == 0 && shape.m > 0 && shape.n > 0 &&
          shape.k > 0;

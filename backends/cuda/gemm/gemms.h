@@ -45,9 +45,10 @@ public:
   /// Implements Compute::choices.
   std::string choices() const;
 
-  /// Chooses one algorithm for 16-byte aligned and one for other addresses. Runs each once to load
-  /// its kernels, because loading them later could block on a stream that awaits a peer. Blocks.
-  /// Fails with Unsupported if the fixed algorithm for the kind does not accept the shape.
+  /// Chooses one algorithm for addresses that are 16-byte aligned, and one for other addresses.
+  /// Runs each once to load its kernels, because loading them later could block on a stream that
+  /// awaits a peer. Blocks. Fails with Unsupported if the fixed algorithm for the kind does not
+  /// accept the shape.
   Status warm(const PlanMatmul &shape);
   /// Launches a GEMM. Fails with Internal if the shape has not been passed to warm(), and with
   /// Unsupported if the fixed algorithm for the kind does not accept the addresses.
@@ -76,7 +77,7 @@ private:
   std::vector<void *> workspaces_;
 
   std::unique_ptr<MeasurementCache> cache_; ///< null until first used
-  /// numbers of tune() calls that measured, and of calls that found a cached result
+  /// numbers of tune() calls that took measurements, and of those that found a cached result
   size_t tuned_ = 0, known_ = 0;
   std::chrono::duration<double> tuning_{0}; ///< time spent measuring
 };

@@ -26,7 +26,7 @@
 
 namespace braid {
 
-/// The message with which a rank joins its job.
+/// The message that a rank sends to join its job.
 struct ClientHello {
   std::string job = {}; ///< selects the endpoint; not part of the message
   int64_t rank = 0, ranks = 1;
@@ -68,9 +68,9 @@ public:
 
   /// Returns true if the host has exited or closed the connection. Never blocks. Thread-safe.
   bool isHostGone() const;
-  /// If isHostGone(), aborts the job with a message that names the host's process, because only
-  /// that process detects dead ranks and queries the store. This host then decides the outcome.
-  /// Thread-safe.
+  /// Aborts the job if isHostGone(), because only the host process detects dead ranks and accesses
+  /// the store. The message says whether that process was the launcher or a rank. From then on,
+  /// this host decides the outcome on its own. Thread-safe.
   void abortIfHostIsGone();
 
   /// For tests that break the connection.

@@ -116,7 +116,7 @@ bool isStepOfSrun(const Environment &environment) {
                   number > 0xffffffff);
 }
 
-/// Returns the variables that mark this process as a rank started by the launcher `of`.
+/// Returns the variables that identify this process as a rank started by the launcher `of`.
 std::vector<std::string> identifying(const Launcher &of, const Environment &environment) {
   if (of.source == llvm::StringRef("SLURM"))
     return isStepOfSrun(environment) ? std::vector<std::string>{"SLURM_STEP_ID"}

@@ -1,9 +1,9 @@
 //===- runtime/job/bootstrap/environment.h - finds this process's rank in its job -------------===//
 //
 // Launchers tell each process its rank through environment variables, and a process may see the
-// variables of several launchers: torchrun inside srun, or mpirun inside a SLURM job. Exactly one
-// launcher is used: the first one below whose rank or number of ranks is set. SLURM also requires
-// SLURM_STEP_ID.
+// variables of several launchers: torchrun inside srun, or mpirun inside a SLURM job. Braid uses
+// the variables of exactly one launcher: the first one below whose rank or number of ranks is set.
+// SLURM also requires SLURM_STEP_ID.
 //
 //   BRAID_*    BRAID_RANK, BRAID_RANKS        braid run --processes, or set by hand
 //   torchrun   RANK, WORLD_SIZE
@@ -51,18 +51,19 @@ Environment processEnvironment();
 
 /// Returns this process's place, or nullopt if no launcher has set one. Returns BadInput for
 /// variables that are incomplete, malformed (not an integer, rank >= ranks) or contradictory; the
-/// message lists each variable found, with its source and value. Returns Unsupported if a host's
-/// ranks are not consecutive or hosts have different numbers of ranks, if this rank's variables
-/// show this: with 4 ranks on one host and 2 on another, the second host may not detect the
-/// mismatch.
+/// message lists each variable found, with its source and value. Returns Unsupported if this rank's
+/// variables show that a host's ranks are not consecutive or that hosts have different numbers of
+/// ranks. Not every rank can detect this: with 4 ranks on one host and 2 on another, the ranks on
+/// the second host may not notice the mismatch.
 ///
 /// Ranks started by hand with BRAID_RANK and BRAID_RANKS belong to the job named by BRAID_JOB
 /// ("default" if unset), so concurrent jobs need different names. The same applies to jobs of a PMI
 /// launcher. All ranks are on this host unless PMI or BRAID_LOCAL_RANKS specifies otherwise.
 Result<std::optional<Place>> findPlace(const Environment &environment);
 
-/// Returns the variables by which findPlace() selects the launcher, for example "RANK, WORLD_SIZE",
-/// or "". Without them, findPlace() would return nullopt or the place set by an outer launcher.
+/// Returns the names of the variables that make findPlace() select the launcher, for example "RANK,
+/// WORLD_SIZE", or "" if there are none. If they were unset, findPlace() would return nullopt or
+/// the place set by an outer launcher.
 std::string variablesOfPlace(const Environment &environment);
 
 /// Returns the value of the on/off variable `name`, or `otherwise` if it is unset. Returns BadInput

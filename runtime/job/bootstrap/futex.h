@@ -2,7 +2,8 @@
 //
 // Uses raw system calls so that ThreadSanitizer treats only accesses to the flag itself as
 // synchronization. A mutex, a condition variable or std::atomic::wait (which keeps waiters in
-// shared tables) would add synchronization and hide the data race in a program that lacks a signal.
+// shared tables) would add synchronization that hides the data races of a program that lacks a
+// signal.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

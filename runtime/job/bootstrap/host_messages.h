@@ -15,7 +15,8 @@ namespace braid {
 /// The version of this format. Hosts with different versions cannot run a job together.
 inline constexpr int kHostVersion = 10;
 
-/// Encodes the parts of this host's ranks in all-gather `round`, and their last completed step.
+/// Encodes the parts that this host's ranks contribute to all-gather `round`, and their last
+/// completed step.
 Result<std::string> encodeParts(const JobMemory &memory, uint32_t round);
 /// Decodes `text` and stores the parts of the ranks on `host` in `memory`, unless `text` belongs to
 /// an all-gather other than `round`. Returns BadInput unless `text` has one part per rank.

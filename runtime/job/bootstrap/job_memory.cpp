@@ -153,7 +153,8 @@ Result<std::vector<std::string>> JobMemory::allGather(int64_t rank, const std::s
   return parts(allRanks(), slot(rank).gathers.load(std::memory_order_relaxed));
 }
 
-/// Aborts the job if a rank left before joining the all-gather; a dead rank has already aborted it.
+/// Aborts the job if a rank left before joining the all-gather. If a rank died, the host has
+/// already aborted the job.
 void JobMemory::abortIfSomebodyHasLeft(uint32_t number) {
   std::vector<int64_t> left;
   for (int64_t rank : ranksOf(host()))

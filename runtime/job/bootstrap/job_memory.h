@@ -226,8 +226,8 @@ public:
   /// Contributes `part` for `rank`, which is on this host, to its next all-gather, and blocks until
   /// all ranks have contributed or the job is aborted; returns the cause of an abort. `step` is the
   /// last step that the rank has completed, or 0; committed() shows whether it has been committed.
-  /// Needs no timeout, because the watchdog aborts a job that has stalled. If another rank on this
-  /// host has left, and so will never contribute, aborts the job.
+  /// Needs no timeout, because the watchdog aborts a job that has stalled. Aborts the job if
+  /// another rank on this host has left, because that rank will never contribute.
   Status meet(int64_t rank, const std::string &part, uint32_t step);
   /// Like meet() with step 0. Returns the parts of all ranks, in rank order.
   Result<std::vector<std::string>> allGather(int64_t rank, const std::string &part);
@@ -252,7 +252,8 @@ public:
 
   // -- The choice. --
 
-  /// Publishes the text of the chosen schedule. Called once, by rank 0. Drops texts over 4 kB.
+  /// Publishes the text of the chosen schedule. Called once, by rank 0. Has no effect if the text
+  /// is longer than 4 kB.
   void publishChoice(const std::string &text);
   /// Returns the published choice, or an empty string if there is none.
   std::string choice() const;

@@ -80,8 +80,8 @@ private:
     }
   }
 
-  /// Stops at the first failure; the next call retries. A proposal is decided before anything else
-  /// is sent, because this host's state may be wrong.
+  /// Stops at the first failure; the next call retries. While a proposal is undecided, sends
+  /// neither heartbeats nor parts, because this host's state may be wrong.
   Status communicate() {
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
@@ -259,7 +259,7 @@ private:
       giveUp(timedOut("expected {} hosts to join within {} s, got all but {}", memory_.hosts(),
                       seconds(options_.joinTimeout), fmt::join(missing, ", ")),
              -1);
-    // The store may have been in host 0's process, and a host that has left no longer decides.
+    // The store may have been part of host 0's process. Host 0 has left, so it no longer decides.
     if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
       abortIfRoundCannotEnd();
       memory_.decideHere();

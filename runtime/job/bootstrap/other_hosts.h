@@ -7,7 +7,8 @@
 //  host<K>    the heartbeat of host K, several times a second: whether the host has left, and the
 //             state of its ranks. Read by all other hosts.
 //  parts<K>.0 the parts of host K's ranks in the last even-numbered all-gather
-//  parts<K>.1 and in the last odd-numbered one; before a host writes N, all hosts have read N - 2
+//  parts<K>.1 the same for the last odd-numbered all-gather. A host writes its parts for all-gather
+//             N only after all hosts have read those for all-gather N - 2.
 //  round<N>   the outcome of all-gather N, decided by putIfAbsent(): host 0 writes "done" once it
 //             has read all parts; a host that fails writes the cause. A step is therefore committed
 //             on all hosts or, after a failure, on none; all see the same first cause.
@@ -17,8 +18,8 @@
 // case: if the network fails after a step has been decided, disconnected hosts report a failure for
 // a run that the others have committed.
 //
-// A store may serve several consecutive jobs with the same name. On every host, job number n is the
-// n-th of them in which the host participates.
+// A store may serve several consecutive jobs with the same name. Each host numbers these jobs in
+// the order in which it participates in them.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -45,7 +45,7 @@ std::string namePids(pid_t one, pid_t other) {
 } // namespace
 
 Result<std::string> randomName() {
-  std::array<char, 16> bytes; // getrandom() fills up to 256 bytes at once
+  std::array<char, 16> bytes; // getrandom() returns up to 256 bytes in full
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);

@@ -1,10 +1,10 @@
 //===- runtime/job/bootstrap/rendezvous.h - the host to which all ranks of a job connect ------===//
 //
-// A thread in the launcher or in rank 0, with one connection to each rank. It sends the job memory
-// to each rank that joins, forwards descriptors, and immediately detects a connection that ends
-// before its rank has left. The rank is then dead, and the thread records an abort in the job
-// memory, where all ranks see it. Runs and aborts do not depend on this thread. client.h lists the
-// messages.
+// The rendezvous is a thread in the launcher or in rank 0 that has one connection to each rank. It
+// sends the job memory to each rank that joins, forwards descriptors, and immediately detects a
+// connection that ends before its rank has left. The rank is then considered dead, and the thread
+// records an abort in the job memory, where all ranks see it. Runs and aborts do not depend on this
+// thread. client.h lists the messages.
 //
 // A peer must run under the same user id as this process and send its hello within a second; other
 // peers are dropped without affecting the job. If a hello contradicts an earlier one, because its

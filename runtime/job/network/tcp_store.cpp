@@ -77,7 +77,8 @@ public:
   }
 
 private:
-  /// If a call times out, its late answer is stored for the next call with the same request.
+  /// If a call times out, its answer may still arrive. The answer is then kept for the next call
+  /// with the same request.
   Result<std::string> compareSet(const std::string &key, const std::string &expected,
                                  const std::string &value) {
     const Deadline deadline = deadlineIn(kLongest);

@@ -25,14 +25,14 @@ struct StandIn {
     bool isLater = false;
   };
   std::vector<Injected> injected;
-  int pollsInProgress = 0; ///< polls for which a call stays in progress; -1: forever
+  int pollsInProgress = 0; ///< polls until a call completes; -1 means never
   int liveCommunicators = 0;
   bool isSlow = false; ///< yields to other threads in each call
   int openGroups = 0;
   /// An error that the library detects in the background.
   nccl::Code background = nccl::Code::Success;
   std::atomic<int> inside{0};   ///< threads inside a call, excluding aborts
-  std::atomic<int> together{0}; ///< number of calls that overlapped another one
+  std::atomic<int> together{0}; ///< number of calls that overlapped another call
 };
 
 /// Type of `braidStandIn`, which returns the state of the library.
