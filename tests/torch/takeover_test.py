@@ -33,7 +33,7 @@ import braid.torch as bt  # noqa: E402
 class MLP(nn.Module):
     def __init__(self, bias):
         super().__init__()
-        self.up, self.down = nn.Linear(32, 64, bias=bias), nn.Linear(64, 32, bias=bias)
+        self.up, self.down = nn.Linear(32, 48, bias=bias), nn.Linear(48, 32, bias=bias)
 
     def forward(self, x):
         return self.down(torch.relu(self.up(x)))
@@ -82,11 +82,73 @@ def part_replaces(rank, ranks):
     """Braid operators replace every collective next to a GEMM, in the forward and backward pass."""
     bt.enable()
     bt.enable()
-    for shape, dim in (((8 * ranks, 32), 0), ((2, 4 * ranks, 32), 1)):
-        compare(rank, ranks, dim, False, shape)
-    found = counts()
-    assert found["all_gather_matmul"] >= 4 and found["matmul_reduce_scatter"] >= 4, found
-    assert not bt.report().apart, bt.report().apart
+    cases = [((8 * ranks, 32), 0, False), ((8 * ranks, 32), 0, True)]
+    cases += [((batch, 4 * ranks, 32), 1, False) for batch in (1, 2, 3, 6)]
+    cases += [((2, 3, 2 * ranks, 32), 2, True), ((2 * ranks, 3, 32), 0, False)]
+    for shape, dim, bias in cases:
+        bt.report(clear=True)
+        compare(rank, ranks, dim, bias, shape)
+        assert counts() == {"all_gather_matmul": 2, "matmul_reduce_scatter": 2}, bt.report()
+        sites = {(each.collective, each.direction): each.number for each in bt.report().taken}
+        assert sites == {(collective, direction): 1 for direction in ("forward", "backward")
+                         for collective in ("all_gather", "reduce_scatter")}, bt.report()
+        assert not bt.report().apart, bt.report().apart
+
+
+class Shared(nn.Module):
+    """Linears that share their input. The gradient of the input is a sum of GEMMs."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(32, width, bias=bias) for width in (64, 64, 64))
+        self.down = nn.Linear(64, 32, bias=bias)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.a(x)) * self.b(x) + self.c(x))
+
+
+def shared(ranks, dim, bias, has_rows):
+    """Returns a split model and the same model on one device. `has_rows` is False if all ranks have
+    all rows, so that the collectives are all-reduces."""
+    torch.manual_seed(0)
+    # Hooks that prepare the input are compiled only in a module inside the compiled one.
+    whole, split = nn.Sequential(Shared(bias)), nn.Sequential(Shared(bias))
+    split.load_state_dict(whole.state_dict())
+    layout = Shard(dim) if has_rows else Replicate()
+    plan = {f"0.{name}": ColwiseParallel() for name in "abc"}
+    plan["0.down"] = RowwiseParallel(output_layouts=layout)
+    if has_rows:
+        plan["0"] = PrepareModuleInput(input_layouts=layout, desired_input_layouts=Replicate())
+    return parallelize_module(split, init_device_mesh("cpu", (ranks,)), plan), whole
+
+
+def part_sums(rank, ranks):
+    """A sum of GEMMs is one operator, as is a gather of several GEMMs. Gradients are those of the
+    model on one device, also of biases."""
+    bt.enable()
+    for shape, dim, bias, has_rows in (((8 * ranks, 32), 0, False, True),
+                                       ((2, 4 * ranks, 32), 1, True, True),
+                                       ((2, 5, 32), 1, False, False), ((7, 32), 0, True, False)):
+        torch._dynamo.reset()
+        bt.report(clear=True)
+        split, whole = shared(ranks, dim, bias, has_rows)
+        X = torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+        x = X.chunk(ranks, dim)[rank].clone() if has_rows else X.clone()
+        x.requires_grad_()
+        X.requires_grad_()
+        y, Y = torch.compile(split, fullgraph=True)(x), whole(X)
+        torch.testing.assert_close(y, Y.chunk(ranks, dim)[rank] if has_rows else Y)
+        y.square().sum().backward()
+        Y.square().sum().backward()
+        torch.testing.assert_close(x.grad, X.grad.chunk(ranks, dim)[rank] if has_rows else X.grad)
+        for name, parameter in split.named_parameters():
+            wanted = dict(whole.named_parameters())[name].grad
+            torch.testing.assert_close(parameter.grad.full_tensor(), wanted)
+        assert not bt.report().apart, bt.report()
+        wanted = {"matmul_all_reduce": 2}
+        if has_rows:
+            wanted = {"all_gather_matmul": 2, "matmul_reduce_scatter": 2}
+        assert counts() == wanted, bt.report()
 
 
 class Attention(nn.Module):
@@ -150,14 +212,34 @@ def part_attention(rank, ranks):
                          if count > 1], (gated, batch, seen.strides, wanted)
 
 
+def used_elsewhere(x, w):
+    y = x @ w
+    return scatter(y, "sum", 0, dist.group.WORLD), y.sum()
+
+
+def second_operand(x, w):
+    return w @ gather(x, 0, dist.group.WORLD)
+
+
+def different_rows(x, w):
+    y = x @ w
+    return scatter((x @ w).t().reshape(y.shape) + x.flip(0) @ w, "sum", 0, dist.group.WORLD)
+
+
 def part_reports(rank, ranks):
-    """PyTorch's pass does not recognize a GEMM that adds a bias. Both collectives are reported."""
+    """Names the reason for each collective that stays, and counts it."""
     bt.enable()
-    compare(rank, ranks, 0, True, (8 * ranks, 32))
-    found = {(each.collective, each.reason) for each in bt.report().apart}
-    bias = "the GEMM adds a bias (addmm)"
-    assert {("all_gather", bias), ("reduce_scatter", bias)} <= found, found
-    assert bias in str(bt.report())
+    x, w = torch.ones(4 * ranks, 8), torch.ones(8, 6)
+    for function, arguments, reason in (
+            (used_elsewhere, (x, w), "the GEMM's result is also used elsewhere"),
+            (second_operand, (torch.ones(4, 8), torch.ones(6, 4 * ranks)),
+             "the collective's result is the GEMM's second operand"),
+            (different_rows, (x, torch.ones(8, 4 * ranks)), "a sum of GEMMs adds different rows")):
+        bt.report(clear=True)
+        torch.compile(function, fullgraph=True)(*arguments)
+        found = bt.report()
+        assert [(each.number, each.reason) for each in found.apart] == [(1, reason)], found
+        assert reason in str(found) and not found.taken, found
 
 
 def gathered(x, w):
@@ -231,7 +313,6 @@ def part_goes_on(rank, ranks):
     and the GEMM. It uses PyTorch's fused operators only if PyTorch would fuse for the group."""
     from types import SimpleNamespace
     from torch.profiler import ProfilerActivity, profile
-    from braid.torch import _takeover
     bt.enable()
     x, w = torch.ones(4, 8), torch.eye(8)
     run = torch.compile(gathered, fullgraph=True)
@@ -243,15 +324,7 @@ def part_goes_on(rank, ranks):
         names = {each.key for each in seen.key_averages()
                  if each.key.startswith(("braid::", "symm_mem::", "_c10d_functional::all"))}
         apart = {"_c10d_functional::all_gather_into_tensor"} if not enabled else set()
-        assert names == {"braid::fused_all_gather_matmul"} | apart, names
-    theirs, on_gpu = _takeover.symm_mem, SimpleNamespace(is_cuda=True)
-    for is_ours, was_on, name in ((True, False, "_fused_all_gather_matmul_fallback"),
-                                  (True, True, "_fused_all_gather_matmul"),
-                                  (False, False, "_fused_all_gather_matmul")):
-        _takeover._takeover.was_on, _takeover._takeover.asked = was_on, lambda group: True
-        found = _takeover._otherwise(is_ours, "fused_all_gather_matmul", on_gpu, "0")
-        assert found is getattr(theirs, name), (is_ours, was_on, found)
-    _takeover._takeover.was_on = False
+        assert names == {"braid::gather_gemms"} | apart, names
 
 
 def part_advises(rank, ranks):
@@ -272,18 +345,13 @@ def part_gives_back(rank, ranks):
     import torch._inductor.config as inductor
     seen = []
     inductor.post_grad_custom_post_pass = seen.append
-    from torch.distributed import _symmetric_memory as symm_mem
-    asked = symm_mem.is_symm_mem_enabled_for_group
     bt.enable()
-    assert inductor._micro_pipeline_tp
     compiled, x = compare(rank, ranks, 0, False, (8 * ranks, 32))
     assert seen, "the user's pass runs, too"
     before = counts()
     bt.disable()
     bt.disable()
     compiled(x)  # compiled graphs then use collectives and GEMMs
-    assert not inductor._micro_pipeline_tp
-    assert symm_mem.is_symm_mem_enabled_for_group is asked
     assert inductor.post_grad_custom_post_pass == seen.append
     compare(rank, ranks, 0, False, (8 * ranks, 32))
     assert counts() == before
@@ -325,22 +393,7 @@ def part_cannot_meet(rank, ranks):
         assert torch.equal(compiled(torch.ones(4, 8), torch.ones(8, 6)), Y)
     assert len(asked) == 1, asked
     found = bt.report().passed
-    assert [each.calls for each in found] == [6] and "on one host" in found[0].reason, found
-
-
-class Strides(unittest.TestCase):
-    def test_scaled_gathers(self):
-        """The dimension is a later argument in PyTorch's fused operator for scaled GEMMs."""
-        from braid.torch import _strides
-        graph = torch.fx.Graph()
-        A, B, scale, scales = map(graph.placeholder, ("A", "B", "scale", "scales"))
-        A.meta["val"] = torch.empty(2, 4, 8)
-        gather_scaled = torch.ops.symm_mem.fused_all_gather_scaled_matmul.default
-        for dim, moves in ((0, False), (1, True)):
-            node = graph.call_function(gather_scaled, (A, [B], scale, [scales], dim, "0", [None],
-                                                       [None], [None], [False]))
-            self.assertEqual(_strides._moves_rows(node), moves)
-        _strides.keep_strides(graph)
+    assert [each.calls for each in found] == [3, 3] and "on one host" in found[0].reason, found
 
 
 class Ranks(unittest.TestCase):
@@ -350,6 +403,12 @@ class Ranks(unittest.TestCase):
 
     def test_replaces(self):
         self.expect("replaces")
+
+    def test_sums(self):
+        self.expect("sums")
+
+    def test_replaces_on_three(self):
+        self.expect("replaces", ranks=3)
 
     def test_attention(self):
         self.expect("attention")

@@ -234,8 +234,7 @@ class _Scatter(torch.autograd.Function):
         if needs_A:
             dA, *more = call("all_gather_matmul", dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
                              needs_B or needs_bias, ctx.name)
-            # cuDNN's attention may expect a contiguous tensor, as returned by a plain collective.
-            dA, whole = dA.contiguous(), more[0] if more else None
+            whole = more[0] if more else None
         elif needs_B or needs_bias:
             whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ctx.ranks)
         if whole is not None:

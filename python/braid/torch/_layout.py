@@ -1,11 +1,13 @@
 """Builds an operator's fusion from the shapes and layouts of its tensors.
 
 "Rows" refers to the axis that is gathered or scattered, split as by `torch.chunk`. The rows are the
-first axis of every tensor in a fusion; tensors with a different axis order are copied.
+first axis of every tensor in a fusion. If other axes precede the rows in the caller's tensors, as
+in [batch, rows, K], the fusion has one statement for each entry of these axes, called a *sequence*.
+Its tensors are then contiguous parts of the caller's tensors.
 """
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from braid._errors import InputError
 from braid._fusion import AxisLike, Fusion, Value, ceil, didx, stream
@@ -39,8 +41,9 @@ class Rows(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """One weight matrix. `columns` is the number of columns on this rank."""
+    """One weight matrix of [depth, columns] on this rank."""
 
+    depth: int
     columns: int
     is_transposed: bool  # stored as [columns, depth], like PyTorch's linear
     has_bias: bool
@@ -51,23 +54,39 @@ class Layout(NamedTuple):
 
     operator: str
     dtype: str
-    rows: Rows
-    depth: int  # K on this rank
+    rows: Rows  # of each sequence
     weights: Tuple[Weight, ...]
     activation: str
     returns_gathered: bool = False
+    sequences: int = 1
 
     @property
     def is_empty(self) -> bool:
         """True if every result is empty, so that nothing is computed or transferred."""
         has_columns = self.returns_gathered or any(each.columns for each in self.weights)
-        return self.rows.full == 0 or not has_columns
+        return self.sequences * self.rows.full == 0 or not has_columns
+
+    @property
+    def gathers(self) -> bool:
+        return self.operator == "all_gather_matmul"
+
+    @property
+    def widths(self) -> List[int]:
+        """The number of columns of each result. A gather has one result for each weight, followed
+        by the gathered A, if requested. A reduction has one result: the sum over its weights."""
+        if not self.gathers:
+            return [self.weights[0].columns]
+        return ([weight.columns for weight in self.weights] +
+                [self.weights[0].depth] * self.returns_gathered)
 
     @property
     def extents(self) -> Tuple[int, int, int]:
-        """M, N and K, where M counts the rows of all ranks, and N and K are local."""
-        return (self.rows.total * self.rows.beside, sum(each.columns for each in self.weights),
-                self.depth)
+        """M, N and K, where M counts the rows of all ranks and sequences, and N and K are local."""
+        columns = sum(self.widths[:len(self.weights)])
+        depth = self.weights[0].depth
+        if not self.gathers:
+            depth = sum(weight.depth for weight in self.weights)
+        return self.sequences * self.rows.total * self.rows.beside, columns, depth
 
     @property
     def shape(self) -> str:
@@ -80,17 +99,33 @@ class Layout(NamedTuple):
         return f"{self.operator}_{self.shape.replace(' ', '_')}"
 
     def fusion(self) -> Fusion:
-        """Returns the fusion. The inputs are A, followed by each weight and its bias, if any. The
-        outputs are Y, Y1, ..., followed by the gathered A if it is requested."""
+        """Returns the fusion. The inputs are the operands A of every sequence (one for each weight
+        in a reduction, otherwise one), then each weight and its bias, if any. The outputs are those
+        of widths(), for every sequence."""
         f = Fusion(self.name)
         f.mesh(self.rows.ranks)
         rows, contracted, result = _axes(self)
-        A = f.input("A", self.dtype, [*rows, *contracted, self.depth])
-        outputs = _products(self, f, A, contracted, result)
-        if self.returns_gathered:
-            outputs.append(f.reshard("G", A, self.dtype, [*result, self.depth]))
+        depths = [weight.depth for weight in self.weights]
+        operands = [[f.input(_name("A", index, p), self.dtype, [*rows, *contracted, depth])
+                     for index, depth in enumerate(depths[:1] if self.gathers else depths)]
+                    for p in range(self.sequences)]
+        weights = [_term(self, f, index, contracted) for index in range(len(self.weights))]
+        outputs = []
+        for index, columns in enumerate(self.widths):
+            axes: List[AxisLike] = [*result, columns]
+            for p, As in enumerate(operands):
+                if self.gathers and index == len(self.weights):
+                    outputs.append(f.reshard(_name("G", 0, p), As[0], self.dtype, axes))
+                else:
+                    terms = [weights[index]] if self.gathers else weights
+                    outputs.append(_product(self, f, _name("", index, p), As, terms, axes))
         f.output(*outputs)
         return f
+
+
+def _name(letter: str, index: int, sequence: int) -> str:
+    """Returns the name of a tensor: of weight `index`, and of a sequence, if not the first."""
+    return f"{letter}{index or ''}" + (f"_{sequence}" if sequence else "")
 
 
 def check_activation(activation: str) -> None:
@@ -103,7 +138,7 @@ def check_activation(activation: str) -> None:
 def check(layout: Layout) -> None:
     """Raises InputError if the activation is unknown, or if some but not all extents are 0."""
     check_activation(layout.activation)
-    least = min(*layout.extents, *(weight.columns for weight in layout.weights))
+    least = min(*layout.extents, *(min(weight[:2]) for weight in layout.weights))
     if least < 1 and not layout.is_empty:
         raise InputError(f"{layout.operator}: the result of {layout.shape} is not empty, but an "
                          "operand is: pass operands whose extents are all at least 1")
@@ -122,7 +157,7 @@ def _axes(layout: Layout) -> Tuple[List[AxisLike], List[AxisLike], List[AxisLike
     An all-reduce splits the rows if there is at least one row per rank, so that each rank can sum
     one block."""
     rows, D = layout.rows, layout.rows.ranks
-    if layout.operator == "all_gather_matmul":
+    if layout.gathers:
         return _row_axes(rows, didx(D)), [], _row_axes(rows, stream(D))
     whole = _row_axes(rows, D)
     if layout.operator == "matmul_reduce_scatter":
@@ -132,26 +167,36 @@ def _axes(layout: Layout) -> Tuple[List[AxisLike], List[AxisLike], List[AxisLike
     return whole, [didx(D)], whole
 
 
-def _products(layout: Layout, fusion: Fusion, A: Value, outer: Sequence[AxisLike],
-              result: Sequence[AxisLike]) -> List[Value]:
-    """Adds a GEMM and the activation for each weight. `outer` contains the axes that precede the
-    depth in A and in the weights; the GEMMs also contract these axes."""
-    values = []
-    for index, weight in enumerate(layout.weights):
-        number = index or ""
-        axes = [*outer, layout.depth]
-        axes = [weight.columns, *axes] if weight.is_transposed else [*axes, weight.columns]
-        W = fusion.input(f"W{number}", layout.dtype, axes)
-        columns = [weight.columns]
-        bias = fusion.input(f"b{number}", layout.dtype, columns) if weight.has_bias else None
-        axes = [*result, weight.columns]
-        name = f"Y{number}"
-        product = f"H{number}" if layout.activation else name
-        if weight.is_transposed:
-            Y = fusion.linear(product, A, W, layout.dtype, axes, bias=bias)
-        else:
-            Y = fusion.matmul(product, A, W, layout.dtype, axes)
-        if layout.activation:
-            Y = fusion.pointwise(name, layout.activation, Y, dtype=layout.dtype, axes=axes)
-        values.append(Y)
-    return values
+class Term(NamedTuple):
+    """A weight in a fusion. Of a sum, only the first weight may have a bias."""
+
+    weight: Weight
+    W: Value
+    bias: Optional[Value]
+
+
+def _term(layout: Layout, fusion: Fusion, index: int, outer: Sequence[AxisLike]) -> Term:
+    """Adds a weight and its bias, if any. `outer` contains the axes that precede the depth."""
+    weight = layout.weights[index]
+    axes: List[AxisLike] = [*outer, weight.depth]
+    axes = [weight.columns, *axes] if weight.is_transposed else [*axes, weight.columns]
+    W = fusion.input(_name("W", index, 0), layout.dtype, axes)
+    bias = None
+    if weight.has_bias:
+        bias = fusion.input(_name("b", index, 0), layout.dtype, [weight.columns])
+    return Term(weight, W, bias)
+
+
+def _product(layout: Layout, fusion: Fusion, name: str, As: Sequence[Value],
+             terms: Sequence[Term], axes: Sequence[AxisLike]) -> Value:
+    """Adds the sum of the products of the operands `As` and the weights in `terms`, then the
+    activation."""
+    product = f"{'H' if layout.activation else 'Y'}{name}"
+    Ws, bias, weight = [term.W for term in terms], terms[0].bias, terms[0].weight
+    if weight.is_transposed:
+        Y = fusion.linear(product, As, Ws, layout.dtype, axes, bias=bias)
+    else:
+        Y = fusion.matmul(product, As, Ws, layout.dtype, axes)
+    if not layout.activation:
+        return Y
+    return fusion.pointwise(f"Y{name}", layout.activation, Y, dtype=layout.dtype, axes=axes)

@@ -22,10 +22,8 @@ _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
 
 # -- Result shapes. --
 
-def _by_rows(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
-    """Returns a tensor with contiguous rows, like the kernels' results."""
-    others = [*A.shape[:dim], *A.shape[dim + 1:-1]]
-    return A.new_empty([rows, *others, columns]).movedim(0, dim)
+def _result(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
+    return A.new_empty([*A.shape[:dim], rows, *A.shape[dim + 1:-1], columns])
 
 
 def _fake_all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased: int,
@@ -34,7 +32,7 @@ def _fake_all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased
     dim = gather_dim % A.dim()
     count = A.shape[dim] * ranks if rows < 0 else rows
     widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
-    return [_by_rows(A, count, dim, width) for width in widths]
+    return [_result(A, count, dim, width) for width in widths]
 
 
 def _fake_matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Any, activation: str, reduce_op: str,
@@ -43,10 +41,10 @@ def _fake_matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Any, activation: str
     dim = scatter_dim % A.dim()
     count = A.shape[dim]
     if count % ranks == 0:
-        return _by_rows(A, count // ranks, dim, B.shape[1])
+        return _result(A, count // ranks, dim, B.shape[1])
     block = (count + ranks - 1) // ranks
     mine = torch.sym_max(0, torch.sym_min(block, count - rank * block))
-    return _by_rows(A, mine, dim, B.shape[1])
+    return _result(A, mine, dim, B.shape[1])
 
 
 def _fake_matmul_all_reduce(A: Tensor, B: Tensor, bias: Any, activation: str,

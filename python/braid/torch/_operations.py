@@ -53,57 +53,34 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
         raise InputError(f"expected a bias of [{B.shape[1]}], got {tuple(bias.shape)}")
     # A bias requires a `linear`, whose weight is transposed. Matrices in other layouts are copied.
     is_transposed = bias is not None or (B.stride(0) == 1 and not B.is_contiguous())
-    return Weight(int(B.shape[1]), is_transposed, bias is not None)
+    return Weight(int(B.shape[0]), int(B.shape[1]), is_transposed, bias is not None)
 
 
-# -- Outputs. --
+# -- Calls. --
+
+# The most sequences (entries of the axes that precede the rows) for which a fusion has a statement
+# each. Operands with more of them are copied, so that the rows come first.
+MOST_SEQUENCES = 4
+
 
 class Output(NamedTuple):
-    """An output tensor of a run. Each row is contiguous in memory, whichever axis indexes rows."""
+    """A result, which is contiguous."""
 
     shape: Tuple[int, ...]
-    stride: Tuple[int, ...]
     elements: int  # allocated elements, including padding rows
-    is_all: bool  # True if there are no padding rows
 
     def make(self, like: Tensor) -> Tuple[Tensor, int]:
         """Returns a new tensor and its address, which PyTorch does not report for an empty tensor.
         The tensor is not a view of another tensor, so callers may modify it in place."""
-        if self.is_all:
-            tensor = like.new_empty_strided(self.shape, self.stride)
+        if self.elements == math.prod(self.shape):
+            tensor = like.new_empty(self.shape)
             return tensor, tensor.data_ptr()
         memory = like.new_empty(self.elements)
         tensor = like.new_empty(0)
-        tensor.set_(memory.untyped_storage(), 0, self.shape, self.stride)
+        strides = [math.prod(self.shape[axis + 1:]) for axis in range(len(self.shape))]
+        tensor.set_(memory.untyped_storage(), 0, self.shape, strides)
         return tensor, memory.data_ptr()
 
-
-def _outputs_of(layout: Layout, rank: int, count: int, dim: int,
-               others: Tuple[int, ...]) -> List[Output]:
-    """Returns the outputs of an operator. `count` is the total extent of `dim` over all ranks.
-    `others` contains the extents of the other axes, except the last one."""
-    rows = layout.rows
-    full, existing = rows.full, count
-    if layout.operator == "matmul_reduce_scatter":
-        full, existing = rows.block * rows.beside, rows.of(rank)
-    if layout.operator == "matmul_all_reduce" and rows.total < rows.ranks:
-        full = rows.total
-    columns = [weight.columns for weight in layout.weights]
-    columns += [layout.depth] if layout.returns_gathered else []
-    return [_output(existing, others, dim, full, width) for width in columns]
-
-
-def _output(rows: int, others: Tuple[int, ...], dim: int, full: int, columns: int) -> Output:
-    shape = [*others, columns]
-    apart = [max(1, extent) for extent in shape]  # like PyTorch's strides of empty tensors
-    stride = [math.prod(apart[axis + 1:]) for axis in range(len(shape))]
-    shape.insert(dim, rows)
-    stride.insert(dim, math.prod(apart))
-    elements = full * columns
-    return Output(tuple(shape), tuple(stride), elements, elements == math.prod(shape))
-
-
-# -- Calls. --
 
 class Call(NamedTuple):
     """The layout and the outputs of an operator call."""
@@ -111,39 +88,67 @@ class Call(NamedTuple):
     layout: Layout
     dim: int
     outputs: List[Output]
+    rows_first: bool  # copies operands and results, in which the rows are axis `dim`
 
 
-def _describe(operator: str, job: GroupJob, A: Tensor, Bs: Sequence[Tensor], biases: Biases,
-              activation: str, dim: int, rows: int, returns_gathered: bool) -> Call:
-    gathers = operator == "all_gather_matmul"
+def _describe(operator: str, job: GroupJob, As: Sequence[Tensor], Bs: Sequence[Tensor],
+              biases: Biases, activation: str, dim: int, rows: int,
+              returns_gathered: bool) -> Call:
+    A, gathers = As[0], operator == "all_gather_matmul"
     dim = _dimension(A, dim, "gather_dim" if gathers else "scatter_dim")
     if rows < -1:
         raise InputError(f"expected rows to be at least 0, or -1, got {rows}")
     count = int(A.shape[dim])
     if gathers:
         count = count * job.ranks if rows < 0 else rows
-    dtype = _dtype_of([A, *Bs, *biases])
+    dtype = _dtype_of([*As, *Bs, *biases])
     if A.device != job.device:
         raise InputError(f"expected tensors on {job.device}, got {A.device}")
-    others = tuple(A.shape[:dim]) + tuple(A.shape[dim + 1:-1])
-    weights = tuple(_weight(A, B, bias) for B, bias in zip(Bs, biases))
-    split = Rows(count, math.prod(others), job.ranks)
-    if operator == "matmul_all_reduce":  # every rank has all rows
-        split = Rows(count * math.prod(others), 1, job.ranks)
-    layout = Layout(operator, dtype, split, int(A.shape[-1]), weights, activation,
-                    returns_gathered)
+    weights = tuple(_weight(As[0 if gathers else i], B, bias)
+                    for i, (B, bias) in enumerate(zip(Bs, biases)))
+    if not gathers and len({weight.is_transposed for weight in weights}) > 1:
+        weights = tuple(weight._replace(is_transposed=False) for weight in weights)
+    layout = _layout(operator, dtype, A, dim, count, job.ranks, weights, activation,
+                     returns_gathered)
     check(layout)
-    mine = split.of(job.rank)
+    mine = layout.rows.of(job.rank)
     if gathers and A.shape[dim] != mine:
         raise InputError(f"expected {mine} of {rows} rows on rank {job.rank} of {job.ranks}, as "
                          f"torch.chunk splits them, got {A.shape[dim]}")
-    return Call(layout, dim, _outputs_of(layout, job.rank, count, dim, others))
+    rows_first = (math.prod(A.shape[:dim]) > 1 and operator != "matmul_all_reduce" and
+                  layout.sequences == 1)
+    return Call(layout, dim, _outputs_of(layout, job.rank, A, dim, rows_first), rows_first)
 
 
-def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
+def _layout(operator: str, dtype: str, A: Tensor, dim: int, count: int, ranks: int,
+            weights: Tuple[Weight, ...], activation: str, returns_gathered: bool) -> Layout:
+    """Returns the layout of a call. `count` is the extent of `dim` over all ranks."""
+    before, behind = math.prod(A.shape[:dim]), math.prod(A.shape[dim + 1:-1])
+    sequences = before if 1 < before <= MOST_SEQUENCES and count % ranks == 0 else 1
+    rows = Rows(count, behind * (before if sequences == 1 else 1), ranks)
+    if operator == "matmul_all_reduce":  # every rank has all rows
+        rows, sequences = Rows(math.prod(A.shape[:-1]), 1, ranks), 1
+    return Layout(operator, dtype, rows, weights, activation, returns_gathered, sequences)
+
+
+def _outputs_of(layout: Layout, rank: int, A: Tensor, dim: int, rows_first: bool) -> List[Output]:
+    rows, shape = layout.rows, list(A.shape[:-1])
+    if layout.operator == "matmul_all_reduce":
+        full = rows.full if rows.total >= rows.ranks else rows.total
+    elif layout.gathers:
+        full, shape[dim] = rows.full, rows.total
+    else:
+        full, shape[dim] = rows.block * rows.beside, rows.of(rank)
+    if rows_first:
+        shape.insert(0, shape.pop(dim))
+    return [Output((*shape, width), layout.sequences * full * width) for width in layout.widths]
+
+
+def _laid_out(prepared: Prepared, call: Call, As: Sequence[Tensor], Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """Returns the inputs in the program's order. Copies non-contiguous inputs, and counts them."""
-    inputs = [A.movedim(call.dim, 0) if call.dim else A]
+    """Returns the operands, the weights and the biases in the program's order, but the operands of
+    all sequences as one tensor. Copies non-contiguous tensors, and counts them."""
+    inputs = [A.movedim(call.dim, 0) if call.rows_first else A for A in As]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)
         if bias is not None:
@@ -155,20 +160,22 @@ def _laid_out(prepared: Prepared, call: Call, A: Tensor, Bs: Sequence[Tensor],
     return inputs
 
 
-def _run(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activation: str, dim: int,
-         group_name: str, rows: int = -1, returns_gathered: bool = False) -> List[Tensor]:
+def _run(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], biases: Biases,
+         activation: str, dim: int, group_name: str, rows: int = -1,
+         returns_gathered: bool = False) -> List[Tensor]:
     """Runs the operator. Caches the description of the call, keyed by the arguments that determine
     it, because describing a call takes longer than a run."""
+    A = As[0]
+    job = job_of(group_name, A)
     site: Tuple[object, ...] = (operator, A.shape, A.dtype, activation, dim, rows, returns_gathered)
-    for each in (*Bs, *biases):
+    for each in (*As[1:], *Bs, *biases):
         site += (None if each is None else
                  (each.shape, each.dtype, each.stride(), each.get_device()),)
-    job = job_of(group_name, A)
     with job.lock:
         job.raise_error()
         known = job.sites.get(site) if job.instead_of_run is None else None
         if known is None:
-            call = _describe(operator, job, A, Bs, biases, activation, dim, rows, returns_gathered)
+            call = _describe(operator, job, As, Bs, biases, activation, dim, rows, returns_gathered)
             known = None, call  # used if the layout is empty on all ranks: nothing is run
             if job.instead_of_run is not None:
                 job.instead_of_run(call.layout)
@@ -179,8 +186,10 @@ def _run(operator: str, A: Tensor, Bs: Sequence[Tensor], biases: Biases, activat
         prepared, call = known
         made = [output.make(A) for output in call.outputs]
         if prepared is not None:
-            prepared.run(job, _laid_out(prepared, call, A, Bs, biases), made)
-        return [output for output, _ in made]
+            prepared.run(job, _laid_out(prepared, call, As, Bs, biases), made, len(As))
+        if not call.rows_first:
+            return [output for output, _ in made]
+        return [output.movedim(0, call.dim).contiguous() for output, _ in made]
 
 
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
@@ -200,7 +209,7 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     if not Bs:
         raise InputError("expected at least one B, got none")
     biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
-    return _run("all_gather_matmul", A, Bs, biases, activation, gather_dim, group_name, rows,
+    return _run("all_gather_matmul", [A], Bs, biases, activation, gather_dim, group_name, rows,
                 return_A)
 
 
@@ -230,18 +239,35 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
         raise InputError("a bias or an activation requires reduce_op 'sum', got 'avg'")
 
 
-def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
-                          reduce_op: str, scatter_dim: int, group_name: str, rank: int = 0,
-                          ranks: int = 0) -> Tensor:
-    """Returns this rank's rows. Only the fake kernel uses `rank` and `ranks`."""
-    check_reduction(reduce_op, activation, bias)
-    [output] = _run("matmul_reduce_scatter", A, [B], [bias], activation, scatter_dim, group_name)
+def _reduced(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
+             activation: str, reduce_op: str, dim: int, group_name: str) -> Tensor:
+    biases = [bias, *[None] * (len(Bs) - 1)]
+    [output] = _run(operator, As, Bs, biases, activation, dim, group_name)
     if reduce_op == "avg":
         output.div_(place_of(group_name)[1])
     return output
 
 
+def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
+                          reduce_op: str, scatter_dim: int, group_name: str, rank: int = 0,
+                          ranks: int = 0) -> Tensor:
+    """Returns this rank's rows. Only the fake kernel uses `rank` and `ranks`."""
+    check_reduction(reduce_op, activation, bias)
+    return _reduced("matmul_reduce_scatter", [A], [B], bias, activation, reduce_op, scatter_dim,
+                    group_name)
+
+
+def sum_scatter(As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
+                reduce_op: str, scatter_dim: int, group_name: str) -> Tensor:
+    """Returns this rank's rows of the sum of As[i] @ Bs[i], plus the bias."""
+    return _reduced("matmul_reduce_scatter", As, Bs, bias, "", reduce_op, scatter_dim, group_name)
+
+
 def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                       group_name: str) -> Tensor:
-    [output] = _run("matmul_all_reduce", A, [B], [bias], activation, 0, group_name)
-    return output
+    return _reduced("matmul_all_reduce", [A], [B], bias, activation, "sum", 0, group_name)
+
+
+def sum_all_reduce(As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
+                   group_name: str) -> Tensor:
+    return _reduced("matmul_all_reduce", As, Bs, bias, "", "sum", 0, group_name)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from typing import NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 import torch
 
@@ -47,19 +47,26 @@ class Prepared:
         program = self.operation.program
         self._addresses = (ctypes.c_void_p * len(program.inputs + program.outputs))()
 
-    def run(self, job: GroupJob, inputs: Sequence[Tensor],
-            outputs: Sequence[Tuple[Tensor, int]]) -> None:
-        """Issues one run to the current stream. On CPUs, blocks until the run is done. `outputs`
-        contains (tensor, address) pairs."""
+    def run(self, job: GroupJob, inputs: Sequence[Tensor], outputs: Sequence[Tuple[Tensor, int]],
+            operands: int = 1) -> None:
+        """Issues one run to the current stream. On CPUs, blocks until the run is done. The first
+        `operands` inputs and all outputs contain the tensors of all sequences, one after another.
+        `outputs` contains (tensor, address) pairs."""
         self.counts.calls += 1
         self.last_turn = next(job.turns)
-        addresses, A = self._addresses, inputs[0]
-        for index, tensor in enumerate(inputs):
-            addresses[index] = tensor.data_ptr()
+        A, sequences = inputs[0], self.layout.sequences
+        places = [tensor.data_ptr() for tensor in inputs]
         if not self._has_rows:
-            addresses[0] = outputs[0][1]  # any valid address; it is not read
-        for index, (_, address) in enumerate(outputs, len(inputs)):
-            addresses[index] = address
+            places[0] = outputs[0][1]  # any valid address; it is not read
+        if sequences > 1:
+            apart = [tensor.nbytes // sequences for tensor in inputs[:operands]]
+            places[:operands] = [place + p * size for p in range(sequences)
+                                 for place, size in zip(places[:operands], apart)]
+        for tensor, address in outputs:
+            size = tensor.nbytes // sequences
+            places += [address + p * size for p in range(sequences)]
+        addresses: Any = self._addresses
+        addresses[:] = places
         operation = self.operation._handle.address
         if A.is_cuda:
             try:

@@ -18,13 +18,36 @@ class Calls(NamedTuple):
     copies: int  # operands that had to be copied to another layout
 
 
-class Apart(NamedTuple):
-    """A collective that was not fused with an adjacent GEMM."""
+class Site(NamedTuple):
+    """A collective next to a GEMM in a compiled graph."""
 
     collective: str
     group: str
     shape: str  # the operand's type and shape, such as "bf16 4096x8192"
     gemm: str
+    direction: str  # forward or backward
+
+
+class Taken(NamedTuple):
+    """Collectives that were replaced, together with the GEMMs next to them."""
+
+    collective: str
+    group: str
+    shape: str
+    gemm: str
+    direction: str
+    number: int
+
+
+class Apart(NamedTuple):
+    """Collectives that were not replaced."""
+
+    collective: str
+    group: str
+    shape: str
+    gemm: str
+    direction: str
+    number: int
     reason: str
 
 
@@ -36,8 +59,13 @@ class Passed(NamedTuple):
     calls: int
 
 
-apart: List[Apart] = []
+_sites: Counter[Tuple[Site, str]] = Counter()  # number of sites; the reason is "" if replaced
 _passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
+
+
+def record(site: Site, reason: str) -> None:
+    """Counts a site in a compiled graph. `reason` says why it was not replaced, or is empty."""
+    _sites[site, reason] += 1
 
 
 def pass_on(name: str, reason: str) -> None:
@@ -49,6 +77,7 @@ class Report(NamedTuple):
     """This rank's calls in live groups, and what Braid did not replace. str() formats tables."""
 
     calls: List[Calls]
+    taken: List[Taken]
     apart: List[Apart]
     passed: List[Passed]
 
@@ -58,9 +87,13 @@ class Report(NamedTuple):
                     "after enable(), torch.compile uses them")
         lines = _table(("operator", "group", "type MxNxK", "schedule", "calls", "copies"),
                        self.calls)
+        where = ("collective", "group", "operand", "GEMM", "direction", "number")
+        if self.taken:
+            lines += ["", "collectives next to a GEMM that were replaced in compiled graphs:"]
+            lines += _table(where, self.taken)
         if self.apart:
             lines += ["", "collectives next to a GEMM that were not replaced:"]
-            lines += _table(("collective", "group", "operand", "GEMM", "reason"), self.apart)
+            lines += _table((*where, "reason"), self.apart)
         if self.passed:
             lines += ["", "calls that Braid left to PyTorch:"]
             lines += _table(("operator", "reason", "calls"), self.passed)
@@ -74,12 +107,23 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
             for text in texts]
 
 
-def report() -> Report:
+def report(clear: bool = False) -> Report:
     """Returns every operator that ran, with its shape, its schedule, and the numbers of calls and
-    copied operands. Also returns the collectives and calls that enable() could not replace, each
-    with the reason."""
+    copied operands. Also returns every collective next to a GEMM that was compiled while Braid was
+    enabled, with the reason if it was not replaced, and the calls that PyTorch executed.
+
+    clear: if True, starts all counts again at 0.
+    """
     passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
     calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
              for job in all_jobs()
-             for (operator, shape, schedule), counts in list(job.counts.items())]
-    return Report(calls, list(apart), passed)
+             for (operator, shape, schedule), counts in list(job.counts.items()) if counts.calls]
+    taken = [Taken(*site, number) for (site, reason), number in _sites.items() if not reason]
+    apart = [Apart(*site, number, reason) for (site, reason), number in _sites.items() if reason]
+    if clear:
+        _passed.clear()
+        _sites.clear()
+        for job in all_jobs():
+            for counts in job.counts.values():
+                counts.calls = counts.copies = 0
+    return Report(calls, taken, apart, passed)

@@ -1,0 +1,130 @@
+"""The operators that the pass puts into compiled graphs.
+
+While Braid is enabled, they run Braid's kernels. Otherwise, and for calls that Braid does not
+support, they run the collective and the GEMMs separately. Their results are contiguous.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import torch
+
+from braid._errors import UnsupportedError
+from braid.torch import _operations
+from braid.torch._group import job_of
+from braid.torch._report import pass_on
+
+Tensor = torch.Tensor
+torch_library: Any = torch.library
+_c10d: Any = torch.ops._c10d_functional
+
+is_enabled = False  # set by enable() and disable()
+
+
+def reason_of(operator: str, tensors: Sequence[Tensor], dim: int, group_name: str,
+              reduce_op: str = "sum") -> str:
+    """Returns why PyTorch runs a call, or "" if Braid runs it. Counts the former for the report,
+    unless Braid is disabled."""
+    if not is_enabled:
+        return "Braid is disabled"
+    reason = _operations.why_not(tensors, dim, reduce_op)
+    if not reason:
+        try:
+            job_of(group_name, tensors[0])
+        except UnsupportedError as error:
+            reason = str(error)
+    if reason:
+        pass_on(operator, reason)
+    return reason
+
+
+def _gather_gemms(A: Tensor, Bs: List[Tensor], biases: List[Optional[Tensor]], return_A: bool,
+                  group_name: str, ranks: int) -> List[Tensor]:
+    """Gathers A, [rows, K] or [sequences, rows, K], along its rows. Returns the products with each
+    B, plus its bias, followed by the gathered A if `return_A`."""
+    if not reason_of("gather_gemms", [A, *Bs], A.dim() - 2, group_name):
+        given = [bias for bias in biases if bias is not None]
+        biased = sum(1 << i for i, bias in enumerate(biases) if bias is not None)
+        return _operations.all_gather_matmul(A, Bs, given, biased, "", A.dim() - 2, -1, return_A,
+                                             group_name)
+    parts = _c10d.all_gather_into_tensor(A.movedim(-2, 0).contiguous(), ranks, group_name)
+    whole = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
+    Ys = [whole @ B if bias is None else whole @ B + bias for B, bias in zip(Bs, biases)]
+    return [*Ys, whole] if return_A else Ys
+
+
+def _sum(As: Sequence[Tensor], Bs: Sequence[Tensor]) -> Tensor:
+    products = [A @ B for A, B in zip(As, Bs)]
+    return sum(products[1:], products[0])
+
+
+def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], reduce_op: str,
+                 group_name: str, ranks: int) -> Tensor:
+    """Returns this rank's rows of the reduced sum of the products, plus the bias. As: [rows, K], or
+    [sequences, rows, K], where each sequence is scattered."""
+    dim = As[0].dim() - 2
+    if len(As) == 1 and not reason_of("sum_scatter", [*As, *Bs], dim, group_name, reduce_op):
+        return _operations.sum_scatter(As, Bs, bias, reduce_op, dim, group_name)
+    whole = _sum(As, Bs).movedim(-2, 0).contiguous()
+    mine: Tensor = _c10d.wait_tensor(
+        _c10d.reduce_scatter_tensor(whole, reduce_op, ranks, group_name))
+    mine = mine.movedim(0, -2).contiguous()
+    return mine if bias is None else mine.add_(bias)
+
+
+def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
+                    group_name: str) -> Tensor:
+    """Returns the sum of the products over all ranks, plus the bias. As: [rows, K]."""
+    if len(As) == 1 and not reason_of("sum_all_reduce", [*As, *Bs], 0, group_name):
+        return _operations.sum_all_reduce(As, Bs, bias, group_name)
+    whole: Tensor = _c10d.wait_tensor(_c10d.all_reduce(_sum(As, Bs), "sum", group_name))
+    return whole if bias is None else whole.add_(bias)
+
+
+# -- Result shapes. --
+
+def _fake_gather_gemms(A: Tensor, Bs: List[Tensor], biases: List[Optional[Tensor]],
+                       return_A: bool, group_name: str, ranks: int) -> List[Tensor]:
+    shape = [*A.shape[:-2], A.shape[-2] * ranks]
+    widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
+    return [A.new_empty([*shape, width]) for width in widths]
+
+
+def _fake_sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], reduce_op: str,
+                      group_name: str, ranks: int) -> Tensor:
+    A = As[0]
+    return A.new_empty([*A.shape[:-2], A.shape[-2] // ranks, Bs[0].shape[1]])
+
+
+def _fake_sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
+                         group_name: str) -> Tensor:
+    return As[0].new_empty([*As[0].shape[:-1], Bs[0].shape[1]])
+
+
+_OPERATORS: Dict[str, Any] = {
+    "gather_gemms": (
+        "(Tensor A, Tensor[] Bs, Tensor?[] biases, bool return_A, str group_name, int ranks) "
+        "-> Tensor[]", _gather_gemms, _fake_gather_gemms),
+    "sum_scatter": (
+        "(Tensor[] As, Tensor[] Bs, Tensor? bias, str reduce_op, str group_name, int ranks) "
+        "-> Tensor",
+        _sum_scatter, _fake_sum_scatter),
+    "sum_all_reduce": (
+        "(Tensor[] As, Tensor[] Bs, Tensor? bias, str group_name) -> Tensor",
+        _sum_all_reduce, _fake_sum_all_reduce),
+}
+FUSED: Dict[str, Any] = {}
+
+
+def _define() -> Any:
+    library = torch_library.Library("braid", "FRAGMENT")
+    for name, (schema, kernel, fake) in _OPERATORS.items():
+        library.define(name + schema, tags=(torch.Tag.needs_fixed_stride_order,))
+        torch_library.register_fake(f"braid::{name}", fake, lib=library)
+        for device in ("CPU", "CUDA"):
+            library.impl(name, kernel, device)
+        FUSED[name] = getattr(torch.ops.braid, name).default
+    return library
+
+
+_library = _define()

@@ -1,0 +1,361 @@
+"""Replaces collectives next to GEMMs in a compiled graph with Braid's operators.
+
+A *site* is a collective together with the GEMMs that use its result, or whose result it reduces. A
+site is found by following the data, not by matching the way in which the graph is written, and its
+results have the layout of the nodes that they replace.
+"""
+from __future__ import annotations
+
+from operator import getitem
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx.node import map_arg
+
+from braid.torch._group import place_of
+from braid.torch._operations import why_not
+from braid.torch._rearrange import (Atom, Dims, contiguous, end_of, is_contiguous, is_part, known,
+                                    rearranged, rearrangements, source_of, take_first, value_of)
+
+aten = torch.ops.aten
+_c10d = torch.ops._c10d_functional
+Node = torch.fx.Node
+
+GATHER, SCATTER, ALL_REDUCE = (_c10d.all_gather_into_tensor.default,
+                               _c10d.reduce_scatter_tensor.default, _c10d.all_reduce.default)
+COLLECTIVES: Dict[Any, str] = {GATHER: "all_gather", SCATTER: "reduce_scatter",
+                               ALL_REDUCE: "all_reduce"}
+
+
+class Refused(Exception):
+    """Why a collective next to a GEMM is not replaced."""
+
+
+class Gemm(NamedTuple):
+    """A product of matrices, to which a bias for each column or another matrix may be added."""
+
+    A: Node
+    B: Node
+    bias: Optional[Node] = None
+    addend: Optional[Node] = None
+
+
+def gemm_of(node: Node) -> Optional[Gemm]:
+    """Returns the GEMM that `node` computes, or None if it computes something else."""
+    arguments: Any = node.args
+    if node.target is aten.mm.default:
+        return Gemm(*arguments[:2])
+    if node.target is not aten.addmm.default or node.kwargs:
+        return None
+    added, value = value_of(arguments[0]), value_of(node)
+    if added is None or value is None:
+        return None
+    if added.dim() == 1:
+        return Gemm(arguments[1], arguments[2], bias=arguments[0])
+    is_matrix = added.dim() == 2 and all(known(x == y) for x, y in zip(added.shape, value.shape))
+    return Gemm(arguments[1], arguments[2], addend=arguments[0]) if is_matrix else None
+
+
+# -- Building nodes. --
+
+def _insert(graph: torch.fx.Graph, target: Any, arguments: Tuple[Any, ...]) -> Node:
+    """Adds a node at the graph's insertion point, with its fake result."""
+    node = graph.call_function(target, arguments)
+    values = map_arg(arguments, lambda each: each.meta["val"])
+    mode: Any = detect_fake_mode([each.meta["val"] for each in node.all_input_nodes])
+    with mode:
+        node.meta["val"] = target(*values)
+    return node
+
+
+def _reshape(graph: torch.fx.Graph, node: Node, like: Optional[torch.Tensor]) -> Node:
+    """Reshapes `node` to the shape of `like`, at most one extent of which may be symbolic."""
+    assert like is not None
+    if tuple(like.shape) == tuple(node.meta["val"].shape):
+        return node
+    extents = [extent if isinstance(extent, int) else -1 for extent in like.shape]
+    if extents.count(-1) > 1:
+        raise Refused("several extents are unknown at compile time")
+    return _insert(graph, aten.reshape.default, (node, extents))
+
+
+def _fixed(extent: Any) -> int:
+    if not isinstance(extent, int):
+        raise Refused("an extent other than the number of rows is unknown at compile time")
+    return extent
+
+
+def _product(extents: Sequence[Any]) -> Any:
+    product: Any = 1
+    for extent in extents:
+        product = product * extent
+    return product
+
+
+def _check(tensors: Sequence[Any], reduce_op: str = "sum") -> None:
+    values = [value_of(each) for each in tensors]
+    if any(value is None for value in values):
+        raise Refused("a tensor's type is unknown")
+    reason = why_not([value for value in values if value is not None], 0, reduce_op)
+    if reason:
+        raise Refused(reason)
+
+
+def _has_ancestor(node: Node, ancestors: Set[Node]) -> bool:
+    seen: Set[Node] = set()
+    ahead = [node]
+    while ahead:
+        each = ahead.pop()
+        if each in ancestors:
+            return True
+        if each not in seen:
+            seen.add(each)
+            ahead += each.all_input_nodes
+    return False
+
+
+def _erase(node: Node) -> None:
+    """Erases `node` and the nodes that only it uses, if nothing uses it."""
+    if node.users or node.op != "call_function":
+        return
+    inputs = node.all_input_nodes
+    node.graph.erase_node(node)
+    for each in inputs:
+        _erase(each)
+
+
+def _wait_of(collective: Node) -> Node:
+    waits = list(collective.users)
+    if len(waits) != 1 or waits[0].target is not _c10d.wait_tensor.default:
+        raise Refused("the collective's result is used without a wait")
+    return waits[0]
+
+
+# -- Gathers. --
+
+class Gathered(NamedTuple):
+    """Where the gathered tensor's rows come from: [sequences, ranks, rows of a sequence]."""
+
+    sequences: int
+    ranks: int
+    depth: int
+
+
+def _order_of(dims: Dims, shard: torch.Tensor, ranks: int) -> Optional[Gathered]:
+    """Returns how a rearranged gathered tensor orders its rows, or None if it splits the columns or
+    permutes the rows of a rank. `shard` is what each rank contributes."""
+    depth, size = shard.shape[-1], shard.numel()
+    if not isinstance(depth, int) or not dims or end_of(dims[-1], 1) is None:
+        return None
+    if not known(_product([atom.extent for atom in dims[-1]]) == depth):
+        return None
+    rows = [atom for atoms in dims[:-1] for atom in atoms if not known(atom.extent == 1)]
+    places = [index for index, atom in enumerate(rows)
+              if known(atom.stride == size) and known(atom.extent == ranks)]
+    if len(places) != 1:
+        return None
+    before, behind = rows[:places[0]], rows[places[0] + 1:]
+    end = end_of([*before, *behind], depth)
+    sequences = _product([atom.extent for atom in before])
+    if end is None or not known(end == size) or not isinstance(sequences, int):
+        return None
+    return Gathered(sequences, ranks, depth)
+
+
+def _is_live(node: Node, replaced: Set[Node]) -> bool:
+    """Returns True if `node` is used other than by rearrangements that only `replaced` use."""
+    return any(user not in replaced and (
+        user.op == "output" or not (source_of(user) or is_part(user)) or _is_live(user, replaced))
+        for user in node.users)
+
+
+def replace_gather(collective: Node, operator: Any) -> None:
+    """Replaces a gather and the GEMMs that multiply its result. Raises Refused if it cannot."""
+    arguments: Any = collective.args
+    shard, ranks, group = arguments
+    wait, value = _wait_of(collective), value_of(shard)
+    if value is None or value.dim() < 2:
+        raise Refused("the gathered tensor is a vector")
+    rows, *others = contiguous(value.shape)
+    nodes = rearrangements(wait, ((Atom(ranks, value.numel()), *rows), *others))
+    orders = {node: _order_of(dims, value, ranks) for node, dims in nodes.items()}
+    found = [(node, gemm) for node in collective.graph.nodes
+             for gemm in [gemm_of(node)] if gemm is not None and gemm.A in nodes]
+    order = next((orders[gemm.A] for _, gemm in found if orders[gemm.A]), None)
+    if order is None:
+        raise Refused("the last dimension is gathered or scattered" if found else "")
+    found = [(node, gemm) for node, gemm in found if orders[gemm.A] == order]
+    _check([shard, *(gemm.B for _, gemm in found)])
+    outputs = {wait, *(node for node, _ in found)}
+    found = [(node, gemm) for node, gemm in found if not _depends(gemm, outputs)]
+    if not found:
+        raise Refused("the GEMM's other operand depends on the gathered tensor")
+    is_kept = _is_live(wait, {node for node, _ in found})
+    graph = collective.graph
+    with graph.inserting_before(wait.next):
+        before = [order.sequences] if order.sequences > 1 else []
+        A = _insert(graph, aten.reshape.default, (shard, [*before, -1, order.depth]))
+        Bs, biases = [gemm.B for _, gemm in found], [gemm.bias for _, gemm in found]
+        results = _insert(graph, operator, (A, Bs, biases, is_kept, group, ranks))
+        for index, (node, gemm) in enumerate(found):
+            Y = _reshape(graph, _insert(graph, getitem, (results, index)), value_of(node))
+            if gemm.addend is not None:
+                Y = _insert(graph, aten.add.Tensor, (gemm.addend, Y))
+            node.replace_all_uses_with(Y)
+        if is_kept:
+            whole = _insert(graph, getitem, (results, len(found)))
+            _use_gathered(graph, whole, order, wait,
+                          [node for node in nodes if orders[node] == order])
+    for node in [*(node for node, _ in found), *reversed(list(nodes))]:
+        if not node._erased:
+            _erase(node)
+
+
+def _depends(gemm: Gemm, outputs: Set[Node]) -> bool:
+    operands = [gemm.B] if gemm.bias is None else [gemm.B, gemm.bias]
+    return any(_has_ancestor(operand, outputs) for operand in operands)
+
+
+def _use_gathered(graph: torch.fx.Graph, whole: Node, order: Gathered, wait: Node,
+                  in_order: Sequence[Node]) -> None:
+    """Replaces the gathered tensor for its other users."""
+    for node in in_order:
+        if node.users:
+            node.replace_all_uses_with(_reshape(graph, whole, value_of(node)))
+    if wait.users:
+        apart = _insert(graph, aten.reshape.default,
+                        (whole, [order.sequences, order.ranks, -1, order.depth]))
+        moved = _insert(graph, aten.permute.default, (apart, [1, 0, 2, 3]))
+        result = _reshape(graph, moved, value_of(wait))
+        wait.replace_all_uses_with(result)
+
+
+# -- Reductions. --
+
+class Sum(NamedTuple):
+    """A sum of GEMMs, and how its elements are rearranged."""
+
+    dims: Dims
+    gemms: Tuple[Gemm, ...]
+    nodes: Set[Node]  # from the GEMMs to the sum
+
+    def bias(self, ranks: int) -> Optional[Node]:
+        """Returns the bias to add once to the sum over all ranks, or None. Tensor parallelism
+        divides a bias by the number of ranks, each of which adds it."""
+        given = [gemm.bias for gemm in self.gemms if gemm.bias is not None]
+        if not given:
+            return None
+        arguments: Any = given[0].args
+        if len(given) > 1 or given[0].target not in _DIVISIONS or arguments[1] != ranks:
+            raise Refused("the GEMM adds a bias (addmm) on every rank, before the reduction")
+        whole: Node = arguments[0]
+        return whole
+
+
+_DIVISIONS = {aten.div.Tensor, aten.div.Scalar}
+
+
+def _sum_of(node: Node) -> Optional[Sum]:
+    """Returns the sum that `node` computes, or None if it computes something else."""
+    gemm, value = gemm_of(node), value_of(node)
+    if gemm is not None and value is not None:
+        product = Sum(contiguous(value.shape), (gemm,), {node})
+        return _added(node, [_sum_of(gemm.addend), product]) if gemm.addend else product
+    if node.target is aten.add.Tensor and not node.kwargs:
+        inputs = node.all_input_nodes
+        return _added(node, [_sum_of(each) for each in inputs]) if len(inputs) == 2 else None
+    source = source_of(node)
+    inner = None if source is None else _sum_of(source)
+    dims = None if inner is None else rearranged(node, inner.dims)
+    if inner is None or dims is None:
+        return None
+    between = {part for part in node.all_input_nodes if is_part(part)}
+    between |= {part.all_input_nodes[0] for part in between if part.target is getitem}
+    return Sum(dims, inner.gemms, inner.nodes | between | {node})
+
+
+def _added(node: Node, sums: Sequence[Optional[Sum]]) -> Optional[Sum]:
+    a, b = sums
+    if a is None or b is None:
+        return None
+    if not _are_alike(a.dims, b.dims):
+        raise Refused("a sum of GEMMs adds different rows")
+    return Sum(a.dims, a.gemms + b.gemms, a.nodes | b.nodes | {node})
+
+
+def _are_alike(a: Dims, b: Dims) -> bool:
+    return len(a) == len(b) and all(
+        len(x) == len(y) and all(known(p.extent == q.extent) and known(p.stride == q.stride)
+                                 for p, q in zip(x, y)) for x, y in zip(a, b))
+
+
+def _terms_of(collective: Node) -> Tuple[Sum, Any]:
+    """Returns the sum of GEMMs that `collective` reduces, and the fake result of its wait."""
+    arguments: Any = collective.args
+    found = _sum_of(arguments[0])
+    if found is None:
+        raise Refused("")
+    if any(user not in found.nodes and user is not collective
+           for node in found.nodes for user in node.users):
+        raise Refused("the GEMM's result is also used elsewhere")
+    if arguments[1] != "sum" and any(gemm.bias for gemm in found.gemms):
+        raise Refused("a bias is added before an average")
+    _check([operand for gemm in found.gemms for operand in gemm[:2]], arguments[1])
+    return found, _wait_of(collective)
+
+
+def _with_sequences(graph: torch.fx.Graph, gemms: Sequence[Gemm], sequences: int) -> List[Node]:
+    if sequences == 1:
+        return [gemm.A for gemm in gemms]
+    return [_insert(graph, aten.reshape.default,
+                    (gemm.A, [sequences, -1, _fixed(gemm.A.meta["val"].shape[1])]))
+            for gemm in gemms]
+
+
+def replace_scatter(collective: Node, operator: Any) -> None:
+    """Replaces a reduce-scatter and the GEMMs whose sum it reduces, or raises Refused."""
+    arguments: Any = collective.args
+    _, reduce_op, ranks, group = arguments
+    found, wait = _terms_of(collective)
+    rows, columns = found.gemms[0].A.meta["val"].shape[0], found.gemms[0].B.meta["val"].shape[1]
+    first = take_first(found.dims[0], ranks)
+    if first is None:
+        raise Refused("the rows do not divide evenly among the ranks")
+    block, inner = first
+    sequences = _sequences(rows * columns, block)
+    rest = [atom for atoms in (inner, *found.dims[1:]) for atom in atoms]
+    if sequences > 1:  # which are closer together in the result
+        rest = [atom if atom.stride < block.stride else Atom(atom.extent, atom.stride // ranks)
+                for atom in rest]
+    if not is_contiguous((tuple(rest),)) or not known(block.stride % columns == 0):
+        raise Refused("the last dimension is gathered or scattered")
+    graph, bias = collective.graph, found.bias(ranks)
+    with graph.inserting_before(collective):
+        As, Bs = _with_sequences(graph, found.gemms, sequences), [gemm.B for gemm in found.gemms]
+        result = _insert(graph, operator, (As, Bs, bias, reduce_op, group, ranks))
+        wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
+    _erase(wait)
+
+
+def _sequences(elements: Any, block: Atom) -> int:
+    """Returns the number of sequences that precede the blocks of rows in a sum of `elements`."""
+    whole = block.extent * block.stride
+    return 1 if known(elements == whole) else _fixed(elements // whole)
+
+
+def replace_all_reduce(collective: Node, operator: Any) -> None:
+    """Replaces an all-reduce and the GEMMs whose sum it reduces, or raises Refused."""
+    arguments: Any = collective.args
+    _, reduce_op, group = arguments
+    found, wait = _terms_of(collective)
+    if reduce_op != "sum":
+        raise Refused(f"the operator of the reduction is {reduce_op}")
+    if not is_contiguous(found.dims):
+        raise Refused("the sum is rearranged")
+    graph, bias = collective.graph, found.bias(place_of(group)[1])
+    with graph.inserting_before(collective):
+        As, Bs = [gemm.A for gemm in found.gemms], [gemm.B for gemm in found.gemms]
+        result = _insert(graph, operator, (As, Bs, bias, group))
+        wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
+    _erase(wait)

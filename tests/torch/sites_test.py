@@ -1,0 +1,114 @@
+"""How graph nodes rearrange a tensor, compared with what the graph computes.
+
+usage: sites_test.py FOLDER     (the folder that contains the package)
+"""
+import random
+import sys
+import unittest
+
+sys.path.insert(0, sys.argv[1])
+
+try:
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+except ImportError as reason:
+    print(f"skipped: expected PyTorch, got: {reason}")
+    sys.exit(77)
+
+from braid.torch import _rearrange  # noqa: E402
+
+
+def split_and_joined(x, count, dim, to):
+    return torch.cat(x.split(x.shape[dim] // count, dim), to)
+
+
+def drawn(draw, shape):
+    """Returns a random rearrangement of tensors of `shape`, or None if the drawn one does not
+    exist."""
+    kind, dims = draw.randrange(5), len(shape)
+    axis, other = draw.randrange(dims), draw.randrange(dims)
+    factor = draw.choice((2, 3))
+    if kind == 0:
+        return lambda x: x.transpose(axis, other)
+    if kind == 1 and shape[axis] % factor == 0:
+        sizes = [*shape[:axis], factor, shape[axis] // factor, *shape[axis + 1:]]
+        return lambda x: x.reshape(sizes)
+    if kind == 2 and axis + 1 < dims:
+        sizes = [*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2:]]
+        return lambda x: x.reshape(sizes)
+    if kind == 3 and shape[axis] % factor == 0:
+        return lambda x: split_and_joined(x, factor, axis, other)
+    if kind == 4:
+        return lambda x: x.unsqueeze(axis).contiguous()
+    return None
+
+
+def chain(draw, shape, steps):
+    """Returns a function that makes several random rearrangements."""
+    functions, x = [], torch.empty(shape)
+    while len(functions) < steps:
+        function = drawn(draw, tuple(x.shape))
+        if function is not None:
+            functions.append(function)
+            x = function(x)
+
+    def run(x):
+        for function in functions:
+            x = function(x)
+        return x
+    return run
+
+
+def indices(dims):
+    """Returns, for each element, the index in the source where it comes from."""
+    found = torch.zeros([1] * len(dims), dtype=torch.long)
+    for axis, atoms in enumerate(dims):
+        along = torch.zeros(1, dtype=torch.long)
+        for atom in atoms:
+            along = (along[:, None] + torch.arange(atom.extent) * atom.stride).flatten()
+        found = found + along.reshape([-1 if each == axis else 1 for each in range(len(dims))])
+    return found
+
+
+def traced(function, x):
+    """Returns the nodes of the graph of `function` that rearrange its input, and its result."""
+    graph = make_fx(function, tracing_mode="fake")(x).graph
+    source, output = next(iter(graph.nodes)), list(graph.nodes)[-1]
+    found = _rearrange.rearrangements(source, _rearrange.contiguous(x.shape))
+    return found, output.args[0]
+
+
+class Rearrangements(unittest.TestCase):
+    def test_random_chains(self):
+        draw = random.Random(3)
+        known = 0
+        for _ in range(120):
+            shape = [draw.choice((1, 2, 3, 4, 6)) for _ in range(draw.randrange(2, 5))]
+            x = torch.arange(torch.Size(shape).numel()).reshape(shape)
+            function = chain(draw, shape, draw.randrange(1, 6))
+            found, result = traced(function, x)
+            if result in found:
+                known += 1
+                self.assertTrue(torch.equal(indices(found[result]), function(x)), found[result])
+        self.assertGreater(known, 90)
+
+    def test_other_parts_are_not_rearrangements(self):
+        x = torch.arange(24).reshape(4, 6)
+        for function in (lambda x: torch.cat(x.split(2, 0)[::-1], 1),  # in another order
+                         lambda x: torch.cat(x.split(3, 1)[:1], 0),  # not all
+                         lambda x: torch.cat([x[:2], x[2:], x[:2]], 1),
+                         lambda x: x.expand(2, 4, 6), lambda x: x + 1):
+            found, result = traced(function, x)
+            self.assertNotIn(result, found)
+
+    def test_slices(self):
+        x = torch.arange(24).reshape(4, 6)
+
+        def function(x):
+            return torch.cat([torch.ops.aten.slice(x, 0, i, i + 2) for i in (0, 2)], 1)
+        found, result = traced(function, x)
+        self.assertTrue(torch.equal(indices(found[result]), function(x)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
