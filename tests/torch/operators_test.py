@@ -485,6 +485,10 @@ def part_prepares(rank, ranks):
     assert "all_gather_matmul" in str(bt.report())
     bt.prepare(bt.matmul_reduce_scatter, X, B, seconds=0.2)
     bt.prepare(bt.matmul_all_reduce, X, B, bias=draw(6), seconds=0.2)
+    measured = bt.prepare_all(seconds=0.1)
+    assert len(measured) == 1 and measured[0].startswith("all_gather_matmul f32"), measured
+    assert bt.prepare_all() == [], "everything has been measured"
+    expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
     W = draw(8, 6).requires_grad_()  # a call keeps A and applies the activation after the kernel
     schedule = bt.prepare(bt.all_gather_matmul, A, W, activation="relu", seconds=0.2)
     before = bt.report().calls

@@ -75,7 +75,7 @@ def counts():
     found = {}
     for each in bt.report().calls:
         found[each.operator] = found.get(each.operator, 0) + each.calls
-    return found
+    return {operator: calls for operator, calls in found.items() if calls}
 
 
 def part_replaces(rank, ranks):

@@ -6,8 +6,8 @@
 
 Models that use torch.compile need no change:
 
-    braid.torch.enable()         # run Braid's operators in PyTorch's async tensor parallelism
-    print(braid.torch.report())  # operators that ran, and collectives that were not replaced
+    braid.torch.enable()         # replace collectives next to GEMMs in code that is compiled later
+    print(braid.torch.report())  # what was replaced, what was not, and why
 
 All ranks of a group must make the same calls in the same order. See docs/pytorch.md for an
 introduction.
@@ -15,7 +15,7 @@ introduction.
 from braid._errors import (Error, InputError, InternalError, PeerError, RejectedError,
                            TimedOutError, UnsupportedError)
 from braid.torch._functions import (all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter,
-                                    prepare, synchronize)
+                                    prepare, prepare_all, synchronize)
 from braid.torch._prepared import Memory, memory, set_memory_bound
 from braid.torch._report import Report, report
 from braid.torch._takeover import disable, enable
@@ -23,6 +23,6 @@ from braid.torch._takeover import disable, enable
 __all__ = [
     "Error", "InputError", "InternalError", "Memory", "PeerError", "RejectedError", "Report",
     "TimedOutError", "UnsupportedError", "all_gather_matmul", "disable", "enable",
-    "matmul_all_reduce", "matmul_reduce_scatter", "memory", "prepare", "report",
-    "set_memory_bound", "synchronize",
+    "matmul_all_reduce", "matmul_reduce_scatter", "memory", "prepare", "prepare_all",
+    "report", "set_memory_bound", "synchronize",
 ]

@@ -85,8 +85,9 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     Collective. On GPUs, only enqueues work on the current stream. On CPUs, blocks until the result
     is ready. All tensors must have the same element type: bf16, f16, f32 or f64.
 
-    To avoid copies, make A contiguous with gather_dim as the first axis, and B transposed or, if
-    there is no bias, contiguous. Tensors with other layouts are copied.
+    To avoid copies, make A contiguous, with at most 4 entries in the axes before gather_dim, and B
+    transposed or, if there is no bias, contiguous. Tensors with other layouts are copied. Results
+    are contiguous.
 
     The first call for each shape prepares the operator. Raises InputError if arguments are invalid.
     After a PeerError or TimedOutError, the group's operators can no longer be used on any rank.
@@ -189,6 +190,23 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
         raise InputError("expected tensors that hold data, got a "
                          f"{type(A).__name__}, which is being traced")
     return str(schedules[0])
+
+
+def prepare_all(seconds: float = 2.0) -> List[str]:
+    """Measures schedules, as prepare() does, for every operator that calls or compiled graphs have
+    prepared in this process, in the layouts of those calls. Takes at most `seconds` for each.
+
+    Skips operators that have been measured, and operators in a live CUDA graph: call this function
+    after a first step, before the step is captured. Returns a line for each measured operator.
+    Collective; blocks. All ranks must have made the same calls.
+    """
+    seconds, lines = core.seconds("seconds", seconds), []
+    for job in all_jobs():
+        with job.lock:
+            for layout in _prepared.unmeasured(job):
+                schedule = _prepared.measure(job, layout, seconds).schedule
+                lines.append(f"{layout.operator} {layout.shape}: {schedule}")
+    return lines
 
 
 def synchronize(group: Any = None) -> None:

@@ -172,6 +172,16 @@ def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor
     return mine.narrow(0, 0, count).movedim(0, dim)
 
 
+def _input_gradients(terms: Sequence[Tuple[Tensor, Tensor]], dim: int,
+                     name: str) -> List[Tensor]:
+    """Returns tensors whose sum is the reduce-scattered sum of the products in `terms`. There is
+    one, unless the gradient has to be differentiated or traced."""
+    dYs, Bs = [dY for dY, _ in terms], [B for _, B in terms]
+    if len(terms) > 1 and _is_plain(dYs + Bs) and not wants_gradients(dYs + Bs):
+        return [_operations.sum_scatter(dYs, Bs, None, "sum", dim, name)]
+    return [call("matmul_reduce_scatter", dY, B, None, "", "sum", dim, name) for dY, B in terms]
+
+
 class _Gather(torch.autograd.Function):
     """Returns the GEMM results, followed by the gathered A if requested. The gathered A is an
     output, so that autograd can compute second derivatives."""
@@ -195,8 +205,8 @@ class _Gather(torch.autograd.Function):
         needs_A, *needs = ctx.needs_input_grad[8:]
         parts: List[Tensor] = []  # the terms of A's gradient
         if needs_A:
-            parts += [call("matmul_reduce_scatter", dY, B.t(), None, "", "sum", ctx.dim, ctx.name)
-                      for dY, B in zip(dYs, Bs) if dY is not None]
+            given = [(dY, B.t()) for dY, B in zip(dYs, Bs) if dY is not None]
+            parts += _input_gradients(given, ctx.dim, ctx.name)
             parts += [_scattered(dG, ctx.dim, ctx.mine, ctx.name, ctx.ranks)
                       for dG in grads[ctx.count:] if dG is not None]
         flat = None if whole is None else _flat(whole, ctx.dim).t()

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 import torch
 
@@ -42,6 +42,7 @@ class Prepared:
         self.schedule = self.operation.program.schedule
         self.counts: Counts = job.counts.setdefault(
             (layout.operator, layout.shape, self.schedule), Counts())
+        self.is_measured = measures
         self.last_turn = 0  # the sequence number of its last call
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         program = self.operation.program
@@ -191,6 +192,16 @@ def _ask_for_graphs(job: GroupJob) -> None:
     text = (f"program @asks mesh [0 .. {job.ranks}) (%A: f32[1]) -> (%C: f32[1]) {{\n"
             "  set %C, %A\n}\n")
     job.job.prepare(compile(text, ranks=job.ranks), measures=False).close()
+
+
+def unmeasured(job: GroupJob) -> List[Layout]:
+    """Returns the layouts whose schedules were not measured, except those in a live CUDA graph. The
+    order is that of the first calls. Collective if there is any; blocks."""
+    found = [layout for layout, each in job.operations.items() if not each.is_measured]
+    if found and job.on_gpu:
+        _ask_for_graphs(job)
+    return [layout for layout in found
+            if not job.operations[layout].operation.usage().is_in_graph]
 
 
 def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:

@@ -117,7 +117,7 @@ def report(clear: bool = False) -> Report:
     passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
     calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
              for job in all_jobs()
-             for (operator, shape, schedule), counts in list(job.counts.items()) if counts.calls]
+             for (operator, shape, schedule), counts in list(job.counts.items())]
     taken = [Taken(*site, number) for (site, reason), number in _sites.items() if not reason]
     apart = [Apart(*site, number, reason) for (site, reason), number in _sites.items() if reason]
     if clear:
