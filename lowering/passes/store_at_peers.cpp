@@ -11,7 +11,8 @@
 //
 //   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
 //
-// if no other node reads or writes the GEMM's result. The drawback is that the GEMM, instead of
+// if no other node reads or writes the GEMM's result. If a GEMM adds the products of several pairs,
+// only the last product is stored at the peer: it adds the sum of the others, which stays local. The drawback is that the GEMM, instead of
 // only the copy, must wait for the peer's ready signal. simplify removes the unused buffer.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -26,6 +27,11 @@ class Storer : Emitter {
 public:
   Storer(LoweringState &state, const Stage &stage) : Emitter(state), stage_(stage) {
     walk(body_, [&](Op &op) { forEachOperand(op, [&](Value *&value) { ++uses_[value]; }); });
+    walk(body_, [&](Op &op) { // the products of further pairs add to their own result
+      const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
+      if (matmul && matmul->addend == matmul->dst)
+        uses_[matmul->dst] -= 2;
+    });
   }
 
   bool run() { return storeIn(body_); }
