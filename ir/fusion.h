@@ -50,8 +50,9 @@ struct FusionTensor {
 /// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts the last c axes of B instead of the
 /// first. The bias has B's remaining axes.
 ///
-/// `%C = matmul %A1, %B1, %A2, %B2, ... : ...`, and likewise `linear`, is the sum of the products of
-/// all pairs, plus the bias. All pairs have equal axes, except that contracted extents may differ.
+/// `%C = matmul %A1, %B1, %A2, %B2, ... : ...`, and likewise `linear`, is the sum of the products
+/// of all pairs, plus the bias. All pairs have equal axes, except that contracted extents may
+/// differ.
 ///
 /// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. If an operand is computed in the fusion,
 /// the node reads its value before the value is rounded to the operand's element type.
@@ -93,7 +94,8 @@ bool isElementwise(const FusionNode &node);
 DType partialType(const FusionNode &gemm);
 
 /// The axes that a matmul or linear contracts: `count` axes of A from axis `first` on, and of B
-/// from axis `second` on, the same for every pair of operands. If `count` is 2, the outer contracted axes have one entry per device.
+/// from axis `second` on, the same for every pair of operands. If `count` is 2, the outer
+/// contracted axes have one entry per device.
 struct Contraction {
   size_t first, second, count;
 };

@@ -578,8 +578,8 @@ bool FusionVerifier::verifyExtents(const FusionNode &node, size_t pair, size_t l
     return true;
   return diags_.error(node.location)
          << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(a)
-         << " with axis " << rhsAxis << " of " << ref(b) << ", expected equal extents, got "
-         << left << " and " << right << otherGemmText(node);
+         << " with axis " << rhsAxis << " of " << ref(b) << ", expected equal extents, got " << left
+         << " and " << right << otherGemmText(node);
 }
 
 /// Suggests `linear` instead of `matmul`, or vice versa, if the shapes would then match: weights

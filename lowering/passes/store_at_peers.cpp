@@ -11,9 +11,11 @@
 //
 //   %s = p2p send matmul %block, %B : f32[512, 1024] to (rank + 1) mod 2 via %h
 //
-// if no other node reads or writes the GEMM's result. If a GEMM adds the products of several pairs,
-// only the last product is stored at the peer: it adds the sum of the others, which stays local. The drawback is that the GEMM, instead of
+// if no other node reads or writes the GEMM's result. The drawback is that the GEMM, instead of
 // only the copy, must wait for the peer's ready signal. simplify removes the unused buffer.
+//
+// If a GEMM adds the products of several pairs of operands, only the last product is stored at the
+// peer. It adds the sum of the others, which stays local.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -60,8 +60,10 @@ private:
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
+  /// Reports each reason once, although two pairs of operands may contain the same tensor.
   void refuse(const std::string &reason, const std::string &otherwise = "") {
-    refusals_.push_back({reason, otherwise});
+    if (llvm::none_of(refusals_, [&](const Refusal &each) { return each.reason == reason; }))
+      refusals_.push_back({reason, otherwise});
   }
 
   /// True if every device computes only a partial result.
@@ -80,15 +82,16 @@ private:
       }
     for (size_t i = 0; i < result_->type.axes.size(); ++i)
       checkAxis({result_, i});
-    if (fromFirst() > 0)
+    if (fromFirst() > 0 && refusals_.empty())
       checkLikeFirst({first(), 0}, {node_.a(), 0});
   }
 
   /// Checks that every rank has the same rows of the first operands of all pairs.
   void checkLikeFirst(AxisOf axis, AxisOf other) {
     if (isSplit(axis) != isSplit(other))
-      refuse(axis.strWithType() + (isSplit(axis) ? " is split" : " is replicated") +
-             ", but " + other.strWithType() + " is not, and the products of both are added");
+      refuse(axis.strWithType() + " is " + (isSplit(axis) ? "" : "not ") +
+             "split over devices but " + other.strWithType() + (isSplit(axis) ? " is not" : " is") +
+             ", and their products are added");
   }
 
   void checkContracted(AxisOf axis) {

@@ -48,14 +48,15 @@ public:
 private:
   using Rows = llvm::SmallVector<Value *, 1>; ///< the same rows of A of each pair
 
-  /// Where B is replicated, slices it to this rank's range of the contracted axis.
+  /// Slices every B that is replicated to this rank's range of the contracted axis.
   void takeOwnRights() {
     const Contraction contraction = contractionOf(*gemm_.node);
     for (size_t i = 0; i < gemm_.rights.size(); ++i) {
       const FusionTensor &second = *gemm_.node->b(i);
       if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
-        gemm_.rights[i] = builder_.slice(global(second.name + "_own"), gemm_.rights[i],
-                                         scalars_.rank(), scalars_.add(scalars_.rank(), constant(1)));
+        gemm_.rights[i] =
+            builder_.slice(global(second.name + "_own"), gemm_.rights[i], scalars_.rank(),
+                           scalars_.add(scalars_.rank(), constant(1)));
     }
   }
 

@@ -95,8 +95,8 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
   return sum;
 }
 
-/// Returns true for a sum of products whose unrounded value a pointwise function reads. Products are
-/// then added to the unrounded sum.
+/// Returns true for a sum of products whose unrounded value a pointwise function reads. Products
+/// are then added to the unrounded sum.
 bool Definition::addsUnrounded(const FusionTensor &tensor) const {
   const std::vector<const FusionNode *> unused = fusion_.unusedNodes();
   return tensor.definition->pairs() > 1 && llvm::any_of(fusion_.nodes(), [&](const auto &node) {

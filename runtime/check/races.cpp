@@ -159,8 +159,7 @@ private:
       return true;
     const Command &command = history_.command(event);
     const bool isGemm = command.kind == CommandKind::Matmul;
-    const bool addsInPlace =
-        isGemm && history_.plan(event).matmuls[command.matmul].addsInPlace();
+    const bool addsInPlace = isGemm && history_.plan(event).matmuls[command.matmul].addsInPlace();
     for (const Access &write : accesses)
       for (const Access &read : accesses) {
         const Place &from = read.place, &to = write.place;
@@ -169,9 +168,8 @@ private:
         const std::optional<Place> both = common(to, from);
         if (!both)
           continue;
-        const auto readers = llvm::count_if(accesses, [&](const Access &each) {
-          return !each.isWrite && common(each.place, to);
-        });
+        const auto readers = llvm::count_if(
+            accesses, [&](const Access &each) { return !each.isWrite && common(each.place, to); });
         const bool mayUpdate = !isGemm || (addsInPlace && readers == 1);
         if (mayUpdate && from.begin == to.begin && from.end == to.end)
           continue;

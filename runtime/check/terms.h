@@ -174,8 +174,8 @@ private:
                                               ///< others: index in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// The addends of the first element of a sum, or of an addend and an unrounded product. Element i of the sum has the addends i positions
-  /// later.
+  /// The addends of the first element of a sum, or an addend and an unrounded product. Element i of
+  /// the sum has the addends i positions later.
   struct Sum {
     DType dtype, partial;
     Addends key;     ///< the addends in canonical order
