@@ -38,11 +38,11 @@ Contraction contractionOf(const FusionNode &gemm) {
   return {first - count, gemm.transposeB ? second - count : 0, count};
 }
 
-bool isContractedOverDevices(const FusionNode &gemm) {
+bool isContractedOverDevices(const FusionNode &gemm, size_t pair) {
   const Contraction contraction = contractionOf(gemm);
   for (size_t i = 0; i < contraction.count; ++i)
-    if (gemm.a()->type.axes[contraction.first + i].kind == AxisKind::DIDx ||
-        gemm.b()->type.axes[contraction.second + i].kind == AxisKind::DIDx)
+    if (gemm.a(pair)->type.axes[contraction.first + i].kind == AxisKind::DIDx ||
+        gemm.b(pair)->type.axes[contraction.second + i].kind == AxisKind::DIDx)
       return true;
   return false;
 }

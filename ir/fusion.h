@@ -50,6 +50,10 @@ struct FusionTensor {
 /// `%C = linear %A, %B[, %bias] [partial f32] : ...` contracts the last c axes of B instead of the
 /// first. The bias has B's remaining axes.
 ///
+/// `%C = matmul %A1, %B1, %A2, %B2, ... : ...`, and likewise `linear`, is the sum of the products
+/// of all pairs, plus the bias. All pairs have equal axes, except that contracted extents may
+/// differ.
+///
 /// `%G = gelu_tanh %H : T`, `%G = multiply %S, %V : T`. If an operand is computed in the fusion,
 /// the node reads its value before the value is rounded to the operand's element type.
 ///
@@ -66,9 +70,12 @@ struct FusionNode {
   std::optional<DType> partial = {}; ///< the type after the keyword `partial`, if present
 
   /// Return the operands of a matmul; a() is also a reshard's operand. bias() may return null.
-  FusionTensor *a() const { return operands[0]; }
-  FusionTensor *b() const { return operands[1]; }
-  FusionTensor *bias() const { return operands.size() > 2 ? operands[2] : nullptr; }
+  size_t pairs() const { return operands.size() / 2; }
+  FusionTensor *a(size_t pair = 0) const { return operands[2 * pair]; }
+  FusionTensor *b(size_t pair = 0) const { return operands[2 * pair + 1]; }
+  FusionTensor *bias() const {
+    return operands.size() > 2 && operands.size() % 2 == 1 ? operands.back() : nullptr;
+  }
 };
 
 /// Returns the tensor that `node` defines, or null for an output.
@@ -87,13 +94,15 @@ bool isElementwise(const FusionNode &node);
 DType partialType(const FusionNode &gemm);
 
 /// The axes that a matmul or linear contracts: `count` axes of A from axis `first` on, and of B
-/// from axis `second` on. If `count` is 2, the outer contracted axes have one entry per device.
+/// from axis `second` on, the same for every pair of operands. If `count` is 2, the outer
+/// contracted axes have one entry per device.
 struct Contraction {
   size_t first, second, count;
 };
 Contraction contractionOf(const FusionNode &gemm);
-/// True if a DIDx axis is contracted, so that each device computes only a partial result.
-bool isContractedOverDevices(const FusionNode &gemm);
+/// True if a DIDx axis is contracted, so that each device computes only a partial result. This is
+/// the same for every pair of operands.
+bool isContractedOverDevices(const FusionNode &gemm, size_t pair = 0);
 
 /// Describes `total` rows that do not divide evenly among `blocks` blocks. Axis `axis`, of extent
 /// `rows` = ceil(total, blocks), follows the axis of blocks. Only the first `total` rows, counted

@@ -162,8 +162,9 @@ struct SetOp : OpOf<OpKind::Set> {
 
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
 /// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst must not
-/// overlap an operand. dst has the element type of a and b, or a partial type (isPartialType). The
-/// addend has dst's type, and is added before the result is rounded.
+/// overlap an operand, except that it may be the addend. dst has the element type of a and b, or a
+/// partial type (isPartialType). The addend has dst's type, and is added before the result is
+/// rounded.
 ///
 /// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: a matmul with b
 /// transposed, which contracts the last c axes of both a and b. The bias has b's remaining axes.

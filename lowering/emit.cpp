@@ -41,11 +41,18 @@ void insertAfterPreamble(ProgramBuilder &builder) {
   builder.setInsertionPoint(body, at);
 }
 
-MatmulOp *Emitter::emitGemm(const Gemm &gemm, Value *dst, Value *first, Value *addend) {
+MatmulOp *Emitter::emitGemm(const Gemm &gemm, Value *dst, llvm::ArrayRef<Value *> lefts,
+                            Value *addend) {
   builder_.setLocation(gemm.node->location);
-  if (gemm.node->transposeB)
-    return builder_.linear(dst, first, gemm.right, gemm.bias, addend);
-  return builder_.matmul(dst, first, gemm.right, addend);
+  MatmulOp *first = nullptr;
+  for (auto [left, right] : llvm::zip(lefts, gemm.rights)) {
+    MatmulOp *product = gemm.node->transposeB
+                            ? builder_.linear(dst, left, right, first ? nullptr : gemm.bias, addend)
+                            : builder_.matmul(dst, left, right, addend);
+    first = first ? first : product;
+    addend = dst;
+  }
+  return first;
 }
 
 void Emitter::emitPointwise(const Pointwise &pointwise, AliasFn aliasOf) {
@@ -74,7 +81,10 @@ void Emitter::emitGemms(const Stage &stage, Value *first, AliasFn aliasOf) {
     const Gemm &gemm = stage.gemms[i];
     builder_.setLocation(gemm.node->location);
     Value *dst = partOf(gemm.dst);
-    emitGemm(gemm, dst, gemm.left ? partOf(gemm.left) : first);
+    llvm::SmallVector<Value *, 2> lefts;
+    for (Value *left : gemm.lefts)
+      lefts.push_back(left ? partOf(left) : first);
+    emitGemm(gemm, dst, lefts);
     emitPointwiseAfter(i + 1);
   }
   for (const Reshard &reshard : stage.reshards) {

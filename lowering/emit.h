@@ -24,9 +24,11 @@ protected:
                  llvm::function_ref<Value *(const char *name, const Scalar *slot)> formBlock);
 
   using AliasFn = llvm::function_ref<Value *(Value *)>;
-  /// Emits `gemm` with `first` as its first operand. Operands are slices or full tensors. `addend`,
-  /// if not null, is added to the result.
-  MatmulOp *emitGemm(const Gemm &gemm, Value *dst, Value *first, Value *addend = nullptr);
+  /// Emits `gemm` with `lefts` as the first operands of its pairs. Operands are slices or full
+  /// tensors. `addend`, if not null, is added to the result. Each pair after the first adds its
+  /// product to `dst`. Returns the node of the first pair.
+  MatmulOp *emitGemm(const Gemm &gemm, Value *dst, llvm::ArrayRef<Value *> lefts,
+                     Value *addend = nullptr);
   /// Emits a chain of functions. `aliasOf` maps a full tensor to the slice to compute on.
   void emitPointwise(const Pointwise &pointwise, AliasFn aliasOf);
   /// Emits everything that a stage computes from `first`, a slice of its operand: GEMMs (each on

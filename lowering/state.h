@@ -20,16 +20,17 @@ enum class StageKind : uint8_t {
   Reduce,   ///< each step computes a partial result to be summed on another device
 };
 
-/// One matmul or linear in the fusion.
+/// One matmul or linear in the fusion, which may add the products of several pairs of operands.
 struct Gemm {
   const FusionNode *node = nullptr;
-  Value *dst = nullptr;   ///< the full result buffer; f32 if a pointwise node reads it
-  Value *right = nullptr; ///< B or w
-  Value *bias = nullptr;  ///< may be null
+  Value *dst = nullptr;  ///< the full result buffer; f32 if a pointwise node reads it
+  Value *bias = nullptr; ///< may be null
   /// The tensor computed in the same stage whose slice is the first operand; null if the first
   /// operand is the stage's block.
   const FusionTensor *source = nullptr;
-  Value *left = nullptr; ///< the full buffer of `source`; null without a source
+  llvm::SmallVector<Value *, 1> rights = {}; ///< B or w of each pair
+  /// The full buffers of A of each pair; the first is null without a source.
+  llvm::SmallVector<Value *, 1> lefts = {};
 };
 
 /// A chain of pointwise functions. If it is empty, the tensor is only rounded.
@@ -88,7 +89,7 @@ struct Stage {
   Value *own = nullptr;    ///< ring reduction: the last GEMM's result, if `sum` reads it
   SumOp *sum = nullptr;    ///< reduction only; null if a GEMM computes the result
   Op *firstGemm = nullptr; ///< ring reduction: the first GEMM, which has no addend
-  Op *lastGemm = nullptr;  ///< ring reduction: the GEMM that computes the final sum
+  Op *lastGemm = nullptr;  ///< ring reduction: the (first) GEMM that computes the final sum
   Op *first = nullptr;     ///< the first top-level node of the stage
   ForOp *loop = nullptr;   ///< the step loop; created by insert-transfers if granularity=whole
   Value *block = nullptr;  ///< the block selected in the loop body
@@ -144,6 +145,12 @@ struct Stage {
   }
   /// True if the stage has a single result.
   bool makesOne() const { return gemms.size() + pointwise.size() + reshards.size() == 1; }
+  /// True for A of a pair after the first, of which each step reads a slice.
+  bool isAdded(const Value &tensor) const {
+    return llvm::any_of(gemms, [&](const Gemm &gemm) {
+      return llvm::is_contained(llvm::drop_begin(gemm.lefts), &tensor);
+    });
+  }
   /// Clears the references to loops that have been unrolled.
   void forgetLoop() {
     if (first == loop)

@@ -87,18 +87,26 @@ Movement movementOf(const Fusion &fusion, const FusionNode &gemm) {
   return isReturned ? Movement::ReturningGather : Movement::Gather;
 }
 
+double columnsOf(const Fusion &fusion, const FusionNode &gemm) {
+  const auto [first, second, count] = contractionOf(gemm);
+  const Shape b = fusion.localShape(gemm.b()->type);
+  return productOf(b) / productOf(llvm::ArrayRef<int64_t>(b).slice(second, count));
+}
+
 std::optional<Work> workOf(const Fusion &fusion, const FusionStage &stage) {
   std::optional<Work> work;
   for (const auto &node : fusion.nodes()) {
     if (!isGemm(*node) || !llvm::is_contained(stage.tensors, resultOf(*node)->name))
       continue;
-    const Contraction contraction = contractionOf(*node);
-    if (!work) {
-      const Shape a = fusion.localShape(node->a()->type);
-      work = Work{movementOf(fusion, *node), rowsOf(fusion, node->a()->type, contraction.first), 0,
-                  productOf(llvm::ArrayRef<int64_t>(a).drop_front(contraction.first))};
+    const size_t rows = contractionOf(*node).first;
+    double depth = 0; // of all products that the node adds
+    for (size_t i = 0; i < node->pairs(); ++i) {
+      const Shape a = fusion.localShape(node->a(i)->type);
+      depth += productOf(llvm::ArrayRef<int64_t>(a).drop_front(rows));
     }
-    work->columns += productOf(fusion.localShape(node->b()->type)) / work->depth;
+    if (!work)
+      work = Work{movementOf(fusion, *node), rowsOf(fusion, node->a()->type, rows), 0, depth};
+    work->columns += columnsOf(fusion, *node);
   }
   return work;
 }

@@ -54,13 +54,14 @@ void *Scratch::reserve(size_t bytes) {
 
 namespace {
 
-/// A GEMM whose operands have already been widened to Acc: c = a * b, where b may be transposed.
-/// All matrices are contiguous.
+/// A GEMM whose operands have already been widened to Acc: c = a * b, or c += a * b if `adds`, where
+/// b may be transposed. All matrices are contiguous.
 template <class Acc> struct Gemm {
   bool transposeB;
   int64_t m, n, k;
   const Acc *a, *b;
   Acc *c;
+  bool adds = false;
 };
 
 /// Needs no instrumentation, because the loops access only memory that is private to this thread.
@@ -69,7 +70,7 @@ template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
     Acc *c = g.c + i * g.n;
-    for (int64_t j = 0; j < g.n; ++j)
+    for (int64_t j = 0; !g.adds && j < g.n; ++j)
       c[j] = 0;
     for (int64_t j = 0; g.transposeB && j < g.n; ++j)
       for (int64_t l = 0; l < g.k; ++l)
@@ -168,11 +169,11 @@ void stayLoaded() {
 
 void callBlas(const Gemm<float> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
   cblas_sgemm(CblasRowMajor, CblasNoTrans, transposeB, int(g.m), int(g.n), int(g.k), 1.0f, g.a,
-              int(g.k), g.b, ldb, 0.0f, g.c, int(g.n));
+              int(g.k), g.b, ldb, g.adds ? 1.0f : 0.0f, g.c, int(g.n));
 }
 void callBlas(const Gemm<double> &g, CBLAS_TRANSPOSE transposeB, int ldb) {
   cblas_dgemm(CblasRowMajor, CblasNoTrans, transposeB, int(g.m), int(g.n), int(g.k), 1.0, g.a,
-              int(g.k), g.b, ldb, 0.0, g.c, int(g.n));
+              int(g.k), g.b, ldb, g.adds ? 1.0 : 0.0, g.c, int(g.n));
 }
 
 template <class Acc> void multiplyAccumulators(const Gemm<Acc> &g, GemmBy by) {
@@ -271,16 +272,19 @@ void multiplyThroughScratch(const MatmulArgs &args, Scratch &scratch, GemmBy by)
   }
 }
 
+/// An addend in c would be overwritten before it is added, so the GEMM itself must add it.
 template <class Element> void multiplyInPlace(const MatmulArgs &args, GemmBy by) {
+  const bool adds = args.addend == args.c;
   Gemm<Element> whole{args.transposeB,
                       args.m,
                       args.n,
                       args.k,
                       static_cast<const Element *>(args.a),
                       static_cast<const Element *>(args.b),
-                      static_cast<Element *>(args.c)};
+                      static_cast<Element *>(args.c),
+                      adds};
   multiplyAccumulators(whole, by);
-  if (args.bias || args.addend)
+  if (args.bias || (args.addend && !adds))
     narrowBlock<Element>(args, whole, 0, 0);
 }
 

@@ -68,6 +68,9 @@ void write(JsonStream &json, const FusionNode &node) {
     put(json, "kind", keyword(node));
     if (isGemm(node)) {
       put(json, "a", node.a(), "b", node.b(), "bias", node.bias());
+      if (node.pairs() > 1) // the operands of the other products
+        putList(json, "added",
+                llvm::ArrayRef<FusionTensor *>(node.operands).slice(2, 2 * node.pairs() - 2));
       json.attribute("partial", node.partial ? jsonOf(name(*node.partial)) : nullptr);
     } else if (node.kind != FusionOpKind::Input) {
       putList(json, isElementwise(node) ? "operands" : "tensors", node.operands);

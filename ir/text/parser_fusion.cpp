@@ -177,7 +177,7 @@ bool FusionParser::parseOperands(FusionNode &node) {
   if (node.kind == FusionOpKind::Pointwise)
     least = most = operandCount(node.function);
   else if (isGemm(node))
-    least = 2, most = node.transposeB ? 3 : 2;
+    least = 2, most = SIZE_MAX;
   else if (node.kind == FusionOpKind::Output)
     most = SIZE_MAX;
   while (node.operands.size() < most) {
@@ -190,9 +190,6 @@ bool FusionParser::parseOperands(FusionNode &node) {
     if (!node.operands.back())
       return false;
   }
-  if (isGemm(node) && !node.transposeB && cursor_.at(","))
-    return cursor_.expected("':'")
-           << "; use 'linear %x, %w, %bias' to add a bias, where %w has the shape [N, K]";
   return true;
 }
 

@@ -45,11 +45,15 @@ private:
 
   bool hasShape(const FusionTensor *tensor) const { return shapes_.count(tensor) != 0; }
   bool verifyDTypes(const FusionNode &node, const FusionTensor &result);
-  bool verifyContraction(const FusionNode &node);
-  bool verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis);
+  bool verifyPairs(const FusionNode &node);
+  bool verifyLikeFirst(const FusionNode &node, size_t pair);
+  bool verifyLike(const FusionNode &node, const FusionTensor *tensor, const FusionTensor *model,
+                  size_t begin, size_t count);
+  bool verifyContraction(const FusionNode &node, size_t pair);
+  bool verifyExtents(const FusionNode &node, size_t pair, size_t lhsAxis, size_t rhsAxis);
   std::string otherGemmText(const FusionNode &node);
   bool verifyAllExist(const FusionNode &node, const FusionTensor *operand, size_t axis);
-  bool verifyOuterPair(const FusionNode &node, const Contraction &contraction);
+  bool verifyOuterAxes(const FusionNode &node, size_t pair, const Contraction &contraction);
   void verifyPartial(const FusionNode &node);
   Shape otherAxes(const FusionTensor *tensor, size_t first, size_t count);
   Shape rowTotals(const FusionTensor *tensor) const;
@@ -354,9 +358,12 @@ void FusionVerifier::verifyInput(const FusionNode &node) {
 
 /// Checks a GEMM's operands, its bias, which must have B's uncontracted axes, and its result.
 void FusionVerifier::verifyMatmul(const FusionNode &node) {
-  if (!verifyDTypes(node, node.result) || !hasShape(node.a()) || !hasShape(node.b()) ||
-      !verifyContraction(node))
+  if (!verifyPairs(node) || !verifyDTypes(node, node.result))
     return;
+  for (size_t i = 0; i < node.pairs(); ++i)
+    if (!hasShape(node.a(i)) || !hasShape(node.b(i)) || !verifyLikeFirst(node, i) ||
+        !verifyContraction(node, i))
+      return;
   const Contraction contraction = contractionOf(node);
   Shape expected = otherAxes(node.a(), contraction.first, contraction.count);
   const Shape columns = otherAxes(node.b(), contraction.second, contraction.count);
@@ -374,6 +381,54 @@ void FusionVerifier::verifyMatmul(const FusionNode &node) {
     verifyTotals(node, *node.bias(), columnTotals);
   verifyTotals(node, node.result, totals);
   verifyPartial(node);
+}
+
+/// Checks that the operands form pairs; only `linear` has a bias.
+bool FusionVerifier::verifyPairs(const FusionNode &node) {
+  if (node.transposeB || node.operands.size() % 2 == 0)
+    return true;
+  return diags_.error(node.location)
+         << "'matmul' multiplies pairs of tensors: expected an even number of operands, got "
+         << node.operands.size()
+         << "; use 'linear %x, %w, %bias' to add a bias, where %w has the shape [N, K]";
+}
+
+/// Checks that the operands of a pair have the axes of the first pair's, and that all pairs or none
+/// contract over devices.
+bool FusionVerifier::verifyLikeFirst(const FusionNode &node, size_t pair) {
+  const auto [first, second, count] = contractionOf(node);
+  if (!verifyLike(node, node.a(pair), node.a(), first, count) ||
+      !verifyLike(node, node.b(pair), node.b(), second, count))
+    return false;
+  const bool isPartial = isContractedOverDevices(node);
+  if (isContractedOverDevices(node, pair) == isPartial)
+    return true;
+  return diags_.error(node.location)
+         << "'" << keyword(node) << "' contracts " << ref(node.a(isPartial ? 0 : pair)) << " with "
+         << ref(node.b(isPartial ? 0 : pair)) << " over devices, but not "
+         << ref(node.a(isPartial ? pair : 0)) << " with " << ref(node.b(isPartial ? pair : 0))
+         << "; expected a contracted DIDx axis in every pair of operands or in none";
+}
+
+/// Checks that `tensor` has the extents and the existing rows of `model`, except along the `count`
+/// contracted axes from `begin` on.
+bool FusionVerifier::verifyLike(const FusionNode &node, const FusionTensor *tensor,
+                                const FusionTensor *model, size_t begin, size_t count) {
+  const Shape &got = shapes_[tensor], &expected = shapes_[model];
+  if (got.size() != expected.size())
+    return diags_.error(node.location) << ref(tensor) << " has " << got.size() << " axes, expected "
+                                       << expected.size() << ", like " << ref(model);
+  const Shape rows = rowTotals(tensor), expectedRows = rowTotals(model);
+  auto text = [](int64_t extent, int64_t total) {
+    return total == 0 ? "extent " + std::to_string(extent)
+                      : std::to_string(total) + " rows over all blocks";
+  };
+  for (size_t i = 0; i < got.size(); ++i)
+    if ((i < begin || i >= begin + count) && (got[i] != expected[i] || rows[i] != expectedRows[i]))
+      return diags_.error(node.location)
+             << "axis " << i << " of " << ref(tensor) << " has " << text(got[i], rows[i])
+             << ", expected " << text(expected[i], expectedRows[i]) << ", like " << ref(model);
+  return true;
 }
 
 /// Checks that the operands and the result have the same extents and element type.
@@ -467,26 +522,28 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
          << uneven->total << " rows are not padding; expected an axis without padding rows";
 }
 
-bool FusionVerifier::verifyContraction(const FusionNode &node) {
+bool FusionVerifier::verifyContraction(const FusionNode &node, size_t pair) {
   const Contraction contraction = contractionOf(node);
   for (size_t i = 0; i < contraction.count; ++i)
-    if (!verifyPair(node, contraction.first + i, contraction.second + i) ||
-        !verifyAllExist(node, node.a(), contraction.first + i) ||
-        !verifyAllExist(node, node.b(), contraction.second + i))
+    if (!verifyExtents(node, pair, contraction.first + i, contraction.second + i) ||
+        !verifyAllExist(node, node.a(pair), contraction.first + i) ||
+        !verifyAllExist(node, node.b(pair), contraction.second + i))
       return false;
-  return contraction.count == 1 || verifyOuterPair(node, contraction);
+  return contraction.count == 1 || verifyOuterAxes(node, pair, contraction);
 }
 
 /// If two axes are contracted, checks that the outer axis has one entry per device, that neither
 /// axis is Stream, and that the inner axis is not DIDx.
-bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &contraction) {
+bool FusionVerifier::verifyOuterAxes(const FusionNode &node, size_t pair,
+                                     const Contraction &contraction) {
+  const FusionTensor *a = node.a(pair), *b = node.b(pair);
   const size_t axis = contraction.first;
-  if (ranks_ != 0 && shapes_[node.a()][axis] != ranks_)
+  if (ranks_ != 0 && shapes_[a][axis] != ranks_)
     return diags_.error(node.location)
-           << "'" << keyword(node) << "' contracts two axes of " << ref(node.a())
+           << "'" << keyword(node) << "' contracts two axes of " << ref(a)
            << ", expected the mesh size " << ranks_ << " as the extent of outer axis " << axis
-           << ", got " << shapes_[node.a()][axis];
-  for (auto [operand, index] : {std::pair(node.a(), axis), std::pair(node.b(), contraction.second)})
+           << ", got " << shapes_[a][axis];
+  for (auto [operand, index] : {std::pair(a, axis), std::pair(b, contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
       if (operand->type.axes[i].kind == AxisKind::Stream ||
           (i != index && operand->type.axes[i].kind == AxisKind::DIDx))
@@ -514,14 +571,16 @@ void FusionVerifier::verifyPartial(const FusionNode &node) {
                                 << name(*partial);
 }
 
-bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t rhsAxis) {
-  int64_t left = shapes_[node.a()][lhsAxis], right = shapes_[node.b()][rhsAxis];
+bool FusionVerifier::verifyExtents(const FusionNode &node, size_t pair, size_t lhsAxis,
+                                   size_t rhsAxis) {
+  const FusionTensor *a = node.a(pair), *b = node.b(pair);
+  int64_t left = shapes_[a][lhsAxis], right = shapes_[b][rhsAxis];
   if (left == right)
     return true;
   return diags_.error(node.location)
-         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(node.a())
-         << " with axis " << rhsAxis << " of " << ref(node.b()) << ", expected equal extents, got "
-         << left << " and " << right << otherGemmText(node);
+         << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(a)
+         << " with axis " << rhsAxis << " of " << ref(b) << ", expected equal extents, got " << left
+         << " and " << right << otherGemmText(node);
 }
 
 /// Suggests `linear` instead of `matmul`, or vice versa, if the shapes would then match: weights
@@ -529,7 +588,7 @@ bool FusionVerifier::verifyPair(const FusionNode &node, size_t lhsAxis, size_t r
 std::string FusionVerifier::otherGemmText(const FusionNode &node) {
   const Contraction contraction = contractionOf(node);
   const size_t axes = shapes_[node.b()].size(), count = contraction.count;
-  if (node.bias() || axes < count || !hasShape(&node.result))
+  if (node.operands.size() > 2 || axes < count || !hasShape(&node.result))
     return "";
   const size_t second = node.transposeB ? 0 : axes - count;
   const llvm::ArrayRef<int64_t> left = shapes_[node.a()], right = shapes_[node.b()];

@@ -237,8 +237,7 @@ void NodeVerifier::visitSet(const SetOp &op) {
 bool NodeVerifier::expectAddend(const Op &op, const Value *dst, const Value *addend) {
   if (!addend)
     return true;
-  if (!expectTensors(op, {addend}) || !expectDistinct(op, dst, {addend}) ||
-      !expectOneDType(op, {dst, addend}))
+  if (!expectTensors(op, {addend}) || !expectOneDType(op, {dst, addend}))
     return false;
   expectShape(op, addend, dst->type);
   return true;

@@ -284,9 +284,11 @@ private:
     stage.input = values_.lookup(stage.operand);
     for (Gemm &gemm : stage.gemms) {
       gemm.dst = findExact(resultOf(*gemm.node));
-      gemm.right = values_.lookup(gemm.node->b());
       gemm.bias = values_.lookup(gemm.node->bias());
-      gemm.left = gemm.source ? values_.lookup(gemm.source) : nullptr;
+      for (size_t i = 0; i < gemm.node->pairs(); ++i) {
+        gemm.lefts.push_back(values_.lookup(i == 0 ? gemm.source : gemm.node->a(i)));
+        gemm.rights.push_back(values_.lookup(gemm.node->b(i)));
+      }
     }
     for (Pointwise &each : stage.pointwise)
       connect(each);

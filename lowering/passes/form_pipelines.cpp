@@ -96,7 +96,8 @@ private:
     Value *rows = selectBlock(stage, global((stage.name() + "_own").str()), stage.whole, rank);
     stage.first = rows->definition;
     emitGemms(stage, rows, [&](Value *whole) {
-      return selectBlock(stage, global(whole->name + "_own"), whole, constant(0), rank);
+      const Scalar *index = stage.isAdded(*whole) ? rank : constant(0);
+      return selectBlock(stage, global(whole->name + "_own"), whole, index, rank);
     });
   }
 
@@ -123,7 +124,9 @@ private:
       Value *block = selectBlock(stage, local(name), stage.whole, slot);
       const std::string prefix = name == "relayed" ? "relayed_" : "";
       emitStep(stage, block, slot, [&](const Value &whole) {
-        return local(prefix + (stage.makesOne() ? "out" : whole.name + "_out"));
+        return local(prefix + (stage.isAdded(whole) ? whole.name + "_block"
+                               : stage.makesOne()   ? "out"
+                                                    : whole.name + "_out"));
       });
       builder_.setLocation(stage.location());
       return block;

@@ -90,7 +90,10 @@ private:
     Value *blocks = steps.size() == 1 ? steps.front().block
                                       : alias(nameInStage(state_, stage_, "blocks"), stage_.whole);
     emitGemms(stage_, blocks, [&](Value *whole) {
-      return alias(stage_.makesOne() ? "outs" : whole->name + "_outs", whole);
+      return alias(stage_.isAdded(*whole) ? whole->name + "_blocks"
+                   : stage_.makesOne()    ? "outs"
+                                          : whole->name + "_outs",
+                   whole);
     });
   }
 

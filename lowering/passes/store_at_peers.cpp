@@ -14,6 +14,9 @@
 // if no other node reads or writes the GEMM's result. The drawback is that the GEMM, instead of
 // only the copy, must wait for the peer's ready signal. simplify removes the unused buffer.
 //
+// If a GEMM adds the products of several pairs of operands, only the last product is stored at the
+// peer. It adds the sum of the others, which stays local.
+//
 //===----------------------------------------------------------------------------------------===//
 
 #include "lowering/emit.h"
@@ -26,6 +29,11 @@ class Storer : Emitter {
 public:
   Storer(LoweringState &state, const Stage &stage) : Emitter(state), stage_(stage) {
     walk(body_, [&](Op &op) { forEachOperand(op, [&](Value *&value) { ++uses_[value]; }); });
+    walk(body_, [&](Op &op) { // the products of further pairs add to their own result
+      const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
+      if (matmul && matmul->addend == matmul->dst)
+        uses_[matmul->dst] -= 2;
+    });
   }
 
   bool run() { return storeIn(body_); }

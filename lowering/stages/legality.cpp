@@ -5,6 +5,7 @@
 #include "lowering/stages/elementwise.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 namespace braid {
 namespace {
@@ -39,16 +40,11 @@ public:
     for (const FusionTensor *operand : llvm::drop_begin(node_.operands))
       if (operand->definition->kind == FusionOpKind::Reshard)
         refuse("%" + operand->name + " is resharded, but only the first operand can be gathered");
-    if (isReduction()) {
-      checkReduction();
+    if (isReduction())
       checkPartBytes();
-    } else
-      for (size_t i = 0; i < contraction_.count; ++i) {
-        checkContracted({first(), contraction_.first + i});
-        checkContracted({second(), contraction_.second + i});
-      }
-    for (size_t i = 0; i < result_->type.axes.size(); ++i)
-      checkAxis({result_, i});
+    for (pair_ = 0; pair_ < node_.pairs(); ++pair_)
+      checkPair();
+    pair_ = 0;
     checkUnevenRows();
     if (bias())
       for (size_t i = 0; i < bias()->type.axes.size(); ++i)
@@ -57,20 +53,45 @@ public:
   }
 
 private:
-  const FusionTensor *first() const { return node_.a(); }
-  const FusionTensor *second() const { return node_.b(); }
+  const FusionTensor *first() const { return node_.a(pair_); }
+  const FusionTensor *second() const { return node_.b(pair_); }
   const FusionTensor *bias() const { return node_.bias(); }
   /// Returns the number of leading result axes that are axes of the first operand.
   size_t fromFirst() const { return contraction_.first; }
   bool isSplit(const AxisOf &axis) const { return braid::isSplit(fusion_, axis.axis()); }
 
+  /// Reports each reason once, although two pairs of operands may contain the same tensor.
   void refuse(const std::string &reason, const std::string &otherwise = "") {
-    refusals_.push_back({reason, otherwise});
+    if (llvm::none_of(refusals_, [&](const Refusal &each) { return each.reason == reason; }))
+      refusals_.push_back({reason, otherwise});
   }
 
   /// True if every device computes only a partial result.
   bool isReduction() const {
     return contraction_.count == 2 && fusion_.ranks() > 1 && isContractedOverDevices(node_);
+  }
+
+  /// Checks the product of one pair of operands.
+  void checkPair() {
+    if (isReduction())
+      checkReduction();
+    else
+      for (size_t i = 0; i < contraction_.count; ++i) {
+        checkContracted({first(), contraction_.first + i});
+        checkContracted({second(), contraction_.second + i});
+      }
+    for (size_t i = 0; i < result_->type.axes.size(); ++i)
+      checkAxis({result_, i});
+    if (fromFirst() > 0 && refusals_.empty())
+      checkLikeFirst({first(), 0}, {node_.a(), 0});
+  }
+
+  /// Checks that every rank has the same rows of the first operands of all pairs.
+  void checkLikeFirst(AxisOf axis, AxisOf other) {
+    if (isSplit(axis) != isSplit(other))
+      refuse(axis.strWithType() + " is " + (isSplit(axis) ? "" : "not ") +
+             "split over devices but " + other.strWithType() + (isSplit(axis) ? " is not" : " is") +
+             ", and their products are added");
   }
 
   void checkContracted(AxisOf axis) {
@@ -161,6 +182,8 @@ private:
         from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
     if (!isFromFirst(to))
       return refuse(both + "only %" + first()->name + " is gathered");
+    if (node_.pairs() > 1)
+      return refuse(both + "no operand can be gathered if several products are added");
     const bool isOfSlice = from.index == 1 && result_->type.axes.front().kind == AxisKind::Stream;
     if (from.index != 0 && !isOfSlice)
       return refuse(both + "only a leading axis can be gathered, or the second axis for each slice "
@@ -172,7 +195,9 @@ private:
   void checkUnevenRows() {
     for (const FusionTensor *operand : node_.operands) {
       const std::optional<UnevenRows> uneven = fusion_.unevenRows(operand->type);
-      if (!uneven || (operand == first() && uneven->axis == 1))
+      const bool isFirst = llvm::any_of(llvm::seq<size_t>(0, node_.pairs()),
+                                        [&](size_t i) { return operand == node_.a(i); });
+      if (!uneven || (isFirst && uneven->axis == 1))
         continue;
       const AxisOf axis{operand, uneven->axis};
       refuse(axis.strWithType() + " has padding rows, which are supported only directly after the "
@@ -196,6 +221,7 @@ private:
   const FusionNode &node_;
   const FusionTensor *result_;
   const Contraction contraction_;
+  size_t pair_ = 0; ///< the pair of operands to check
   std::vector<Refusal> refusals_;
 };
 

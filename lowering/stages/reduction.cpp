@@ -18,15 +18,19 @@ namespace {
 class ReductionFormer : Emitter {
 public:
   ReductionFormer(LoweringState &state, Stage &stage)
-      : Emitter(state), stage_(stage), gemm_(stage.gemms.front()),
-        order_(scalars_, stage.config.order(), stage.steps) {}
+      : Emitter(state), stage_(stage), gemm_(stage.gemms.front()), bias_(gemm_.bias),
+        order_(scalars_, stage.config.order(), stage.steps) {
+    gemm_.bias = nullptr; // the sum adds it once
+  }
 
   void run() {
     builder_.setLocation(stage_.location());
     builder_.insertAtEnd(body_);
     const size_t before = body_.size();
-    takeOwnRight();
-    rows_ = joinRows(stage_, stage_.input);
+    takeOwnRights();
+    rows_.push_back(joinRows(stage_, stage_.input));
+    for (Value *left : llvm::drop_begin(gemm_.lefts))
+      rows_.push_back(joinRows(stage_, left));
     joinSums();
     if (stage_.isCollective())
       formCollectives();
@@ -42,14 +46,18 @@ public:
   }
 
 private:
-  /// If B is replicated, slices it to this rank's range of the contracted axis.
-  void takeOwnRight() {
+  using Rows = llvm::SmallVector<Value *, 1>; ///< the same rows of A of each pair
+
+  /// Slices every B that is replicated to this rank's range of the contracted axis.
+  void takeOwnRights() {
     const Contraction contraction = contractionOf(*gemm_.node);
-    const FusionTensor &second = *gemm_.node->b();
-    right_ = gemm_.right;
-    if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
-      right_ = builder_.slice(global(second.name + "_own"), gemm_.right, scalars_.rank(),
-                              scalars_.add(scalars_.rank(), constant(1)));
+    for (size_t i = 0; i < gemm_.rights.size(); ++i) {
+      const FusionTensor &second = *gemm_.node->b(i);
+      if (second.type.axes[contraction.second].kind != AxisKind::DIDx)
+        gemm_.rights[i] =
+            builder_.slice(global(second.name + "_own"), gemm_.rights[i], scalars_.rank(),
+                           scalars_.add(scalars_.rank(), constant(1)));
+    }
   }
 
   /// Reshapes the sum, the tensors computed from it, and their operands to have one row axis.
@@ -80,7 +88,7 @@ private:
     if (stage_.isScattered()) {
       multiplyPart();
       builder_.insertAtEnd(stage_.chunkLoop->body);
-      multiplyOwn(selectRows(local("own_block"), scalars_.rank()));
+      multiplyOwn(selectRows("own_block", scalars_.rank()));
     }
     addParts(stage_.parts);
   }
@@ -100,7 +108,7 @@ private:
   }
 
   void multiplyRows() {
-    Value *rows = rowsOfChunk(rows_);
+    const Rows rows = rowsOfChunk(rows_);
     multiply(builder_.select(local("part"), stage_.mine, constant(0)), rows);
   }
 
@@ -108,12 +116,18 @@ private:
   void multiplyBlocks() {
     ForOp *blocks = builder_.forLoop(local("j"), constant(0), constant(stage_.steps));
     builder_.insertAtEnd(blocks->body);
-    Value *rows = rowsOfChunk(selectRows(local("block"), blocks->index));
+    const Rows rows = rowsOfChunk(selectRows("block", blocks->index));
     multiply(builder_.select(local("part"), stage_.mine, blocks->index), rows);
     builder_.insertAtEnd(stage_.loop->body);
   }
 
   /// Returns the chunk's rows in a block or a full tensor.
+  Rows rowsOfChunk(Rows tensors) {
+    for (Value *&tensor : tensors)
+      tensor = rowsOfChunk(tensor);
+    return tensors;
+  }
+
   Value *rowsOfChunk(Value *tensor) {
     const int64_t chunks = stage_.config.chunks();
     if (!stage_.isCollective() || chunks == 1)
@@ -126,7 +140,7 @@ private:
   /// In a ring, every rank starts with the rows of rank + 1.
   Op *multiplyFirst() {
     const Scalar *rank = order_.source(constant(1));
-    Value *rows = selectRows(local("first_block"), rank);
+    const Rows rows = selectRows("first_block", rank);
     return multiply(selectBlock(stage_, local("first_part"), stage_.sent, constant(0), rank), rows);
   }
 
@@ -138,12 +152,13 @@ private:
     stage_.loop = builder_.forLoop(local("i"), constant(2), constant(stage_.steps));
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *step = stage_.loop->index, *rank = order_.source(step);
-    stage_.block = selectRows(local("block"), rank);
+    const Rows rows = selectRows("block", rank);
+    stage_.block = rows.front();
     stage_.mine =
         selectBlock(stage_, local("part"), stage_.sent, scalars_.sub(step, constant(1)), rank);
-    multiply(stage_.mine, stage_.block, selectCome(step, rank));
+    multiply(stage_.mine, rows, selectCome(step, rank));
     builder_.insertAtEnd(stage_.chunkLoop->body);
-    Value *own = selectRows(local("own_block"), scalars_.rank());
+    const Rows own = selectRows("own_block", scalars_.rank());
     Value *come = selectCome(constant(stage_.steps), scalars_.rank());
     if (!stage_.own) {
       stage_.lastGemm = multiply(selectSummed(gemm_.dst), own, come);
@@ -173,7 +188,7 @@ private:
     builder_.insertAtEnd(stage_.loop->body);
     const Scalar *rank = order.far(host);
     multiply(selectBlock(stage_, local("own_part"), parts, order.number(), rank),
-             selectRows(local("own_block"), rank));
+             selectRows("own_block", rank));
     stage_.guard = builder_.ifOp(scalars_.binary(ScalarKind::Ne, host, last));
     builder_.insertAtEnd(stage_.guard->thenBlock);
     addOfHost(selectBlock(stage_, local("given"), stage_.given, before, rank), parts, rank);
@@ -190,7 +205,7 @@ private:
     stage_.relay = builder_.forLoop(local("i"), constant(1), constant(stage_.ranksPerHost));
     builder_.insertAtEnd(stage_.relay->body);
     const Scalar *rank = order.block(stage_.loop->index, stage_.relay->index);
-    Value *rows = selectRows(local("block"), rank);
+    const Rows rows = selectRows("block", rank);
     stage_.mine = select(local("part"), stage_.sent, rank);
     multiply(stage_.mine, rows);
   }
@@ -226,7 +241,10 @@ private:
     const bool areBlocks = liesInBlocks(state_.fusion, stage_);
     Value *sent = areBlocks || stage_.uneven ? existingRows(stage_.uneven, stage_.sent)
                                              : builder_.flatten(name("sent_rows"), stage_.sent);
-    multiply(sent, areBlocks ? existingRows(stage_.uneven, rows_) : rows_);
+    Rows rows = rows_;
+    for (Value *&each : rows)
+      each = areBlocks ? existingRows(stage_.uneven, each) : each;
+    multiply(sent, rows);
   }
 
   void copyOwn() {
@@ -241,12 +259,13 @@ private:
   }
 
   void multiplyPart() {
-    stage_.block = selectRows(local("block"), peer());
+    const Rows rows = selectRows("block", peer());
+    stage_.block = rows.front();
     stage_.mine = select(local("part"), stage_.sent, peer());
-    multiply(stage_.mine, stage_.block);
+    multiply(stage_.mine, rows);
   }
 
-  void multiplyOwn(Value *rows) {
+  void multiplyOwn(const Rows &rows) {
     const std::string as = stage_.multipliesWhole() ? name("own_part") : local("own_part");
     Value *part = select(as, stage_.parts, scalars_.rank());
     multiply(part, rows);
@@ -254,12 +273,8 @@ private:
       stage_.mine = part;
   }
 
-  /// Emits the GEMM without its bias, which the sum adds once.
-  Op *multiply(Value *dst, Value *rows, Value *addend = nullptr) {
-    Gemm plain = gemm_;
-    plain.right = right_;
-    plain.bias = nullptr;
-    return emitGemm(plain, dst, rows, addend);
+  Op *multiply(Value *dst, const Rows &rows, Value *addend = nullptr) {
+    return emitGemm(gemm_, dst, rows, addend);
   }
 
   void addParts(Value *parts) {
@@ -270,7 +285,7 @@ private:
     };
     const Scalar *rows = rowsOfBlock(scalars_, stage_, scalars_.rank());
     stage_.sum =
-        builder_.sum(summedOf(gemm_.dst), parts, rows ? constant(0) : nullptr, rows, gemm_.bias);
+        builder_.sum(summedOf(gemm_.dst), parts, rows ? constant(0) : nullptr, rows, bias_);
     for (const Pointwise &each : stage_.pointwise)
       emitPointwise(each, summedOf);
   }
@@ -285,9 +300,14 @@ private:
                          stage_.keepsOwnRows() ? constant(0) : rank, rank);
   }
 
-  /// Returns the rows of `rank` in the operand.
-  Value *selectRows(const std::string &as, const Scalar *rank) {
-    return selectReduced(stage_, as, rows_, rank, rank);
+  /// Returns the rows of `rank` in A of each pair. `as` names those of the first pair, and is
+  /// followed by the pair's number in the other names.
+  Rows selectRows(const std::string &as, const Scalar *rank) {
+    Rows rows;
+    for (size_t i = 0; i < rows_.size(); ++i)
+      rows.push_back(selectReduced(stage_, local(i == 0 ? as : as + "_" + std::to_string(i + 1)),
+                                   rows_[i], rank, rank));
+    return rows;
   }
 
   /// Returns the rows of `rank` in a tensor that contains the rows of all ranks.
@@ -301,10 +321,10 @@ private:
   std::string name(llvm::StringRef what) { return global((gemm_.dst->name + "_" + what).str()); }
 
   Stage &stage_;
-  const Gemm &gemm_;
+  Gemm gemm_; ///< without its bias
+  Value *const bias_;
   const GatherOrder order_; ///< not used in the hierarchical order
-  Value *right_ = nullptr;
-  Value *rows_ = nullptr; ///< the operand, with its rows as one axis
+  Rows rows_;               ///< A of each pair, with its rows as one axis
   /// The result and tensors of the same shape, with rows as one axis.
   llvm::DenseMap<Value *, Value *> sums_;
 };

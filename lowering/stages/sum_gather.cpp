@@ -18,7 +18,8 @@ bool reads(const Stage &stage, const Value *whole) {
   return stage.input == whole ||
          llvm::any_of(stage.gemms,
                       [&](const Gemm &gemm) {
-                        return gemm.left == whole || gemm.right == whole || gemm.bias == whole;
+                        return gemm.bias == whole || llvm::is_contained(gemm.lefts, whole) ||
+                               llvm::is_contained(gemm.rights, whole);
                       }) ||
          llvm::any_of(stage.pointwise, [&](const Pointwise &each) {
            return each.first == whole || llvm::any_of(each.steps, takes);
@@ -44,13 +45,11 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
 }
 
 /// Returns the nodes in `block` that compute the sums of this rank's rows: a sum and the subsequent
-/// nodes that apply pointwise functions to its result, or a GEMM.
+/// nodes that apply pointwise functions to its result, or GEMMs.
 llvm::SmallVector<Op *, 2> findMade(const Stage &stage, Block &block) {
-  if (!stage.sum)
-    return {stage.lastGemm};
-  llvm::SmallVector<Op *, 2> made = {stage.sum};
-  for (auto at = std::next(stage.sum->getIterator()); at != block.end(); ++at)
-    if (llvm::isa<PointwiseOp>(*at))
+  llvm::SmallVector<Op *, 2> made = {stage.sum ? stage.sum : stage.lastGemm};
+  for (auto at = std::next(made.front()->getIterator()); at != block.end(); ++at)
+    if (computes(*at))
       made.push_back(&*at);
     else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
       break;

@@ -80,6 +80,19 @@ class Value:
         return "%" + self.name
 
 
+Values = Union[Value, Sequence[Value]]
+
+
+def _pairs(a: Values, b: Values) -> str:
+    """Returns the operands of a sum of products in the order of the source text."""
+    firsts = a if isinstance(a, (list, tuple)) else [a]
+    seconds = b if isinstance(b, (list, tuple)) else [b]
+    if len(firsts) != len(seconds) or not firsts:
+        raise InputError(f"operands: expected as many first as second operands, at least one; got "
+                         f"{len(firsts)} and {len(seconds)}")
+    return ", ".join(f"{first}, {second}" for first, second in zip(firsts, seconds))
+
+
 def _type(dtype: str, axes: Sequence[AxisLike]) -> str:
     if not isinstance(axes, (list, tuple)):
         raise InputError(f"axes: expected a list, got {axes!r}")
@@ -118,21 +131,23 @@ class Fusion:
         self._lines.append(f"%{name} = {operation} : {_type(dtype, axes)}")
         return Value(name)
 
-    def matmul(self, name: str, a: Value, b: Value, dtype: str, axes: Sequence[AxisLike],
+    def matmul(self, name: str, a: Values, b: Values, dtype: str, axes: Sequence[AxisLike],
                partial: Optional[str] = None) -> Value:
         """Contracts the last axis of `a` with the first axis of `b`, or the last two axes of `a`
-        with the first two of `b`.
+        with the first two of `b`. If `a` and `b` are lists of equal length, adds the products
+        `a[0]` x `b[0]`, `a[1]` x `b[1]` and so on. Raises InputError if their lengths differ.
 
         partial: the element type in which partial results are transferred. If None, uses the
             element type of the result.
         """
-        return self.define(name, f"matmul {a}, {b}" + _partial(partial), dtype, axes)
+        return self.define(name, f"matmul {_pairs(a, b)}" + _partial(partial), dtype, axes)
 
-    def linear(self, name: str, x: Value, w: Value, dtype: str, axes: Sequence[AxisLike],
+    def linear(self, name: str, x: Values, w: Values, dtype: str, axes: Sequence[AxisLike],
                bias: Optional[Value] = None, partial: Optional[str] = None) -> Value:
         """Contracts the last axis, or the last two axes, of both `x` and `w`, like PyTorch's
-        linear. The axes of `bias` are the remaining axes of `w`."""
-        operands = f"{x}, {w}" + (f", {bias}" if bias else "")
+        linear. The axes of `bias` are the remaining axes of `w`. `x` and `w` may be lists, as in
+        matmul(); the bias is added once."""
+        operands = _pairs(x, w) + (f", {bias}" if bias else "")
         return self.define(name, f"linear {operands}" + _partial(partial), dtype, axes)
 
     def reshard(self, name: str, a: Value, dtype: str, axes: Sequence[AxisLike]) -> Value:

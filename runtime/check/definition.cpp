@@ -2,6 +2,8 @@
 
 #include "runtime/check/definition.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <fmt/format.h>
 
 namespace braid::checker {
@@ -79,10 +81,29 @@ Pieces Definition::made(const FusionTensor &tensor, int64_t rank, uint32_t run, 
     return resharded(node, rank, run);
   if (isPartial(node))
     return sumOverDevices(node, rank, run, result);
-  Factor factor = factorOf(node, contents(*node.b(), rank, run), result);
-  if (node.bias())
-    factor.bias = contents(*node.bias(), rank, run);
-  return terms_.gemmOf(rowsOf(node, rank, run), factor);
+  const DType exact = exactType(tensor);
+  if (result != exact && addsUnrounded(tensor))
+    return terms_.rounded({contents(tensor, rank, run, exact), exact}, result);
+  Pieces sum;
+  for (size_t i = 0; i < node.pairs(); ++i) {
+    Factor factor = factorOf(node, i, contents(*node.b(i), rank, run), result);
+    if (i == 0 && node.bias())
+      factor.bias = contents(*node.bias(), rank, run);
+    const Pieces rows = rowsOf(node, i, rank, run);
+    sum = i == 0 ? terms_.gemmOf(rows, factor) : terms_.addedTo(sum, rows, factor);
+  }
+  return sum;
+}
+
+/// Returns true for a sum of products whose unrounded value a pointwise function reads. Products
+/// are then added to the unrounded sum.
+bool Definition::addsUnrounded(const FusionTensor &tensor) const {
+  const std::vector<const FusionNode *> unused = fusion_.unusedNodes();
+  return tensor.definition->pairs() > 1 && llvm::any_of(fusion_.nodes(), [&](const auto &node) {
+           return node->kind == FusionOpKind::Pointwise &&
+                  llvm::is_contained(node->operands, &tensor) &&
+                  !llvm::is_contained(unused, node.get());
+         });
 }
 
 /// Applies the function to the unrounded operands.
@@ -118,10 +139,10 @@ Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, in
   return pieces;
 }
 
-/// Returns the factor of a GEMM with second operand `b`.
-Factor Definition::factorOf(const FusionNode &gemm, Pieces b, DType result) const {
-  const DType dtype = gemm.a()->type.dtype;
-  const Shape shape = fusion_.localShape(gemm.a()->type);
+/// Returns the factor of a pair of a GEMM's operands, the second of which contains `b`.
+Factor Definition::factorOf(const FusionNode &gemm, size_t pair, Pieces b, DType result) const {
+  const DType dtype = gemm.a(pair)->type.dtype;
+  const Shape shape = fusion_.localShape(gemm.a(pair)->type);
   const int64_t k =
       *elementCount(llvm::ArrayRef<int64_t>(shape).drop_front(contractionOf(gemm).first));
   const int64_t n = bytesOf(b) / sizeOf(dtype) / k;
@@ -141,22 +162,32 @@ Pieces Definition::sumOverDevices(const FusionNode &gemm, int64_t rank, uint32_t
 
 /// Returns the rows that `rank` needs from the partial result of `owner`.
 Pieces Definition::partialOf(const FusionNode &gemm, int64_t owner, int64_t rank, uint32_t run) {
-  const Pieces &a = contents(*gemm.a(), owner, run), &b = contents(*gemm.b(), owner, run);
   const bool takesBlock = contractionOf(gemm).first != 0 && isSharded(gemm.result, 0);
-  const Factor factor =
-      factorOf(gemm, isSharded(*gemm.b()) ? b : blockOf(b, owner), partialType(gemm));
-  Pieces partial = terms_.gemmOf(takesBlock ? blockOf(a, rank) : a, factor);
-  for (const Piece &piece : partial)
-    partials_.try_emplace(piece.term, PartialResult{&gemm.result, owner, run});
+  auto record = [&](const Pieces &pieces, size_t product) {
+    for (const Piece &piece : pieces)
+      partials_.try_emplace(piece.term, PartialResult{&gemm.result, owner, run, product});
+  };
+  Pieces partial;
+  for (size_t i = 0; i < gemm.pairs(); ++i) {
+    const Pieces &a = contents(*gemm.a(i), owner, run), &b = contents(*gemm.b(i), owner, run);
+    const Factor factor =
+        factorOf(gemm, i, isSharded(*gemm.b(i)) ? b : blockOf(b, owner), partialType(gemm));
+    const Pieces rows = takesBlock ? blockOf(a, rank) : a, product = terms_.gemmOf(rows, factor);
+    if (gemm.pairs() > 1)
+      record(product, i + 1);
+    partial = i == 0 ? product : terms_.addedTo(partial, rows, factor);
+  }
+  record(partial, 0);
   return partial;
 }
 
-/// Returns the rows of the first operand from which the result's rows on `rank` are computed.
-Pieces Definition::rowsOf(const FusionNode &gemm, int64_t rank, uint32_t run) {
+/// Returns the rows of a pair's first operand from which the result's rows on `rank` are computed.
+Pieces Definition::rowsOf(const FusionNode &gemm, size_t pair, int64_t rank, uint32_t run) {
+  const FusionTensor &a = *gemm.a(pair);
   const bool isSplit = isSharded(gemm.result, 0);
-  if (contractionOf(gemm).first == 0 || isSharded(*gemm.a(), 0) == isSplit)
-    return contents(*gemm.a(), rank, run);
-  return isSplit ? blockOf(contents(*gemm.a(), rank, run), rank) : allBlocks(*gemm.a(), run);
+  if (contractionOf(gemm).first == 0 || isSharded(a, 0) == isSplit)
+    return contents(a, rank, run);
+  return isSplit ? blockOf(contents(a, rank, run), rank) : allBlocks(a, run);
 }
 
 Pieces Definition::allBlocks(const FusionTensor &tensor, uint32_t run) {
@@ -207,10 +238,17 @@ std::string Definition::whyNotElementwise(const FusionNode &node) const {
 
 /// Rows are followed in their memory layout, so only the leading axis of the first operand may be
 /// gathered or sharded.
-std::string Definition::whyNot(const FusionNode &gemm) const {
-  if (isElementwise(gemm))
-    return whyNotElementwise(gemm);
-  const FusionTensor &result = gemm.result, &a = *gemm.a(), &b = *gemm.b();
+std::string Definition::whyNot(const FusionNode &node) const {
+  if (isElementwise(node))
+    return whyNotElementwise(node);
+  std::string why;
+  for (size_t i = 0; why.empty() && i < node.pairs(); ++i)
+    why = whyNotPair(node, i);
+  return why;
+}
+
+std::string Definition::whyNotPair(const FusionNode &gemm, size_t pair) const {
+  const FusionTensor &result = gemm.result, &a = *gemm.a(pair), &b = *gemm.b(pair);
   const auto [first, second, count] = contractionOf(gemm);
   auto contracts = [&](size_t axis, const FusionTensor &operand) {
     return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,

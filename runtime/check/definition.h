@@ -6,11 +6,12 @@
 
 namespace braid::checker {
 
-/// One device's partial result in a sum over devices.
+/// One device's partial result in a sum over devices, or one of several products that it adds.
 struct PartialResult {
   const FusionTensor *tensor;
   int64_t rank;
-  uint32_t run; ///< 0, 1, ...
+  uint32_t run;       ///< 0, 1, ...
+  size_t product = 0; ///< the number of a product that it adds, counted from 1; 0 for the whole
 };
 
 /// Computes, from the definition alone, the symbolic contents of a fusion's tensors on each rank.
@@ -35,12 +36,14 @@ private:
   Pieces allBlocks(const FusionTensor &tensor, uint32_t run);
   Pieces inputContents(const FusionTensor &tensor, uint32_t number, int64_t rank, uint32_t run);
   bool isPartial(const FusionNode &gemm) const;
-  Factor factorOf(const FusionNode &gemm, Pieces b, DType result) const;
+  Factor factorOf(const FusionNode &gemm, size_t pair, Pieces b, DType result) const;
+  bool addsUnrounded(const FusionTensor &tensor) const;
   Pieces sumOverDevices(const FusionNode &gemm, int64_t rank, uint32_t run, DType result);
   Pieces partialOf(const FusionNode &gemm, int64_t owner, int64_t rank, uint32_t run);
-  Pieces rowsOf(const FusionNode &gemm, int64_t rank, uint32_t run);
+  Pieces rowsOf(const FusionNode &gemm, size_t pair, int64_t rank, uint32_t run);
   Pieces blockOf(const Pieces &whole, int64_t index) const;
   std::string whyNot(const FusionNode &node) const;
+  std::string whyNotPair(const FusionNode &gemm, size_t pair) const;
   std::string whyNotElementwise(const FusionNode &node) const;
 
   const Fusion &fusion_;

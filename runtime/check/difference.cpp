@@ -64,7 +64,9 @@ private:
     const bool isBias = terms_.kind(addend.term) == TermKind::EveryRow;
     if (!partial)
       return (isBias ? "the bias " : "") + terms_.str(addend.term);
-    std::string name = fmt::format("the partial result of rank {}", partial->rank);
+    std::string name =
+        (partial->product == 0 ? "" : fmt::format("product {} of ", partial->product)) +
+        fmt::format("the partial result of rank {}", partial->rank);
     if (partial->tensor != &output_)
       name += " of %" + partial->tensor->name;
     if (partial->run != run_)

@@ -134,9 +134,11 @@ private:
     return true;
   }
 
-  bool write(const Event &event, const Place &place, const Pieces &pieces) {
+  /// Writes to a place. Reports a violation if it is part of an output that has already been
+  /// written in this run, unless the command adds to it.
+  bool write(const Event &event, const Place &place, const Pieces &pieces, bool adds = false) {
     MemoryContents &contents = contentsOf(place.memory);
-    if (definition_ && place.memory.kind == BufferKind::Output)
+    if (!adds && definition_ && place.memory.kind == BufferKind::Output)
       for (int64_t at = place.begin; const Piece &piece : contents.read(place.begin, place.end)) {
         if (piece.term != kUndefined) {
           mostWriters_ = 1; // name only one writer, because the two are equivalent
@@ -179,7 +181,7 @@ private:
       return write(event, at(m.c), terms_.gemmOf(a, factor));
     Pieces addend;
     return read(event, at(m.addend), addend) &&
-           write(event, at(m.c), terms_.addedTo(addend, a, factor));
+           write(event, at(m.c), terms_.addedTo(addend, a, factor), m.addsInPlace());
   }
 
   bool followSum(const Event &event, const PlanSum &sum) {

@@ -152,18 +152,26 @@ private:
   }
 
   /// Returns false, and records a wrong use, if a command may read bytes after overwriting them.
-  /// Commands other than GEMMs may work in place, writing exactly the bytes that they read.
+  /// A command may work in place, writing exactly the bytes that it reads, but a GEMM only if no
+  /// operand except its addend contains these bytes.
   bool isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses) {
     if (event.kind != EventKind::Command)
       return true;
-    const bool mayUpdate = history_.command(event).kind != CommandKind::Matmul;
+    const Command &command = history_.command(event);
+    const bool isGemm = command.kind == CommandKind::Matmul;
+    const bool addsInPlace = isGemm && history_.plan(event).matmuls[command.matmul].addsInPlace();
     for (const Access &write : accesses)
       for (const Access &read : accesses) {
         const Place &from = read.place, &to = write.place;
         if (!write.isWrite || read.isWrite)
           continue;
         const std::optional<Place> both = common(to, from);
-        if (!both || (mayUpdate && from.begin == to.begin && from.end == to.end))
+        if (!both)
+          continue;
+        const auto readers = llvm::count_if(
+            accesses, [&](const Access &each) { return !each.isWrite && common(each.place, to); });
+        const bool mayUpdate = !isGemm || (addsInPlace && readers == 1);
+        if (mayUpdate && from.begin == to.begin && from.end == to.end)
           continue;
         wrongUses_.try_emplace(id, Violation{CheckRule::Result,
                                              "a command reads bytes that it also writes",

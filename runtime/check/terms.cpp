@@ -55,14 +55,6 @@ Pieces Terms::gemmOf(const Pieces &a, const Factor &factor) {
   return result;
 }
 
-Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, const Factor &factor) {
-  if (keepsOrder_)
-    return {{newTerm(TermKind::Unrounded), 0, bytesOf(addend)}};
-  return sumOf({{{gemmOf(a, factor), factor.result}, {addend, factor.result}},
-                {{}, factor.dtype},
-                factor.result});
-}
-
 //===- Elements -------------------------------------------------------------------------------===//
 
 namespace {
@@ -117,6 +109,27 @@ Pieces Terms::sumOf(const Summands &summands) {
                          addends.push_back({everyRow(bias), biasType, at % row});
                        return sum(addends, summands, count);
                      });
+}
+
+Pieces Terms::addedTo(const Pieces &addend, const Pieces &a, const Factor &factor) {
+  const DType result = factor.result;
+  const std::vector<TypedPieces> parts = {{gemmOf(a, factor), result}, {addend, result}};
+  if (!keepsOrder_)
+    return sumOf({parts, {{}, factor.dtype}, result});
+  return elementwise(parts, result, [&](Addends here, int64_t, int64_t count) {
+    return llvm::all_of(here, isUndefined) ? Piece{kUndefined, 0, count * sizeOf(result)}
+                                           : unrounded(std::move(here), result, count);
+  });
+}
+
+/// Returns the sum of a product and an addend, with elements numbered like those of the product.
+Piece Terms::unrounded(Addends addends, DType dtype, int64_t elements) {
+  const int64_t first = addends.front().element;
+  for (Addend &addend : addends)
+    addend = moved(addend, -first);
+  const auto number = static_cast<int64_t>(sums_.numberOf({dtype, dtype, addends, addends}));
+  const int64_t size = sizeOf(dtype);
+  return {unique(TermKind::Unrounded, number), first * size, elements * size};
 }
 
 /// Returns the term for a repeated row, whose elements are numbered within the row.

@@ -138,7 +138,7 @@ public:
   /// Applies gemm() to contents `a` (rows of k elements), piece by piece.
   Pieces gemmOf(const Pieces &a, const Factor &factor);
   /// Like gemmOf(), but adds an addend of the result's type before rounding. The product itself is
-  /// not rounded. If the order of additions is kept, the result is a new opaque term.
+  /// not rounded. If the order of additions is kept, the result differs from every sum.
   Pieces addedTo(const Pieces &addend, const Pieces &a, const Factor &factor);
   Pieces sumOf(const Summands &summands);
   /// Applies a function to each element, or to each pair of elements, and rounds to `result`.
@@ -174,7 +174,8 @@ private:
                                               ///< others: index in their list
     auto operator<=>(const Term &) const = default;
   };
-  /// The addends of the sum's first element. The addends of element i are those i positions later.
+  /// The addends of the sum's first element, or an addend and an unrounded product. The addends of
+  /// element i are those i positions later.
   struct Sum {
     DType dtype, partial;
     Addends key;     ///< the addends in canonical order
@@ -196,8 +197,7 @@ private:
   TermId unique(TermKind kind, int64_t first, int64_t second = 0, int64_t third = 0) {
     return static_cast<TermId>(terms_.numberOf({kind, first, second, third}));
   }
-  /// Creates a term distinct from all others: Mixed for rows or elements that span several blocks;
-  /// Unrounded for the sum of a GEMM and an addend, if the order of additions is kept.
+  /// Creates a term distinct from all others: Mixed for rows or elements that span several blocks.
   TermId newTerm(TermKind kind);
   /// Concatenates the results of `fn` for each maximal range of elements in which each operand
   /// stays within one piece. `fn` receives the first element of each operand, the start of the
@@ -206,6 +206,7 @@ private:
   Pieces elementwise(llvm::ArrayRef<TypedPieces> operands, DType result, ElementsFn fn);
   TermId everyRow(const Pieces &row);
   Piece sum(const Addends &addends, const Summands &summands, int64_t elements);
+  Piece unrounded(Addends addends, DType dtype, int64_t elements);
   TermId termOf(DType dtype, DType partial, const Addends &addends);
   Addends inOrderOfTerms(Addends addends) const;
   bool isAccumulated(const Addends &addends, const Summands &summands) const;

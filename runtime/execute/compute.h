@@ -15,7 +15,7 @@ struct MatmulArgs {
   int64_t m, n, k;
   const void *a, *b;
   const void *bias;   ///< null if none
-  const void *addend; ///< null if none; never set together with `bias`
+  const void *addend; ///< null if none; never set together with `bias`; may be `c`
   void *c;
   bool overlaps; ///< as in PlanMatmul
   DType result;  ///< c's element type

@@ -169,6 +169,7 @@ struct Command {
 
 /// c[m, n] = a[m, k] · b, plus at most one of bias[n] (added to every row) and addend[m, n],
 /// rounded once. b is [k, n], or [n, k] if `transposeB`. All operands are row-major and contiguous.
+/// The addend may be c itself; no other operand overlaps c.
 struct PlanMatmul {
   DType dtype;
   int64_t m, n, k;
@@ -181,6 +182,7 @@ struct PlanMatmul {
   Range addend = {}; ///< has c's element type; empty if none
 
   DType resultType() const { return partial.value_or(dtype); }
+  bool addsInPlace() const { return addend.bytes != 0 && addend == c; }
 };
 /// dst = the sum of `count` parts in order, in f32 (f64 for f64 parts), plus bias, rounded once.
 /// Each part has as many elements as dst, and part i starts i * stride bytes into `parts`.

@@ -290,8 +290,8 @@ bool Specializer::gemmOf(const MatmulOp &op, PlanMatmul &gemm) {
       (bias && !checkShape(op, "the bias", *bias, columns)) ||
       !checkShape(op, "the result", dst, concatenated(rows, columns)) ||
       !checkDistinct(op, dst, {&a, &b, bias ? bias : &b}) ||
-      (addend &&
-       (!checkShape(op, "the addend", *addend, dst.shape) || !checkDistinct(op, dst, {addend}))))
+      (addend && (!checkShape(op, "the addend", *addend, dst.shape) ||
+                  (addend->range() != dst.range() && !checkDistinct(op, dst, {addend})))))
     return false;
   gemm = {a.dtype,       product(rows), product(columns), product(contracted),
           op.transposeB, a.range(),     b.range(),        dst.range()};

@@ -24,7 +24,7 @@ class Evaluator {
 public:
   Evaluator(const Graph &graph, const Inputs &inputs, uint32_t iteration)
       : graph_(graph), inputs_(inputs), iteration_(iteration), rows_(graph.tensors.size()),
-        seconds_(graph.tensors.size()) {}
+        seconds_(graph.gemms.size()) {}
 
   /// Reads elements [begin, begin + out.size()) of the global tensor.
   void read(size_t tensor, int64_t begin, Values out) {
@@ -69,8 +69,11 @@ private:
 
   /// `row` must be zeroed.
   void computeRow(const Tensor &tensor, int64_t index, Values row) {
-    if (tensor.gemm)
-      return computeGemmRow(graph_.gemms[*tensor.gemm], index, row);
+    if (tensor.gemm) {
+      for (const Gemm &gemm : graph_.gemmsOf(tensor))
+        addGemmRow(gemm, index, row);
+      return;
+    }
     if (tensor.function)
       return computeFunctionRow(graph_.functions[*tensor.function], index, row);
     const Pattern &pattern = inputs_.patterns[*tensor.input];
@@ -98,7 +101,7 @@ private:
     return function.is(PointwiseFunction::Add) ? x + y : x * y;
   }
 
-  void computeGemmRow(const Gemm &gemm, int64_t index, Values row) {
+  void addGemmRow(const Gemm &gemm, int64_t index, Values row) {
     if (gemm.bias)
       read(*gemm.bias, 0, row);
     const Pattern *pattern = inputs_.along(graph_.tensors[gemm.second], gemm.columns);
@@ -106,10 +109,11 @@ private:
       return forEachNonzero(gemm.first, index, gemm.rows, [&](int64_t k, double value) {
         pattern->addWeights(iteration_, k, value, row);
       });
-    if (seconds_[gemm.result].empty())
-      readSecond(gemm, pattern, seconds_[gemm.result]);
+    SparseRows &second = seconds_[static_cast<size_t>(&gemm - graph_.gemms.data())];
+    if (second.empty())
+      readSecond(gemm, pattern, second);
     forEachNonzero(gemm.first, index, gemm.rows, [&](int64_t k, double value) {
-      for (const Entry &entry : seconds_[gemm.result][static_cast<size_t>(k)])
+      for (const Entry &entry : second[static_cast<size_t>(k)])
         row[static_cast<size_t>(entry.column)] += value * entry.value;
     });
   }
@@ -146,7 +150,7 @@ private:
   const Inputs &inputs_;
   uint32_t iteration_;
   std::vector<Row> rows_;           ///< by tensor
-  std::vector<SparseRows> seconds_; ///< by result
+  std::vector<SparseRows> seconds_; ///< by GEMM
 };
 
 std::string number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }

@@ -79,18 +79,21 @@ Graph::Graph(const Fusion &fusion, const std::string &fileName) {
       inputs.push_back(index);
     } else if (isGemm(*node)) {
       made.gemm = gemms.size();
-      Gemm &gemm = gemms.emplace_back();
+      made.pairs = node->pairs();
       const Contraction contraction = contractionOf(*node);
-      gemm.result = index;
-      gemm.first = originOf(operands[0]);
-      gemm.second = originOf(operands[1]);
-      if (operands.size() > 2)
-        gemm.bias = originOf(operands[2]);
-      gemm.transposed = node->transposeB;
-      gemm.rows = tensors[gemm.first].linesAlong(contraction.first, contraction.count);
-      gemm.columns = tensors[gemm.second].linesAlong(contraction.second, contraction.count);
-      gemm.shards = isContractedOverDevices(*node) ? fusion.ranks() : 1;
-      gemm.partial = partialType(*node);
+      for (size_t pair = 0; pair < made.pairs; ++pair) {
+        Gemm &gemm = gemms.emplace_back();
+        gemm.result = index;
+        gemm.first = originOf(node->a(pair));
+        gemm.second = originOf(node->b(pair));
+        if (pair == 0 && node->bias())
+          gemm.bias = originOf(node->bias());
+        gemm.transposed = node->transposeB;
+        gemm.rows = tensors[gemm.first].linesAlong(contraction.first, contraction.count);
+        gemm.columns = tensors[gemm.second].linesAlong(contraction.second, contraction.count);
+        gemm.shards = isContractedOverDevices(*node) ? fusion.ranks() : 1;
+        gemm.partial = partialType(*node);
+      }
     } else {
       made.function = functions.size();
       Function &function = functions.emplace_back();

@@ -46,7 +46,8 @@ struct Tensor {
   Placement placement;
   std::optional<UnevenRows> uneven; ///< nullopt if there are no padding rows
   std::optional<size_t> input;      ///< index among the fusion's inputs
-  std::optional<size_t> gemm;       ///< index into Graph::gemms
+  std::optional<size_t> gemm;       ///< index of the first of `pairs` GEMMs in Graph::gemms
+  size_t pairs = 1;                 ///< number of GEMMs whose products are added
   std::optional<size_t> function;   ///< index into Graph::functions
 
   /// Returns true if `element`, an index in global row-major order, is not in a padding row.
@@ -55,9 +56,9 @@ struct Tensor {
   Lines linesAlong(size_t begin, size_t count) const;
 };
 
-/// result[rows, columns] = first[rows, depth] * second + bias[columns]. `second` is [depth,
-/// columns], or [columns, depth] if `transposed`. A resharded operand is represented by the
-/// original tensor.
+/// result[rows, columns] = first[rows, depth] * second + bias[columns], for one pair of operands.
+/// `second` is [depth, columns], or [columns, depth] if `transposed`. A resharded operand is
+/// represented by the original tensor. Only the GEMM of the first pair has a bias.
 struct Gemm {
   size_t result, first, second; ///< indices into Graph::tensors
   std::optional<size_t> bias;
@@ -92,6 +93,10 @@ struct Graph {
   std::vector<size_t> outputs; ///< indices into `tensors`
 
   Graph(const Fusion &fusion, const std::string &fileName);
+  /// Returns the GEMMs of all pairs of operands of a tensor that GEMMs compute.
+  llvm::ArrayRef<Gemm> gemmsOf(const Tensor &tensor) const {
+    return llvm::ArrayRef<Gemm>(gemms).slice(*tensor.gemm, tensor.pairs);
+  }
 };
 
 } // namespace braid::reference

@@ -171,7 +171,9 @@ private:
       const Tensor &tensor = graph_.tensors[i];
       const Gemm *gemm = tensor.gemm ? &graph_.gemms[*tensor.gemm] : nullptr;
       const Function *function = tensor.function ? &graph_.functions[*tensor.function] : nullptr;
-      bounds_[i] = gemm ? boundOf(*gemm) : function ? boundOf(*function) : boundOf(tensor);
+      bounds_[i] = gemm       ? boundOf(graph_.gemmsOf(tensor))
+                   : function ? boundOf(*function)
+                              : boundOf(tensor);
       if (function && function->isFar() && bounds_[i].unit < farExponent(tensor.dtype))
         return fmt::format(
             "{}: cannot verify %{}: expected '{}' of multiples of {}, got multiples of {}",
@@ -206,7 +208,14 @@ private:
                                                       : first;
   }
 
-  /// Returns a bound on the result's values. Either operand may be the sparse one.
+  Bound boundOf(llvm::ArrayRef<Gemm> products) {
+    Bound sum = boundOf(products.front());
+    for (const Gemm &gemm : products.drop_front())
+      sum = sum + boundOf(gemm);
+    return sum;
+  }
+
+  /// Returns a bound on the values of one product. Either operand may be the sparse one.
   Bound boundOf(const Gemm &gemm) {
     makeUnit(gemm.second, wanted_[gemm.result] - bounds_[gemm.first].unit);
     Bound result = bounds_[gemm.first] * bounds_[gemm.second];

@@ -75,10 +75,11 @@ protected:
 
   std::vector<double> onDevice(const Gemm &p, const std::vector<double> &a,
                                const std::vector<double> &b, const std::vector<double> &bias,
-                               const std::vector<double> &addend = {}) {
+                               const std::vector<double> &addend = {}, bool isInPlace = false) {
     warm(p, !addend.empty());
     // The previous contents of c must not affect the result, even if they are NaN.
-    char *c = uploadElements(p.result(), std::vector<double>(p.m * p.n, NAN));
+    const std::vector<double> unused(p.m * p.n, NAN);
+    char *c = uploadElements(p.result(), isInPlace ? addend : unused);
     MatmulArgs args{p.dtype,
                     p.transposeB,
                     p.m,
@@ -87,7 +88,9 @@ protected:
                     uploadElements(p.dtype, a),
                     uploadElements(p.dtype, b),
                     p.hasBias ? uploadElements(p.dtype, bias) : nullptr,
-                    addend.empty() ? nullptr : uploadElements(p.result(), addend),
+                    addend.empty() ? nullptr
+                    : isInPlace    ? c
+                                   : uploadElements(p.result(), addend),
                     c,
                     false,
                     p.result()};
@@ -195,6 +198,7 @@ TEST_P(ComputeTest, AddsToAllShapes) {
           for (size_t i = 0; i < expected.size(); ++i)
             expected[i] = rounded(result, expected[i] + addend[i]);
           EXPECT_EQ(onDevice(p, a, b, {}, addend), expected) << p;
+          EXPECT_EQ(onDevice(p, a, b, {}, addend, /*isInPlace=*/true), expected) << p;
         }
 }
 

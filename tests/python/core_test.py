@@ -120,6 +120,25 @@ class Compiler(unittest.TestCase):
         self.assertIn("%H = linear %X, %W, %b : bf16[Stream{D}, ceil(M, D), K]", str(f))
         self.assertEqual(len(braid.compile(f).outputs), 2)
 
+    def test_builder_adds_products(self):
+        f = braid.Fusion("sum")
+        D, M = f.parameters(D=2, M=6)
+        f.mesh(D)
+        A, X = (f.input(name, "f32", [D, M / D, braid.didx(D), depth])
+                for name, depth in (("A", 5), ("X", 3)))
+        B, Y = (f.input(name, "f32", [4, braid.didx(D), depth])
+                for name, depth in (("B", 5), ("Y", 3)))
+        b = f.input("b", "f32", [4])
+        T = ("f32", [braid.didx(D), M / D, 4])
+        f.output(f.linear("C", [A, X], [B, Y], *T, bias=b), f.linear("E", (A,), (B,), *T))
+        self.assertIn("%C = linear %A, %B, %X, %Y, %b : f32[DIDx{D}, (M / D), 4]", str(f))
+        self.assertIn("%E = linear %A, %B : f32[DIDx{D}, (M / D), 4]", str(f))
+        self.assertEqual(len(braid.compile(f).outputs), 2)
+        f.matmul("F", [A, X], [B, Y], *T, partial="f32")
+        self.assertIn("%F = matmul %A, %B, %X, %Y partial f32 : ", str(f))
+        with self.assertRaisesRegex(braid.InputError, "expected as many first as second operands"):
+            f.matmul("G", [A, X], B, *T)
+
     def test_places_mistakes(self):
         text = "fusion @f(D = 2) {\n  mesh [0 .. D)\n  %A = input f33[D]\n  output %A\n}\n"
         with self.assertRaises(braid.InputError) as caught:
