@@ -63,7 +63,7 @@ def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], red
     """Returns this rank's rows of the reduced sum of the products, plus the bias. As: [rows, K], or
     [sequences, rows, K], where each sequence is scattered."""
     dim = As[0].dim() - 2
-    if len(As) == 1 and not reason_of("sum_scatter", [*As, *Bs], dim, group_name, reduce_op):
+    if not reason_of("sum_scatter", [*As, *Bs], dim, group_name, reduce_op):
         return _operations.sum_scatter(As, Bs, bias, reduce_op, dim, group_name)
     whole = _sum(As, Bs).movedim(-2, 0).contiguous()
     mine: Tensor = _c10d.wait_tensor(
@@ -75,7 +75,7 @@ def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], red
 def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
                     group_name: str) -> Tensor:
     """Returns the sum of the products over all ranks, plus the bias. As: [rows, K]."""
-    if len(As) == 1 and not reason_of("sum_all_reduce", [*As, *Bs], 0, group_name):
+    if not reason_of("sum_all_reduce", [*As, *Bs], 0, group_name):
         return _operations.sum_all_reduce(As, Bs, bias, group_name)
     whole: Tensor = _c10d.wait_tensor(_c10d.all_reduce(_sum(As, Bs), "sum", group_name))
     return whole if bias is None else whole.add_(bias)
