@@ -162,8 +162,9 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
     if (defined_.contains(operand))
       continue;
     isFine = diags_.error(node.location)
-             << "'" << keyword(node) << "' uses "
-             << (operand ? ref(operand) + ", which is not defined before it" : "no tensor");
+             << "'" << keyword(node) << "' "
+             << (operand ? "uses " + ref(operand) + ", which is not defined before this use"
+                         : "lacks an operand");
   }
   return isFine;
 }
@@ -314,7 +315,7 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
   return before == count ||
          fail("follows an axis of extent " + std::to_string(before) +
-              ", expected that extent to be " + blocks + ", " + std::to_string(count));
+              ", expected an axis of extent " + blocks + ", which is " + std::to_string(count));
 }
 
 /// Reports an error such as "SUBJECT is not an integer: 1000 / 7".
@@ -363,8 +364,8 @@ void FusionVerifier::verifyMatmul(const FusionNode &node) {
   if (node.bias() && hasShape(node.bias()) && shapes_[node.bias()] != columns)
     diags_.error(node.location) << "the bias " << ref(node.bias()) << " is "
                                 << str(shapes_[node.bias()]) << ", expected " << str(columns)
-                                << ", which are the axes of " << ref(node.b())
-                                << " without the last" << (contraction.count == 2 ? " two" : "");
+                                << ", the axes of " << ref(node.b()) << " except the last"
+                                << (contraction.count == 2 ? " two" : "");
   llvm::append_range(expected, columns);
   Shape totals = otherTotals(node.a(), contraction.first, contraction.count);
   const Shape columnTotals = otherTotals(node.b(), contraction.second, contraction.count);
@@ -397,7 +398,7 @@ void FusionVerifier::verifyOutput(const FusionNode &node) {
     auto [entry, isNew] = outputs_.try_emplace(tensor, node.location);
     if (!isNew)
       diags_.error(node.location).note(entry->second, "first listed here")
-          << ref(tensor) << " is an output twice";
+          << ref(tensor) << " is listed as an output twice";
   }
 }
 
@@ -462,7 +463,7 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
     return true;
   return diags_.error(node.location)
          << "'" << keyword(node) << "' contracts axis " << axis << " of " << ref(operand)
-         << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
+         << ", but in its " << uneven->blocks << " blocks of " << uneven->rows << " rows, only "
          << uneven->total << " rows are not padding; expected an axis without padding rows";
 }
 
@@ -483,8 +484,8 @@ bool FusionVerifier::verifyOuterPair(const FusionNode &node, const Contraction &
   if (ranks_ != 0 && shapes_[node.a()][axis] != ranks_)
     return diags_.error(node.location)
            << "'" << keyword(node) << "' contracts two axes of " << ref(node.a())
-           << ", expected the mesh size " << ranks_ << " as the extent of outer axis " << axis
-           << ", got " << shapes_[node.a()][axis];
+           << ", expected the mesh size " << ranks_ << " as the extent of the outer axis, axis "
+           << axis << ", got " << shapes_[node.a()][axis];
   for (auto [operand, index] : {std::pair(node.a(), axis), std::pair(node.b(), contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
       if (operand->type.axes[i].kind == AxisKind::Stream ||
@@ -508,7 +509,7 @@ void FusionVerifier::verifyPartial(const FusionNode &node) {
                                 << " has no partial results: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
     diags_.error(node.location) << "expected partial results of " << ref(&node.result)
-                                << " to be of " << name(result)
+                                << " to be of type " << name(result)
                                 << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
                                 << name(*partial);
 }
