@@ -86,7 +86,7 @@ def _reason(path: Path, is_forwards: bool) -> str:
         return "the GEMM's result is also used elsewhere"
     moved = sorted({str(node.target) for node in between if node.target in _VIEWS})
     if moved:
-        return f"{', '.join(moved)} in between"
+        return f"{', '.join(moved)} between the collective and the GEMM"
     return "PyTorch's fusion pass does not match this pattern"
 
 
