@@ -545,7 +545,7 @@ TEST(Choose, SaysWhatItCannotLower) {
   options.given.schedule = configured("chunks=700");
   Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
   EXPECT_EQ(choice.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
+  EXPECT_THAT(choice.status().message(), HasSubstr("into 700 chunks: "));
 }
 
 /// Measurements that one choice made are reused by the next, even if that allows other schedules.
