@@ -28,7 +28,7 @@ ClusterOptions clusterOptions(const JobOptions &options, int64_t ranks) {
 
 Result<Place> toPlace(const JobPlace &given) {
   if (given.ranks < 1)
-    return badInput("JobOptions::place: a job needs at least 1 rank, got {}", given.ranks);
+    return badInput("JobOptions::place: expected at least 1 rank, got {}", given.ranks);
   if (given.rank < 0 || given.rank >= given.ranks)
     return badInput("JobOptions::place: expected a rank from 0 to {}, got {} of {}",
                     given.ranks - 1, given.rank, given.ranks);
@@ -48,7 +48,8 @@ Result<Place> findOwnPlace(const JobOptions &options) {
   std::optional<Place> place = BRAID_TRY(findPlace(processEnvironment()));
   if (!place)
     return badInput(
-        "start this process with torchrun, mpirun or srun, or set BRAID_RANK and BRAID_RANKS");
+        "this process is not a rank of a job: start it with torchrun, mpirun or srun, or set "
+        "BRAID_RANK and BRAID_RANKS");
   if (options.ranks != 0 && options.ranks != place->ranks)
     return badInput("expected {} ranks, but {} reports {}", options.ranks, place->source,
                     place->ranks);

@@ -50,8 +50,8 @@ Result<CompiledProgram> compileText(const std::string &name, const std::string &
                                     const LoweringOptions &options) {
   const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
   if (lowering.isAuto)
-    return badInput("schedule auto: call Job::compileText() instead, because measurements require "
-                    "the ranks of a job");
+    return badInput("schedule auto requires the ranks of a job, on which to measure: call "
+                    "Job::compileText() instead");
   return CompiledProgram(BRAID_TRY(ProgramState::make(parseSource(name, text), lowering)));
 }
 

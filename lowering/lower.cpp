@@ -30,7 +30,7 @@ Status verifyAfter(const Pass &pass, const Program &program, const Module &modul
   if (verify(program, module, found))
     return Status::ok();
   return {StatusCode::Internal,
-          "pass '" + pass.name.str() + "' made an invalid program:\n" + found.str()};
+          "pass '" + pass.name.str() + "' produced an invalid program:\n" + found.str()};
 }
 
 } // namespace

@@ -46,7 +46,8 @@ size_t findDeepBracket(llvm::StringRef text, int most) {
 Result<JsonValue> parseJson(llvm::StringRef text) {
   const size_t deep = findDeepBracket(text, kMostJsonLevels);
   if (deep != llvm::StringRef::npos)
-    return badInput("{}: expected JSON of at most {} levels", placeOf(text, deep), kMostJsonLevels);
+    return badInput("{}: expected JSON nested at most {} levels deep", placeOf(text, deep),
+                    kMostJsonLevels);
   llvm::Expected<JsonValue> parsed = llvm::json::parse(text);
   if (parsed)
     return std::move(*parsed);

@@ -127,7 +127,7 @@ class Problem:
     def blocks_of(self, tensor):
         """Splits a tensor into equal row blocks, or raises Refused if m does not divide evenly."""
         if self.m % self.ranks.size:
-            raise Refused(f"expected m to be a multiple of {self.ranks.size} ranks")
+            raise Refused(f"expected m to be a multiple of the number of ranks, {self.ranks.size}")
         return tensor.view(self.ranks.size, -1, tensor.shape[1])
 
     @functools.cached_property

@@ -40,11 +40,11 @@ struct CalibrateFlags {
 };
 
 constexpr const char *kCalibrateFooter = R"(
-Measures copies, signals and launches between ranks, eager and as graphs, with each way to exchange
-data; messages, if the backend has them; and GEMMs. Use the file with braid simulate --machine and
-braid view --machine; --schedule auto finds the figures by itself. GEMMs of other sizes are
-estimated from the nearest ones, so give --shapes the GEMMs of one rank of your models, both with
-all rows and with the rows of a chunk.
+Measures copies, signals and launches between ranks, issued eagerly and as graphs, for each way to
+exchange data; messages, if the backend supports them; and GEMMs. Pass the file to braid simulate
+--machine or braid view --machine; --schedule auto does not need it, because it measures by itself.
+GEMMs of other sizes are estimated from the nearest ones, so pass to --shapes the GEMMs that one
+rank computes in your models, both with all rows and with the rows of one chunk.
 
   braid calibrate machine.json --backend cuda
   braid calibrate machine.json --backend cuda --ranks 4 --shapes 512x8192x3584,4096x8192x3584

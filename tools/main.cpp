@@ -14,13 +14,13 @@ using namespace braid;
 using namespace braid::tools;
 
 constexpr const char *kFooter = R"(
-A first look:
+Getting started:
   braid compile examples/ag_matmul.braid --ranks 4
   braid run examples/ag_matmul.braid --ranks 4 --iterations 5 --verify
 
-Exit codes: 0 fine; 1 a result is wrong; 2 usage or bad input; 3 rejected by the checker;
+Exit codes: 0 success; 1 wrong result; 2 wrong usage or input; 3 rejected by the checker;
 4 unsupported or unavailable here; 5 a peer failed; 6 timed out; 70 internal error;
-129, 130, 143 ended by SIGHUP, SIGINT, SIGTERM.)";
+129, 130, 143 terminated by SIGHUP, SIGINT, SIGTERM.)";
 
 constexpr size_t kLongestMessage = 1000; // command lines may be very long
 

@@ -24,15 +24,15 @@ using std::chrono::milliseconds;
 
 constexpr const char *kP2pFooter = R"(
 For each pair of devices, two processes measure the bandwidth of each path in both directions, and
-its latency. Every byte that arrives is compared. If a process dies or a transfer does not end, this
-path of this pair is reported, and the other measurements continue.
+its latency. Every byte that arrives is compared. If a process dies or a transfer does not complete,
+the pair and the path are reported, and the other measurements continue.
 
   put-engine, put-kernel   a copy engine or a kernel of the source writes to the destination
   get-engine, get-kernel   a copy engine or a kernel of the destination reads from the source
   messages                 a send and a receive of NCCL
 
-Exit codes: 0 all data is right, even if a pair is slow; 1 wrong data; 5 a process died; 6 a
-transfer did not end.
+Exit codes: 0 all data is correct, even if a pair is slow; 1 wrong data; 5 a process died; 6 a
+transfer did not complete.
 
   braid p2p
   braid p2p --devices 0,3 --paths put-engine,messages --sizes 4,1048576
@@ -127,7 +127,7 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
 /// Returns the device numbers to measure.
 Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, int64_t gpus) {
   if (!flags.devices.empty() && !areGpus)
-    return badInput("--devices: requires --backend cuda; CPU ranks have no devices");
+    return badInput("--devices requires --backend cuda; CPU ranks have no devices");
   std::vector<int64_t> devices = flags.devices;
   if (devices.empty()) {
     devices.resize(static_cast<size_t>(flags.ranks.value_or(areGpus ? gpus : 4)));
@@ -136,9 +136,10 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   for (int64_t device : devices)
     if (device < 0 || (areGpus && !mayShare && device >= gpus))
-      return unsupported("there is no GPU {}: this process sees {}; set BRAID_SHARE_GPUS=on to let "
-                         "ranks share GPUs",
-                         device, gpus);
+      return unsupported(
+          "there is no GPU {}: this process sees only {}; set BRAID_SHARE_GPUS=on to let "
+          "ranks share GPUs",
+          device, gpus);
   if (devices.size() < 2)
     return unsupported("a pair needs two GPUs, but only one was selected; with BRAID_SHARE_GPUS=on "
                        "and --ranks 2, two ranks share one GPU");
@@ -186,7 +187,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   if (flags.meter.results >= 0) { // as one of the two processes that measure a pair
     const Backend *backend = registry.find(flags.backend.value_or(""));
     return backend ? static_cast<int>(measureAsRank(*backend, flags.meter).code())
-                   : Result<int>(badInput("--measure-to: requires --backend"));
+                   : Result<int>(badInput("--measure-to requires --backend"));
   }
   BRAID_TRY(checkFlags(flags, registry));
   MeasureOptions options;

@@ -26,10 +26,10 @@ namespace {
 
 constexpr const char *kRunFooter = R"(
 First checks the program across all ranks, as braid check does, and does not run it if it is unsafe.
-Each iteration has new random inputs, and outputs that were filled with NaNs. --verify compares
+Each iteration uses new random inputs, and its outputs are first filled with NaNs. --verify compares
 every element of every output exactly with a reference computed from the fusion's definition.
 
-Started by torchrun, mpirun or srun, each process is one rank, as its environment variables say.
+Under torchrun, mpirun or srun, each process is the rank that its environment variables specify.
 
   braid run examples/ag_matmul.braid --ranks 4 --iterations 20 --verify
   braid run examples/ag_linear.braid --ranks 8 --schedule ring --chunks 2 --trace ring.json
@@ -86,7 +86,7 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       },
       "the same as --launch graph");
   addText(app, "--auto-seconds", flags.autoSeconds, "S",
-          "time for trials of a shape that has not been measured on this machine (default: 2)")
+          "seconds of trials for a shape that has not been measured on this machine (default: 2)")
       ->group(kAuto);
   addInteger(app, "--time-best", flags.timeBest, "K",
              "measure K candidates instead, even if the shape has been measured before")
@@ -102,8 +102,9 @@ Status checkFlags(const RunFlags &flags) {
   if (flags.autoSeconds && flags.timeBest)
     return badInput("--auto-seconds and --time-best cannot be used together");
   if (flags.noCheck && flags.source.reproducible)
-    return badInput("--reproducible: cannot be combined with --no-check: the check proves the "
-                    "order of additions");
+    return badInput(
+        "--reproducible cannot be combined with --no-check, because the check proves the "
+        "order of additions");
   if (flags.timeoutMs < 1)
     return badInput("expected --timeout-ms to be at least 1, got {}", flags.timeoutMs);
   return Status::ok();
@@ -113,10 +114,10 @@ Status checkFlags(const RunFlags &flags) {
 Status checkBackend(const RunFlags &flags, const Configuration &config, const Backend &backend) {
   BRAID_TRY(checkModes(config, backend));
   if (config.launch() == schedule::Launch::Graph && !flags.trace.empty())
-    return unsupported("--trace: cannot be combined with --graph, because commands of a replayed "
+    return unsupported("--trace cannot be combined with --graph, because commands of a replayed "
                        "graph are not timed");
   if (!backend.computes && !flags.trace.empty())
-    return badInput("--trace: requires a backend that executes commands, got '{}'", backend.name);
+    return badInput("--trace requires a backend that executes commands, got '{}'", backend.name);
   return Status::ok();
 }
 
@@ -126,7 +127,7 @@ Result<RankSetup> findSetup(const RunFlags &flags, const Backend &backend) {
   if (place && *place && !(*place)->meeting.empty())
     return RankSetup{*place};
   if (flags.processes) {
-    BRAID_TRY(checkIsAlone("--processes: cannot be combined with another launcher",
+    BRAID_TRY(checkIsAlone("--processes cannot be combined with another launcher",
                            "omit --processes to run as that rank, or "));
     return RankSetup{.isLauncher = true};
   }
@@ -143,19 +144,18 @@ bool leavesRecords(const RunFlags &flags) {
 /// Refuses flags that this role does not support or that contradict the launcher's environment.
 Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &backend) {
   if (!setup.isLauncher && !setup.isLaunched() && flags.prefixOutput)
-    return badInput("--prefix-output: requires --processes");
+    return badInput("--prefix-output requires --processes");
   if (setup.areThreads() && leavesRecords(flags))
     return badInput(
-        "--flight-records: requires ranks that are processes, got threads of one process");
+        "--flight-records requires ranks that are processes, got threads of one process");
   if (setup.areThreads())
     return Status::ok();
   if (flags.run.cluster.scheduleSeed)
-    return unsupported(
-        "--schedule-seed: the seeded scheduler requires all ranks to be threads of one process");
+    return unsupported("--schedule-seed requires all ranks to be threads of one process");
   if (!backend.join)
-    return unsupported(
-        "--backend {}: cannot be combined with --processes or a launcher; its ranks are threads",
-        backend.name);
+    return unsupported("--backend {} cannot be combined with --processes or a launcher, because "
+                       "its ranks are threads",
+                       backend.name);
   if (setup.place && flags.source.ranks && *flags.source.ranks != setup.place->ranks)
     return badInput("--ranks is {}, but {} sets {}; leave out --ranks{}, or unset {}",
                     *flags.source.ranks, setup.place->source, setup.place->ranks,
@@ -167,9 +167,8 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
 /// Refuses output files that cannot be written. Called before anything runs.
 Status checkFiles(const RunFlags &flags) {
   if (flags.trace == "-" && flags.prefixOutput)
-    return badInput(
-        "--trace -: cannot be combined with --prefix-output, which would write into the "
-        "trace");
+    return badInput("--trace - cannot be combined with --prefix-output, which would write into the "
+                    "trace");
   BRAID_TRY(expectOtherFile("--trace", flags.trace, flags.source.file));
   if (!flags.trace.empty())
     BRAID_TRY(checkWritable(flags.trace));
@@ -197,8 +196,9 @@ std::string leaveRecords(const RunFlags &flags, const JobMemory &memory, llvm::A
                     geteuid(), memory.number());
   const Result<std::string> file = writeFlightRecords(folder, memory, plans, job);
   if (!file)
-    return fmt::format("braid: warning: no flight records: {}\n", file.status().message());
-  return fmt::format("braid: flight records of {0}; see braid explain {1}\n",
+    return fmt::format("braid: warning: the flight records could not be written: {}\n",
+                       file.status().message());
+  return fmt::format("braid: wrote flight records of {0}; to read them, run braid explain {1}\n",
                      counted(memory.ranks(), "rank"), printable(*file, PATH_MAX));
 }
 
@@ -290,7 +290,7 @@ Status Run::compile() {
                                               : readSource(flags.file));
   options_.isAuto = compileOptions_.isAuto || (!flags.schedule && choosesByItself(backend_));
   if (!options_.isAuto && (flags_.autoSeconds || flags_.timeBest))
-    return badInput("{}: requires --schedule auto",
+    return badInput("{} requires --schedule auto",
                     flags_.autoSeconds ? "--auto-seconds" : "--time-best");
   program_ = BRAID_TRY(ProgramState::make(std::move(source), compileOptions_));
   options_.isAuto = options_.isAuto && program_->compiled.isLowered;

@@ -45,8 +45,8 @@ void printSummary(llvm::raw_ostream &os, const RunFlags &flags, const ProgramSta
                            counted(report.elementsCompared, "element"), compiled.fusion->name());
   os << fmt::format("@{} on {} of backend {}, {} with fresh inputs\n"
                     "  compared  {}\n"
-                    "  time      {} an iteration, {} in total; prepared in {}\n"
-                    "  program   {} a run on rank 0, on {} besides the caller's; {}\n",
+                    "  time      {} per iteration, {} in total; prepared in {}\n"
+                    "  program   {} per run on rank 0, on {} besides the caller's; {}\n",
                     compiled.program->name(), counted(compiled.program->ranks(), "rank"),
                     flags.backend, counted(iterations, "iteration"), compared,
                     timeText(report.runSeconds / static_cast<double>(iterations)),

@@ -24,9 +24,9 @@ struct SimulateFlags {
 };
 
 constexpr const char *kSimulateFooter = R"(
-Predicts the time of a run on a machine that need not be this one. E is how well communication is
-hidden: the time of all GEMMs alone, or of everything else alone if that is longer, divided by the
-time of the run.
+Predicts the time of a run on a machine that need not be this one. E measures how well communication
+is hidden: the time of all GEMMs alone, or of everything else alone if that is longer, divided by
+the time of the run.
 
   braid simulate examples/mlp.braid --ranks 8
   braid simulate examples/ag_matmul.braid --set M=32768 --set K=16384 --set N=8192 --schedule auto
@@ -68,10 +68,10 @@ void print(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
   const MachinePrediction &best = rows.front().prediction;
   llvm::outs() << fmt::format(
       "@{} on {} ranks of {}\n"
-      "  time       {:.1f} µs a run, {:.1f} µs in a series of runs\n"
-      "  E          {:.3f}: all GEMMs alone take {:.1f} µs, all else alone {:.1f} µs\n"
+      "  time       {:.1f} µs per run, {:.1f} µs in a series of runs\n"
+      "  E          {:.3f}: all GEMMs alone take {:.1f} µs, everything else alone {:.1f} µs\n"
       "  GEMMs      {:.0f} % of the run\n"
-      "  memory     {} a rank\n"
+      "  memory     {} per rank\n"
       "  simulated  {} of {} ranks{}\n",
       best.program, best.ranks, printable(model.machine), best.us, best.burstUs, best.efficiency(),
       best.gemmsUs, best.othersUs, best.us > 0 ? 100 * best.gemmsUs / best.us : 0,
@@ -84,7 +84,7 @@ void print(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
     return;
   constexpr size_t kShown = 12;
   llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>11}  {:>6}  schedule\n",
-                              rows.size(), "µs a run", "in a burst", "E");
+                              rows.size(), "µs per run", "in a burst", "E");
   for (const PredictedSchedule &each : rows.take_front(kShown))
     llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", each.prediction.us,
                                 each.prediction.burstUs, each.prediction.efficiency(),

@@ -29,8 +29,8 @@ struct ViewFlags {
 };
 
 constexpr const char *kViewFooter = R"(
-Writes one HTML file, which needs no other files: the text of the program beside a timeline of all
-ranks' commands, what each wait waits for, and the critical path.
+Writes a self-contained HTML file that shows the text of the program beside a timeline of the
+commands of all ranks, what each wait waits for, and the critical path.
 
   braid view examples/mlp.braid --ranks 4 --out mlp.html      a predicted run
   braid run examples/mlp.braid --ranks 4 --trace run.json
@@ -97,20 +97,20 @@ bool isOfModel(const std::string &flag) {
 Status checkFlags(const CLI::App &app, const ViewFlags &flags) {
   const bool hasFile = !flags.source.file.empty(), hasTrace = !flags.trace.empty();
   if (!flags.records.empty() && (hasFile || hasTrace || flags.check))
-    return badInput("--records: cannot be combined with FILE, --trace or --check");
+    return badInput("--records cannot be combined with FILE, --trace or --check");
   if (!hasFile && !hasTrace && flags.records.empty())
     return badInput("expected FILE, --trace or --records");
   if (flags.check && (!hasFile || hasTrace))
-    return badInput("--check: requires FILE, and cannot be combined with --trace");
+    return badInput("--check requires FILE, and cannot be combined with --trace");
   const std::vector<std::string> always = {"FILE", "--trace", "--check", "--records", "--out"};
   for (const CLI::Option *option : app.get_options()) {
     const std::string flag = option->get_name();
     if (option->count() == 0 || llvm::is_contained(always, flag))
       continue;
     if (!hasFile)
-      return badInput("{}: requires FILE", flag);
+      return badInput("{} requires FILE", flag);
     if (flags.check && isOfModel(flag))
-      return badInput("{}: cannot be combined with --check", flag);
+      return badInput("{} cannot be combined with --check", flag);
   }
   return Status::ok();
 }

@@ -62,7 +62,7 @@ Status checkName(const BenchProblem &problem, llvm::StringRef name) {
   const bool isSchedule = problem.isFusion && (isPreset(firstWord(name)) || namesStages(name));
   if (isSchedule || llvm::is_contained(names, firstWord(name)))
     return Status::ok();
-  return badInput("--impl {}: expected {}{}, got '{}'", name.str(), llvm::join(names, ", "),
+  return badInput("--impl {}: expected one of {}{}, got '{}'", name.str(), llvm::join(names, ", "),
                   problem.isFusion ? ", " + presetNames() : "", firstWord(name).str());
 }
 

@@ -45,7 +45,8 @@ Result<RowTimer::Lowered> RowTimer::lower(TimedRow row) {
     flops = std::max(flops, flopsOf(plan));
     plan = partOf(std::move(plan), row.kind);
     if (plan.streams.size() > kMaxPlanStreams)
-      return unsupported("expected at most {} streams", kMaxPlanStreams);
+      return unsupported("expected at most {} streams, got {}", kMaxPlanStreams,
+                         plan.streams.size());
   }
   if (row.kind == RowKind::Transfers)
     flops = 0;

@@ -73,7 +73,7 @@ private:
   Status measure(const std::string &name, const std::string &text,
                  Transport transport = Transport::PeerMemory, bool hasCopies = true) {
     const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
-        timer_, "calibrating by " + name, text,
+        timer_, "calibrating with " + name, text,
         {.launchModes = options_.launchModes,
          .transferMode = transport == Transport::Messages ? TransferMode() : transferMode_,
          .transport = transport,
@@ -163,7 +163,7 @@ Result<CostModel> calibrate(PlanTimer &timer, const CalibrationOptions &options)
   CostModel model;
   model.machine = timer.device().description();
   model.ranks = timer.ranks();
-  ProgressStep progress(options.progress, "operations", "transfer modes",
+  ProgressStep progress(options.progress, "measuring operations", "transfer modes",
                         options.transferModes.size());
   for (TransferMode mode : options.transferModes) {
     Calibration calibration(timer, options, mode);

@@ -166,7 +166,7 @@ Status checkTransport(const CompileOptions &options) {
     for (Knob knob : kKnobsOfPeerMemory)
       if (configuration.get(knob))
         return badInput(
-            "--{}: requires --transport peer-memory, but these ranks communicate by messages",
+            "--{} requires --transport peer-memory, but these ranks communicate through messages",
             rowOf(knob).name);
     return Status::ok();
   };

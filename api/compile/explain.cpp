@@ -19,7 +19,7 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   const Configuration &used = schedule.all;
   const bool isByStage = isChosen && !schedule.stages.empty();
   auto why = [&](bool isGiven) {
-    return isChosen ? "chosen by auto" : isGiven ? "as asked" : "the default";
+    return isChosen ? "chosen by auto" : isGiven ? "as requested" : "the default";
   };
   std::string text;
   if (!isByStage)
@@ -33,7 +33,7 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   }
   for (const Configurations::OfStage &stage : schedule.stages)
     text += explainLine("%" + stage.tensor, stage.config.str(),
-                        std::string(isByStage ? "chosen by auto" : "as asked") +
+                        std::string(isByStage ? "chosen by auto" : "as requested") +
                             ", for the stage that computes it");
   return text;
 }

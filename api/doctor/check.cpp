@@ -24,7 +24,8 @@ std::string summary(const Facts &facts, const std::vector<Finding> &findings) {
   const std::string counts =
       counted(problems, "problem") + ", " + counted(countOf(findings, Severity::Note), "note");
   const char *where = facts.cudaDevices() > 0 ? "GPUs and cpu ranks" : "cpu ranks";
-  return problems > 0 ? counts + "\n" : fmt::format("{}: programs run on {} here\n", counts, where);
+  return problems > 0 ? counts + "\n"
+                      : fmt::format("{}: programs can run on {} here\n", counts, where);
 }
 
 } // namespace

@@ -27,7 +27,7 @@ std::string str(const Ending &ending) {
     return fmt::format("could not start ({})", std::strerror(ending.notBegun()));
   if (ending.isSignal)
     return fmt::format("killed by signal {} ({})", ending.number, strsignal(ending.number));
-  return fmt::format("ended with exit status {}", ending.number);
+  return fmt::format("exited with status {}", ending.number);
 }
 
 bool isEnding(pid_t pid) {

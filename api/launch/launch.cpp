@@ -48,9 +48,10 @@ Status makeRoomForDescriptors(int64_t ranks) {
   if (limit.rlim_cur >= needed)
     return Status::ok();
   if (limit.rlim_max < needed)
-    return unsupported("{} ranks as processes need {} open files, but the limit of this process is "
-                       "{} (ulimit -Hn)",
-                       ranks, needed, limit.rlim_max);
+    return unsupported(
+        "starting {} ranks as processes requires {} open files, but the limit of this process is "
+        "{} (ulimit -Hn)",
+        ranks, needed, limit.rlim_max);
   limit.rlim_cur = needed;
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
 }
@@ -59,7 +60,7 @@ Status makeRoomForDescriptors(int64_t ranks) {
 Result<FileDescriptor> fileOf(const std::string &text) {
   FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
   if (!file.isValid() || writeAll(file.get(), text) != 0)
-    return lacking("memory for their input");
+    return lacking("memory for the standard input");
   return file;
 }
 

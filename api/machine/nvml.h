@@ -98,8 +98,8 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
   BRAID_TRY(startThread(thread, "querying the driver", [task] { (*task)(); }));
   thread.detach();
   if (answer.wait_for(patience) != std::future_status::ready)
-    return timedOut("the driver does not answer {} within {} ms: nvidia-smi would also hang", what,
-                    patience.count());
+    return timedOut("the driver did not respond to {} within {} ms: nvidia-smi would also hang",
+                    what, patience.count());
   return answer.get();
 }
 

@@ -49,7 +49,7 @@ std::string matrixText(const PairReport &report, bool isLatency) {
   });
   if (bytes == 0)
     return "";
-  return fmt::format("\n{} at {}, by the fastest path of each pair; rows are senders\n{}\n",
+  return fmt::format("\n{} at {}, over the fastest path of each pair; rows are senders\n{}\n",
                      isLatency ? "latency in us" : "bandwidth in GB/s", sizeText(bytes), lines);
 }
 

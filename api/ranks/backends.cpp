@@ -45,7 +45,7 @@ Status checkModes(const Configuration &config, const Backend &backend) {
     if (row.isOfRun() &&
         config.get(row.knob).value_or(row.fallback.value_or(-1)) != row.fallback.value_or(-1) &&
         !has(row.knob))
-      return unsupported("--{} {}: needs the cuda {}backend, got {}", row.name,
+      return unsupported("--{} {} requires the cuda {}backend, got {}", row.name,
                          row.str(config.get(row.knob)),
                          row.knob == Knob::DataPlane ? "or the cpu " : "", backend.name);
   return Status::ok();

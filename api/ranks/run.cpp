@@ -242,9 +242,9 @@ Status Runner::finishRank(int64_t rank, RankSummary mine) {
   std::string summary = mine.encode();
   constexpr size_t kMostOfAllRanks = size_t(128) << 20;
   if (summary.size() > std::min(kMaxPart, kMostOfAllRanks / static_cast<size_t>(cluster_.ranks())))
-    return unsupported(
-        "the trace of rank {} has {} spans, too many to merge: use fewer iterations with --trace",
-        rank, mine.spans.size());
+    return unsupported("the trace of rank {} has {} spans, which is too many to merge; use fewer "
+                       "iterations with --trace",
+                       rank, mine.spans.size());
   ControlPlane &control = cluster_.control(rank);
   std::vector<std::string> summaries = BRAID_TRY(control.allGather(std::move(summary)));
   if (rank == cluster_.firstHosted())

@@ -98,9 +98,8 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
   for (const auto &[a, b] : llvm::zip(first, second))
     if (a != b)
       return fmt::format("'{}', got '{}'", printable(b.trim()), printable(a.trim()));
-  return "the program text matches, but the commands differ; a trace with messages does not match "
-         "a "
-         "program with explicit transfers";
+  return "the program text matches, but the commands differ; for example, a trace of a run "
+         "with messages does not match a program with explicit transfers";
 }
 
 } // namespace
@@ -151,7 +150,7 @@ Result<Page> layOver(const Page &measured, Page predicted) {
   Page page = std::move(predicted);
   const Timing &run = measured.timings.front(), &prediction = page.timings.front();
   page.subtitle = measured.subtitle + ", above; " + page.subtitle + ", below";
-  page.findings = {fmt::format("The run took {} measured and {} predicted.",
+  page.findings = {fmt::format("The run took {}; the prediction was {}.",
                                timeText(run.total, page.unit),
                                timeText(prediction.total, page.unit))};
   page.timings.insert(page.timings.begin(), run);

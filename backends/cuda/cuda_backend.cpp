@@ -126,8 +126,8 @@ Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool
   if (device >= count && mayShare)
     device %= count;
   if (device >= count)
-    return unsupported("rank {} needs its own GPU, but this process sees {}{}", localRank, count,
-                       kHowToShare);
+    return unsupported("rank {} needs its own GPU, but this process sees only {}{}", localRank,
+                       count, kHowToShare);
   return static_cast<int>(device);
 }
 

@@ -207,7 +207,7 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
     if (kind == each.kind && each.provider)
       return Opened{BRAID_TRY(each.provider->open(peer, handle)), each.provider.get()};
   if (kind != kFlags)
-    return badInput("expected a handle for memory that also exists on this rank, got '{}'",
+    return badInput("expected a handle for a kind of memory that this rank also uses, got '{}'",
                     kind.str());
   HandleReader reader(handle);
   size_t bytes = 0;

@@ -37,8 +37,9 @@ template <class Function> Status find(const char *name, Function &function) {
   cudaError_t code =
       cudaGetDriverEntryPointByVersion(name, &address, kSince, cudaEnableDefault, &found);
   if (code != cudaSuccess || found != cudaDriverEntryPointSuccess || !address)
-    return unsupported("expected a driver for CUDA 12 or later, which provides {}: {}", name,
-                       cudaGetErrorString(code));
+    return unsupported(
+        "cannot find {} in the NVIDIA driver, which must support CUDA 12 or later: {}", name,
+        cudaGetErrorString(code));
   function = reinterpret_cast<Function>(address);
   return Status::ok();
 }

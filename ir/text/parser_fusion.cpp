@@ -150,7 +150,7 @@ bool FusionParser::parseKeyword(const Statement &statement, FusionNode &node) {
     llvm::append_range(keywords, pointwiseKeywords());
     const std::string near = didYouMean(word, keywords);
     return cursor_.expected("an operation")
-           << (near.empty() ? "; there are " + llvm::join(keywords, ", ") : near);
+           << (near.empty() ? "; the operations are " + llvm::join(keywords, ", ") : near);
   }
   node.kind = found->second;
   if (node.kind == FusionOpKind::Output && statement.result)

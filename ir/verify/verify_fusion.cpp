@@ -166,8 +166,9 @@ bool FusionVerifier::verifyOperands(const FusionNode &node) {
     if (defined_.contains(operand))
       continue;
     isFine = diags_.error(node.location)
-             << "'" << keyword(node) << "' uses "
-             << (operand ? ref(operand) + ", which is not defined before it" : "no tensor");
+             << "'" << keyword(node) << "' "
+             << (operand ? "uses " + ref(operand) + ", which is not defined before this use"
+                         : "lacks an operand");
   }
   return isFine;
 }
@@ -318,7 +319,7 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
   return before == count ||
          fail("follows an axis of extent " + std::to_string(before) +
-              ", expected that extent to be " + blocks + ", " + std::to_string(count));
+              ", expected an axis of extent " + blocks + ", which is " + std::to_string(count));
 }
 
 /// Reports an error such as "SUBJECT is not an integer: 1000 / 7".
@@ -370,8 +371,8 @@ void FusionVerifier::verifyMatmul(const FusionNode &node) {
   if (node.bias() && hasShape(node.bias()) && shapes_[node.bias()] != columns)
     diags_.error(node.location) << "the bias " << ref(node.bias()) << " is "
                                 << str(shapes_[node.bias()]) << ", expected " << str(columns)
-                                << ", which are the axes of " << ref(node.b())
-                                << " without the last" << (contraction.count == 2 ? " two" : "");
+                                << ", the axes of " << ref(node.b()) << " except the last"
+                                << (contraction.count == 2 ? " two" : "");
   llvm::append_range(expected, columns);
   Shape totals = otherTotals(node.a(), contraction.first, contraction.count);
   const Shape columnTotals = otherTotals(node.b(), contraction.second, contraction.count);
@@ -452,7 +453,7 @@ void FusionVerifier::verifyOutput(const FusionNode &node) {
     auto [entry, isNew] = outputs_.try_emplace(tensor, node.location);
     if (!isNew)
       diags_.error(node.location).note(entry->second, "first listed here")
-          << ref(tensor) << " is an output twice";
+          << ref(tensor) << " is listed as an output twice";
   }
 }
 
@@ -518,7 +519,7 @@ bool FusionVerifier::verifyAllExist(const FusionNode &node, const FusionTensor *
     return true;
   return diags_.error(node.location)
          << "'" << keyword(node) << "' contracts axis " << axis << " of " << ref(operand)
-         << ", but of its " << uneven->blocks << " blocks of " << uneven->rows << " rows only "
+         << ", but in its " << uneven->blocks << " blocks of " << uneven->rows << " rows, only "
          << uneven->total << " rows are not padding; expected an axis without padding rows";
 }
 
@@ -541,8 +542,8 @@ bool FusionVerifier::verifyOuterAxes(const FusionNode &node, size_t pair,
   if (ranks_ != 0 && shapes_[a][axis] != ranks_)
     return diags_.error(node.location)
            << "'" << keyword(node) << "' contracts two axes of " << ref(a)
-           << ", expected the mesh size " << ranks_ << " as the extent of outer axis " << axis
-           << ", got " << shapes_[a][axis];
+           << ", expected the mesh size " << ranks_ << " as the extent of the outer axis, axis "
+           << axis << ", got " << shapes_[a][axis];
   for (auto [operand, index] : {std::pair(a, axis), std::pair(b, contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
       if (operand->type.axes[i].kind == AxisKind::Stream ||
@@ -566,7 +567,7 @@ void FusionVerifier::verifyPartial(const FusionNode &node) {
                                 << " has no partial results: no contracted axis is DIDx";
   else if (!isPartialType(*partial, result))
     diags_.error(node.location) << "expected partial results of " << ref(&node.result)
-                                << " to be of " << name(result)
+                                << " to be of type " << name(result)
                                 << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
                                 << name(*partial);
 }

@@ -22,7 +22,8 @@ void verifyList(llvm::StringRef what, llvm::StringRef theirs, const Program &pro
   if (values.size() != tensors.size()) {
     diags.error(program.location()).note(fusion.location(), "the fusion is defined here")
         << "program @" << program.name() << " has " << values.size() << " " << what
-        << "s, expected " << tensors.size() << ", the " << theirs << "s of @" << fusion.name();
+        << "s, expected " << tensors.size() << ", the number of " << theirs << "s of @"
+        << fusion.name();
     return;
   }
   for (size_t i = 0; i < values.size(); ++i) {

@@ -126,7 +126,7 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
 bool NodeVerifier::expectPartialType(const Op &op, const Value *partial, DType result) {
   if (isPartialType(partial->type.dtype, result))
     return true;
-  return error(op) << quoted(op) << " expects " << ref(partial) << " to be of " << name(result)
+  return error(op) << quoted(op) << " expects " << ref(partial) << " to be of type " << name(result)
                    << (sizeOf(result) == 2 ? " or f32" : "") << ", got "
                    << name(partial->type.dtype);
 }
@@ -209,11 +209,11 @@ bool NodeVerifier::expectRange(const Op &op, const Scalar *begin, const Scalar *
   if (begin == end || (areConstant && end->value() <= begin->value()))
     return error(op) << "expected a nonempty range, got " << range;
   if (begin->isConstant() && begin->value() < 0)
-    return error(op) << "expected a range that starts at 0 or above, got " << range;
+    return error(op) << "expected a range that starts at or above 0, got " << range;
   if (end->isConstant() && extent->isConstant() && end->value() > extent->value())
-    return error(op) << "expected a range that ends at " << extent->value()
-                     << " or below, the extent of axis " << axis << " of " << ref(tensor)
-                     << ", got " << range;
+    return error(op) << "expected a range that ends at or below " << extent->value()
+                     << ", the extent of axis " << axis << " of " << ref(tensor) << ", got "
+                     << range;
   return true;
 }
 
@@ -344,7 +344,7 @@ void NodeVerifier::expectLength(const SumOp &op) {
   if (shape.empty() || !shape.front()->isConstant() || !op.begin->isConstant() ||
       !op.end->isConstant() || shape.front()->value() == op.end->value() - op.begin->value())
     return;
-  error(op) << quoted(op) << " expects a range of " << shape.front()->value()
+  error(op) << quoted(op) << " expects a range of length " << shape.front()->value()
             << ", the extent of axis 0 of " << ref(op.dst) << ", got " << op.begin->str() << " .. "
             << op.end->str();
 }
@@ -352,8 +352,8 @@ void NodeVerifier::expectLength(const SumOp &op) {
 /// Checks that the axes of the bias are the last axes of the destination.
 void NodeVerifier::verifyBias(const SumOp &op) {
   if (op.bias->type.dtype != op.elementType()) {
-    error(op) << quoted(op) << " expects " << ref(op.bias) << " to be of " << name(op.elementType())
-              << ", got " << name(op.bias->type.dtype);
+    error(op) << quoted(op) << " expects " << ref(op.bias) << " to be of type "
+              << name(op.elementType()) << ", got " << name(op.bias->type.dtype);
     return;
   }
   const llvm::ArrayRef<const Scalar *> axes = op.dst->type.shape, bias = op.bias->type.shape;
@@ -434,7 +434,8 @@ void NodeVerifier::visitGroup(const GroupOp &op) {
 
 void NodeVerifier::visitCollective(const CollectiveOp &op) {
   if (context_.rankBranches > 0)
-    error(op) << "expected 'collective' on every rank, but it is in an 'if' that depends on 'rank'";
+    error(op) << "expected every rank to execute 'collective', but it is in an 'if' that depends "
+                 "on 'rank'";
   bool reduces = op.collective == CollectiveKind::ReduceScatter ||
                  op.collective == CollectiveKind::AllReduce ||
                  op.collective == CollectiveKind::Reduce;

@@ -249,8 +249,9 @@ bool ProgramVerifier::verifyArithmetic(const Op &op, const Scalar *scalar) {
     return diags_.error(op.location())
            << "expected a number, got the comparison '" << scalar->str() << "'";
   if (scalar->kind() == ScalarKind::Ceil)
-    return diags_.error(op.location()) << "expected a number, got '" << scalar->str()
-                                       << "', which is an extent of a fusion's tensor";
+    return diags_.error(op.location())
+           << "expected a number, got '" << scalar->str()
+           << "', which is allowed only in the extents of a fusion's tensors";
   if (!verifyArithmetic(op, scalar->lhs()) || !verifyArithmetic(op, scalar->rhs()))
     return false;
   ScalarError error = ScalarError::None;
@@ -277,8 +278,8 @@ void ProgramVerifier::verifyConstantType(const Value &value) {
       shape.push_back(extent->value());
       continue;
     }
-    diags_.error(value.location) << "axis " << axis << " of " << ref(&value) << " has the extent "
-                                 << (extent ? extent->str() : "nothing")
+    diags_.error(value.location) << "axis " << axis << " of " << ref(&value) << " has extent "
+                                 << (extent ? extent->str() : "none")
                                  << ", expected a constant of at least 1";
   }
   if (shape.size() == value.type.rank() && !byteCount(value.type.dtype, shape))

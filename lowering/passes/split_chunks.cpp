@@ -47,22 +47,29 @@ bool canSplitTail(const Stage &stage) {
   return stage.moves() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
+/// Returns text such as "split %A into 4 chunks" or "split the tail of %A by 4".
+std::string actionOf(const std::string &name, bool isTail, int64_t times) {
+  const std::string number = std::to_string(times);
+  return isTail ? "split the tail of " + name + " by " + number
+                : "split " + name + " into " + number + " chunks";
+}
+
 /// Returns true if each of the `ranges` row ranges of a step's block can be split into `times`
-/// ranges. Otherwise reports that `what` is not possible.
-bool checkRanges(const Stage &stage, llvm::StringRef what, int64_t times, int64_t ranges,
+/// ranges. Otherwise reports that the chunks or, if `isTail`, the tail cannot be split like this.
+bool checkRanges(const Stage &stage, bool isTail, int64_t times, int64_t ranges,
                  Diagnostics &diags) {
   const int64_t most = std::max<int64_t>(stage.rows / ranges, 1);
   if (times <= most)
     return true;
   auto message = diags.error(stage.location());
-  message << "cannot " << what << " %" << stage.name() << " by " << times
+  message << "cannot " << actionOf("%" + stage.name().str(), isTail, times)
           << ": a step's block has ";
   if (stage.rows == 0)
     message << "no rows to split";
   else
     message << "only " << stage.rows << (stage.rows == 1 ? " row" : " rows");
   if (ranges > 1)
-    message << ", in " << ranges << " chunks already";
+    message << ", already split into " << ranges << " chunks";
   return message << (most == 1 ? "; only 1" : "; 1 to " + std::to_string(most))
                  << (most == 1 ? " is possible" : " are possible");
 }
@@ -192,8 +199,9 @@ bool asksForCuts(const Configuration &config) {
 bool refuseWithoutSteps(Location location, const std::string &what, const Configuration &config,
                         Diagnostics &diags) {
   const bool isTail = config.chunks() == 1;
-  return diags.error(location) << "cannot " << (isTail ? "split the tail of " : "chunk ") << what
-                               << " by " << (isTail ? config.tailSplit() : config.chunks())
+  return diags.error(location) << "cannot "
+                               << actionOf(what, isTail,
+                                           isTail ? config.tailSplit() : config.chunks())
                                << ": no result has a Stream axis; only 1 is possible";
 }
 
@@ -202,14 +210,14 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
   const int64_t chunks = stage.config.chunks();
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
     return diags.error(stage.location())
-           << "cannot chunk %" << stage.result().name << " by " << chunks
+           << "cannot " << actionOf("%" + stage.result().name, false, chunks)
            << ": one GEMM computes all partial results; only 1 is possible";
   if (!stage.loop)
     return !stage.isNamed || !asksForCuts(stage.config) ||
            refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);
-  return checkRanges(stage, "chunk", chunks, 1, diags) &&
+  return checkRanges(stage, /*isTail=*/false, chunks, 1, diags) &&
          (!canSplitTail(stage) ||
-          checkRanges(stage, "split the tail of", stage.config.tailSplit(), chunks, diags));
+          checkRanges(stage, /*isTail=*/true, stage.config.tailSplit(), chunks, diags));
 }
 
 /// Reports a tail split that has no effect, unless it is set for all stages and any stage gathers.

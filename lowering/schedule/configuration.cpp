@@ -42,7 +42,7 @@ Status readKnob(llvm::StringRef part, Configuration &config) {
     return badText("expected KNOB=VALUE, where KNOB is one of " + llvm::join(names, ", ") +
                    ", got '" + part.str() + "'" + didYouMean(name, names));
   if (config.get(row->knob))
-    return badText("expected " + row->name + " once, got '" + part.str() + "' besides");
+    return badText("expected " + row->name + " only once, but '" + part.str() + "' sets it again");
   Result<int64_t> number = row->parse(value, row->name);
   if (number)
     config.set(row->knob, *number);
@@ -63,8 +63,8 @@ llvm::StringRef takeTensor(llvm::StringRef &element) {
 Status checkOfStage(const Configurations::OfStage &stage) {
   for (const KnobRow &row : allKnobs())
     if (row.isOfRun() && stage.config.get(row.knob))
-      return badText("expected no " + row.name + " for the stage of %" + stage.tensor +
-                     ": it applies to the whole run");
+      return badText(row.name + " cannot be set for the stage of %" + stage.tensor +
+                     ", because it applies to the whole run");
   return Status::ok();
 }
 
@@ -138,7 +138,7 @@ Result<Configurations> Configurations::parse(llvm::StringRef text, const Configu
       return config.status();
     if (tensor.empty() && hasAll)
       return badText(
-          "expected only one schedule for all stages, got '" + whole + "' besides" +
+          "expected only one schedule for all stages, got another one, '" + whole + "'" +
           (element.contains('=') ? "; separate knobs with ';', as in ring;chunks=2" : ""));
     hasAll |= tensor.empty();
     if (tensor.empty())

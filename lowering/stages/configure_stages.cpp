@@ -215,7 +215,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
            ", got one host";
   if (stage.ranksPerHost == 1)
     return "order=hierarchical requires several ranks per host, which forward blocks to one "
-           "another; got one rank";
+           "another; got one rank per host";
   return "";
 }
 

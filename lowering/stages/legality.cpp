@@ -257,16 +257,16 @@ std::vector<Refusal> checkReshard(const Fusion &fusion, const FusionNode &node) 
   const FusionTensor &from = *node.a(), &to = node.result;
   if (from.definition->kind != FusionOpKind::Input)
     return {{"%" + from.name + " is not an input, but only inputs can be resharded"}};
-  const std::string both = AxisOf{&from, 0}.strWithType() + " is not gathered to axis 0 of %" +
+  const std::string both = AxisOf{&from, 0}.strWithType() + " cannot be gathered to axis 0 of %" +
                            to.name + " (" + to.type.str() + ")";
   if (from.type.axes.front().kind != AxisKind::DIDx ||
       to.type.axes.front().kind != AxisKind::Stream)
-    return {{both + ", but only a leading DIDx axis can be gathered to Stream"}};
+    return {{both + ": only a leading DIDx axis can be gathered, and only to Stream"}};
   for (size_t i = 1; i < from.type.axes.size(); ++i)
     if (isSplit(fusion, from.type.axes[i]) != isSplit(fusion, to.type.axes[i]))
-      return {{AxisOf{&from, i}.strWithType() + " is not split like axis " + std::to_string(i) +
-               " of %" + to.name + " (" + to.type.str() +
-               "), and only a leading axis can be gathered"}};
+      return {{AxisOf{&from, i}.strWithType() +
+               " is not split over devices in the same way as axis " + std::to_string(i) + " of %" +
+               to.name + " (" + to.type.str() + "), but only a leading axis can be gathered"}};
   const std::optional<UnevenRows> uneven = fusion.unevenRows(from.type);
   if (uneven && uneven->axis != 1)
     return {{"axis " + std::to_string(uneven->axis) + " of %" + from.name + " has padding rows",

@@ -114,7 +114,7 @@ def view(array: Any, what: str, stream: Optional[int] = None) -> Array:
         try:
             return _of_dlpack(array, stream)
         except Exception as error:  # from __dlpack__(), or from reading the capsule
-            raise InputError(f"{what}: expected an array that DLPack shares, got "
+            raise InputError(f"{what}: cannot access the array through DLPack: "
                              f"{type(error).__name__}: {error}") from error
     raise InputError(f"{what}: expected an array from NumPy, PyTorch, CuPy or JAX, or an object "
                      f"with __dlpack__, got {type(array).__name__}")

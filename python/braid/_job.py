@@ -287,10 +287,10 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
     """
     ranks, rank = _library.integer("ranks", ranks), _library.integer("rank", rank)
     if name is None and rank != 0:
-        raise InputError("rank: requires the name of a job, because otherwise the environment sets "
-                         f"it; got {rank}")
+        raise InputError("rank requires the name of a job, because otherwise the environment sets "
+                         f"the rank; got {rank}")
     if name is not None and not 0 <= rank < ranks:
-        raise InputError(f"rank: expected a rank from 0 to {ranks - 1} of the {ranks} of "
+        raise InputError(f"rank: expected a rank from 0 to {ranks - 1} for the {ranks} ranks of "
                          f"'{name}', got {rank}")
     options = _options(backend, ranks, timeout, max_bytes, reproducible,
                        rank=rank,

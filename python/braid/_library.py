@@ -180,7 +180,7 @@ def encoded(name: str, text: Any) -> bytes:
     try:
         result = text.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{name}: expected Unicode text, got {error.reason}") from None
+        raise InputError(f"{name}: cannot be encoded as UTF-8: {error.reason}") from None
     if b"\0" in result:
         raise InputError(f"{name}: expected text without NUL characters, got one at "
                          f"{text.index(chr(0))}")

@@ -42,8 +42,8 @@ try:
     from ddlb.primitives.TPColumnwise import TPColumnwise  # type: ignore[import,unused-ignore]
     from ddlb.primitives.TPRowwise import TPRowwise  # type: ignore[import,unused-ignore]
 except ImportError as _error:
-    raise ImportError("braid.ddlb: expected the package ddlb (github.com/samnordmann/ddlb) on "
-                      f"Python's path, got: {_error}", name="ddlb") from _error
+    raise ImportError("braid.ddlb requires the package ddlb (github.com/samnordmann/ddlb), which "
+                      f"could not be imported: {_error}", name="ddlb") from _error
 
 __all__ = ["BraidTPColumnwise", "BraidTPRowwise"]
 
@@ -76,7 +76,7 @@ class _Implementation:
         if self.options["schedule"] == "auto":
             schedule = prepare(self._function, self.A, self.B, seconds=self.options["seconds"])
             if self.communicator.rank == 0:
-                print(f"braid: {type(self).__name__} of {dtype} {m} x {n} x {k} runs by {schedule}",
+                print(f"braid: {type(self).__name__} of {dtype} {m} x {n} x {k} uses {schedule}",
                       flush=True)
 
     def _meet(self) -> Any:

@@ -36,7 +36,7 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     const EventId cause = history.event(stuck.cycle[i]).cause;
     const EventId ahead = stuck.cycle[(i + 1) % stuck.cycle.size()];
     if (cause == kNever) {
-      violation.notes.push_back("no command ever signals it");
+      violation.notes.push_back("no command ever sends the signal that the await waits for");
     } else {
       event.waitsFor = history.describe(cause).text;
       event.behind = history.describe(ahead).text;
@@ -261,17 +261,17 @@ std::string str(const CheckReport &report) {
   }
   const std::string messages =
       report.isOfMessages
-          ? fmt::format(
-                "  messages   {}groups match as a whole; {} collectives a rank, in one order\n",
-                report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
-                report.collectives)
+          ? fmt::format("  messages   {}groups match as a whole; {} collectives per rank, in the "
+                        "same order\n",
+                        report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
+                        report.collectives)
           : std::string();
   const std::string hosts =
       report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();
   std::string text = fmt::format(
       "safe on {}{}, {}, {} commands\n"
-      "  transfers  {} a run: each send matches one receive in bytes, type and order\n{}"
-      "  deadlock   none, with {} a rank{}\n"
+      "  transfers  {} per run: each send matches one receive in bytes, type and order\n{}"
+      "  deadlock   none, with {} per rank{}\n"
       "  races      none: {} accesses to memory, every conflicting pair ordered\n",
       counted(report.ranks, "rank"), hosts, counted(report.runs, "successive run"), report.commands,
       report.transfers, messages, counted(report.queues, "hardware queue"),

@@ -231,7 +231,7 @@ std::string Definition::whyNotElementwise(const FusionNode &node) const {
     for (size_t axis = 0; axis < result.type.axes.size(); ++axis)
       if (isSharded(*operand, axis) != isSharded(result, axis) &&
           !(isReshard && axis == 0 && isSharded(*operand, axis)))
-        return fmt::format("%{} moves axis {} of %{}", result.name, axis, operand->name);
+        return fmt::format("%{} reshards axis {} of %{}", result.name, axis, operand->name);
   }
   return "";
 }
@@ -251,8 +251,8 @@ std::string Definition::whyNotPair(const FusionNode &gemm, size_t pair) const {
   const FusionTensor &result = gemm.result, &a = *gemm.a(pair), &b = *gemm.b(pair);
   const auto [first, second, count] = contractionOf(gemm);
   auto contracts = [&](size_t axis, const FusionTensor &operand) {
-    return fmt::format("%{} contracts axis {} of %{}, which is whole on every rank", result.name,
-                       axis, operand.name);
+    return fmt::format("%{} contracts axis {} of %{}, which is not sharded", result.name, axis,
+                       operand.name);
   };
   if (isPartial(gemm) && !isSharded(a, first))
     return contracts(first, a);
@@ -260,13 +260,13 @@ std::string Definition::whyNotPair(const FusionNode &gemm, size_t pair) const {
     return contracts(second, b);
   for (size_t axis = 1; axis < first; ++axis)
     if (isSharded(a, axis) != isSharded(result, axis))
-      return fmt::format("%{} moves axis {} of %{}, which is not its leading one", result.name,
+      return fmt::format("%{} reshards axis {} of %{}, which is not the leading axis", result.name,
                          axis, a.name);
   size_t column = first;
   for (size_t axis = 0; axis < b.type.axes.size(); ++axis)
     if ((axis < second || axis >= second + count) &&
         isSharded(b, axis) != isSharded(result, column++))
-      return fmt::format("%{} moves an axis of its second operand, %{}", result.name, b.name);
+      return fmt::format("%{} reshards an axis of its second operand, %{}", result.name, b.name);
   return "";
 }
 

@@ -110,17 +110,18 @@ void sayOrders(Violation &race, int reader, int first) {
   const int second = 3 - first;
   race.staleIfFirst = static_cast<size_t>(second) - 1;
   if (reader == 0) {
-    race.stale =
-        fmt::format("the data of {} remains and that of {} is lost: stale data", first, second);
+    race.stale = fmt::format("the data of {} remains and that of {} is lost, so the data is stale",
+                             first, second);
     race.otherwise = fmt::format("the data of {} remains and that of {} is lost", second, first);
     return;
   }
   const int writer = 3 - reader;
   const bool isRunBefore = race.events[0].run != race.events[1].run;
-  const std::string before = fmt::format("{} reads the data from before {} writes", reader, writer);
+  const std::string before =
+      fmt::format("{} reads the data that {} has not replaced yet", reader, writer);
   const std::string after = fmt::format("{} reads the data that {} has written", reader, writer);
-  race.stale = reader == second ? before + ": stale data"
-                                : after + (isRunBefore ? ": data from a later run"
+  race.stale = reader == second ? before + ", which is stale"
+                                : after + (isRunBefore ? ", which belongs to a later run"
                                                        : ", instead of the earlier data");
   race.otherwise = reader == second ? after : before;
 }

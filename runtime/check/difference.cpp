@@ -21,7 +21,7 @@ public:
   std::string describe(const Piece &piece) const {
     if (piece.term == kUndefined)
       return "nothing";
-    return fmt::format("{} (from its byte {} on)", terms_.str(piece.term), piece.offset);
+    return fmt::format("{} (starting at its byte {})", terms_.str(piece.term), piece.offset);
   }
 
   /// Returns the addends that are missing, repeated or unexpected in `got`. A term that is not a
@@ -106,9 +106,10 @@ Difference findDifference(const Terms &terms, const Definition &definition,
   difference.hasOtherFactor = factors.has_value();
   const Describer describer(terms, definition, output, run);
   const char *what = "differs from its definition";
-  difference.notes = {
-      "it holds " + describer.describe(is) + (factors ? ", by " + factors->first : ""),
-      "expected " + describer.describe(wanted) + (factors ? ", by " + factors->second : "")};
+  difference.notes = {"it holds " + describer.describe(is) +
+                          (factors ? ", multiplied by " + factors->first : ""),
+                      "expected " + describer.describe(wanted) +
+                          (factors ? ", multiplied by " + factors->second : "")};
   if (terms.kind(wanted.term) == TermKind::Sum && is.term != kUndefined) {
     const std::vector<std::string> addends = describer.compareSums(is, wanted);
     llvm::append_range(difference.notes, addends);
@@ -118,7 +119,7 @@ Difference findDifference(const Terms &terms, const Definition &definition,
                           "expected " + describer.orderOf(wanted)};
     }
   }
-  difference.summary = fmt::format("%{} {} from byte {} on", output.name, what, difference.at);
+  difference.summary = fmt::format("%{} {}, starting at byte {}", output.name, what, difference.at);
   return difference;
 }
 

@@ -28,8 +28,8 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
       if (!isNew)
         return Violation{
             CheckRule::Transfers,
-            fmt::format("two groups of rank {} belong to one set of groups that exchange messages, "
-                        "and no group of a set ends before all have started",
+            fmt::format("two groups of rank {} belong to the same set of groups that exchange "
+                        "messages, but no group of a set can end before all of them have started",
                         plan.rank),
             {describeNode(plan, plan.groups[entry->second].front().origin),
              describeNode(plan, plan.groups[group].front().origin)},
@@ -55,7 +55,7 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
       return Violation{
           CheckRule::Race,
           fmt::format("two messages of a group write the same bytes [{} .. {}) of %{} of rank "
-                      "{}, in either order",
+                      "{}, and their order is undefined",
                       second->range.offset,
                       second->range.offset + std::min(before.end, place.end) - place.begin,
                       plan.buffers[second->range.buffer].name, plan.rank),

@@ -127,7 +127,8 @@ private:
     for (const Piece &piece : pieces) {
       if (piece.term == kUndefined) {
         unwritten_ = Place{place.memory, place.buffer, begin, begin + piece.bytes};
-        return fail("reads data that no command has written", event, {str(history_, place)});
+        return fail("a command reads data that no command has written", event,
+                    {str(history_, place)});
       }
       begin += piece.bytes;
     }
@@ -143,7 +144,7 @@ private:
         if (piece.term != kUndefined) {
           mostWriters_ = 1; // name only one writer, because the two are equivalent
           return failAt({place.memory, place.buffer, at, at + piece.bytes},
-                        "computes part of an output for the second time in a run", event,
+                        "a command computes part of an output for the second time in a run", event,
                         {str(history_, place)});
         }
         at += piece.bytes;

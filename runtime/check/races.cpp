@@ -66,7 +66,7 @@ public:
   std::optional<Violation> findUnordered(bool relyOnMeetings, const ProgressFn &progress) const {
     HappensBefore before(history_, relyOnMeetings);
     std::optional<Violation> earlySignal;
-    ProgressStep step(progress, "races and early signals", "commands", order_.size());
+    ProgressStep step(progress, "finding races and early signals", "commands", order_.size());
     for (EventId id : order_) {
       step.advance();
       before.advance(id);
@@ -200,7 +200,7 @@ std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId
                                   bool relyOnMeetings, size_t &accesses,
                                   const ProgressFn &progress) {
   RaceFinder finder(history, order);
-  ProgressStep step(progress, "accesses to memory", "ranks", history.plans().size());
+  ProgressStep step(progress, "listing memory accesses", "ranks", history.plans().size());
   for (size_t rank = 0; rank < history.plans().size(); ++rank) {
     step.advance();
     finder.visitMemoryOf(rank);

@@ -47,9 +47,9 @@ std::string Terms::str(TermId id) const {
 /// in run 1".
 std::string Terms::strFactor(const Factor &factor) const {
   auto nameOf = [&](const Pieces &pieces) {
-    return pieces.empty()
-               ? "nothing"
-               : fmt::format("{} from byte {} on", str(pieces.front().term), pieces.front().offset);
+    return pieces.empty() ? "nothing"
+                          : fmt::format("{} starting at byte {}", str(pieces.front().term),
+                                        pieces.front().offset);
   };
   std::string text = fmt::format("{}x{} of {}{}", factor.k, factor.n, nameOf(factor.b),
                                  factor.transposeB ? ", transposed" : "");

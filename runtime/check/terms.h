@@ -160,7 +160,7 @@ public:
   /// Formats a term, for example "the matmul of %A of rank 2 in run 1".
   std::string str(TermId term) const;
   /// Formats the second operands of two GEMMs if they differ, else those of the GEMMs that compute
-  /// the first operands, for example "8x8 of %B in run 1 from byte 0 on, transposed".
+  /// the first operands, for example "8x8 of %B in run 1 starting at byte 0, transposed".
   std::optional<std::pair<std::string, std::string>> strFactors(TermId one, TermId other) const;
   /// Formats the order of additions, for example "(x + y) + z". `nameOf` names addends that are not
   /// sums.

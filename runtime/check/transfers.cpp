@@ -60,7 +60,8 @@ private:
                         plans_.size(), plan.rank, plan.ranks),
             {});
       if (plan.ranksPerHost != plans_.front().ranksPerHost)
-        return violation(fmt::format("ranks 0 and {} do not agree about their hosts", rank), {});
+        return violation(
+            fmt::format("ranks 0 and {} have different numbers of ranks per host", rank), {});
       if (plan.fingerprint != plans_.front().fingerprint)
         return violation(fmt::format("ranks 0 and {} have different programs", rank), {});
     }
@@ -112,7 +113,7 @@ private:
     };
     for (const auto &[a, b] : llvm::zip(sides.drop_back(), sides.drop_front()))
       if (a.direction == b.direction)
-        return violation("two endpoints describe one transfer",
+        return violation("two endpoints describe the same end of one transfer",
                          {describe(planOf(a), planOf(a).endpoints[a.endpoint]),
                           describe(planOf(b), planOf(b).endpoints[b.endpoint])});
     const Side &first = sides.front(), &second = sides.back();
@@ -142,15 +143,15 @@ private:
         found.events.push_back(describe(peer, each));
     }
     if (found.events.size() == 2)
-      found.notes.push_back(fmt::format("rank {} has a {} for it, but with different handles; both "
-                                        "sides must use the same share_mem_handles",
-                                        peer.rank, others));
-    else if (sameHandles != 0)
       found.notes.push_back(
-          fmt::format("through these handles rank {} has {} {}{} for rank {}, and "
-                      "this is {} number {}",
-                      peer.rank, sameHandles, others, sameHandles == 1 ? "" : "s", plan.rank, mine,
-                      e.sequence + 1));
+          fmt::format("rank {} has a matching {}, but it uses different handles; both "
+                      "sides must use the same share_mem_handles",
+                      peer.rank, others));
+    else if (sameHandles != 0)
+      found.notes.push_back(fmt::format("with these handles, rank {} has {} {}{} for rank {}, but "
+                                        "this is {} number {}",
+                                        peer.rank, sameHandles, others, sameHandles == 1 ? "" : "s",
+                                        plan.rank, mine, e.sequence + 1));
     return found;
   }
 
@@ -189,8 +190,9 @@ private:
               {describe(plan, e)});
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         if (isPassive && e.range.buffer == kPeerBuffer)
-          return violation("a peer cannot access data that is stored on that peer",
-                           {describe(plan, e)});
+          return violation(
+              "the peer cannot access this rank's data, because the data is stored on the peer",
+              {describe(plan, e)});
         if (isPassive && plan.buffers[e.range.buffer].kind != BufferKind::Symmetric)
           return violation(
               fmt::format("%{} is not accessible to the peer", plan.buffers[e.range.buffer].name),
@@ -246,9 +248,10 @@ private:
   std::optional<Violation> checkPreparation() {
     for (const Plan &plan : plans_)
       if (plan.channels != plans_.front().channels)
-        return violation(fmt::format("ranks {} and {} share handles of different channels",
-                                     plans_.front().rank, plan.rank),
-                         {});
+        return violation(
+            fmt::format("ranks {} and {} share memory handles different numbers of times",
+                        plans_.front().rank, plan.rank),
+            {});
     for (const Plan &plan : plans_)
       for (const Endpoint &e : plan.endpoints)
         if (e.channel >= plan.channels)

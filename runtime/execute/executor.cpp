@@ -163,7 +163,7 @@ Status Binder::meetPeers(const std::vector<Hello> &ranks) {
       continue;
     if (!plan_.isSameHost(mine.peer))
       return badInput(
-          "{} on rank {} accesses the memory of rank {}, which is on another host: use messages",
+          "{} on rank {} accesses the memory of rank {}, which is on another host; use messages",
           mine.where, plan_.rank, mine.peer);
     const Hello &peer = ranks[static_cast<size_t>(mine.peer)];
     Opened &opened = peers[mine.peer];
@@ -209,8 +209,8 @@ Status Binder::openTeams() {
   Status opened = prepared_->messages_->openTeams(plan_.teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
-             ? opened.annotated(
-                   fmt::format("between hosts, for {}", describeOrigin(plan_, between->first)))
+             ? opened.annotated(fmt::format("messages between hosts, for {}",
+                                            describeOrigin(plan_, between->first)))
              : opened;
 }
 

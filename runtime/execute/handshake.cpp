@@ -233,8 +233,9 @@ Result<const PublishedEndpoint *> matchingEndpoint(const std::vector<Hello> &ran
     return &other;
   }
   const char *expected = mine.direction == Direction::Send ? "receive" : "send";
-  return badInput("{} on rank {} has no matching {} on rank {}: expected number {} of this pair",
-                  mine.where, rank, expected, mine.peer, mine.sequence + 1);
+  return badInput(
+      "{} on rank {} has no matching {} on rank {}: expected at least {} for this pair of ranks",
+      mine.where, rank, expected, mine.peer, mine.sequence + 1);
 }
 
 } // namespace braid

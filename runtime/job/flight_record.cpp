@@ -43,7 +43,7 @@ std::string causeText(const JobMemory &memory) {
     return "none, the job was not aborted\n";
   std::string text = fmt::format("exit code {}", static_cast<int>(cause->status.code()));
   if (cause->rank >= 0)
-    text += fmt::format(", by rank {}", cause->rank);
+    text += fmt::format(", caused by rank {}", cause->rank);
   for (llvm::StringRef line : llvm::split(cause->status.message(), "\n"))
     text += "\n  " + printable(line, kLongestLine);
   return text + "\n";

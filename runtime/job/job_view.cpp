@@ -47,7 +47,7 @@ std::string recordingStream(const Plan &plan, uint32_t wait) {
     if (plan.commands[i].kind == CommandKind::Record &&
         plan.commands[i].event == plan.commands[wait].event)
       return fmt::format("its stream '{}'", plan.streams[plan.commands[i].stream]);
-  return "an event of an earlier run";
+  return "an event from an earlier run";
 }
 
 std::string waitedFor(const Plan &plan, uint32_t index) {
@@ -153,7 +153,7 @@ std::string JobView::activityText(int64_t rank, const QueueView *queue) const {
     return fmt::format("rank {} {}", rank, activityOf(at(rank)));
   const CommandId id = *queue->current;
   if (!queue->isWaiting)
-    return fmt::format("rank {} is in {}", rank, commandText(rank, id));
+    return fmt::format("rank {} is executing {}", rank, commandText(rank, id));
   const Plan *plan = this->plan(rank, id);
   if (!plan)
     return fmt::format("rank {} waits in {}", rank, commandText(rank, id));

@@ -62,7 +62,7 @@ Result<SharedMapping> ProcessGroup::mapSealed(const FileDescriptor &descriptor,
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
   if (fstat(descriptor.get(), &info) != 0 || static_cast<size_t>(info.st_size) != bytes ||
       seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return badInput("expected {} bytes of sealed shared memory", bytes);
+    return badInput("expected sealed shared memory of {} bytes, got a different file", bytes);
   SharedMapping address = mapShared(descriptor, bytes);
   if (!address)
     return outOfMemory(rank(), static_cast<int64_t>(bytes));

@@ -175,10 +175,11 @@ private:
                    : function ? boundOf(*function)
                               : boundOf(tensor);
       if (function && function->isFar() && bounds_[i].unit < farExponent(tensor.dtype))
-        return fmt::format(
-            "{}: cannot verify %{}: expected '{}' of multiples of {}, got multiples of {}",
-            tensor.place, tensor.name, keyword(*function->function),
-            std::ldexp(1.0, farExponent(tensor.dtype)), std::ldexp(1.0, bounds_[i].unit));
+        return fmt::format("{}: cannot verify %{}: expected the operands of '{}' to be multiples "
+                           "of {}, got multiples of {}",
+                           tensor.place, tensor.name, keyword(*function->function),
+                           std::ldexp(1.0, farExponent(tensor.dtype)),
+                           std::ldexp(1.0, bounds_[i].unit));
       if (gemm && gemm->shards > 1 && !bounds_[i].isHeldBy(gemm->partial))
         return misfitOf(tensor, "partial results", gemm->partial, bounds_[i]);
       if (!bounds_[i].isHeldBy(tensor.dtype))

@@ -37,7 +37,7 @@ Result<double> nearestUs(const CostModel &model, const PlanMatmul &shape) {
     if (gemm.dtype == shape.dtype && (!found || distance(gemm) < distance(*found)))
       found = &gemm;
   if (!found)
-    return unsupported("the cost model has no GEMM of {}", name(shape.dtype).str());
+    return unsupported("the cost model has no GEMM of type {}", name(shape.dtype).str());
   return found->us * wanted / operationsOf(*found);
 }
 

@@ -58,7 +58,7 @@ public:
   void text(const char *key, std::string &value) {
     if (writer_)
       return writer_->attribute(key, value);
-    require(key, bool(json_->getString(key)), "a text");
+    require(key, bool(json_->getString(key)), "a string");
     value = valueOr(json_->getString(key), "").str();
   }
   /// `last` is the last enumerator.
@@ -132,7 +132,8 @@ void describe(ModelIo &io, GemmCost &gemm) {
   if (io.has("result", gemm.partial.has_value())) {
     gemm.partial = gemm.resultType();
     io.choice("result", *gemm.partial, DType::F64, kTypes);
-    io.require("result", isPartialType(*gemm.partial, gemm.dtype), "that type, or f32 for 16 bits");
+    io.require("result", isPartialType(*gemm.partial, gemm.dtype),
+               "the type in dtype, or f32 if that type has 16 bits");
   }
   io.flag("transpose_b", gemm.transposeB);
   io.integer("m", gemm.m);

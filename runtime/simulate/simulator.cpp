@@ -58,7 +58,7 @@ public:
                             describeOrigin(plan, plan.commands[lane.step().command].origin));
     }
     if (!text.empty())
-      return timedOut("the simulated run cannot end{}", text);
+      return timedOut("the simulated run cannot complete{}", text);
     return now_;
   }
   std::vector<std::vector<SimulatedSpan>> takeSpans() { return std::move(spans_); }

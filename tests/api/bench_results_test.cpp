@@ -136,7 +136,8 @@ TEST(Operations, HaveLimitsOfTheRowsThatExist) {
 }
 
 TEST(Operations, RefuseOtherNames) {
-  EXPECT_THAT(rowsOf(operations()[0], "fast", 4), HasSubstr("--impl fast: expected gemms, "));
+  EXPECT_THAT(rowsOf(operations()[0], "fast", 4),
+              HasSubstr("--impl fast: expected one of gemms, "));
   EXPECT_THAT(rowsOf(operations()[0], "ring;streams=x", 4), HasSubstr("--impl ring;streams=x"));
 }
 

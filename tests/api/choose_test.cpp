@@ -552,7 +552,7 @@ TEST(Choose, SaysWhatItCannotLower) {
   options.given.schedule = configured("chunks=700");
   Result<ScheduleChoice> choice = std::move(chooseOnRanks(3, kFusion, options)[0]);
   EXPECT_EQ(choice.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(choice.status().message(), HasSubstr("by 700: "));
+  EXPECT_THAT(choice.status().message(), HasSubstr("into 700 chunks: "));
 }
 
 /// A choice reuses the measurements of an earlier one, even if it allows other schedules.

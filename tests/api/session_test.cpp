@@ -412,7 +412,7 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
   EXPECT_EQ(Job::create({.backend = "tpu", .ranks = 2}).status().code(), StatusCode::Unsupported);
   EXPECT_EQ(Job::create({}).status().message(), "expected at least 1 rank, got 0");
   EXPECT_THAT(Job::join({}).status().message(),
-              HasSubstr("start this process with torchrun, mpirun or srun"));
+              HasSubstr("start it with torchrun, mpirun or srun"));
 }
 
 TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
@@ -494,7 +494,7 @@ TEST(JobTest, APlaceIsARankOfItsJob) {
         .status()
         .message();
   };
-  EXPECT_EQ(refusal(0, 0), "JobOptions::place: a job needs at least 1 rank, got 0");
+  EXPECT_EQ(refusal(0, 0), "JobOptions::place: expected at least 1 rank, got 0");
   EXPECT_EQ(refusal(2, 2), "JobOptions::place: expected a rank from 0 to 1, got 2 of 2");
 }
 
@@ -684,7 +684,7 @@ TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {
   EXPECT_THAT(message(fusion, {.ranks = 2, .schedule = "auto"}),
               HasSubstr("is for 2 ranks, but the job has 3"));
   EXPECT_THAT(message(fusion, {.schedule = "auto;launch=graph"}),
-              HasSubstr("needs the cuda backend"));
+              HasSubstr("requires the cuda backend"));
   EXPECT_THAT(message(fusion, {.schedule = "auto", .reproducible = true}),
               HasSubstr("set JobOptions::reproducible"));
   EXPECT_THAT(message(fusion, {.schedule = "auto", .autoSeconds = -1}),

@@ -206,8 +206,9 @@ TEST(OtherHosts, NameAHostThatNeverComes) {
   for (const int64_t missing : {0, 2}) {
     JobOfHosts job({.hosts = 3, .perHost = 2, .join = 3000ms}, missing);
     EXPECT_EQ(job.commonCause(),
-              "expected 3 hosts to join within 3 s, got all but " +
-                  std::string(missing == 0 ? "host 0 (ranks 0 to 1)" : "host 2 (ranks 4 to 5)"));
+              "expected 3 hosts to join within 3 s, but " +
+                  std::string(missing == 0 ? "host 0 (ranks 0 to 1)" : "host 2 (ranks 4 to 5)") +
+                  " did not");
     EXPECT_EQ(job.memory(1).cause()->status.code(), StatusCode::TimedOut);
   }
 }

@@ -138,7 +138,7 @@ TEST(Rendezvous, PassesDescriptorsOn) {
       }
       auto nothing = client->want(1, "other");
       EXPECT_EQ(nothing.status().code(), StatusCode::BadInput);
-      EXPECT_EQ(nothing.status().message(), "expected something that rank 1 offers, got 'other'");
+      EXPECT_EQ(nothing.status().message(), "rank 1 does not offer 'other'");
       ASSERT_TRUE(allGather(*client, "").isOk());
     });
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
@@ -237,7 +237,7 @@ TEST(Rendezvous, DropsAnybodyElse) {
 // -- Contradictory hellos. --
 
 std::string twoAre(int64_t rank, const std::string &processes = "") {
-  return "two processes are rank " + std::to_string(rank) + " of job 'job'" + processes +
+  return "two processes claim to be rank " + std::to_string(rank) + " of job 'job'" + processes +
          "; start each rank once, and give each job its own name (see braid doctor)";
 }
 
@@ -271,7 +271,7 @@ TEST(Rendezvous, AnotherNumberOfRanksEndsTheJob) {
     auto client = joinAs(host.name(), 1, 3);
     expectAllHear(host, *client, {.job = "job", .rank = rank, .ranks = 4},
                   "rank " + std::to_string(rank) +
-                      " reports that job 'job' has 4 ranks, rank 0 reports 3");
+                      " reports that job 'job' has 4 ranks, but rank 0 reports 3");
   }
 }
 
@@ -320,7 +320,7 @@ TEST(Rendezvous, SaysWhoDidNotCome) {
   auto zero = joinAs(host.name(), 0, 4), one = joinAs(host.name(), 1, 4);
   Status status = allGather(*one, "").status();
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
-  EXPECT_EQ(status.message(), "expected 4 ranks to join within 0.2 s, got all but ranks 2, 3");
+  EXPECT_EQ(status.message(), "expected 4 ranks to join within 0.2 s, but ranks 2, 3 did not");
   EXPECT_EQ(allGather(*zero, "").status().message(), status.message());
   // A late rank gets the same error.
   auto late = joinAs(host.name(), 2, 4);
@@ -489,7 +489,7 @@ TEST(Rendezvous, LetsRanksLeaveOneByOne) {
     zero->disconnect();
     Status status = host.rendezvous->waitForAllToLeave(deadlineIn(20ms));
     EXPECT_EQ(status.code(), StatusCode::TimedOut);
-    EXPECT_EQ(status.message(), "expected all ranks to leave in time, got all but rank 1");
+    EXPECT_EQ(status.message(), "expected all ranks to leave in time, but rank 1 did not");
   }
   EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
   EXPECT_FALSE(host.memory->isAborted());

@@ -68,8 +68,8 @@ TEST_F(VerifyFusion, OperandsAreDefinedBefore) {
   FusionBuilder elsewhere(other);
   FusionTensor *foreign = elsewhere.input("F", DType::F32, {elsewhere.plain(1)});
   b.output({foreign, nullptr});
-  EXPECT_EQ(messages(), "<input>: error: 'output' uses %F, which is not defined before it\n"
-                        "<input>: error: 'output' uses no tensor\n"
+  EXPECT_EQ(messages(), "<input>: error: 'output' uses %F, which is not defined before this use\n"
+                        "<input>: error: 'output' lacks an operand\n"
                         "<input>: error: fusion @f has no output\n");
 }
 
@@ -194,11 +194,10 @@ TEST_F(VerifyProgram, LoopsHaveAnIndex) {
 TEST_F(VerifyProgram, DeclaredExtentsAreConstant) {
   TensorType type{DType::F32, {b.scalars().rank(), nullptr, constant(4)}};
   b.allocate("x", MemorySpace::Device, type);
-  EXPECT_EQ(messages(),
-            "<input>: error: axis 0 of %x has the extent rank, expected a constant of at "
-            "least 1\n"
-            "<input>: error: axis 1 of %x has the extent nothing, expected a constant "
-            "of at least 1\n");
+  EXPECT_EQ(messages(), "<input>: error: axis 0 of %x has extent rank, expected a constant of at "
+                        "least 1\n"
+                        "<input>: error: axis 1 of %x has extent none, expected a constant "
+                        "of at least 1\n");
 }
 
 TEST(VerifyModule, NamesAreUnique) {

@@ -208,7 +208,7 @@ TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.status().code(), StatusCode::Internal);
   EXPECT_THAT(result.status().message(),
-              testing::StartsWith("pass 'find-moves' made an invalid program:\n"));
+              testing::StartsWith("pass 'find-moves' produced an invalid program:\n"));
 }
 
 //===- Stages with separate schedules ---------------------------------------------------------===//

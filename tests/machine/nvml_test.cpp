@@ -63,7 +63,7 @@ TEST(AskWithin, ALateAnswerIsGivenUp) {
   });
   EXPECT_EQ(answer.status().code(), StatusCode::TimedOut);
   EXPECT_EQ(answer.status().message(),
-            "the driver does not answer CUDA within 50 ms: nvidia-smi would also hang");
+            "the driver did not respond to CUDA within 50 ms: nvidia-smi would also hang");
   isOver->set_value();
 }
 

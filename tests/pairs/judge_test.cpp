@@ -125,13 +125,13 @@ TEST(Report, IsShownAsText) {
   11 NVIDIA H200 GPU-1
   12 NVIDIA H200 GPU-1
 
-bandwidth in GB/s at 256 MiB, by the fastest path of each pair; rows are senders
+bandwidth in GB/s at 256 MiB, over the fastest path of each pair; rows are senders
               10      11      12
       10       -     390     390
       11     390       -     390
       12     390     390       -
 
-latency in us at 4 B, by the fastest path of each pair; rows are senders
+latency in us at 4 B, over the fastest path of each pair; rows are senders
               10      11      12
       10       -    6.50    6.50
       11    6.50       -    6.50

@@ -107,7 +107,7 @@ class Command(unittest.TestCase):
 
     def test_crashed(self):
         for kind, how in (("crash", "was killed by signal 11 (Segmentation fault)"),
-                          ("exit", "ended with exit status 3")):
+                          ("exit", "exited with status 3")):
             self.assertEqual(self.run_it(2, fault(kind, 0, 1, "get")),
                              (5, {(0, 1, "get-engine"): "crashed"}))
             values = self.paths()[0, 1, "get-engine"]

@@ -206,7 +206,8 @@ def test_flight_records_of_all_ranks(job):
     launcher = job.start("--processes", "--flight-records", folder, *ENDLESS)
     os.kill(job.ranks(4)[3], signal.SIGKILL)
     records = os.path.join(folder, "host0.txt")
-    finish(launcher).expect(5, f"^braid: flight records of 4 ranks; see braid explain {records}")
+    finish(launcher).expect(5, f"^braid: wrote flight records of 4 ranks; to read them, run "
+                               f"braid explain {records}")
     job.run(records, command=(BRAID, "explain")).expect(0, "rank 3 was killed", stream="out")
     shutil.rmtree(folder)
 
@@ -263,7 +264,7 @@ def torchrun(rank, ranks, job):
 def test_ranks_of_another_launcher_start_no_jobs(job):
     run = ("examples/ag_matmul.braid", "--ranks", 2, "--processes")
     job.run(*run, variables=torchrun(1, 2, job)).expect(
-        2, r"^braid: error: --processes: cannot be combined with another launcher, but "
+        2, r"^braid: error: --processes cannot be combined with another launcher, but "
            r"torchrun specifies rank 1 of 2; omit --processes to run as that rank, "
            r"or "
            r"unset RANK, WORLD_SIZE$")
@@ -454,7 +455,7 @@ def test_rank_that_is_stopped_before_it_begins(job):
     """The error comes from the launcher, which waits for rank 0 to join, or from rank 1."""
     launcher = start_with_first_rank_stopped(job, 1000)
     finish(launcher).expect(6, r"^braid: error: .*"
-                            r"(got all but rank 0$|rank 0 has not joined)",
+                            r"(but rank 0 did not$|rank 0 has not joined)",
                             r"^rank 0: killed by signal 9 \(Killed\), because it did not exit")
 
 
@@ -583,7 +584,7 @@ def expect_all_hear(processes, cause):
     check(time.monotonic() - begin < 15, "expected all to end long before the time limit")
 
 
-TWO_ARE = (r"two processes are rank {} of job '" + BY_HAND + r"': processes \d+ and \d+; "
+TWO_ARE = (r"two processes claim to be rank {} of job '" + BY_HAND + r"': processes \d+ and \d+; "
            r"start each rank once, and give each job its own name \(see braid doctor\)")
 
 
@@ -631,7 +632,7 @@ def test_different_numbers_of_ranks(job):
                                            variables=by_hand(rank, ranks[rank])))
                 time.sleep(0.1)
             expect_all_hear(processes, rf"rank 1 reports that job '{BY_HAND}' has {ranks[1]} "
-                                       rf"ranks, rank 0 reports {ranks[0]}")
+                                       rf"ranks, but rank 0 reports {ranks[0]}")
 
 
 def test_job_that_runs_is_not_disturbed(job):
@@ -675,7 +676,7 @@ def test_default_folders_of_records_are_new(job):
         ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check",
                            variables=by_hand(rank)) for rank in (0, 1)]
         said = [finish(process).expect(1).err for process in ranks]
-        folders += re.findall(r"of 2 ranks; see braid explain (\S+)/host0.txt", "".join(said))
+        folders += re.findall(r"to read them, run braid explain (\S+)/host0.txt", "".join(said))
     check(len(set(folders)) == 2, f"expected two folders, got {folders}")
     for folder in folders:
         check(os.path.dirname(folder) == job.folder, f"expected it below TMPDIR, got {folder}")
@@ -716,7 +717,7 @@ def test_killed_ranks_by_hand(job):
         # Rank 0 writes the records, or another rank if rank 0 is dead.
         records = os.path.join(job.folder, "records")
         job.run(os.path.join(records, "host0.txt"), command=(BRAID, "explain")).expect(
-            0, rf"first cause: exit code 5, by rank {victim}\n", stream="out")
+            0, rf"first cause: exit code 5, caused by rank {victim}\n", stream="out")
         check(os.listdir(records) == ["host0.txt"], f"got {os.listdir(records)}")
         shutil.rmtree(records)
 

@@ -337,8 +337,9 @@ TEST_F(RankTest, EndlessCommandHoldsNobodyUp) {
   job.run();
   Verdict verdict = theSame(job, 1);
   EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::TimedOut));
-  EXPECT_THAT(verdict.message, AllOf(StartsWith("no progress for 500 ms: rank 1 is in \"matmul"),
-                                     HasSubstr("run 3"), Not(HasSubstr("has not finished"))));
+  EXPECT_THAT(verdict.message,
+              AllOf(StartsWith("no progress for 500 ms: rank 1 is executing \"matmul"),
+                    HasSubstr("run 3"), Not(HasSubstr("has not finished"))));
   EXPECT_THAT(job.verdicts[1].message, AllOf(StartsWith(verdict.message),
                                              HasSubstr("a command of rank 1 has not finished")));
   EXPECT_EQ(job.verdicts[1].code, verdict.code);

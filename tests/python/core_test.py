@@ -529,8 +529,8 @@ class Runs(unittest.TestCase):
                 ((A, [1, 2]), None, "input %B: expected an array from NumPy.*got list"),
                 ((A, B), A, "%C"),
                 ((A, Strange(B, (2, 0))), None, "%B: .* host memory, .* type 2 of DLPack"),
-                ((A, Strange(B, "x")), None, "%B: expected an array that DLPack shares, got Val"),
-                ((A, Strange(None)), None, "%B: expected an array that DLPack shares, got Attrib"),
+                ((A, Strange(B, "x")), None, "%B: cannot access the array through DLPack: Val"),
+                ((A, Strange(None)), None, "%B: cannot access the array through DLPack: Attrib"),
                 ((A, B), np.frombuffer(bytes(192), np.float32).reshape(1, 12, 4), "%C: .*writable"),
                 ((A, B), (A, B), "output %C: expected an array"),
                 ((Strange(A), Strange(B)), None, "output %C: pass out=")]:
@@ -576,7 +576,7 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(braid.compile(gather(2))), "for 2 ranks"),
                             (lambda: braid.join(ranks=2, rank=2, name="x"), "rank from 0 to 1"),
                             (lambda: braid.join(ranks=2, name=""), "expected a job name"),
-                            (lambda: braid.join(rank=1), "rank: requires the name of a job"),
+                            (lambda: braid.join(rank=1), "rank requires the name of a job"),
                             (lambda: braid.join(device=-7), "device: expected an integer from 0"),
                             (lambda: braid.create(ranks=2**64 + 1), "ranks: expected an integer"),
                             (lambda: braid.create(2, max_bytes=-1), "max_bytes: expected an"),
@@ -591,7 +591,7 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(
                                 braid.compile(gather(2), ranks=2, schedule="auto")),
                              "is for 2 ranks, but the job has 3"),
-                            (lambda: braid.join(ranks=2), "start this process with torchrun")]:
+                            (lambda: braid.join(ranks=2), "start it with torchrun")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 make()
         with self.assertRaisesRegex(braid.UnsupportedError, "got 'gpu'"):

@@ -244,7 +244,8 @@ TEST(CheckerAlikeRanks, AreFollowedOnce) {
     EXPECT_TRUE(report && report->isSafe()) << schedule;
     const Plan &first = subject.plans.front();
     EXPECT_EQ(steps["building the history"], commandsToCheck(first, options.runs)) << schedule;
-    EXPECT_EQ(steps["races and early signals"], commandsToCheck(first, options.runs)) << schedule;
+    EXPECT_EQ(steps["finding races and early signals"], commandsToCheck(first, options.runs))
+        << schedule;
   }
 }
 

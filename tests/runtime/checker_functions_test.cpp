@@ -39,7 +39,7 @@ std::string verdict(const std::string &nodes) { return test::verdict(withNodes(n
 
 constexpr const char *kProved =
     "every output is computed once, from the correct blocks of the same run";
-constexpr const char *kWrong = "differs from its definition from byte 0 on";
+constexpr const char *kWrong = "differs from its definition, starting at byte 0";
 
 TEST(CheckerOfFunctions, AcceptsAnyWayToComputeTheSame) {
   for (const char *nodes :

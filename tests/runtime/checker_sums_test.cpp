@@ -93,20 +93,20 @@ TEST(CheckerSums, WhatCannotBeFollowedIsSaid) {
       {"%A = input f32[3, DIDx{D}, 2] %B = input f32[DIDx{D}, 2, 2, 2]",
        "matmul %A, %B : f32[3, DIDx{D}, 2]",
        "(%A: f32[3, 1, 2], %B: f32[1, 2, 2, 2]) -> (%C: f32[3, 1, 2])", "set %C, %A",
-       "%C moves an axis of its second operand, %B"},
+       "%C reshards an axis of its second operand, %B"},
       {"%A = input f32[3, 2, DIDx{D}, 2] %B = input f32[DIDx{D}, 2, 2]",
        "matmul %A, %B : f32[3, DIDx{D}, 2]",
        "(%A: f32[3, 2, 1, 2], %B: f32[1, 2, 2]) -> (%C: f32[3, 1, 2])",
        "for %i in 0 .. 3 { %c = select %C[%i] %a = select %A[%i] %b = select %a[0] set %c, %b }",
-       "%C moves axis 1 of %A, which is not its leading one"},
+       "%C reshards axis 1 of %A, which is not the leading axis"},
       {"%A = input f32[3, D, 2] %B = input f32[DIDx{D}, 2, 2]", "matmul %A, %B : f32[3, 2]",
        "(%A: f32[3, 2, 2], %B: f32[1, 2, 2]) -> (%C: f32[3, 2])",
        "for %i in 0 .. 3 { %c = select %C[%i] %a = select %A[%i] %b = select %a[0] set %c, %b }",
-       "%C contracts axis 1 of %A, which is whole on every rank"},
+       "%C contracts axis 1 of %A, which is not sharded"},
       {"%A = input f32[3, DIDx{D}, 2] %B = input f32[2, D, 2]", "linear %A, %B : f32[3, 2]",
        "(%A: f32[3, 1, 2], %B: f32[2, 2, 2]) -> (%C: f32[3, 2])",
        "for %i in 0 .. 3 { %c = select %C[%i] %a = select %A[%i] %b = select %a[0] set %c, %b }",
-       "%C contracts axis 1 of %B, which is whole on every rank"},
+       "%C contracts axis 1 of %B, which is not sharded"},
   };
   for (const NotFollowed &each : all)
     EXPECT_THAT(verdict(std::string("fusion @f(D = 2) { mesh [0 .. D) ") + each.inputs + " %C = " +
@@ -123,21 +123,21 @@ testing::Matcher<std::string> wrongSum(const std::vector<std::string> &notes) {
   for (const std::string &note : notes)
     text += "  " + note + "\n";
   return testing::AllOf(
-      testing::StartsWith("unsafe (result): %C differs from its definition from byte 0 on\n"),
+      testing::StartsWith("unsafe (result): %C differs from its definition, starting at byte 0\n"),
       testing::EndsWith(text));
 }
 const std::string kA0 = "the matmul of %A of rank 0 in run 1",
                   kA1 = "the matmul of %A of rank 1 in run 1",
                   kA2 = "the matmul of %A of rank 2 in run 1";
 const std::string kExpected =
-    "expected the sum of " + kA0 + ", " + kA1 + " and " + kA2 + " (from its byte 0 on)";
+    "expected the sum of " + kA0 + ", " + kA1 + " and " + kA2 + " (starting at its byte 0)";
 
 TEST(CheckerSums, OneIsMissing) {
   EXPECT_THAT(
       verdict(edited(scatterByPut({}), {{"  sum %c, %parts\n", "  %some = slice %parts[0 .. 2]\n"
                                                                "  sum %c, %some\n"}})),
-      wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)", kExpected,
-                "it lacks the partial result of rank 2"}));
+      wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (starting at its byte 0)",
+                kExpected, "it lacks the partial result of rank 2"}));
 }
 
 /// The report names all writers of the parts, so that the user can identify the wrong writer.
@@ -160,13 +160,13 @@ TEST(CheckerSums, NamesTheWritersOfTheParts) {
 }
 
 TEST(CheckerSums, OneIsThereTwice) {
-  EXPECT_THAT(
-      verdict(edited(scatterByPut({}),
-                     {{"  sum %c, %parts\n", "  %next = select %parts[(rank + 1) mod 3]\n"
-                                             "  set %next, %own\n  sum %c, %parts\n"}})),
-      wrongSum({"it holds the sum of " + kA0 + ", " + kA0 + " and " + kA2 + " (from its byte 0 on)",
-                kExpected, "it lacks the partial result of rank 1",
-                "it has the partial result of rank 0 twice"}));
+  EXPECT_THAT(verdict(edited(scatterByPut({}),
+                             {{"  sum %c, %parts\n", "  %next = select %parts[(rank + 1) mod 3]\n"
+                                                     "  set %next, %own\n  sum %c, %parts\n"}})),
+              wrongSum({"it holds the sum of " + kA0 + ", " + kA0 + " and " + kA2 +
+                            " (starting at its byte 0)",
+                        kExpected, "it lacks the partial result of rank 1",
+                        "it has the partial result of rank 0 twice"}));
 }
 
 /// If there are many addends, the report lists only the first ones.
@@ -175,7 +175,7 @@ TEST(CheckerSums, ManyAddends) {
       edited(scatterByPut({7}),
              {{"  sum %c, %parts\n", "  %some = slice %parts[0 .. 6]\n  sum %c, %some\n"}}));
   EXPECT_THAT(text, HasSubstr("  it holds the sum of " + kA0 + ", " + kA1 + ", " + kA2 +
-                              ", the matmul of %A of rank 3 in run 1 and 2 more (from"));
+                              ", the matmul of %A of rank 3 in run 1 and 2 more (starting"));
   EXPECT_THAT(text, HasSubstr("  it lacks the partial result of rank 6\n"));
 }
 
@@ -183,8 +183,8 @@ TEST(CheckerSums, ManyAddends) {
 TEST(CheckerSums, OtherRows) {
   EXPECT_THAT(verdict(edited(scatterByPut({2}), {{"%own_block = select %A[rank]",
                                                   "%own_block = select %A[1 - rank]"}})),
-              wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (from its byte 48 on)",
-                        "expected the sum of " + kA0 + " and " + kA1 + " (from its byte 0 on)",
+              wrongSum({"it holds the sum of " + kA0 + " and " + kA1 + " (starting at its byte 48)",
+                        "expected the sum of " + kA0 + " and " + kA1 + " (starting at its byte 0)",
                         "it lacks the partial result of rank 0",
                         "it has other rows of the partial result of rank 0"}));
 }
@@ -194,7 +194,7 @@ TEST(CheckerSums, WrongSlot) {
   const std::string text = edited(scatterByPut({}), {{"%slot = select %parts[(rank - %i) mod 3]",
                                                       "%slot = select %parts[(rank - 1) mod 3]"}});
   EXPECT_THAT(verdict(text),
-              HasSubstr("unsafe (result): reads data that no command has written\n"));
+              HasSubstr("unsafe (result): a command reads data that no command has written\n"));
   const std::string filled =
       edited(text, {{"  %own_block =", "  for %j in 0 .. 3 {\n    %each = select %parts[%j]\n"
                                        "    %mine = select %A[rank]\n"
@@ -210,16 +210,16 @@ TEST(CheckerSums, OneHasNotArrivedInTheFirstRun) {
                                                 "  %c = select %C[0]\n  sum %c, %parts\n"
                                                 "  for %i in 1 .. 3 {\n    %slot"}});
   EXPECT_THAT(verdict(text),
-              HasSubstr("unsafe (result): reads data that no command has written\n"));
+              HasSubstr("unsafe (result): a command reads data that no command has written\n"));
 }
 
 TEST(CheckerSums, RoundedToAnotherTypeOnTheWay) {
   const Options wide{.ranks = 2, .dtype = "bf16", .partial = "f32"};
   EXPECT_THAT(verdict(edited(scatterByPut(wide), {{" partial f32", ""}})),
               HasSubstr("  it holds the sum of the f32 matmul of %A of rank 0 in run 1 and the f32 "
-                        "matmul of %A of rank 1 in run 1 (from its byte 0 on)\n"
+                        "matmul of %A of rank 1 in run 1 (starting at its byte 0)\n"
                         "  expected the sum of the matmul of %A of rank 0 in run 1 and the matmul "
-                        "of %A of rank 1 in run 1 (from its byte 0 on)\n"
+                        "of %A of rank 1 in run 1 (starting at its byte 0)\n"
                         "  it lacks the partial result of rank 0\n"));
   EXPECT_THAT(verdict(edited(scatterByPut({.ranks = 2, .dtype = "bf16", .partial = "bf16"}),
                              {{"%A, %B :", "%A, %B partial f32 :"}})),
@@ -249,10 +249,10 @@ const Options kBias{.ranks = 2, .hasBias = true};
 TEST(CheckerSums, BiasIsMissing) {
   EXPECT_THAT(verdict(edited(scatterByPut(kBias), {{"%parts, %bias\n}", "%parts\n}"}})),
               HasSubstr("  it holds the sum of " + kA0 + " and " + kA1 +
-                        " (from its byte 0 on)\n"
+                        " (starting at its byte 0)\n"
                         "  expected the sum of " +
                         kA0 + ", " + kA1 +
-                        " and %bias in run 1 (from its byte 0 on)\n"
+                        " and %bias in run 1 (starting at its byte 0)\n"
                         "  it lacks the bias %bias in run 1\n"));
 }
 
@@ -305,7 +305,7 @@ TEST(CheckerSums, OrderIsThatOfTheParts) {
                          {"%own = select %parts[rank]", "%own = select %parts[0]"}});
   expectProved(text);
   EXPECT_EQ(verdict(text, kOrdered),
-            "unsafe (result): %C is not summed in rank order from byte 0 on\n"
+            "unsafe (result): %C is not summed in rank order, starting at byte 0\n"
             "  rank 0, main, run 1: sum of \"sum %c, %parts\" at t.braid:30:3\n"
             "    writes %C of rank 0, bytes [0 .. 48)\n"
             "  rank 0, main, run 1: matmul of \"matmul %own, %own_block, %B\" at t.braid:20:3\n"

@@ -66,15 +66,15 @@ TEST(Checker, SaysWhatItProved) {
   EXPECT_EQ(
       verdict(kGather),
       "safe on 2 ranks, 3 successive runs, 84 commands\n"
-      "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
-      "  deadlock   none, with 1 hardware queue a rank, and therefore with any number\n"
+      "  transfers  2 per run: each send matches one receive in bytes, type and order\n"
+      "  deadlock   none, with 1 hardware queue per rank, and therefore with any number\n"
       "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
       "  result     every output is computed once, from the correct blocks of the same run\n");
   EXPECT_EQ(
       verdict(put(), {.queues = 2, .runs = 1}),
       "safe on 2 ranks, 1 successive run, 30 commands\n"
-      "  transfers  2 a run: each send matches one receive in bytes, type and order\n"
-      "  deadlock   none, with 2 hardware queues a rank\n"
+      "  transfers  2 per run: each send matches one receive in bytes, type and order\n"
+      "  deadlock   none, with 2 hardware queues per rank\n"
       "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
       "  seams      not checked: finding races between successive runs requires at least 2 runs\n"
       "  result     every output is computed once, from the correct blocks of the same run\n");
@@ -85,7 +85,7 @@ TEST(Checker, ProgramWithoutDefinition) {
   text = edited(text.substr(text.find("program")), {{" implements @f", ""}});
   EXPECT_THAT(verdict(text), HasSubstr("result     not checked: the program implements no fusion"));
   EXPECT_EQ(verdict(edited(text, {{"  set %mine, %own\n", ""}})),
-            "unsafe (result): reads data that no command has written\n"
+            "unsafe (result): a command reads data that no command has written\n"
             "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
             "%h\" at t.braid:14:3\n"
             "  %all of rank 0, bytes [0 .. 64)\n");
@@ -108,11 +108,11 @@ TEST(Checker, SaysHowFarItIs) {
     EXPECT_THAT(steps, testing::ElementsAre(
                            "making Plans", "listing transfers", "matching transfers",
                            "matching signals with flags", "matching commands with transfers",
-                           "building the history", "executing", "accesses to memory",
-                           "races and early signals", "results"));
+                           "building the history", "executing", "listing memory accesses",
+                           "finding races and early signals", "results"));
     EXPECT_EQ(told["making Plans"], 2);
     EXPECT_EQ(told["matching transfers"], 2);
-    EXPECT_EQ(told["races and early signals"], eachRank ? 84 : 42);
+    EXPECT_EQ(told["finding races and early signals"], eachRank ? 84 : 42);
   }
 }
 
@@ -139,8 +139,8 @@ TEST(CheckerTransfers, SidesOfOtherHandles) {
   EXPECT_EQ(verdict(text),
             "unsafe (transfers): no receive on rank 1 matches this send\n  rank 0: \"%s = p2p send "
             "%mine to 1 - rank via %h\" at t.braid:23:3\n  rank 1: \"%r = p2p recv %theirs from 1 "
-            "- rank via %other\" at t.braid:24:3\n  rank 1 has a receive for it, but with "
-            "different handles; both sides must use the same share_mem_handles\n");
+            "- rank via %other\" at t.braid:24:3\n  rank 1 has a matching receive, but it "
+            "uses different handles; both sides must use the same share_mem_handles\n");
 }
 
 TEST(CheckerTransfers, ReceiveThatNobodySends) {
@@ -149,7 +149,7 @@ TEST(CheckerTransfers, ReceiveThatNobodySends) {
                                                  "    wait %t\n  }\n  %r = "}})),
             "unsafe (transfers): no send on rank 0 matches this receive\n"
             "  rank 1: \"%r = p2p recv %theirs from 1 - rank via %h\" at t.braid:26:3\n"
-            "  through these handles rank 0 has 1 send for rank 1, and this is receive number 2\n");
+            "  with these handles, rank 0 has 1 send for rank 1, but this is receive number 2\n");
 }
 
 TEST(CheckerTransfers, DifferentBytes) {
@@ -248,7 +248,7 @@ std::string readySignalOnOtherStream() {
 
 TEST(CheckerDeadlock, TheSmallestSafeNumberOfQueuesIsFound) {
   EXPECT_THAT(verdict(readySignalOnOtherStream()),
-              HasSubstr("deadlock   none, with 2 hardware queues a rank\n"));
+              HasSubstr("deadlock   none, with 2 hardware queues per rank\n"));
   EXPECT_TRUE(isSafe(readySignalOnOtherStream(), {.queues = 2}));
   EXPECT_TRUE(isSafe(readySignalOnOtherStream(), {.queues = 7}));
 }
@@ -285,12 +285,12 @@ TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
   };
   const Violation writeFirst = violationOf(edited(kGather, {{"  synchronize %main\n", ""}}));
   EXPECT_EQ(writeFirst.staleIfFirst, 1u);
-  EXPECT_EQ(writeFirst.stale, "2 reads the data from before 1 writes: stale data");
+  EXPECT_EQ(writeFirst.stale, "2 reads the data that 1 has not replaced yet, which is stale");
   EXPECT_EQ(writeFirst.otherwise, "2 reads the data that 1 has written");
   const Violation readFirst =
       violationOf(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}}));
   EXPECT_EQ(readFirst.staleIfFirst, 0u);
-  EXPECT_EQ(readFirst.stale, "1 reads the data from before 2 writes: stale data");
+  EXPECT_EQ(readFirst.stale, "1 reads the data that 2 has not replaced yet, which is stale");
   EXPECT_EQ(readFirst.otherwise, "1 reads the data that 2 has written");
 }
 
@@ -302,8 +302,8 @@ TEST(CheckerRace, JoinWithoutSynchronize) {
             "  both touch %C of rank 0, bytes [0 .. 64)\n"
             "  missing: on rank 0, main has to synchronize with stream(0) after matmul of \"matmul "
             "%C_own, %mine, %B\" at t.braid:23:3 and before the caller reads the outputs\n"
-            "  if the second comes before the first, the second reads the data from before the "
-            "first writes: stale data\n");
+            "  if the second comes before the first, the second reads the data that the first "
+            "has not replaced yet, which is stale\n");
 }
 
 TEST(CheckerRace, WaitBehindTheUse) {
@@ -317,8 +317,8 @@ TEST(CheckerRace, WaitBehindTheUse) {
       "  both touch %all of rank 1, bytes [0 .. 64)\n"
       "  missing: on rank 1, \"wait %r\" at t.braid:25:3 has to come before matmul of \"matmul "
       "%C_peer, %theirs, %B\" at t.braid:24:3\n"
-      "  if the first comes before the second, the first reads the data from before the second "
-      "writes: stale data\n");
+      "  if the first comes before the second, the first reads the data that the second has not "
+      "replaced yet, which is stale\n");
 }
 
 TEST(CheckerRace, CallerTakesItsTensorsBackAfterTheLastRun) {
@@ -392,7 +392,7 @@ TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
                                               "  set %u, %A\n  set %C, %u\n"}});
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   EXPECT_EQ(verdict(edited(text, {{"  set %u, %A\n", ""}})),
-            "unsafe (result): reads data that no command has written\n"
+            "unsafe (result): a command reads data that no command has written\n"
             "  rank 0, main, run 1: copy of \"set %C, %u\" at t.braid:12:3\n"
             "  %u of rank 0, bytes [0 .. 16)\n");
 }
@@ -401,14 +401,14 @@ TEST(CheckerLifetime, MemoryThatIsGivenAwayHoldsNothing) {
 
 TEST(CheckerResult, WrongBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{"matmul %C_peer, %theirs", "matmul %C_peer, %mine"}})),
-            "unsafe (result): %C differs from its definition from byte 64 on\n"
+            "unsafe (result): %C differs from its definition, starting at byte 64\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_peer, %mine, %B\" at t.braid:25:3\n"
             "    writes %C of rank 0, bytes [64 .. 128) from %all of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: copy of \"set %mine, %own\" at t.braid:18:3\n"
             "    writes %all of rank 0, bytes [0 .. 64) from %A of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
-            "  it holds the matmul of %A of rank 0 in run 1 (from its byte 0 on)\n"
-            "  expected the matmul of %A of rank 1 in run 1 (from its byte 0 on)\n");
+            "  it holds the matmul of %A of rank 0 in run 1 (starting at its byte 0)\n"
+            "  expected the matmul of %A of rank 1 in run 1 (starting at its byte 0)\n");
 }
 
 /// Both results are matmuls of %A, so the message names the second operand.
@@ -423,14 +423,14 @@ TEST(CheckerResult, TransposedSecondOperand) {
 program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%C: f32[2, 4]) {
   linear %C, %A, %B
 })"),
-            "unsafe (result): %C differs from its definition from byte 0 on\n"
+            "unsafe (result): %C differs from its definition, starting at byte 0\n"
             "  rank 0, main, run 1: matmul of \"linear %C, %A, %B\" at t.braid:9:3\n"
             "    writes %C of rank 0, bytes [0 .. 32) from %B of rank 0, bytes [0 .. 64)\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
-            "  it holds the matmul of %A in run 1 (from its byte 0 on), by 4x4 of %B in run 1 from "
-            "byte 0 on, transposed\n"
-            "  expected the matmul of %A in run 1 (from its byte 0 on), by 4x4 of %B in run 1 from "
-            "byte 0 on\n");
+            "  it holds the matmul of %A in run 1 (starting at its byte 0), multiplied by 4x4 of "
+            "%B in run 1 starting at byte 0, transposed\n"
+            "  expected the matmul of %A in run 1 (starting at its byte 0), multiplied by 4x4 of "
+            "%B in run 1 starting at byte 0\n");
 }
 
 /// The block is from the previous run. The first run has no previous run.
@@ -439,7 +439,8 @@ TEST(CheckerResult, StaleBlock) {
   EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
                                      {"  wait %r\n", ""},
                                      {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
-            "unsafe (result): reads data that no command has written\n  rank 0, stream(0), run 1: "
+            "unsafe (result): a command reads data that no command has written\n  rank 0, "
+            "stream(0), run 1: "
             "matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:23:3\n  %all of rank 0, bytes "
             "[64 .. 128)\n  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - "
             "rank via %h\" at t.braid:24:3 writes it only later: from run 2 on, the read returns "
@@ -448,7 +449,7 @@ TEST(CheckerResult, StaleBlock) {
 
 TEST(CheckerResult, ComputedTwice) {
   EXPECT_EQ(verdict(edited(kGather, {{"  wait %r\n", "  wait %r\n  matmul %C_own, %mine, %B\n"}})),
-            "unsafe (result): computes part of an output for the second time in a run\n"
+            "unsafe (result): a command computes part of an output for the second time in a run\n"
             "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
             "    writes %C of rank 1, bytes [64 .. 128) from %all of rank 1, bytes [64 .. 128)\n"
             "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:25:3\n"
@@ -460,7 +461,7 @@ TEST(CheckerResult, PartOfABlockIsMissing) {
       verdict(edited(kGather, {{"  matmul %C_peer, %theirs, %B\n",
                                 "  %t = slice %theirs[0 .. 3]\n  %c = slice %C_peer[0 .. 3]\n"
                                 "  matmul %c, %t, %B\n"}})),
-      HasSubstr("unsafe (result): %C differs from its definition from byte 112 on\n"));
+      HasSubstr("unsafe (result): %C differs from its definition, starting at byte 112\n"));
 }
 
 TEST(CheckerResult, SumsAreNoGemms) {
@@ -501,7 +502,7 @@ program @copy implements @f mesh [0 .. 2) (%A: f32[4], %B: f32[1, 4])
 )";
   EXPECT_TRUE(isSafe(text)) << verdict(text);
   EXPECT_THAT(verdict(edited(text, {{"  set %E, %B\n", "  %e = select %E[0]\n  set %e, %A\n"}})),
-              HasSubstr("it holds %A in run 1 (from its byte 0 on)\n"
+              HasSubstr("it holds %A in run 1 (starting at its byte 0)\n"
                         "  expected %B of rank 0 in run 1"));
 }
 
@@ -589,7 +590,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
 }
 )";
   EXPECT_THAT(verdict(text),
-              HasSubstr("not checked: %C moves an axis of its second operand, %B\n"));
+              HasSubstr("not checked: %C reshards an axis of its second operand, %B\n"));
   EXPECT_EQ(verdict(edited(text, {{"%j in 0 .. 2", "%j in 1 .. 2"}})),
             "unsafe (result): the caller reads data that no command has written\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
@@ -633,7 +634,7 @@ TEST(CheckerPlans, LostSignal) {
       "unsafe (deadlock): with any number of hardware queues per rank, no rank can make progress\n"
       "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
       "%h\" at t.braid:22:3\n"
-      "  no command ever signals it\n");
+      "  no command ever sends the signal that the await waits for\n");
 }
 
 TEST(CheckerPlans, MissingAwait) {
@@ -698,8 +699,10 @@ TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
 TEST(CheckerPlans, RanksThatPrepareDifferently) {
   Plans p;
   p.plans[1].channels = 0;
-  EXPECT_THAT(p.verdict(),
-              HasSubstr("unsafe (transfers): ranks 0 and 1 share handles of different channels\n"));
+  EXPECT_THAT(
+      p.verdict(),
+      HasSubstr(
+          "unsafe (transfers): ranks 0 and 1 share memory handles different numbers of times\n"));
 }
 
 TEST(CheckerPlans, DifferentPrograms) {

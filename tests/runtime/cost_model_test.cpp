@@ -95,7 +95,7 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
     EXPECT_THAT(refusal(text, each.from, each.to), HasSubstr(each.message));
   const std::string deep(100000, '['), ends(100000, ']');
   EXPECT_THAT(refusal(text, "\"graph\"", deep + ends),
-              testing::EndsWith(": expected JSON of at most 64 levels"));
+              testing::EndsWith(": expected JSON nested at most 64 levels deep"));
 }
 
 /// A GEMM with an addend also reads as many bytes as its result contains.
@@ -135,7 +135,8 @@ TEST(CostModel, KnowsResultsOfOtherTypesApart) {
   EXPECT_EQ(decoded->encode(), text);
   EXPECT_EQ(*decoded->gemmUs(wide), 50);
   EXPECT_EQ(refusal(text, "\"result\": \"f32\"", "\"result\": \"f16\""),
-            "cost model: gemms[2].result: expected that type, or f32 for 16 bits, got \"f16\"");
+            "cost model: gemms[2].result: expected the type in dtype, or f32 if that type has 16 "
+            "bits, got \"f16\"");
   EXPECT_THAT(refusal(text, "\"result\": \"f32\"", "\"result\": 4"),
               HasSubstr("gemms[2].result: expected bf16, f16, f32 or f64, got 4"));
 }

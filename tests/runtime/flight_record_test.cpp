@@ -57,10 +57,10 @@ TEST(FlightRecord, SaysWhoFailedFirstAndWhatRanksWereInFurthestBehindFirst) {
                                "program @ring in ring.braid\n"
                                "results were committed 1 time\n"
                                "\n"
-                               "first cause: exit code 5, by rank 1\n"
+                               "first cause: exit code 5, caused by rank 1\n"
                                "  rank 1 was killed by signal 9\n"));
   EXPECT_THAT(text, HasSubstr("; slowest first\n"
-                              "        20/40  rank 1 is in \"set %mine, %own\" at "));
+                              "        20/40  rank 1 is executing \"set %mine, %own\" at "));
   EXPECT_THAT(text, HasSubstr("\n        21/40  rank 0 waits for rank 1 in \"%r = p2p recv %block "
                               "from (rank + %i) mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 "
                               "(the flag is 1, expected 2), for "));
@@ -77,7 +77,7 @@ TEST(FlightRecord, WorksWithoutPlans) {
   FakeJob job = brokenJob();
   job.plans.clear();
   EXPECT_THAT(recordsOf(job),
-              AllOf(HasSubstr("program: none yet"), HasSubstr("rank 1 is in command ")));
+              AllOf(HasSubstr("program: none yet"), HasSubstr("rank 1 is executing command ")));
 }
 
 const std::string kEvil = "\x1b[31m\a\r\b\x7f\xc2\x9b\x32J\xe2\x80\xae\xff\xc0\x80 end";
@@ -150,7 +150,7 @@ TEST_F(FlightFiles, AreOnePerHostAndTheOwnersOnly) {
   EXPECT_EQ(modeOf(root + "/new/host0.txt"), S_IFREG | 0600u);
   Result<std::vector<std::string>> lines = readFlightRecords(root + "/new/host0.txt");
   ASSERT_TRUE(lines.isOk()) << lines.status().message();
-  EXPECT_THAT(*lines, testing::Contains("first cause: exit code 5, by rank 1"));
+  EXPECT_THAT(*lines, testing::Contains("first cause: exit code 5, caused by rank 1"));
 }
 
 TEST_F(FlightFiles, AreReadOnlyIfTheyAreRecords) {

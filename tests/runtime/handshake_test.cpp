@@ -62,8 +62,7 @@ TEST(Handshake, MatchesASendWithItsReceive) {
   ranks[1].endpoints.clear();
   EXPECT_EQ(matchingEndpoint(ranks, 0, ranks[0].endpoints[0]).status().message(),
             "\"%s = p2p ...\" at a.braid:3:5 on rank 0 has no matching receive on rank 1: expected "
-            "number "
-            "1 of this pair");
+            "at least 1 for this pair of ranks");
 }
 
 /// Returns ranks with these programs, one letter per rank; equal letters are equal fingerprints.

@@ -27,7 +27,8 @@ TEST(Json, ParserSaysWhereItStopped) {
   EXPECT_EQ(messageOf(llvm::StringRef("1\0", 2)), "1:1: expected JSON");
   EXPECT_EQ(messageOf("\"\xff\""), "1:1: expected JSON");
   EXPECT_EQ(messageOf("\n" + std::string(64, '[') + std::string(64, ']')), "");
-  EXPECT_EQ(messageOf("\n" + std::string(100000, '[')), "2:65: expected JSON of at most 64 levels");
+  EXPECT_EQ(messageOf("\n" + std::string(100000, '[')),
+            "2:65: expected JSON nested at most 64 levels deep");
   EXPECT_EQ(messageOf("\"" + std::string(100, '[') + "\\\"\""), "");
 }
 

@@ -363,7 +363,8 @@ TEST(Simulator, SaysWhatTheModelLacks) {
   EXPECT_THAT(simulate(plans, model, {LaunchMode::Eager, {CopyBy::Kernel}}).status().message(),
               HasSubstr("has no costs for launch mode eager with copies=kernel, signals=default"));
   model.gemms.clear();
-  EXPECT_EQ(simulate(plans, model, {}).status().message(), "the cost model has no GEMM of f32");
+  EXPECT_EQ(simulate(plans, model, {}).status().message(),
+            "the cost model has no GEMM of type f32");
 }
 
 constexpr const char *kFusion = R"(

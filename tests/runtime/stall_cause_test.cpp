@@ -77,13 +77,14 @@ TEST(RankText, NamesTheCommandItIsInAndTheLastOne) {
   const uint32_t copy = job.find(2, CommandKind::Copy, "set %out", 2);
   job.completeUpTo(2, 1, copy);
   job.enter(2, 1, copy, /*isWaiting=*/false);
-  EXPECT_THAT(rankText(job, 2),
-              MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
-                           "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
-                           "ring.braid:13:5, run 1"));
+  EXPECT_THAT(
+      rankText(job, 2),
+      MatchesRegex("rank 2 is executing \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
+                   "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
+                   "ring.braid:13:5, run 1"));
   // Numbers the commands as those of a trial program, which ranks time to choose a schedule.
   numberCommands(job.plans, 1000);
-  EXPECT_THAT(rankText(job, 2), MatchesRegex("rank 2 is in command [0-9]+, run 1, for .*"));
+  EXPECT_THAT(rankText(job, 2), MatchesRegex("rank 2 is executing command [0-9]+, run 1, for .*"));
 }
 
 TEST(RankText, NamesTheCommandsOfEachProgramOfItsJob) {
@@ -99,11 +100,12 @@ TEST(RankText, NamesTheCommandsOfEachProgramOfItsJob) {
   job.completeUpTo(2, 1, copy);
   job.enter(2, 1, copy, /*isWaiting=*/false);
   job.memory.slot(2).queue[job.plans[2].commands[copy].stream].current += 5000;
-  EXPECT_THAT(rankText(job, plans, 2),
-              MatchesRegex("rank 2 is in \"set %out, %block\" \\(trip 2\\) at later.braid:16:5, "
-                           "run 1, for .*; last completed: .* at ring.braid:13:5, run 1"));
+  EXPECT_THAT(
+      rankText(job, plans, 2),
+      MatchesRegex("rank 2 is executing \"set %out, %block\" \\(trip 2\\) at later.braid:16:5, "
+                   "run 1, for .*; last completed: .* at ring.braid:13:5, run 1"));
   plans.add({});
-  EXPECT_THAT(rankText(job, plans, 2), StartsWith("rank 2 is in command 50"));
+  EXPECT_THAT(rankText(job, plans, 2), StartsWith("rank 2 is executing command 50"));
 }
 
 TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
@@ -115,7 +117,7 @@ TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
                     HasSubstr("; last completed: ")));
   EXPECT_THAT(rankText(job, {}, 0), MatchesRegex("rank 0 waits in command [0-9]+, run 2, for .*"));
   job.enter(1, 2, job.find(1, CommandKind::Copy, "set %mine"), /*isWaiting=*/false);
-  EXPECT_THAT(rankText(job, 1), StartsWith("rank 1 is in \"set %mine, %own\""))
+  EXPECT_THAT(rankText(job, 1), StartsWith("rank 1 is executing \"set %mine, %own\""))
       << "work comes before waits";
 }
 
@@ -203,9 +205,10 @@ TEST(StallCause, BlamesACommandThatWaitsForNobody) {
   job.enter(1, 2, job.find(1, CommandKind::Copy, "set %out", 2), /*isWaiting=*/false, 500);
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 1);
-  EXPECT_THAT(firstLine(cause),
-              MatchesRegex("no progress for 300 ms: rank 1 is in \"set %out, %block\" \\(trip "
-                           "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s; last completed: .*"));
+  EXPECT_THAT(
+      firstLine(cause),
+      MatchesRegex("no progress for 300 ms: rank 1 is executing \"set %out, %block\" \\(trip "
+                   "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s; last completed: .*"));
 }
 
 TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {

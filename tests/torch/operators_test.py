@@ -638,7 +638,7 @@ def part_mistakes(rank, ranks):
             ("one bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
                 A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name, ranks)),
             ("sum or avg", lambda: bt.prepare(bt.matmul_reduce_scatter, A, B, reduce_op="max")),
-            ("a process group, got 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
+            ("the process group 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
             ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
         expect_error(bt.InputError, words, call)
     expect(bt.matmul_all_reduce(A, B), ranks * A @ B)

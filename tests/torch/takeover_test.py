@@ -285,9 +285,9 @@ def part_leaves(rank, ranks):
              (scaled, (x8, ones, w8, torch.ones(1, 16)), "the GEMM is scaled"),
              (tensor_wise, (x8.flatten(0, 1)[:16], w8), "the GEMM is scaled"),
              (largest, (torch.eye(2 * ranks) * (rank + 1), torch.ones(2 * ranks, 6)),
-              "the operator of the reduction is max"),
+              "the reduction operator is max"),
              (integers, (torch.ones(4, 8, dtype=torch.long), torch.ones(8, 6, dtype=torch.long)),
-              "elements are torch.int64")]
+              "the element type is torch.int64")]
     bt.enable()
     compiled = {}
     for function, arguments, reason in calls:

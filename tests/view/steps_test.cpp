@@ -84,8 +84,9 @@ TEST(Steps, SayWhichOrderDoesHarm) {
 })",
                             2);
   EXPECT_TRUE(page.areMarksLinked);
-  EXPECT_EQ(page.findings[1], "If 2 comes before 1, 2 reads the data from before 1 writes: stale "
-                              "data; if 1 comes before 2, 2 reads the data that 1 has written.");
+  EXPECT_EQ(page.findings[1],
+            "If 2 comes before 1, 2 reads the data that 1 has not replaced yet, "
+            "which is stale; if 1 comes before 2, 2 reads the data that 1 has written.");
 }
 
 /// If a transfer has no partner, the mark refers to the line of the transfer, because it has no

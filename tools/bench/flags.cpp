@@ -17,10 +17,11 @@ constexpr const char *kMethod = R"(
 ;KNOB=VALUE after a row changes a knob, as the flags of braid run do. A LIST that names tensors, as
 --impl 'H=ring,Y=pairwise;chunks=2' does, is one row with a schedule for each stage.
 
-The rows are timed in turns. Times are in microseconds, the maximum over ranks: of single runs, each
-after a barrier, and of runs in bursts, which follow one another for about 10 ms. E is the time of
-the fastest gemms or transfers, whichever is longer, divided by the time of the row; from bursts if
-all rows have them. tools/bench_torch.py times PyTorch, NCCL and others beside Braid.
+The rows are timed in alternation. Times are in microseconds and are the maximum over ranks: of
+single runs, each after a barrier, and of bursts, in which runs follow one another for about 10 ms.
+E is the time of the fastest gemms or transfers, whichever is longer, divided by the time of the
+row. It uses bursts if all rows have them. tools/bench_torch.py compares Braid with PyTorch, NCCL
+and others.
 )";
 
 std::string rowsText() {
@@ -91,7 +92,7 @@ void BenchFlags::addTo(CLI::App &app) {
     source.addTo(app);
   addText(app, "--backend", backend, "NAME", "cpu (default), cuda or nccl");
   addText(app, "--impl", impl, "LIST",
-          "rows to time, out of those listed below (default: a standard set); repeatable")
+          "rows to time, from those listed below (default: a standard set); repeatable")
       ->allow_extra_args(false);
   addText(app, "--graph", graph, "WHICH",
           "whether runs are replayed as a graph: no, yes or both (default: both, if the backend "
@@ -115,7 +116,7 @@ Status BenchFlags::checkShapes() const {
     if (values->empty() != isListed)
       return isListed
                  ? badInput("expected --shapes or {}, got both", flag)
-                 : badInput("expected {}, or --shapes instead of -m, -n and -k: got neither", flag);
+                 : badInput("expected {}, or --shapes instead of -m, -n and -k, got neither", flag);
   for (const std::string &text : listed)
     if (!parseShape(text))
       return badInput("expected --shapes to be MxNxK,..., got '{}'", text);

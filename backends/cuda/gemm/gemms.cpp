@@ -183,7 +183,7 @@ std::string Gemms::choices() const {
     return "";
   const std::string &path = cache_->path();
   return fmt::format("GEMMs: {} tuned in {:.2f} s, {} known ({})", tuned_, tuning_.count(), known_,
-                     path.empty() ? "kept nowhere" : path);
+                     path.empty() ? "not cached" : path);
 }
 
 // -- Warming and multiplying. --

@@ -140,7 +140,7 @@ Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group) {
        "memory that can be shared as file descriptors"}};
   for (const auto &[attribute, what] : kNeeded)
     if (!attributeOf(*driver, attribute, device))
-      return unsupported("memory 'vmm': requires a GPU with {}", what);
+      return unsupported("memory 'vmm' requires a GPU with {}", what);
   CUmemAllocationProp wanted = {};
   wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   wanted.requestedHandleTypes = kHandleType;

@@ -43,7 +43,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     """Returns the weights, the biases, and a bit mask of the weights that have a bias."""
     if isinstance(B, Tensor):
         if bias is not None and not isinstance(bias, Tensor):
-            raise InputError(f"expected a bias, or None, for one B, got {type(bias).__name__}")
+            raise InputError(f"expected one bias or None for one B, got {type(bias).__name__}")
         return ([B], [], 0) if bias is None else ([B], [bias], 1)
     if not isinstance(B, (list, tuple)):
         raise InputError(f"expected a tensor B, or a list of them, got {type(B).__name__}")

@@ -51,7 +51,7 @@ def resolve(group_name: str) -> Any:
     try:
         return c10d._resolve_process_group(group_name)
     except Exception as error:
-        raise InputError(f"expected a process group, got '{group_name}': {error}") from None
+        raise InputError(f"cannot find the process group '{group_name}': {error}") from None
 
 
 def place_of(group_name: str) -> Tuple[int, int]:
@@ -148,8 +148,8 @@ class GroupJob:
         except Error:
             raise
         except RuntimeError as error:
-            raise PeerError(f"group '{self.group}', rank {self.rank}: its store does not respond: "
-                            f"{error}") from None
+            raise PeerError(f"group '{self.group}', rank {self.rank}: the group's store does not "
+                            f"respond: {error}") from None
         for rank, host in enumerate(hosts):
             if host != hosts[0]:
                 raise UnsupportedError(
@@ -166,7 +166,7 @@ class GroupJob:
             if time.monotonic() >= deadline:
                 absent = [rank for rank, key in enumerate(keys) if not store.check([key])]
                 raise PeerError(f"group '{self.group}', rank {self.rank}: expected the other ranks "
-                                f"to make the call within {timeout:g} s, got none from rank "
+                                f"to make the call within {timeout:g} s, but these did not: rank "
                                 + ", ".join(map(str, absent)))
             time.sleep(pause)
             pause = min(2 * pause, MOST_PAUSE)

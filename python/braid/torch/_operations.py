@@ -220,10 +220,10 @@ def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
     if dim in (A.dim() - 1, -1):
         return "the last dimension is gathered or scattered"
     if reduce_op not in REDUCTIONS:
-        return f"the operator of the reduction is {reduce_op}"
+        return f"the reduction operator is {reduce_op}"
     for tensor in tensors:
         if tensor.dtype not in DTYPES:
-            return f"elements are {tensor.dtype}"
+            return f"the element type is {tensor.dtype}"
     if len({tensor.dtype for tensor in tensors}) > 1:
         return "element types differ"
     sizes = [size for tensor in tensors for size in tensor.shape]

@@ -75,7 +75,7 @@ def _reason(path: Path) -> str:
         return "the collective's result is the GEMM's second operand"
     moved = sorted({str(node.target) for node in between if node.target in _VIEWS | _PARTS})
     if moved:
-        return f"{', '.join(moved)} in between"
+        return f"{', '.join(moved)} between the collective and the GEMM"
     return "the GEMM's result is not only added to results of other GEMMs"
 
 

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
   Connection connection = BRAID_TRY(Connection::connect(name, deadline));
   const auto [pid, user] = connection.peer();
   if (user != geteuid())
-    return peerFailed("expected user {} to host '@{}', got user {}", geteuid(), name, user);
+    return peerFailed("expected a process of user {} to listen on '@{}', got one of user {}",
+                      geteuid(), name, user);
   BRAID_TRY(connection.send(hello.encode()));
   Result<Message> answer = connection.receive(deadline);
   if (!answer)
@@ -143,7 +144,7 @@ Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
   Message answer = BRAID_TRY(ask(fmt::format("G{} {}", rank, name), -1));
   if (answer.descriptor.isValid())
     return std::move(answer.descriptor);
-  return badInput("expected something that rank {} offers, got '{}'", rank, name);
+  return badInput("rank {} does not offer '{}'", rank, name);
 }
 
 void Client::disconnect() {

@@ -84,7 +84,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
                     info.st_size);
   JobMemory memory = BRAID_TRY(mapFile(std::move(descriptor), ranks));
   if (memory.layout_->magic != kLayoutMagic || memory.layout_->ranks != ranks)
-    return badInput("expected the memory of a job of {} ranks, got one of {} ranks or of another "
+    return badInput("expected the memory of a job of {} ranks, got that of {} ranks or of another "
                     "version",
                     ranks, memory.layout_->ranks);
   return memory;
@@ -94,7 +94,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
 Result<JobMemory> JobMemory::mapFile(FileDescriptor descriptor, int64_t ranks) {
   SharedMapping memory = mapShared(descriptor, Layout::bytes(ranks));
   if (!memory)
-    return failed("addresses of shared memory");
+    return failed("a mapping of shared memory");
   return JobMemory(std::move(descriptor), std::move(memory));
 }
 

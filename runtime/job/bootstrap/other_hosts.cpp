@@ -46,7 +46,7 @@ public:
       thread_.join();
   }
   Status start() {
-    return startThread(thread_, "other hosts", [this] { run(); });
+    return startThread(thread_, "the connection to other hosts", [this] { run(); });
   }
 
 private:
@@ -256,7 +256,7 @@ private:
     }
     memory_.setRoundTripNs(static_cast<uint64_t>(std::chrono::nanoseconds(longest).count()));
     if (!missing.empty() && waited_ >= options_.joinTimeout)
-      giveUp(timedOut("expected {} hosts to join within {} s, got all but {}", memory_.hosts(),
+      giveUp(timedOut("expected {} hosts to join within {} s, but {} did not", memory_.hosts(),
                       seconds(options_.joinTimeout), fmt::join(missing, ", ")),
              -1);
     // The store may have been part of host 0's process. Host 0 has left, so it no longer decides.

@@ -76,7 +76,7 @@ public:
         options_(std::move(options)), ranks_(memory.ranksOf(memory.host())),
         joinDeadline_(deadlineIn(options_.joinTimeout)) {}
   Status start() {
-    return thread_.start("the meeting", [this] { run(); });
+    return thread_.start("the rendezvous", [this] { run(); });
   }
 
   const std::string &name() const override { return name_; }
@@ -87,7 +87,7 @@ public:
       if (present.empty())
         return Status::ok();
       if (Clock::now() >= deadline)
-        return timedOut("expected all ranks to leave in time, got all but {}", nameRanks(present));
+        return timedOut("expected all ranks to leave in time, but {} did not", nameRanks(present));
       std::this_thread::sleep_for(2ms);
     }
   }
@@ -147,7 +147,7 @@ private:
       return;
     if (const std::vector<int64_t> absent = ranksIn(RankState::Absent); !absent.empty())
       memory_.abort(
-          {timedOut("expected {} ranks to join within {} s, got all but {}", memory_.ranks(),
+          {timedOut("expected {} ranks to join within {} s, but {} did not", memory_.ranks(),
                     static_cast<double>(options_.joinTimeout.count()) / 1000, nameRanks(absent)),
            absent.front()});
   }
@@ -177,17 +177,18 @@ private:
   Status contradiction(const ClientHello &hello, pid_t pid) const {
     const std::string job = printable(options_.job, kShownOfJob);
     if (hello.ranks != memory_.ranks())
-      return badInput("rank {} reports that job '{}' has {} ranks, rank 0 reports {}", hello.rank,
-                      job, hello.ranks, memory_.ranks());
+      return badInput("rank {} reports that job '{}' has {} ranks, but rank 0 reports {}",
+                      hello.rank, job, hello.ranks, memory_.ranks());
     if (!memory_.isHere(hello.rank))
       return badInput("expected a rank of this host, {} to {}, got rank {}", ranks_.first,
                       ranks_.first + ranks_.count - 1, hello.rank);
     const auto other = static_cast<pid_t>(memory_.slot(hello.rank).pid.load());
     if (stateOf(hello.rank) == RankState::Absent && (other == 0 || other == pid))
       return Status::ok();
-    return badInput("two processes are rank {} of job '{}'{}; start each rank once, and give each "
-                    "job its own name (see braid doctor)",
-                    hello.rank, job, namePids(pid, other));
+    return badInput(
+        "two processes claim to be rank {} of job '{}'{}; start each rank once, and give each "
+        "job its own name (see braid doctor)",
+        hello.rank, job, namePids(pid, other));
   }
 
   /// Rejects a contradictory hello. Aborts the job unless it has started or already failed: the

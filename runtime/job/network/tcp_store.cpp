@@ -233,7 +233,7 @@ Result<bool> StoreTable::serveOne(llvm::StringRef &bytes, std::string &answers) 
   if (!takeNumber(rest, kind) || (kind == Validate && !takeNumber(rest, magic)))
     return false;
   if (kind > CompareSet)
-    return badInput("expected a request to a store, got kind {}", kind);
+    return badInput("expected a known kind of request to the store, got kind {}", kind);
   if (magic != kMagic)
     return badInput("the connection is not from a client of this store");
   if (kind != Validate &&
