@@ -10,7 +10,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.pattern_matcher import stable_topological_sort
 
 from braid.torch._fused import FUSED
-from braid.torch._report import Site, record
+from braid.torch._report import Place, record
 from braid.torch._sites import (ALL_REDUCE, COLLECTIVES, GATHER, SCATTER, Refused,
                                 replace_all_reduce, replace_gather, replace_scatter)
 
@@ -93,16 +93,16 @@ def _replace(collective: Node, is_backward: bool) -> None:
     if path is None:
         return
     *_, group = [*collective.args, *collective.kwargs.values()]
-    site = Site(COLLECTIVES[collective.target], str(group),
-                " ".join(_type_of(collective.args[0])), str(path[-1].target),
-                "backward" if is_backward else "forward")
+    place = Place(COLLECTIVES[collective.target], str(group),
+                  " ".join(_type_of(collective.args[0])), str(path[-1].target),
+                  "backward" if is_backward else "forward")
     replace, operator_ = _REPLACE[collective.target]
     try:
         replace(collective, operator_)
     except Refused as why:
-        record(site, str(why) or _reason(path))
+        record(place, str(why) or _reason(path))
     else:
-        record(site, "")
+        record(place, "")
 
 
 class Pass(CustomGraphPass):

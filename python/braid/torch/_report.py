@@ -18,8 +18,8 @@ class Calls(NamedTuple):
     copies: int  # operands that had to be copied to another layout
 
 
-class Site(NamedTuple):
-    """A collective next to a GEMM in a compiled graph."""
+class Place(NamedTuple):
+    """Where a collective next to a GEMM is in the compiled graphs."""
 
     collective: str
     group: str
@@ -28,8 +28,8 @@ class Site(NamedTuple):
     direction: str  # forward or backward
 
 
-class Taken(NamedTuple):
-    """Collectives that were replaced, together with the GEMMs next to them."""
+class Site(NamedTuple):
+    """Collectives next to GEMMs that were replaced or not, for the same reason."""
 
     collective: str
     group: str
@@ -37,18 +37,7 @@ class Taken(NamedTuple):
     gemm: str
     direction: str
     number: int
-
-
-class Apart(NamedTuple):
-    """Collectives that were not replaced."""
-
-    collective: str
-    group: str
-    shape: str
-    gemm: str
-    direction: str
-    number: int
-    reason: str
+    reason: str  # why they were not replaced; empty if they were
 
 
 class Passed(NamedTuple):
@@ -59,13 +48,13 @@ class Passed(NamedTuple):
     calls: int
 
 
-_sites: Counter[Tuple[Site, str]] = Counter()  # number of sites; the reason is "" if replaced
+_sites: Counter[Tuple[Place, str]] = Counter()  # number of sites, keyed by place and reason
 _passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
 
 
-def record(site: Site, reason: str) -> None:
+def record(place: Place, reason: str) -> None:
     """Counts a site in a compiled graph. `reason` says why it was not replaced, or is empty."""
-    _sites[site, reason] += 1
+    _sites[place, reason] += 1
 
 
 def pass_on(name: str, reason: str) -> None:
@@ -77,8 +66,8 @@ class Report(NamedTuple):
     """This rank's calls in live groups, and what Braid did not replace. str() formats tables."""
 
     calls: List[Calls]
-    taken: List[Taken]
-    apart: List[Apart]
+    taken: List[Site]
+    apart: List[Site]
     passed: List[Passed]
 
     def __str__(self) -> str:
@@ -90,7 +79,7 @@ class Report(NamedTuple):
         where = ("collective", "group", "operand", "GEMM", "direction", "number")
         if self.taken:
             lines += ["", "collectives next to a GEMM that were replaced in compiled graphs:"]
-            lines += _table(where, self.taken)
+            lines += _table(where, [site[:-1] for site in self.taken])
         if self.apart:
             lines += ["", "collectives next to a GEMM that were not replaced:"]
             lines += _table((*where, "reason"), self.apart)
@@ -118,12 +107,12 @@ def report(clear: bool = False) -> Report:
     calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
              for job in all_jobs()
              for (operator, shape, schedule), counts in list(job.counts.items())]
-    taken = [Taken(*site, number) for (site, reason), number in _sites.items() if not reason]
-    apart = [Apart(*site, number, reason) for (site, reason), number in _sites.items() if reason]
+    sites = [Site(*place, number, reason) for (place, reason), number in _sites.items()]
     if clear:
         _passed.clear()
         _sites.clear()
         for job in all_jobs():
             for counts in job.counts.values():
                 counts.calls = counts.copies = 0
-    return Report(calls, taken, apart, passed)
+    return Report(calls, [site for site in sites if not site.reason],
+                  [site for site in sites if site.reason], passed)
