@@ -53,8 +53,8 @@ def messages(suite):
         add("reduce-scatter", ["--schedule", "collective;chunks=4;streams=2", "--set", "M=256"]
             + sizes + graph, 2, SCATTER)
     programs = os.path.dirname(suite.braid)
-    # In gpu_session_test, one tenth of the runs use a graph that contains runs of two sessions.
-    # One session of a `mixed` graph copies; the other uses collectives.
+    # One tenth of the runs of gpu_session_test launch a graph that contains runs of two sessions.
+    # If the backend is `mixed`, one of these sessions uses copies and the other uses collectives.
     for program, backend, ranks, runs in (("gpu_messages_test", "nccl", 2, 200),
                                           ("gpu_messages_test", "nccl", 3, 200),
                                           ("gpu_session_test", "nccl", 2, 200),

@@ -172,7 +172,7 @@ class Compiler(unittest.TestCase):
             braid.compile(braid_path("nowhere.braid"))
 
     def test_speaks_of_arguments(self):
-        """Messages name arguments, not flags of the command."""
+        """Error messages name Python arguments, not command-line flags."""
         fixed = str(gather(3)).replace("mesh [0 .. D)", "mesh [0 .. 3)")
         program = str(braid.compile(gather(3)))
         reduction = str(scatter(3)).replace("[DIDx{D}, M / D, N]", "[D, M / D, N]")

@@ -94,9 +94,9 @@ def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
 
 # -- Registration. --
 
-# The schema and the fake kernel of each operator. Result shapes must depend only on the arguments,
-# which therefore include the rank and the number of ranks, because ranks and processes share caches
-# of compiled graphs, which are keyed by the arguments.
+# The schema and the fake kernel of each operator. Ranks and processes share caches of compiled
+# graphs, which are keyed by the arguments, so result shapes must depend only on the arguments. This
+# is why some operators also take the rank or the number of ranks.
 _OPERATORS = {
     "all_gather_matmul": (
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "

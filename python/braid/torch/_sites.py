@@ -184,6 +184,7 @@ def replace_gather(collective: Node, operator: Any) -> None:
              for gemm in [gemm_of(node)] if gemm is not None and gemm.A in nodes]
     order = next((orders[gemm.A] for _, gemm in found if orders[gemm.A]), None)
     if order is None:
+        _fixed(value.shape[-1])
         raise Refused("the last dimension is gathered or scattered" if found else "")
     found = [(node, gemm) for node, gemm in found if orders[gemm.A] == order]
     _check([shard, *(gemm.B for _, gemm in found)])
@@ -300,7 +301,7 @@ def _terms_of(collective: Node) -> Tuple[Sum, Any]:
            for node in found.nodes for user in node.users):
         raise Refused("the GEMM's result is also used elsewhere")
     if arguments[1] != "sum" and any(gemm.bias for gemm in found.gemms):
-        raise Refused("a bias is added before an average")
+        raise Refused("a bias is added before the results are averaged over the ranks")
     _check([operand for gemm in found.gemms for operand in gemm[:2]], arguments[1])
     return found, _wait_of(collective)
 
@@ -341,7 +342,13 @@ def replace_scatter(collective: Node, operator: Any) -> None:
 def _sequences(elements: Any, block: Atom) -> int:
     """Returns the number of sequences that precede the blocks of rows in a sum of `elements`."""
     whole = block.extent * block.stride
-    return 1 if known(elements == whole) else _fixed(elements // whole)
+    if isinstance(elements, int) and isinstance(whole, int):
+        return elements // whole
+    # A quotient of symbolic extents remains symbolic, even if its value is known.
+    found = next((count for count in range(1, 65) if known(elements == count * whole)), None)
+    if found is None:
+        raise Refused("the number of sequences is unknown at compile time")
+    return found
 
 
 def replace_all_reduce(collective: Node, operator: Any) -> None:
