@@ -174,6 +174,8 @@ def part_gradients_of_what_is_gathered(rank, ranks):
     x, v, w = (each.clone().requires_grad_() for each in (mine(X, rank, ranks), V, W))
     (Y, Z), G = bt.all_gather_matmul(x, [v, w], return_A=True)
     (Y.sum() + Z.square().sum() + G.square().sum()).backward()
+    calls = {each.operator: each.calls for each in bt.report().calls}
+    assert calls == {"all_gather_matmul": 1, "matmul_reduce_scatter": 1}, bt.report()
     x2, v2 = (each.detach().clone().requires_grad_() for each in (x, v))
     Y2, = torch.ops.braid.all_gather_matmul(x2, [v2], [], 0, "", 0, -1, False, "0", ranks)
     Y2.sum().backward()
