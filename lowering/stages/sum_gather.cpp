@@ -44,12 +44,23 @@ llvm::SmallVector<Value *, 1> sharedOf(const LoweringState &state, const Stage &
   return shared;
 }
 
+/// Returns true if `op` continues the computation that `first` begins: a pointwise function of a
+/// sum, or a GEMM that adds another product to the result of `first`.
+bool continues(const Op &first, const Op &op) {
+  if (llvm::isa<SumOp>(first))
+    return llvm::isa<PointwiseOp>(op);
+  const auto *product = llvm::dyn_cast<MatmulOp>(&op);
+  return product && product->addend == product->dst &&
+         product->dst == llvm::cast<MatmulOp>(first).dst;
+}
+
 /// Returns the nodes in `block` that compute the sums of this rank's rows: a sum and the subsequent
 /// nodes that apply pointwise functions to its result, or GEMMs.
 llvm::SmallVector<Op *, 2> findMade(const Stage &stage, Block &block) {
-  llvm::SmallVector<Op *, 2> made = {stage.sum ? stage.sum : stage.lastGemm};
-  for (auto at = std::next(made.front()->getIterator()); at != block.end(); ++at)
-    if (computes(*at))
+  Op *first = stage.sum ? stage.sum : stage.lastGemm;
+  llvm::SmallVector<Op *, 2> made = {first};
+  for (auto at = std::next(first->getIterator()); at != block.end(); ++at)
+    if (continues(*first, *at))
       made.push_back(&*at);
     else if (!llvm::isa<SelectOp>(*at) && !llvm::isa<SliceOp>(*at))
       break;
