@@ -54,8 +54,8 @@ void *Scratch::reserve(size_t bytes) {
 
 namespace {
 
-/// A GEMM whose operands have already been widened to Acc: c = a * b, or c += a * b if `adds`, where
-/// b may be transposed. All matrices are contiguous.
+/// A GEMM whose operands have already been widened to Acc: c = a * b, or c += a * b if `adds`. b
+/// may be transposed. All matrices are contiguous.
 template <class Acc> struct Gemm {
   bool transposeB;
   int64_t m, n, k;

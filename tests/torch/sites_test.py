@@ -1,4 +1,4 @@
-"""How graph nodes rearrange a tensor, compared with what the graph computes.
+"""Tests how graph nodes rearrange a tensor, by comparison with what the graph computes.
 
 usage: sites_test.py FOLDER     (the folder that contains the package)
 """

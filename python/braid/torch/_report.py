@@ -19,7 +19,7 @@ class Calls(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a collective next to a GEMM is in the compiled graphs."""
+    """The place of a collective next to a GEMM in the compiled graphs."""
 
     collective: str
     group: str

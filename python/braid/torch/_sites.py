@@ -135,7 +135,7 @@ def _wait_of(collective: Node) -> Node:
 # -- Gathers. --
 
 class Gathered(NamedTuple):
-    """Where the gathered tensor's rows come from: [sequences, ranks, rows of a sequence]."""
+    """The order of a gathered tensor's rows: [sequences, ranks, rows of a sequence]."""
 
     sequences: int
     ranks: int
