@@ -199,6 +199,25 @@ class GradientsOfAttention(torch.utils._python_dispatch.TorchDispatchMode):
         return function(*arguments, **(options or {}))
 
 
+def part_sums_with_bias(rank, ranks):
+    """A bias is added once to a sum of products, whichever layouts the weights have."""
+    bt.enable()
+    group, draw = dist.group.WORLD.group_name, torch.Generator().manual_seed(2)
+    As = [torch.randn(ranks, 4 * ranks, depth, generator=draw) for depth in (8, 3)]
+    Bs = [torch.randn(ranks, depth, 6, generator=draw) for depth in (8, 3)]
+    bias = torch.randn(6, generator=draw)
+    whole = sum((A @ B).sum(0) for A, B in zip(As, Bs)) + bias
+    mine = [A[rank] for A in As]
+    for is_transposed in ((False, False), (False, True), (True, True)):
+        weights = [B[rank].t().contiguous().t() if turned else B[rank]
+                   for B, turned in zip(Bs, is_transposed)]
+        found = torch.ops.braid.sum_scatter(mine, weights, bias, "sum", group, ranks)
+        torch.testing.assert_close(found, whole.chunk(ranks)[rank])
+        found = torch.ops.braid.sum_all_reduce(mine, weights, bias, group)
+        torch.testing.assert_close(found, whole)
+    assert sum(counts().values()) == 6, bt.report()
+
+
 def part_attention(rank, ranks):
     """The gradient that the backward pass of attention gets has the same layout as without Braid,
     even if there are operators between attention and the GEMM, or if the gathered dimension is not
@@ -424,6 +443,9 @@ class Ranks(unittest.TestCase):
 
     def test_replaces(self):
         self.expect("replaces")
+
+    def test_sums_with_bias(self):
+        self.expect("sums_with_bias")
 
     def test_any_rows(self):
         self.expect("any_rows")

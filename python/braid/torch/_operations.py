@@ -107,7 +107,8 @@ def _describe(operator: str, job: GroupJob, As: Sequence[Tensor], Bs: Sequence[T
     weights = tuple(_weight(As[0 if gathers else i], B, bias)
                     for i, (B, bias) in enumerate(zip(Bs, biases)))
     if not gathers and len({weight.is_transposed for weight in weights}) > 1:
-        weights = tuple(weight._replace(is_transposed=False) for weight in weights)
+        # A sum has one layout for all weights; a bias requires the transposed one.
+        weights = tuple(weight._replace(is_transposed=weights[0].has_bias) for weight in weights)
     layout = _layout(operator, dtype, A, dim, count, job.ranks, weights, activation,
                      returns_gathered)
     check(layout)

@@ -6,6 +6,7 @@ results have the layout of the nodes that they replace.
 """
 from __future__ import annotations
 
+import math
 from operator import getitem
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -86,13 +87,6 @@ def _fixed(extent: Any) -> int:
     return extent
 
 
-def _product(extents: Sequence[Any]) -> Any:
-    product: Any = 1
-    for extent in extents:
-        product = product * extent
-    return product
-
-
 def _check(tensors: Sequence[Any], reduce_op: str = "sum") -> None:
     values = [value_of(each) for each in tensors]
     if any(value is None for value in values):
@@ -134,21 +128,14 @@ def _wait_of(collective: Node) -> Node:
 
 # -- Gathers. --
 
-class Gathered(NamedTuple):
-    """The order of a gathered tensor's rows: [sequences, ranks, rows of a sequence]."""
-
-    sequences: int
-    ranks: int
-    depth: int
-
-
-def _order_of(dims: Dims, shard: torch.Tensor, ranks: int) -> Optional[Gathered]:
-    """Returns how a rearranged gathered tensor orders its rows, or None if it splits the columns or
-    permutes the rows of a rank. `shard` is what each rank contributes."""
+def _sequences_before(dims: Dims, shard: torch.Tensor, ranks: int) -> Optional[int]:
+    """Returns the number of sequences if a rearranged gathered tensor orders its rows as
+    [sequences, ranks, rows of a sequence]. Returns None if it splits the columns or permutes the
+    rows of a rank. `shard` is what each rank contributes."""
     depth, size = shard.shape[-1], shard.numel()
     if not isinstance(depth, int) or not dims or end_of(dims[-1], 1) is None:
         return None
-    if not known(_product([atom.extent for atom in dims[-1]]) == depth):
+    if not known(math.prod(atom.extent for atom in dims[-1]) == depth):
         return None
     rows = [atom for atoms in dims[:-1] for atom in atoms if not known(atom.extent == 1)]
     places = [index for index, atom in enumerate(rows)
@@ -157,10 +144,10 @@ def _order_of(dims: Dims, shard: torch.Tensor, ranks: int) -> Optional[Gathered]
         return None
     before, behind = rows[:places[0]], rows[places[0] + 1:]
     end = end_of([*before, *behind], depth)
-    sequences = _product([atom.extent for atom in before])
+    sequences = math.prod(atom.extent for atom in before)
     if end is None or not known(end == size) or not isinstance(sequences, int):
         return None
-    return Gathered(sequences, ranks, depth)
+    return sequences
 
 
 def _is_live(node: Node, replaced: Set[Node]) -> bool:
@@ -179,14 +166,14 @@ def replace_gather(collective: Node, operator: Any) -> None:
         raise Refused("the gathered tensor is a vector")
     rows, *others = contiguous(value.shape)
     nodes = rearrangements(wait, ((Atom(ranks, value.numel()), *rows), *others))
-    orders = {node: _order_of(dims, value, ranks) for node, dims in nodes.items()}
+    counts = {node: _sequences_before(dims, value, ranks) for node, dims in nodes.items()}
     found = [(node, gemm) for node in collective.graph.nodes
              for gemm in [gemm_of(node)] if gemm is not None and gemm.A in nodes]
-    order = next((orders[gemm.A] for _, gemm in found if orders[gemm.A]), None)
-    if order is None:
+    sequences = next((counts[gemm.A] for _, gemm in found if counts[gemm.A]), None)
+    if sequences is None:
         _fixed(value.shape[-1])
         raise Refused("the last dimension is gathered or scattered" if found else "")
-    found = [(node, gemm) for node, gemm in found if orders[gemm.A] == order]
+    found = [(node, gemm) for node, gemm in found if counts[gemm.A] == sequences]
     _check([shard, *(gemm.B for _, gemm in found)])
     outputs = {wait, *(node for node, _ in found)}
     found = [(node, gemm) for node, gemm in found if not _depends(gemm, outputs)]
@@ -195,8 +182,8 @@ def replace_gather(collective: Node, operator: Any) -> None:
     is_kept = _is_live(wait, {node for node, _ in found})
     graph = collective.graph
     with graph.inserting_before(wait.next):
-        before = [order.sequences] if order.sequences > 1 else []
-        A = _insert(graph, aten.reshape.default, (shard, [*before, -1, order.depth]))
+        before = [sequences] if sequences > 1 else []
+        A = _insert(graph, aten.reshape.default, (shard, [*before, -1, value.shape[-1]]))
         Bs, biases = [gemm.B for _, gemm in found], [gemm.bias for _, gemm in found]
         results = _insert(graph, operator, (A, Bs, biases, is_kept, group, ranks))
         for index, (node, gemm) in enumerate(found):
@@ -206,8 +193,8 @@ def replace_gather(collective: Node, operator: Any) -> None:
             node.replace_all_uses_with(Y)
         if is_kept:
             whole = _insert(graph, getitem, (results, len(found)))
-            _use_gathered(graph, whole, order, wait,
-                          [node for node in nodes if orders[node] == order])
+            _use_gathered(whole, [sequences, ranks, -1, value.shape[-1]], wait,
+                          [node for node in nodes if counts[node] == sequences])
     for node in [*(node for node, _ in found), *reversed(list(nodes))]:
         if not node._erased:
             _erase(node)
@@ -218,18 +205,17 @@ def _depends(gemm: Gemm, outputs: Set[Node]) -> bool:
     return any(_has_ancestor(operand, outputs) for operand in operands)
 
 
-def _use_gathered(graph: torch.fx.Graph, whole: Node, order: Gathered, wait: Node,
+def _use_gathered(whole: Node, shape: Sequence[int], wait: Node,
                   in_order: Sequence[Node]) -> None:
-    """Replaces the gathered tensor for its other users."""
+    """Replaces the gathered tensor for its other users. `shape` splits the rows of `whole`."""
+    graph = wait.graph
     for node in in_order:
         if node.users:
             node.replace_all_uses_with(_reshape(graph, whole, value_of(node)))
     if wait.users:
-        apart = _insert(graph, aten.reshape.default,
-                        (whole, [order.sequences, order.ranks, -1, order.depth]))
+        apart = _insert(graph, aten.reshape.default, (whole, shape))
         moved = _insert(graph, aten.permute.default, (apart, [1, 0, 2, 3]))
-        result = _reshape(graph, moved, value_of(wait))
-        wait.replace_all_uses_with(result)
+        wait.replace_all_uses_with(_reshape(graph, moved, value_of(wait)))
 
 
 # -- Reductions. --
