@@ -190,8 +190,8 @@ std::string JobLauncher::explainDeath(int64_t rank) {
   // If the rank is not ending, there is no point in waiting for its exit status.
   if (!children_.isEnding(rank) || !waitUntil(milliseconds(1000), hasEnded))
     return "closed its connection to the job, but is still running";
-  // A signal to the whole process group (Ctrl-C in a terminal) is not this rank's failure. On a busy
-  // machine, this process may handle the signal long after the rank has died of it.
+  // A signal to the whole process group (Ctrl-C in a terminal) is not this rank's failure. On a
+  // busy machine, this process may handle the signal long after the rank has died of it.
   const int number = ending->number;
   const bool mayBeShared =
       ending->isSignal && (number == SIGINT || number == SIGTERM || number == SIGHUP);
