@@ -61,7 +61,7 @@ std::vector<Token> Lexer::run() {
     line_ = static_cast<uint32_t>(text_.take_front(nul).count('\n')) + 1;
     lineStart_ = text_.take_front(nul).rfind('\n') + 1; // npos + 1 is 0, the first line
     at_ = nul;
-    diags_.error(here()) << "expected text, got the byte 0x00: this is a binary file";
+    diags_.error(here()) << "expected a text file, got a binary file (found the byte 0x00)";
     at_ = text_.size();
   }
   for (skipBlanks(); at_ < text_.size(); skipBlanks())
@@ -173,7 +173,7 @@ void Lexer::lexGarbage() {
       os << "character '" << peek() << "'";
     else
       os << "byte " << llvm::format_hex(byte, 4, /*Upper=*/true);
-    diags_.error(here()) << "expected a word or symbol of the language, got the " << os.str()
+    diags_.error(here()) << "unexpected " << os.str()
                          << (peek() == '#' ? "; comments start with '//'" : "");
   }
   at_ = peek() == '#' ? std::min(text_.find('\n', at_), text_.size()) : at_ + 1;

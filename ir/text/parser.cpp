@@ -172,7 +172,7 @@ bool parseMeshStart(TokenCursor &cursor) {
   if (!cursor.expect("["))
     return false;
   if (!cursor.at(TokenKind::Integer) || cursor.peek().text != "0")
-    return cursor.expected("'0', because every mesh starts at 0");
+    return cursor.expected("'0' (every mesh starts at 0)");
   cursor.take();
   return cursor.expect("..");
 }

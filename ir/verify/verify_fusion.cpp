@@ -313,12 +313,12 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
   const std::string blocks = extent->rhs()->str();
   const int64_t count = fusion_.valueOf(extent->rhs()).value;
   if (axis == 0)
-    return fail(
-        "uses 'ceil' on the leading axis, but the axis must directly follow an axis of extent " +
-        blocks);
+    return fail("uses 'ceil' on the leading axis, but an axis with 'ceil' must directly follow an "
+                "axis of extent " +
+                blocks);
   const int64_t before = fusion_.valueOf(tensor.type.axes[axis - 1].extent).value;
   return before == count ||
-         fail("follows an axis of extent " + std::to_string(before) +
+         fail("uses 'ceil' after an axis of extent " + std::to_string(before) +
               ", expected an axis of extent " + blocks + ", which is " + std::to_string(count));
 }
 
@@ -327,7 +327,8 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
                                  const std::string &subject) {
   if (error == ScalarError::Unbound)
     return diags_.error(location)
-           << subject << " uses a name that is not in scope here, expected parameters and integers";
+           << subject
+           << " uses a name that is not in scope here, expected only parameters and integers";
   const Scalar *step = failingStep(scalar);
   const std::string lhs = std::to_string(fusion_.valueOf(step->lhs()).value),
                     rhs = std::to_string(fusion_.valueOf(step->rhs()).value),
@@ -422,7 +423,7 @@ bool FusionVerifier::verifyLike(const FusionNode &node, const FusionTensor *tens
   const Shape rows = rowTotals(tensor), expectedRows = rowTotals(model);
   auto text = [](int64_t extent, int64_t total) {
     return total == 0 ? "extent " + std::to_string(extent)
-                      : std::to_string(total) + " rows over all blocks";
+                      : std::to_string(total) + " rows across all blocks";
   };
   for (size_t i = 0; i < got.size(); ++i)
     if ((i < begin || i >= begin + count) && (got[i] != expected[i] || rows[i] != expectedRows[i]))
@@ -503,7 +504,7 @@ void FusionVerifier::verifyTotals(const FusionNode &node, const FusionTensor &te
     return;
   const Shape got = rowTotals(&tensor);
   auto rows = [](int64_t total) -> std::string {
-    return total == 0 ? "all rows of every block" : std::to_string(total) + " rows over all blocks";
+    return total == 0 ? "no padding rows" : std::to_string(total) + " rows across all blocks";
   };
   for (size_t axis = 0; axis < got.size(); ++axis)
     if (got[axis] != expected[axis])
@@ -542,7 +543,7 @@ bool FusionVerifier::verifyOuterAxes(const FusionNode &node, size_t pair,
   if (ranks_ != 0 && shapes_[a][axis] != ranks_)
     return diags_.error(node.location)
            << "'" << keyword(node) << "' contracts two axes of " << ref(a)
-           << ", expected the mesh size " << ranks_ << " as the extent of the outer axis, axis "
+           << "; expected the mesh size " << ranks_ << " as the extent of the outer axis, axis "
            << axis << ", got " << shapes_[a][axis];
   for (auto [operand, index] : {std::pair(a, axis), std::pair(b, contraction.second)})
     for (size_t i = index; i < index + contraction.count; ++i)
@@ -580,7 +581,7 @@ bool FusionVerifier::verifyExtents(const FusionNode &node, size_t pair, size_t l
     return true;
   return diags_.error(node.location)
          << "'" << keyword(node) << "' contracts axis " << lhsAxis << " of " << ref(a)
-         << " with axis " << rhsAxis << " of " << ref(b) << ", expected equal extents, got " << left
+         << " with axis " << rhsAxis << " of " << ref(b) << "; expected equal extents, got " << left
          << " and " << right << otherGemmText(node);
 }
 

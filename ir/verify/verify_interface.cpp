@@ -67,7 +67,7 @@ void verifyInterface(const Program &program, const Module &module, Diagnostics &
     diags.error(program.location())
             .note(fusion->meshLocation(), "the fusion's mesh is specified here")
         << "program @" << program.name() << " has a mesh of " << program.ranks()
-        << " ranks, but that of fusion @" << fusion->name() << " has " << fusion->ranks();
+        << " ranks, but the mesh of fusion @" << fusion->name() << " has " << fusion->ranks();
   else if (program.ranksPerHost() != fusion->ranksPerHost())
     diags.error(program.location())
             .note(fusion->meshLocation(), "the fusion's mesh is specified here")

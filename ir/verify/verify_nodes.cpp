@@ -85,7 +85,7 @@ bool NodeVerifier::expectWritable(const Op &op, const Value *dst) {
   return error(op).note(root->location, "the parameter is declared here")
          << quoted(op) << " writes " << ref(dst)
          << (root == dst ? "" : ", an alias of " + ref(root))
-         << ", but parameters cannot be written; expected a result or an allocated buffer";
+         << ", but parameters are read-only; expected a result or an allocated buffer";
 }
 
 bool NodeVerifier::expectDistinct(const Op &op, const Value *dst,
@@ -119,7 +119,7 @@ bool NodeVerifier::expectContraction(const Op &op, const Value *lhs, size_t lhsA
     return true;
   return error(op) << quoted(op) << " contracts axis " << lhsAxis << " of " << ref(lhs)
                    << " with axis " << rhsAxis << " of " << ref(rhs)
-                   << ", expected equal extents, got " << left->str() << " and " << right->str();
+                   << "; expected equal extents, got " << left->str() << " and " << right->str();
 }
 
 /// Checks the type of a GEMM's result, or of a sum's operand or result.
@@ -369,7 +369,7 @@ void NodeVerifier::verifyBias(const SumOp &op) {
 /// All ranks exchange handles once, for entire symmetric buffers.
 void NodeVerifier::visitShareMemHandles(const ShareMemHandlesOp &op) {
   if (context_.frames.size() > 1)
-    error(op) << "expected 'share_mem_handles' at the top level of the program, but it is in "
+    error(op) << "'share_mem_handles' must be at the top level of the program, not in "
               << "'" << keyword(*context_.frames.back().owner) << "'";
   if (op.buffers.empty())
     error(op) << "'share_mem_handles' lists no buffers";
@@ -434,8 +434,8 @@ void NodeVerifier::visitGroup(const GroupOp &op) {
 
 void NodeVerifier::visitCollective(const CollectiveOp &op) {
   if (context_.rankBranches > 0)
-    error(op) << "expected every rank to execute 'collective', but it is in an 'if' that depends "
-                 "on 'rank'";
+    error(op)
+        << "every rank must execute 'collective', but it is in an 'if' that depends on 'rank'";
   bool reduces = op.collective == CollectiveKind::ReduceScatter ||
                  op.collective == CollectiveKind::AllReduce ||
                  op.collective == CollectiveKind::Reduce;
@@ -457,8 +457,7 @@ void NodeVerifier::verifyTeam(const CollectiveOp &op) {
     if (!member->isConstant())
       error(op) << "expected team members to be constants, got '" << member->str() << "'";
     else if (expectRank(op, "member of the team", member) && llvm::is_contained(known, member))
-      error(op) << "expected the members of the team to be distinct, got " << member->value()
-                << " twice";
+      error(op) << "expected distinct team members, got " << member->value() << " twice";
     known.push_back(member);
   }
 }

@@ -18,7 +18,7 @@ bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, D
     return true;
   return diags.error(location)
          << "the " << what << " name '" << name
-         << "' does not consist of a letter or '_' followed by letters, digits and '_'";
+         << "' must start with a letter or '_' and contain only letters, digits and '_'";
 }
 
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags) {

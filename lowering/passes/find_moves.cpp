@@ -28,8 +28,8 @@ bool checkOutput(const LoweringState &state, const FusionTensor &output) {
     return true;
   return state.diags.error(output.location)
          << "cannot copy %" << output.name << " to an output: axis " << uneven->axis
-         << " has padding rows, which are supported only directly after the leading axis; an "
-            "extent that divides evenly would be accepted";
+         << " has padding rows, which are supported only on the axis directly after the leading "
+            "axis; use an extent that divides evenly";
 }
 
 /// Reports "cannot lower %C: REASON; REASON; ADVICE, or ADVICE, would be accepted".

@@ -47,10 +47,10 @@ bool canSplitTail(const Stage &stage) {
   return stage.moves() && stage.config.granularity() == schedule::Granularity::Chunk;
 }
 
-/// Returns text such as "split %A into 4 chunks" or "split the tail of %A by 4".
+/// Returns text such as "split %A into 4 chunks" or "split the tail of %A into 4 parts".
 std::string actionOf(const std::string &name, bool isTail, int64_t times) {
   const std::string number = std::to_string(times);
-  return isTail ? "split the tail of " + name + " by " + number
+  return isTail ? "split the tail of " + name + " into " + number + " parts"
                 : "split " + name + " into " + number + " chunks";
 }
 
@@ -202,7 +202,7 @@ bool refuseWithoutSteps(Location location, const std::string &what, const Config
   return diags.error(location) << "cannot "
                                << actionOf(what, isTail,
                                            isTail ? config.tailSplit() : config.chunks())
-                               << ": no result has a Stream axis; only 1 is possible";
+                               << ": no result has a Stream axis; use chunks=1 and tail-split=1";
 }
 
 /// Reports settings that have no effect on `stage`. Returns true if there are none.
@@ -211,7 +211,7 @@ bool checkStage(const Stage &stage, Diagnostics &diags) {
   if (stage.isReduction() && stage.multipliesWhole() && chunks > 1)
     return diags.error(stage.location())
            << "cannot " << actionOf("%" + stage.result().name, false, chunks)
-           << ": one GEMM computes all partial results; only 1 is possible";
+           << ": one GEMM computes all partial results; use chunks=1";
   if (!stage.loop)
     return !stage.isNamed || !asksForCuts(stage.config) ||
            refuseWithoutSteps(stage.location(), "%" + stage.name().str(), stage.config, diags);
@@ -228,9 +228,9 @@ bool checkTail(const LoweringState &state, const Stage &stage) {
   if (!stage.isReduction() || !stage.multipliesWhole() || stage.config.tailSplit() == 1 || !isMeant)
     return true;
   return state.diags.error(stage.location())
-         << "cannot split the tail of %" << stage.result().name << " by "
+         << "cannot split the tail of %" << stage.result().name << " into "
          << stage.config.tailSplit()
-         << ": one GEMM computes all partial results; only 1 is possible";
+         << " parts: one GEMM computes all partial results; use tail-split=1";
 }
 
 /// Reports options that have no effect. Returns true if there are none.

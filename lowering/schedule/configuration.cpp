@@ -138,7 +138,7 @@ Result<Configurations> Configurations::parse(llvm::StringRef text, const Configu
       return config.status();
     if (tensor.empty() && hasAll)
       return badText(
-          "expected only one schedule for all stages, got another one, '" + whole + "'" +
+          "expected only one schedule for all stages, got a second one, '" + whole + "'" +
           (element.contains('=') ? "; separate knobs with ';', as in ring;chunks=2" : ""));
     hasAll |= tensor.empty();
     if (tensor.empty())

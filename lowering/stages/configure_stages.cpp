@@ -143,11 +143,11 @@ std::string brokenRule(llvm::ArrayRef<Rule> rules, const Configuration &config) 
 /// If `config` is valid for reductions, but not for this all-reduce, returns the reason, else "".
 std::string conflictOfAllReduce(const Stage &stage, const Configuration &config) {
   if (config.order() == Order::Ring && config.reduction() != schedule::Reduction::TwoShot)
-    return "order=ring requires reduction=two-shot, because each rank receives only the sum of its "
-           "own rows; got one-shot";
+    return "order=ring requires reduction=two-shot, got one-shot: in a ring, each rank receives "
+           "only the sum of its own rows";
   if (config.order() == Order::Hierarchical && config.reduction() != schedule::Reduction::TwoShot)
-    return "reduction=one-shot would send every partial result over the network to all ranks; "
-           "order=hierarchical requires reduction=two-shot";
+    return "order=hierarchical requires reduction=two-shot: one-shot would send every partial "
+           "result over the network to all ranks";
   if (config.reduction() == schedule::Reduction::TwoShot && stage.rows == 0)
     return "reduction=two-shot divides rows among the ranks, but the result has no rows; use "
            "one-shot";
@@ -214,8 +214,8 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
            std::to_string(2 * stage.ranksPerHost) + ") of " + std::to_string(stage.ranksPerHost) +
            ", got one host";
   if (stage.ranksPerHost == 1)
-    return "order=hierarchical requires several ranks per host, which forward blocks to one "
-           "another; got one rank per host";
+    return "order=hierarchical requires several ranks per host, got one: ranks of the same host "
+           "forward blocks to one another";
   return "";
 }
 
@@ -265,7 +265,7 @@ std::string conflictOfAsked(const Stage &stage, const Configuration &asked, bool
   if (!stage.isGather() || stage.isStreamed)
     return conflict;
   if (asked.granularity() == Granularity::Geometric && asked.transfers() != Transfers::Collective)
-    return "expected granularity=whole, because no result has a Stream axis, got geometric";
+    return "expected granularity=whole, got geometric: no result has a Stream axis";
   return conflict.empty() ? ""
                           : "no result has a Stream axis, so granularity is whole; " + conflict;
 }

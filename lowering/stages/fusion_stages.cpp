@@ -47,9 +47,8 @@ static std::string whyWhole(const Stage &stage) {
   };
   if (stage.isGather() && !stage.isStreamed)
     return "axis 0 of %" + stage.result().name +
-           " is not Stream, so its GEMM begins when "
-           "all of %" +
-           stage.name().str() + " has arrived";
+           " is not Stream, so the GEMM begins only after all of %" + stage.name().str() +
+           " has arrived";
   if (stage.isCollective())
     return value(Knob::Transfers);
   if (stage.multipliesWhole())

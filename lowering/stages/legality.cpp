@@ -91,7 +91,7 @@ private:
     if (isSplit(axis) != isSplit(other))
       refuse(axis.strWithType() + " is " + (isSplit(axis) ? "" : "not ") +
              "split over devices but " + other.strWithType() + (isSplit(axis) ? " is not" : " is") +
-             ", and their products are added");
+             ", and the two products are added");
   }
 
   void checkContracted(AxisOf axis) {
@@ -200,8 +200,8 @@ private:
       if (!uneven || (isFirst && uneven->axis == 1))
         continue;
       const AxisOf axis{operand, uneven->axis};
-      refuse(axis.strWithType() + " has padding rows, which are supported only directly after the "
-                                  "leading axis of the first operand",
+      refuse(axis.strWithType() + " has padding rows, which are supported only on the axis "
+                                  "directly after the leading axis of the first operand",
              "an extent that divides evenly");
     }
   }

@@ -91,9 +91,8 @@ TEST(BadInput, ANameOfOtherAlphabetsIsOneError) {
 
 TEST(BadInput, BinaryFilesAreReportedOnce) {
   EXPECT_EQ(messages(std::string("fusion @f {\n  \0\0\xFF\xFE }", 20)),
-            "2:3: error: expected text, got the byte 0x00: this is a binary file\n");
-  EXPECT_EQ(messages("\xFF\xFE\xFD"),
-            "1:1: error: expected a word or symbol of the language, got the byte 0xFF\n");
+            "2:3: error: expected a text file, got a binary file (found the byte 0x00)\n");
+  EXPECT_EQ(messages("\xFF\xFE\xFD"), "1:1: error: unexpected byte 0xFF\n");
   EXPECT_EQ(messages("\xEF\xBB\xBF"
                      "fusion @f { mesh [0 .. 1) %A = input f32[1] output %A }"),
             "")

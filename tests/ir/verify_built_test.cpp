@@ -36,11 +36,12 @@ TEST_F(VerifyFusion, NamesCanBeReadBack) {
   b.parameter("2M", 4);
   b.parameter("mod", 4);
   b.output({b.input("my tensor", DType::F32, {b.plain(1)})});
-  EXPECT_EQ(messages(),
-            "<input>: error: the parameter name '2M' does not consist of a letter or '_' followed "
-            "by letters, digits and '_'\n<input>: error: expected a parameter name, got 'mod', "
-            "which is a keyword\n<input>: error: the tensor name 'my tensor' does not consist of a "
-            "letter or '_' followed by letters, digits and '_'\n");
+  EXPECT_EQ(
+      messages(),
+      "<input>: error: the parameter name '2M' must start with a letter or '_' and contain only "
+      "letters, digits and '_'\n<input>: error: expected a parameter name, got 'mod', "
+      "which is a keyword\n<input>: error: the tensor name 'my tensor' must start with a "
+      "letter or '_' and contain only letters, digits and '_'\n");
 }
 
 TEST_F(VerifyFusion, NamesAreUnique) {
@@ -60,7 +61,7 @@ TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
   b.output({scalar, b.input("B", DType::F32, {b.plain(foreign.rank())})});
   EXPECT_EQ(messages(), "<input>: error: %A has no axes, expected at least one\n"
                         "<input>: error: extent rank of axis 0 of %B uses a name that is not in "
-                        "scope here, expected parameters and integers\n");
+                        "scope here, expected only parameters and integers\n");
 }
 
 TEST_F(VerifyFusion, OperandsAreDefinedBefore) {
@@ -91,12 +92,13 @@ TEST_F(VerifyProgram, NamesCanBeReadBack) {
   Program unnamed("", "", 1);
   Diagnostics diags;
   EXPECT_FALSE(verify(unnamed, Module(), diags));
-  EXPECT_EQ(diags.str(), "<input>: error: the program name '' does not consist of a letter or '_' "
-                         "followed by letters, digits and '_'\n");
-  EXPECT_EQ(messages(),
-            "<input>: error: the stream name '1' does not consist of a letter or '_' followed by "
-            "letters, digits and '_'\n<input>: error: the loop index name '' does not consist of a "
-            "letter or '_' followed by letters, digits and '_'\n");
+  EXPECT_EQ(diags.str(), "<input>: error: the program name '' must start with a letter or '_' "
+                         "and contain only letters, digits and '_'\n");
+  EXPECT_EQ(
+      messages(),
+      "<input>: error: the stream name '1' must start with a letter or '_' and contain "
+      "only letters, digits and '_'\n<input>: error: the loop index name '' must start with a "
+      "letter or '_' and contain only letters, digits and '_'\n");
 }
 
 TEST_F(VerifyProgram, NamesAreUniqueAmongTheVisible) {
