@@ -36,7 +36,7 @@ Violation deadlock(const History &history, const Execution &stuck, uint32_t queu
     const EventId cause = history.event(stuck.cycle[i]).cause;
     const EventId ahead = stuck.cycle[(i + 1) % stuck.cycle.size()];
     if (cause == kNever) {
-      violation.notes.push_back("no command ever sends the signal that the await waits for");
+      violation.notes.push_back("no command ever sends the awaited signal");
     } else {
       event.waitsFor = history.describe(cause).text;
       event.behind = history.describe(ahead).text;
@@ -104,7 +104,7 @@ public:
     Result<CheckReport> ofAll = follow(each, report);
     return ofAll ? ofAll
                  : ofAll.status().annotated(
-                       "not proved safe, but the reason could not be determined");
+                       "the program was not proved safe, and the reason could not be determined");
   }
 
 private:
@@ -261,18 +261,18 @@ std::string str(const CheckReport &report) {
   }
   const std::string messages =
       report.isOfMessages
-          ? fmt::format("  messages   {}groups match as a whole; {} collectives per rank, in the "
-                        "same order\n",
-                        report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
-                        report.collectives)
+          ? fmt::format(
+                "  messages   {}all groups match; {} collectives per rank, in the same order\n",
+                report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
+                report.collectives)
           : std::string();
   const std::string hosts =
       report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();
   std::string text = fmt::format(
       "safe on {}{}, {}, {} commands\n"
-      "  transfers  {} per run: each send matches one receive in bytes, type and order\n{}"
+      "  transfers  {} per run: each send matches one receive in size, type and order\n{}"
       "  deadlock   none, with {} per rank{}\n"
-      "  races      none: {} accesses to memory, every conflicting pair ordered\n",
+      "  races      none: {} memory accesses, every conflicting pair ordered\n",
       counted(report.ranks, "rank"), hosts, counted(report.runs, "successive run"), report.commands,
       report.transfers, messages, counted(report.queues, "hardware queue"),
       report.queues == 1 ? ", and therefore with any number" : "", report.accesses);

@@ -110,9 +110,8 @@ void sayOrders(Violation &race, int reader, int first) {
   const int second = 3 - first;
   race.staleIfFirst = static_cast<size_t>(second) - 1;
   if (reader == 0) {
-    race.stale = fmt::format("the data of {} remains and that of {} is lost, so the data is stale",
-                             first, second);
-    race.otherwise = fmt::format("the data of {} remains and that of {} is lost", second, first);
+    race.stale = fmt::format("{} overwrites the data of {}, leaving stale data", first, second);
+    race.otherwise = fmt::format("{} overwrites the data of {}", second, first);
     return;
   }
   const int writer = 3 - reader;
@@ -129,7 +128,7 @@ void sayOrders(Violation &race, int reader, int first) {
 /// Describes both orders of a use and of `end`, the event (1 or 2) that ends the buffer's lifetime.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
-  use.summary = "a memory access and the deallocation of a buffer in that memory are not ordered";
+  use.summary = "a memory access is not ordered with the deallocation of its buffer";
   use.staleIfFirst = static_cast<size_t>(end) - 1;
   use.stale = fmt::format("{} uses memory that may belong to another buffer", 3 - end);
   use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);
@@ -153,7 +152,7 @@ Violation describeRace(const History &history, EventId a, EventId b) {
                      : reader == 2 ? "a write and a read"
                                    : "a read and a write";
   Violation race{CheckRule::Race,
-                 fmt::format("{} that are not ordered", what),
+                 fmt::format("{} are not ordered", what),
                  {history.describe(a), history.describe(b)},
                  {"both touch " + str(history, conflict.bytes)}};
   const auto missing = findMissingOrder(history, a, b, conflict.bytes.memory.rank);

@@ -28,9 +28,10 @@ std::optional<Violation> findTwo(llvm::ArrayRef<Plan> plans) {
       if (!isNew)
         return Violation{
             CheckRule::Transfers,
-            fmt::format("two groups of rank {} belong to the same set of groups that exchange "
-                        "messages, but no group of a set can end before all of them have started",
-                        plan.rank),
+            fmt::format(
+                "two groups of rank {} belong to the same set of groups that exchange messages, "
+                "but no group in such a set can end before all of them have started",
+                plan.rank),
             {describeNode(plan, plan.groups[entry->second].front().origin),
              describeNode(plan, plan.groups[group].front().origin)},
             {}};
@@ -54,8 +55,8 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
     if (before.memory == place.memory && place.begin < before.end)
       return Violation{
           CheckRule::Race,
-          fmt::format("two messages of a group write the same bytes [{} .. {}) of %{} of rank "
-                      "{}, and their order is undefined",
+          fmt::format("two messages of a group write the same bytes [{} .. {}) of %{} on rank {} "
+                      "in an undefined order",
                       second->range.offset,
                       second->range.offset + std::min(before.end, place.end) - place.begin,
                       plan.buffers[second->range.buffer].name, plan.rank),
@@ -66,7 +67,7 @@ std::optional<Violation> findOverlap(const Plan &plan, const PlanGroup &group) {
 }
 
 std::string str(const PlanCollective &c) {
-  return fmt::format("{}{} of {} bytes of {} to {}{}", name(c.kind).str(),
+  return fmt::format("{}{} of {} bytes of {} into {} bytes{}", name(c.kind).str(),
                      c.reduction ? " " + name(*c.reduction).str() : std::string(), c.src.bytes,
                      name(c.dtype).str(), c.dst.bytes,
                      c.root < 0 ? std::string() : fmt::format(", root {}", c.root));
@@ -106,9 +107,9 @@ std::optional<Violation> matchTeam(llvm::ArrayRef<Plan> plans, const std::vector
       if (here != there)
         return Violation{
             CheckRule::Transfers,
-            fmt::format("members of team [{}] issue different collectives: {} on rank "
-                        "{}, {} on rank {}",
-                        fmt::join(team, ", "), there, first.rank, here, rank),
+            fmt::format(
+                "members of team [{}] issue different collectives: {} on rank {} and {} on rank {}",
+                fmt::join(team, ", "), there, first.rank, here, rank),
             {describeNode(first, expected[i].origin), describeNode(plan, issued[i].origin)},
             {}};
     }

@@ -63,8 +63,8 @@ public:
       const Event &event = history_.event(id);
       const std::optional<Place> written = writtenBy(history_, event, *unwritten_);
       if (event.kind == EventKind::Command && written && written->buffer == unwritten_->buffer) {
-        violation_->notes.push_back(fmt::format("{} writes it only later: from run 2 on, the read "
-                                                "returns stale data from the previous run",
+        violation_->notes.push_back(fmt::format("{} writes this data only later: from run 2 on, "
+                                                "the read returns stale data from the previous run",
                                                 history_.describe(id).text));
         return;
       }
@@ -143,9 +143,10 @@ private:
       for (int64_t at = place.begin; const Piece &piece : contents.read(place.begin, place.end)) {
         if (piece.term != kUndefined) {
           mostWriters_ = 1; // name only one writer, because the two are equivalent
-          return failAt({place.memory, place.buffer, at, at + piece.bytes},
-                        "a command computes part of an output for the second time in a run", event,
-                        {str(history_, place)});
+          return failAt(
+              {place.memory, place.buffer, at, at + piece.bytes},
+              "a command computes part of an output that was already computed in the same run",
+              event, {str(history_, place)});
         }
         at += piece.bytes;
       }
@@ -277,7 +278,8 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
                                          const Fusion *fusion, bool ordered,
                                          std::string &notChecked, const ProgressFn &progress) {
   Terms scratch;
-  notChecked = fusion ? Definition(*fusion, scratch).whyNot() : "the program implements no fusion";
+  notChecked =
+      fusion ? Definition(*fusion, scratch).whyNot() : "the program does not implement a fusion";
   if (!notChecked.empty())
     fusion = nullptr;
   Follower follower(history, fusion, ordered);

@@ -176,7 +176,7 @@ private:
         wrongUses_.try_emplace(id, Violation{CheckRule::Result,
                                              "a command reads bytes that it also writes",
                                              {history_.describe(event)},
-                                             {"it does so in " + str(history_, *both)}});
+                                             {"it reads and writes " + str(history_, *both)}});
         return false;
       }
     return true;

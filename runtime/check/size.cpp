@@ -82,7 +82,7 @@ Status checker::expectRoom(llvm::ArrayRef<Plan> plans, int64_t period, uint32_t 
   constexpr size_t kMostCommands = size_t(1) << 28; // event numbers have 32 bits
   if (commands > kMostCommands)
     return unsupported(
-        "{} commands of {} in {} runs exceed the limit of the checker; check fewer runs or ranks",
+        "{} commands of {} in {} runs exceed the checker's limit; check fewer runs or ranks",
         commands, counted(period, "rank"), runs);
   return Status::ok();
 }

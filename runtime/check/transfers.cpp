@@ -61,9 +61,11 @@ private:
             {});
       if (plan.ranksPerHost != plans_.front().ranksPerHost)
         return violation(
-            fmt::format("ranks 0 and {} have different numbers of ranks per host", rank), {});
+            fmt::format("the Plans for ranks 0 and {} assume different numbers of ranks per host",
+                        rank),
+            {});
       if (plan.fingerprint != plans_.front().fingerprint)
-        return violation(fmt::format("ranks 0 and {} have different programs", rank), {});
+        return violation(fmt::format("ranks 0 and {} run different programs", rank), {});
     }
     return std::nullopt;
   }
@@ -76,8 +78,10 @@ private:
       for (uint32_t i = 0; i < plan.endpoints.size(); ++i) {
         const Endpoint &e = plan.endpoints[i];
         if (e.peer < 0 || e.peer >= static_cast<int64_t>(plans_.size()) || e.peer == plan.rank)
-          return violation(fmt::format("rank {} does not exist or is this rank itself", e.peer),
-                           {describe(plan, e)});
+          return violation(
+              fmt::format("the peer of a transfer, rank {}, does not exist or is the rank itself",
+                          e.peer),
+              {describe(plan, e)});
         const bool isSend = e.direction == Direction::Send;
         const int64_t source = isSend ? plan.rank : e.peer, target = isSend ? e.peer : plan.rank;
         sides_[static_cast<size_t>(source)].push_back(
@@ -168,11 +172,12 @@ private:
     const Endpoint &send = source.endpoints[sender], &receive = target.endpoints[receiver];
     if (send.range.bytes != receive.range.bytes || send.dtype != receive.dtype ||
         send.protocol != receive.protocol)
-      return violation(fmt::format("{} bytes of {} ({}) do not match {} bytes of {} ({})",
-                                   send.range.bytes, name(send.dtype).str(),
-                                   name(send.protocol).str(), receive.range.bytes,
-                                   name(receive.dtype).str(), name(receive.protocol).str()),
-                       {describe(source, send), describe(target, receive)});
+      return violation(
+          fmt::format(
+              "a send of {} bytes of {} ({}) does not match a receive of {} bytes of {} ({})",
+              send.range.bytes, name(send.dtype).str(), name(send.protocol).str(),
+              receive.range.bytes, name(receive.dtype).str(), name(receive.protocol).str()),
+          {describe(source, send), describe(target, receive)});
     partners_[static_cast<size_t>(source.rank)][sender] = receiver;
     partners_[static_cast<size_t>(target.rank)][receiver] = sender;
     return std::nullopt;
@@ -249,7 +254,7 @@ private:
     for (const Plan &plan : plans_)
       if (plan.channels != plans_.front().channels)
         return violation(
-            fmt::format("ranks {} and {} share memory handles different numbers of times",
+            fmt::format("ranks {} and {} share memory handles a different number of times",
                         plans_.front().rank, plan.rank),
             {});
     for (const Plan &plan : plans_)

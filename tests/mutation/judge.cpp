@@ -34,7 +34,7 @@ struct DefinitionOnly {
   const char *reason;
 };
 constexpr DefinitionOnly kDefinitionOnly[] = {
-    {CheckRule::Result, "for the second time",
+    {CheckRule::Result, "already computed in the same run",
      "computes a part of an output twice, with the same value"},
     {CheckRule::Result, "reads data that no command has written",
      "reads bytes that nothing wrote, but no output depends on them"},

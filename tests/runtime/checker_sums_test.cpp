@@ -342,7 +342,7 @@ TEST(CheckerSums, OverwrittenWhileItIsAdded) {
       edited(text, {{"  for %j in 0 .. 3 {\n    set_current_stream stream(%j)\n",
                      "  for %j in 1 .. 3 {\n    set_current_stream stream(%j)\n"}});
   EXPECT_THAT(verdict(unknown),
-              AllOf(HasSubstr("unsafe (race): a read and a write that are not ordered\n"),
+              AllOf(HasSubstr("unsafe (race): a read and a write are not ordered\n"),
                     HasSubstr("sum of \"sum %c_rows, %parts[%k .. 1 + 2 * %k]\" (trip 0)"),
                     HasSubstr("copy of \"%s = p2p send %part_rows")));
 }

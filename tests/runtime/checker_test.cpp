@@ -66,16 +66,16 @@ TEST(Checker, SaysWhatItProved) {
   EXPECT_EQ(
       verdict(kGather),
       "safe on 2 ranks, 3 successive runs, 84 commands\n"
-      "  transfers  2 per run: each send matches one receive in bytes, type and order\n"
+      "  transfers  2 per run: each send matches one receive in size, type and order\n"
       "  deadlock   none, with 1 hardware queue per rank, and therefore with any number\n"
-      "  races      none: 84 accesses to memory, every conflicting pair ordered\n"
+      "  races      none: 84 memory accesses, every conflicting pair ordered\n"
       "  result     every output is computed once, from the correct blocks of the same run\n");
   EXPECT_EQ(
       verdict(put(), {.queues = 2, .runs = 1}),
       "safe on 2 ranks, 1 successive run, 30 commands\n"
-      "  transfers  2 per run: each send matches one receive in bytes, type and order\n"
+      "  transfers  2 per run: each send matches one receive in size, type and order\n"
       "  deadlock   none, with 2 hardware queues per rank\n"
-      "  races      none: 34 accesses to memory, every conflicting pair ordered\n"
+      "  races      none: 34 memory accesses, every conflicting pair ordered\n"
       "  seams      not checked: finding races between successive runs requires at least 2 runs\n"
       "  result     every output is computed once, from the correct blocks of the same run\n");
 }
@@ -83,7 +83,8 @@ TEST(Checker, SaysWhatItProved) {
 TEST(Checker, ProgramWithoutDefinition) {
   std::string text = kGather;
   text = edited(text.substr(text.find("program")), {{" implements @f", ""}});
-  EXPECT_THAT(verdict(text), HasSubstr("result     not checked: the program implements no fusion"));
+  EXPECT_THAT(verdict(text),
+              HasSubstr("result     not checked: the program does not implement a fusion"));
   EXPECT_EQ(verdict(edited(text, {{"  set %mine, %own\n", ""}})),
             "unsafe (result): a command reads data that no command has written\n"
             "  rank 1, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - rank via "
@@ -155,7 +156,8 @@ TEST(CheckerTransfers, ReceiveThatNobodySends) {
 TEST(CheckerTransfers, DifferentBytes) {
   EXPECT_EQ(verdict(edited(kGather, {{"  %r = p2p recv %theirs", "  %part = slice %theirs[0 .. 3]\n"
                                                                  "  %r = p2p recv %part"}})),
-            "unsafe (transfers): 64 bytes of f32 (get) do not match 48 bytes of f32 (get)\n"
+            "unsafe (transfers): a send of 64 bytes of f32 (get) does not match a receive of 48 "
+            "bytes of f32 (get)\n"
             "  rank 0: \"%s = p2p send %mine to 1 - rank via %h\" at t.braid:21:3\n"
             "  rank 1: \"%r = p2p recv %part from 1 - rank via %h\" at t.braid:23:3\n");
 }
@@ -176,7 +178,8 @@ TEST(CheckerTransfers, OrderDecidesWhoMeets) {
   EXPECT_THAT(
       verdict(edited(
           halves, {{"recv %t0", "recv %tx"}, {"recv %t1", "recv %t0"}, {"recv %tx", "recv %t1"}})),
-      HasSubstr("unsafe (transfers): 16 bytes of f32 (get) do not match 48 bytes of f32 (get)\n"));
+      HasSubstr("unsafe (transfers): a send of 16 bytes of f32 (get) does not match a receive of "
+                "48 bytes of f32 (get)\n"));
 }
 
 //===- Deadlock -------------------------------------------------------------------------------===//
@@ -296,7 +299,7 @@ TEST(CheckerRace, SaysWhichOrderLeavesDataStale) {
 
 TEST(CheckerRace, JoinWithoutSynchronize) {
   EXPECT_EQ(verdict(edited(kGather, {{"  synchronize stream(0)\n", ""}})),
-            "unsafe (race): a write and a read that are not ordered\n"
+            "unsafe (race): a write and a read are not ordered\n"
             "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
             "  rank 0, main, run 1: the caller reads the outputs\n"
             "  both touch %C of rank 0, bytes [0 .. 64)\n"
@@ -310,7 +313,7 @@ TEST(CheckerRace, WaitBehindTheUse) {
   EXPECT_TRUE(isSafe(put()));
   EXPECT_EQ(
       verdict(edited(put(), {{"  wait %r\n", ""}, {"  wait %s\n", "  wait %r\n  wait %s\n"}})),
-      "unsafe (race): a read and a write that are not ordered\n"
+      "unsafe (race): a read and a write are not ordered\n"
       "  rank 1, stream(0), run 1: matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:24:3\n"
       "  rank 0, stream(0), run 1: copy of \"%s = p2p send %mine to 1 - rank via %h\" at "
       "t.braid:22:3\n"
@@ -362,8 +365,7 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
   EXPECT_EQ(
       verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
                                  "  deallocate %t\n  synchronize stream(0)\n"}})),
-      "unsafe (lifetime): a memory access and the deallocation of a buffer in that memory are not "
-      "ordered\n"
+      "unsafe (lifetime): a memory access is not ordered with the deallocation of its buffer\n"
       "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
       "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
       "  both touch %t of rank 0, bytes [0 .. 16)\n"
@@ -436,20 +438,22 @@ program @p implements @square mesh [0 .. 1) (%A: f32[2, 4], %B: f32[4, 4]) -> (%
 /// The block is from the previous run. The first run has no previous run.
 TEST(CheckerResult, StaleBlock) {
   std::string receive = "  %r = p2p recv %theirs from 1 - rank via %h\n";
-  EXPECT_EQ(verdict(edited(kGather, {{receive, ""},
-                                     {"  wait %r\n", ""},
-                                     {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
-            "unsafe (result): a command reads data that no command has written\n  rank 0, "
-            "stream(0), run 1: "
-            "matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:23:3\n  %all of rank 0, bytes "
-            "[64 .. 128)\n  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - "
-            "rank via %h\" at t.braid:24:3 writes it only later: from run 2 on, the read returns "
-            "stale data from the previous run\n");
+  EXPECT_EQ(
+      verdict(edited(kGather, {{receive, ""},
+                               {"  wait %r\n", ""},
+                               {"  wait %s\n", receive + "  wait %r\n  wait %s\n"}})),
+      "unsafe (result): a command reads data that no command has written\n  rank 0, "
+      "stream(0), run 1: "
+      "matmul of \"matmul %C_peer, %theirs, %B\" at t.braid:23:3\n  %all of rank 0, bytes "
+      "[64 .. 128)\n  rank 0, stream(0), run 1: copy of \"%r = p2p recv %theirs from 1 - "
+      "rank via %h\" at t.braid:24:3 writes this data only later: from run 2 on, the read returns "
+      "stale data from the previous run\n");
 }
 
 TEST(CheckerResult, ComputedTwice) {
   EXPECT_EQ(verdict(edited(kGather, {{"  wait %r\n", "  wait %r\n  matmul %C_own, %mine, %B\n"}})),
-            "unsafe (result): a command computes part of an output for the second time in a run\n"
+            "unsafe (result): a command computes part of an output that was already computed in "
+            "the same run\n"
             "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:23:3\n"
             "    writes %C of rank 1, bytes [64 .. 128) from %all of rank 1, bytes [64 .. 128)\n"
             "  rank 1, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at t.braid:25:3\n"
@@ -634,13 +638,13 @@ TEST(CheckerPlans, LostSignal) {
       "unsafe (deadlock): with any number of hardware queues per rank, no rank can make progress\n"
       "  rank 0, stream(0), run 1: await of \"%r = p2p recv %theirs from 1 - rank via "
       "%h\" at t.braid:22:3\n"
-      "  no command ever sends the signal that the await waits for\n");
+      "  no command ever sends the awaited signal\n");
 }
 
 TEST(CheckerPlans, MissingAwait) {
   Plans p;
   p.drop(1, CommandKind::Await);
-  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race): a write and a read that are not ordered\n"
+  EXPECT_THAT(p.verdict(), HasSubstr("unsafe (race): a write and a read are not ordered\n"
                                      "  rank 0, main, run 1: copy of \"set %mine, %own\""));
 }
 
@@ -693,7 +697,7 @@ TEST(CheckerPlans, CommandThatReadsWhatItWrites) {
   EXPECT_EQ(p.verdict(), "unsafe (result): a command reads bytes that it also writes\n"
                          "  rank 0, stream(0), run 1: matmul of \"matmul %C_own, %mine, %B\" at "
                          "t.braid:23:3\n"
-                         "  it does so in %all of rank 0, bytes [0 .. 64)\n");
+                         "  it reads and writes %all of rank 0, bytes [0 .. 64)\n");
 }
 
 TEST(CheckerPlans, RanksThatPrepareDifferently) {
@@ -702,13 +706,13 @@ TEST(CheckerPlans, RanksThatPrepareDifferently) {
   EXPECT_THAT(
       p.verdict(),
       HasSubstr(
-          "unsafe (transfers): ranks 0 and 1 share memory handles different numbers of times\n"));
+          "unsafe (transfers): ranks 0 and 1 share memory handles a different number of times\n"));
 }
 
 TEST(CheckerPlans, DifferentPrograms) {
   Plans p;
   p.plans[1].fingerprint ^= 1;
-  EXPECT_EQ(p.verdict(), "unsafe (transfers): ranks 0 and 1 have different programs\n");
+  EXPECT_EQ(p.verdict(), "unsafe (transfers): ranks 0 and 1 run different programs\n");
 }
 
 TEST(CheckerPlans, OutOfReach) {
