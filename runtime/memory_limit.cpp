@@ -56,7 +56,7 @@ std::vector<Limit> limits() {
   std::ifstream groups("/proc/self/cgroup");
   const std::string membership(std::istreambuf_iterator<char>(groups), {});
   if (auto left = memoryLeftInGroups(membership, "/sys/fs/cgroup"))
-    found.push_back({*left, "memory limit of the cgroup", false});
+    found.push_back({*left, "cgroup memory limit", false});
   if (auto kilobytes = numberIn("/proc/meminfo", "MemAvailable:"))
     found.push_back({*kilobytes * 1024, "MemAvailable", false});
   return found;

@@ -111,7 +111,7 @@ std::optional<int64_t> CpuCluster::ranksPerHost() const {
 CpuCluster::~CpuCluster() {
   RankGroup &group = *parts_->group;
   if (!llvm::all_of(parts_->ranks, [](const auto &rank) { return rank->device.isDrained(); }))
-    group.abort(peerFailed("rank {} left before its work was done", firstHosted()));
+    group.abort(peerFailed("rank {} left the job before its work was done", firstHosted()));
   const auto patience = !parts_->process ? std::chrono::milliseconds(HardwareQueue::kNoLimit)
                         : isStuck()      ? std::chrono::milliseconds(0)
                                          : ProcessGroup::kGrace;

@@ -15,7 +15,7 @@ namespace braid {
 namespace {
 
 constexpr const char *kHowToShare =
-    "; set BRAID_SHARE_GPUS=on to let ranks share GPUs, which makes times meaningless";
+    "; set BRAID_SHARE_GPUS=on to let ranks share GPUs, which makes timings meaningless";
 
 class CudaCluster final : public Cluster {
 public:
@@ -103,8 +103,8 @@ Result<int64_t> deviceFromEnvironment(int64_t localRank) {
   if (devices.empty())
     return -1;
   if (localRank >= static_cast<int64_t>(devices.size()))
-    return badInput("expected BRAID_DEVICES to list a GPU for each rank, got a list of {}, which "
-                    "is too short for rank {}",
+    return badInput("expected BRAID_DEVICES to list a GPU for each rank, got a list of length {}, "
+                    "which is too short for rank {}",
                     devices.size(), localRank);
   return devices[static_cast<size_t>(localRank)];
 }
@@ -134,10 +134,9 @@ Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool
 Status checkEnvironment() {
   const char *blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (blocking && std::string(blocking) != "0" && *blocking)
-    return unsupported(
-        "expected CUDA_LAUNCH_BLOCKING to be unset, got '{}': otherwise, the host blocks on a peer "
-        "before it has issued the commands that this peer waits for",
-        blocking);
+    return unsupported("CUDA_LAUNCH_BLOCKING must be unset, but is '{}': it makes the host block "
+                       "on a peer before issuing the commands that the peer is waiting for",
+                       blocking);
   return Status::ok();
 }
 
@@ -148,7 +147,7 @@ Status checkOptions(const ClusterOptions &options) {
         "the seeded scheduler requires all ranks to be threads of one process on the cpu backend");
   if (options.queues != 0)
     return unsupported(
-        "--queues: not available on GPUs, where the driver assigns streams to hardware queues");
+        "--queues is not available on GPUs, where the driver assigns streams to hardware queues");
   return checkEnvironment();
 }
 

@@ -207,12 +207,12 @@ Result<CudaMemory::Opened> CudaMemory::openRegion(llvm::StringRef kind, int64_t 
     if (kind == each.kind && each.provider)
       return Opened{BRAID_TRY(each.provider->open(peer, handle)), each.provider.get()};
   if (kind != kFlags)
-    return badInput("expected a handle for a kind of memory that this rank also uses, got '{}'",
+    return badInput("the handle is for memory of kind '{}', which this rank does not use",
                     kind.str());
   HandleReader reader(handle);
   size_t bytes = 0;
   if (!reader.read(bytes))
-    return badInput("expected a number of bytes, got '{}'", handle.str());
+    return badInput("expected a size in bytes, got '{}'", handle.str());
   void *base = BRAID_TRY(group_.open(peer, reader.rest().str()));
   const bool isOurs = peer == group_.rank(); // already registered
   if (!isOurs)

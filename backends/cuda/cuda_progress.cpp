@@ -153,8 +153,8 @@ void CudaProgress::noteIdle() {
 Status CudaProgress::checkOverlaps() const {
   for (const std::unique_ptr<RegisteredPlan> &each : plans_)
     if (each->hasOverlapped())
-      return badInput("rank {}: two runs of @{} overlapped, at least one of them in a graph that "
-                      "the caller captured; order the launches of these graphs",
+      return badInput("rank {}: two runs of @{} overlapped, and at least one of them was in a "
+                      "graph that the caller captured; serialize the launches of these graphs",
                       gpu_.rank, each->plan->program);
   return Status::ok();
 }

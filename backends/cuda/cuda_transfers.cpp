@@ -89,8 +89,8 @@ Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered)
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2);
   registered.waitsByMemory = plan.streams.size() > mostStreams;
   if (registered.waitsByMemory && hasFlagsOnDevice(mode))
-    return unsupported("signals that kernels send require at most {} streams, got {}", mostStreams,
-                       plan.streams.size());
+    return unsupported("a run whose signals are sent by kernels can use at most {} streams, got {}",
+                       mostStreams, plan.streams.size());
   registered.waiting = waitingKernels(plan, mode);
   if (!registered.waitsByMemory)
     registered.lastSteps = lastStepsOf(plan);

@@ -60,7 +60,7 @@ Result<std::unique_ptr<Cluster>> joinGpus(const ClusterOptions &options,
 Result<std::unique_ptr<Cluster>> joinNccl(const ClusterOptions &options,
                                           std::unique_ptr<Client> client) {
   if (options.reproducible)
-    return client->fail(unsupported("--reproducible: not available with NCCL, which chooses the "
+    return client->fail(unsupported("--reproducible is not available with NCCL, which chooses the "
                                     "order of additions; use --backend cuda"));
   if (const auto library = nccl::Library::load(); !library)
     return client->fail(library.status());

@@ -138,7 +138,7 @@ Status NcclMessages::open(const Team &team, ControlPlane &control) {
   const std::vector<std::string> ids = BRAID_TRY(control.allGather(mine));
   const std::string &number = ids[static_cast<size_t>(team.front())];
   if (number.size() != 2 * sizeof(id.bytes))
-    return peerFailed("NCCL: rank {} sent no identifier for team [{}]: {}", team.front(),
+    return peerFailed("NCCL: rank {} did not send a valid ID for team [{}]: {}", team.front(),
                       fmt::join(team, ", "), number);
   std::unique_ptr<Communicator> made;
   if (llvm::is_contained(team, rank_)) {

@@ -90,7 +90,7 @@ std::string describe(const Tag &tag) {
   const bool isKnown = tag.plan && tag.command < tag.plan->commands.size();
   return fmt::format("{}, run {}",
                      isKnown ? describeOrigin(*tag.plan, tag.plan->commands[tag.command].origin)
-                             : "a command that belongs to no plan",
+                             : "a command that is not part of a plan",
                      tag.run);
 }
 

@@ -209,7 +209,7 @@ Status Binder::openTeams() {
   Status opened = prepared_->messages_->openTeams(plan_.teams, control_);
   const auto between = firstBetweenHosts(plan_);
   return between && !sendsMessages()
-             ? opened.annotated(fmt::format("messages between hosts, for {}",
+             ? opened.annotated(fmt::format("setting up messages between hosts for {}",
                                             describeOrigin(plan_, between->first)))
              : opened;
 }
@@ -389,7 +389,7 @@ static Status checkCapabilities(const Plan &plan, Device &device, TransferMode m
       {sends && !device.messages(), "expected a backend that sends messages"},
       {sends && mode != TransferMode(),
        "copy, signal and memory modes cannot be selected for messages"},
-      {!sends && !peers, "expected a backend whose ranks can access the memory of peers"},
+      {!sends && !peers, "expected a backend whose ranks can access each other's memory"},
       {between.has_value(),
        between ? fmt::format("{}: ranks {} and {} are on different hosts: expected a backend that "
                              "sends messages",

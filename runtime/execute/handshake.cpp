@@ -199,7 +199,7 @@ Status compareChoices(const std::vector<std::string> &texts) {
     ranks.push_back(decodeFields(text));
     if (ranks.back().size() % 2 != 0 || ranks.back().size() != ranks.front().size())
       return badInput("expected all ranks to make the same call with the same version of Braid, "
-                      "but rank {} makes a different call",
+                      "but rank {} did not",
                       ranks.size() - 1);
   }
   for (size_t i = 0; !ranks.empty() && i < ranks.front().size(); i += 2) {

@@ -40,7 +40,7 @@ std::string headText(const JobMemory &memory, llvm::ArrayRef<Plan> plans, const 
 std::string causeText(const JobMemory &memory) {
   const std::optional<JobCause> cause = memory.cause();
   if (!cause)
-    return "none, the job was not aborted\n";
+    return "none; the job was not aborted\n";
   std::string text = fmt::format("exit code {}", static_cast<int>(cause->status.code()));
   if (cause->rank >= 0)
     text += fmt::format(", caused by rank {}", cause->rank);
@@ -99,7 +99,7 @@ Status checkRecordsFolder(const std::string &directory) {
 Result<std::vector<std::string>> readFlightRecords(const std::string &file) {
   const std::string text = BRAID_TRY(readFile(file, kMostBytes));
   if (!text.starts_with(kFirstWords))
-    return badInput("{}: expected flight records, but this file contains none", file);
+    return badInput("{}: this file contains no flight records", file);
   std::vector<std::string> lines;
   for (llvm::StringRef line : llvm::split(llvm::StringRef(text).rtrim('\n'), "\n"))
     lines.push_back(printable(line, 2 * kLongestLine)); // escapes and counts lengthen the lines

@@ -23,7 +23,7 @@ inline Status outOfMemory(int64_t rank, int64_t bytes) {
 }
 
 inline Status noSymmetricMemory(int64_t rank) {
-  return badInput("expected a symmetric allocation of rank {} to export", rank);
+  return badInput("rank {} can export only its own symmetric allocations", rank);
 }
 
 /// Rounds `bytes` up to a positive multiple of kHostAlignment. Returns 0 if `bytes` is negative or

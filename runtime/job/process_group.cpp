@@ -245,7 +245,7 @@ void ProcessGroup::watchWaits() {
     else if (peerLeftNs_[i] == 0)
       peerLeftNs_[i] = now;
     else if (now >= std::max(peerLeftNs_[i], queue.sinceNs) + inNs(kAfterLeaving))
-      memory().abort({peerFailed("rank {} has left the job: {}", awaited->peer,
+      memory().abort({peerFailed("rank {} has left the job, but {}", awaited->peer,
                                  JobView(memory(), plans_).activityText(rank(), &queue)),
                       awaited->peer});
   }

@@ -32,7 +32,7 @@ Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseco
   // Each rank needs a host thread and one worker per stream.
   constexpr int64_t kMaxThreads = 512;
   if (ranks < 1 || ranks > kMaxThreads)
-    return badInput("expected 1 to {} ranks that are {}, got {}", kMaxThreads, kind, ranks);
+    return badInput("expected 1 to {} ranks when ranks are {}, got {}", kMaxThreads, kind, ranks);
   return checkTimeLimit(timeout);
 }
 

@@ -162,7 +162,7 @@ std::optional<Blame> blameIdleRank(const JobView &job) {
 
 Blame blameNobody(const JobView &job) {
   const int64_t ranks = job.memory().ranks();
-  Blame nobody{-1, "the ranks wait for each other"};
+  Blame nobody{-1, "the ranks are waiting for each other"};
   for (int64_t rank = 0; rank < std::min(ranks, kMaxWaits); ++rank)
     nobody.text += (rank == 0 ? ": " : "; ") + job.activityText(rank, job.leadingQueue(rank));
   if (ranks > kMaxWaits)

@@ -82,7 +82,7 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
     return error(op) << name(op.collective).str() << " of " << str(src) << " into " << str(dst)
                      << " among " << members << " ranks: expected the destination to have "
                      << (gathers    ? std::to_string(members) + " times as many elements as"
-                         : scatters ? "1/" + std::to_string(members) + " of the elements of"
+                         : scatters ? "1/" + std::to_string(members) + " as many elements as"
                                     : "as many elements as")
                      << " the source" << trips();
   if (op.collective == CollectiveKind::AllToAll && src.bytes() / sizeOf(src.dtype) % members != 0)

@@ -107,7 +107,7 @@ bool Specializer::postMessage(const P2POp &op, int64_t peer) {
             ? "this backend sends messages"
             : fmt::format("ranks {} and {} are on different hosts", plan_.rank, peer);
     unsupported_ =
-        unsupported("{}: a send of a computed value requires memory that peers can access; {}",
+        unsupported("{}: sending a computed value requires memory that peers can access, but {}",
                     diags_.place(op.location()), why);
     return false;
   }

@@ -133,7 +133,7 @@ void describe(ModelIo &io, GemmCost &gemm) {
     gemm.partial = gemm.resultType();
     io.choice("result", *gemm.partial, DType::F64, kTypes);
     io.require("result", isPartialType(*gemm.partial, gemm.dtype),
-               "the type in dtype, or f32 if that type has 16 bits");
+               "the same type as dtype, or f32 if dtype is a 16-bit type");
   }
   io.flag("transpose_b", gemm.transposeB);
   io.integer("m", gemm.m);

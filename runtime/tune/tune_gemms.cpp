@@ -50,7 +50,7 @@ Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlan
       BRAID_TRY(control.allGather(plan.rank == 0 ? mine.encode() : std::string()));
   Result<MeasurementFile> chosen = MeasurementFile::decode(texts.front());
   if (!chosen)
-    return chosen.status().annotated("the choices of rank 0");
+    return chosen.status().annotated("rank 0's list of GEMM choices");
   return chosen->machine == key ? std::move(chosen->entries) : Choices();
 }
 

@@ -45,7 +45,7 @@ def main():
     expect(program, ["auto"], [0, 0, 0], [])
     expect(program, ["auto-rows"], [2, 2, 2], ["expected all ranks to have the same fusion"])
     expect(program, ["auto-seconds"], [2, 2, 2], ["rank 1: auto-seconds 4"])
-    expect(program, ["auto-named"], [2, 2, 2], ["same call with .*, but rank 1 makes a"])
+    expect(program, ["auto-named"], [2, 2, 2], ["same call with .*, but rank 1 did not"])
     expect(program, ["auto-leave"], [5, 0, 5], ["rank 1"])
     expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 has been unresponsive"])
     wait = r"rank 1 waits for rank 2 in .* at first:5:3, run 1 \(the flag is 0, expected 1\)"

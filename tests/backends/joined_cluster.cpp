@@ -95,7 +95,7 @@ private:
 Result<std::unique_ptr<Cluster>> joinAll(const Backend &backend, const ClusterOptions &options) {
   if (!backend.join)
     return Status(StatusCode::Unsupported,
-                  "expected a backend whose ranks can be processes, got '" + backend.name + "'");
+                  "backend '" + backend.name + "' cannot run ranks as separate processes");
   return JoinedCluster::create(backend, options);
 }
 

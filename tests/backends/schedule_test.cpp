@@ -114,11 +114,12 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(20000));
   for (int64_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(outcomes[rank].code(), StatusCode::TimedOut);
-    EXPECT_THAT(outcomes[rank].message(),
-                StartsWith("deadlock: no rank can make progress: the ranks wait for each other: "
-                           "rank 0 waits for rank 1 in \"node 5\" at test.braid:15:5, run 1 "
-                           "(the flag is 0, expected 1); "
-                           "rank 1 waits for rank 0 in \"node 5\" at test.braid:15:5, run 1 "));
+    EXPECT_THAT(
+        outcomes[rank].message(),
+        StartsWith("deadlock: no rank can make progress: the ranks are waiting for each other: "
+                   "rank 0 waits for rank 1 in \"node 5\" at test.braid:15:5, run 1 "
+                   "(the flag is 0, expected 1); "
+                   "rank 1 waits for rank 0 in \"node 5\" at test.braid:15:5, run 1 "));
   }
 }
 

@@ -26,7 +26,8 @@ TEST(HostMessages, PartsComeAsTheyWere) {
     EXPECT_EQ(takeParts(llvm::StringRef(text).take_front(size), to, 1, 7).code(),
               StatusCode::BadInput)
         << size;
-  EXPECT_THAT(takeParts(text + "x", to, 1, 7).message(), HasSubstr("of 3 ranks, got 1004 bytes"));
+  EXPECT_THAT(takeParts(text + "x", to, 1, 7).message(),
+              HasSubstr("of 3 ranks has an unexpected size of 1004 bytes"));
   EXPECT_TRUE(takeParts(text, to, 1, 9).isOk()) << "they belong to another all-gather";
   EXPECT_FALSE(to.haveCome(to.ranksOf(1), 7));
   ASSERT_TRUE(takeParts(text, to, 1, 7).isOk());

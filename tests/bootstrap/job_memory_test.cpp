@@ -167,7 +167,7 @@ TEST(JobMemoryTest, MapsNothingElse) {
   };
   expectRefused(FileDescriptor(), 2, "got a file of");
   expectRefused(duplicate(memory.descriptor()), 3, "got a file of");
-  expectRefused(duplicate(memory.descriptor()), 1, "got that of 2 ranks");
+  expectRefused(duplicate(memory.descriptor()), 1, "got that of a job with 2 ranks");
   expectRefused(makeFile(bytes - 1), 2, "got a file of");
   expectRefused(makeFile(bytes), 2, "of another version");
   expectRefused(FileDescriptor(open("/", O_RDONLY | O_CLOEXEC)), 2, "got a file of");

@@ -58,7 +58,8 @@ TEST(OtherHosts, AreToldTooMuch) {
   JobOfHosts job({.hosts = 2, .perHost = 2});
   const std::string part(kMaxStoreValue / 2, 'x');
   job.onRanks([&](int64_t, Client &client) { EXPECT_FALSE(allGather(client, part).isOk()); });
-  EXPECT_THAT(job.commonCause(), StartsWith("expected at most 4194304 bytes from all ranks"));
+  EXPECT_THAT(job.commonCause(),
+              StartsWith("expected at most 4194304 bytes in total from the ranks"));
 }
 
 TEST(OtherHosts, CountAStepTogether) {

@@ -434,12 +434,13 @@ std::string causeAfter(const std::string &text, const std::vector<int> &descript
 
 TEST(Rendezvous, EndsARankThatBreaksTheProtocol) {
   const std::string broke = "rank 1 violated the protocol: ";
-  const std::string noOffer = broke + "expected an offer with a descriptor, or a request for one";
+  const std::string noOffer =
+      broke + "it sent neither an offer with a descriptor nor a request for one";
   EXPECT_EQ(causeAfter(""), "rank 1 closed its connection");
   EXPECT_EQ(causeAfter("rubbish"), noOffer);
   EXPECT_EQ(causeAfter("Oarena"), noOffer);
   const std::string tooMuch =
-      broke + "expected a message of at most 4096 bytes with at most one descriptor, got more";
+      broke + "received a message of more than 4096 bytes or with more than one descriptor";
   EXPECT_EQ(causeAfter("O" + std::string(5000, 'x'), {0}), tooMuch);
 }
 
@@ -452,7 +453,7 @@ TEST(Rendezvous, EndsARankThatDoesNotReadItsAnswers) {
     return host.memory->isAborted();
   }));
   EXPECT_EQ(host.memory->cause()->status.message(),
-            "rank 0 violated the protocol: too many unread messages");
+            "rank 0 violated the protocol: cannot send: the receiver has too many unread messages");
 }
 
 TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
@@ -489,7 +490,7 @@ TEST(Rendezvous, LetsRanksLeaveOneByOne) {
     zero->disconnect();
     Status status = host.rendezvous->waitForAllToLeave(deadlineIn(20ms));
     EXPECT_EQ(status.code(), StatusCode::TimedOut);
-    EXPECT_EQ(status.message(), "expected all ranks to leave in time, but rank 1 did not");
+    EXPECT_EQ(status.message(), "rank 1 did not leave the job in time");
   }
   EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
   EXPECT_FALSE(host.memory->isAborted());

@@ -124,7 +124,7 @@ TEST(HostsPlan, RefusesToStoreOnAnotherHost) {
   ASSERT_FALSE(plans.isOk());
   EXPECT_EQ(plans.status().code(), StatusCode::Unsupported);
   EXPECT_EQ(plans.status().message(),
-            "s.braid:6:3: a send of a computed value requires memory that peers can access; "
+            "s.braid:6:3: sending a computed value requires memory that peers can access, but "
             "ranks 0 and 1 are on different hosts");
 }
 

@@ -113,7 +113,8 @@ TEST(HostsRun, SaysWhatMessagesWereFor) {
   const Planned made = planned(gatherOf(4, 2), "pairwise");
   const Result<RunReport> report = run(made.compiled, made.plans, messageBackend(/*dumb=*/2), {});
   ASSERT_FALSE(report.isOk());
-  EXPECT_THAT(report.status().message(), testing::HasSubstr("messages between hosts, for \"%"));
+  EXPECT_THAT(report.status().message(),
+              testing::HasSubstr("setting up messages between hosts for \"%"));
   EXPECT_THAT(report.status().message(), testing::HasSubstr("this rank has no voice"));
 }
 

@@ -116,7 +116,8 @@ TEST(TcpStore, AnswersThatAreNone) {
   const ByHand endless;
   endless.say(std::string("\0\0\0\0\0\1\0\0", 8)); // 2^40
   EXPECT_EQ(endless.store->poll("k").status().message(),
-            "the store: expected a string of at most 4194304 bytes for a store, got 1099511627776");
+            "the store: expected a string of at most 4194304 bytes in the store, got 1099511627776 "
+            "bytes");
   ByHand cut;
   cut.say(textOfStore("value").substr(0, 10));
   cut.server.reset();

@@ -64,8 +64,8 @@ TEST(Tcp, AnAddressOfAnotherMachineIsRefused) {
   const auto listener = listenAt({"192.0.2.1", 0}); // reserved for documentation
   ASSERT_FALSE(listener.isOk());
   EXPECT_EQ(listener.status().code(), StatusCode::BadInput);
-  EXPECT_THAT(listener.status().message(), HasSubstr("expected an address of this host"));
-  EXPECT_THAT(listener.status().message(), HasSubstr("192.0.2.1:0"));
+  EXPECT_THAT(listener.status().message(),
+              HasSubstr("cannot listen on 192.0.2.1:0: not an address of this host"));
 }
 
 TEST(Tcp, ANameWithoutAddressIsRefused) {

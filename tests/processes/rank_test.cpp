@@ -379,7 +379,7 @@ TEST_F(RankTest, WorkLeftBehindIsAFailure) {
   job.run();
   Verdict verdict = theSame(job, 3);
   EXPECT_EQ(verdict.code, static_cast<int>(StatusCode::PeerFailed));
-  EXPECT_EQ(verdict.message, "rank 3 left before its work was done");
+  EXPECT_EQ(verdict.message, "rank 3 left the job before its work was done");
   EXPECT_LT(job.elapsed, milliseconds(30000));
 }
 

@@ -113,7 +113,7 @@ TEST(Collectives, SizesMustFitTheTeam) {
   using testing::HasSubstr;
   EXPECT_THAT(messageOf("%c = collective reduce_scatter sum %C, %A"),
               HasSubstr("c.braid:2:3: error: reduce_scatter of f32[4] into f32[8] among 2 ranks: "
-                        "expected the destination to have 1/2 of the elements of the source on "
+                        "expected the destination to have 1/2 as many elements as the source on "
                         "rank 0"));
   EXPECT_THAT(messageOf("%c = collective broadcast %C, %A root 0"),
               HasSubstr("expected the destination to have as many elements as the source"));

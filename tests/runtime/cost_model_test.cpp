@@ -135,8 +135,8 @@ TEST(CostModel, KnowsResultsOfOtherTypesApart) {
   EXPECT_EQ(decoded->encode(), text);
   EXPECT_EQ(*decoded->gemmUs(wide), 50);
   EXPECT_EQ(refusal(text, "\"result\": \"f32\"", "\"result\": \"f16\""),
-            "cost model: gemms[2].result: expected the type in dtype, or f32 if that type has 16 "
-            "bits, got \"f16\"");
+            "cost model: gemms[2].result: expected the same type as dtype, or f32 if dtype is a "
+            "16-bit type, got \"f16\"");
   EXPECT_THAT(refusal(text, "\"result\": \"f32\"", "\"result\": 4"),
               HasSubstr("gemms[2].result: expected bf16, f16, f32 or f64, got 4"));
 }

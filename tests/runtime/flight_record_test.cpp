@@ -161,8 +161,7 @@ TEST_F(FlightFiles, AreReadOnlyIfTheyAreRecords) {
     return readFlightRecords(file);
   };
   for (const char *text : {"", "[]", "flight records"})
-    EXPECT_EQ(read(text).status().message(),
-              file + ": expected flight records, but this file contains none");
+    EXPECT_EQ(read(text).status().message(), file + ": this file contains no flight records");
   const auto lines = read("flight records of a job\n" + kEvil);
   ASSERT_TRUE(lines.isOk()) << lines.status().message();
   EXPECT_EQ(lines->front(), "flight records of a job");

@@ -233,7 +233,7 @@ TEST(StallCause, BlamesTheIdleRankWithTheFewestRuns) {
 TEST(StallCause, DoesNotBlameOwnCodeWhoseQueuesWait) {
   FakeJob job = waitingForEachOther(4);
   job.host(2, HostActivity::OwnCode, 700); // has issued all its work; its queue waits
-  EXPECT_THAT(firstLine(stall(job)), HasSubstr("wait for each other"));
+  EXPECT_THAT(firstLine(stall(job)), HasSubstr("waiting for each other"));
 }
 
 TEST(StallCause, BlamesARankThatAGatheringWaitsFor) {
@@ -287,7 +287,7 @@ TEST(StallCause, ReportsACycleWithAllItsWaits) {
   const JobCause cause = stall(waitingForEachOther(3));
   EXPECT_EQ(cause.rank, -1);
   EXPECT_THAT(firstLine(cause),
-              AllOf(HasSubstr("no progress for 300 ms: the ranks wait for each "
+              AllOf(HasSubstr("no progress for 300 ms: the ranks are waiting for each "
                               "other: rank 0 waits for rank 1 in \"%r = p2p recv"),
                     HasSubstr("; rank 1 waits for rank 2 in "),
                     HasSubstr("; rank 2 waits for rank 0 in ")));

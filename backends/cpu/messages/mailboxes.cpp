@@ -39,7 +39,7 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::make(int64_t ranks) {
     return unsupported("cannot allocate memory for messages between {} ranks", ranks);
   auto made = BRAID_TRY(map(std::move(descriptor), ranks));
   if (getrandom(&made->header_->number, sizeof(uint64_t), 0) != sizeof(uint64_t))
-    return unsupported("cannot get a random number");
+    return unsupported("cannot get a random number to identify the message memory");
   return made;
 }
 
@@ -74,8 +74,8 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
       return shared;
   }
   return unsupported(
-      "rank {} cannot open memory of rank 0 through /proc: CPU ranks must run on the same machine "
-      "and in the same PID namespace; use --backend nccl across machines",
+      "rank {} cannot open the memory of rank 0 through /proc: CPU ranks must run on the same "
+      "machine and in the same PID namespace; use --backend nccl across machines",
       control.rank());
 }
 

@@ -289,8 +289,8 @@ Status Operation::check(const Transfer &transfer) const {
   const int64_t sent = box.bytes.load(std::memory_order_relaxed);
   if (sent == transfer.bytes)
     return Status::ok();
-  return badInput("message {} from rank {} to rank {}: the numbers of bytes sent and received must "
-                  "be equal, got {} sent in command {}, run {} and {} received in {}",
+  return badInput("message {} from rank {} to rank {}: the sizes sent and received must match, but "
+                  "{} bytes are sent in command {}, run {}, and {} are received in {}",
                   transfer.number, transfer.peer, link_.rank_, sent,
                   box.command.load(std::memory_order_relaxed),
                   box.run.load(std::memory_order_relaxed), transfer.bytes, describe(tag_));

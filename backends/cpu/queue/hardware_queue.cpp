@@ -161,7 +161,7 @@ void HardwareQueue::guard(const QueuedCommand &command, llvm::function_ref<void(
   try {
     body();
   } catch (const std::bad_alloc &) {
-    group_.abort(unsupported("out of memory for the operands of a GEMM or of a collective"));
+    group_.abort(unsupported("out of memory for the operands of a GEMM or collective"));
   } catch (const std::exception &error) {
     group_.abort(
         peerFailed("rank {} failed in {}: {}", options_.rank, describe(command.tag), error.what()));

@@ -180,8 +180,8 @@ Status LtGemm::check(const Algorithm &algorithm) const {
                                                   &reduction, sizeof(reduction), &written));
   if (about.workspaceSize <= kWorkspaceBytes && (reduction & ~kReductions) == 0)
     return Status::ok();
-  return unsupported("expected an algorithm with at most {} bytes of workspace that rounds "
-                     "once, got {} bytes and reduction scheme {}",
+  return unsupported("expected an algorithm that uses at most {} bytes of workspace and rounds "
+                     "once, got one with {} bytes and reduction scheme {}",
                      kWorkspaceBytes, about.workspaceSize, reduction);
 }
 

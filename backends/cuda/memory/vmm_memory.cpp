@@ -137,10 +137,10 @@ Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group) {
   constexpr std::pair<CUdevice_attribute, const char *> kNeeded[] = {
       {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "virtual memory management"},
       {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-       "memory that can be shared as file descriptors"}};
+       "sharing memory through file descriptors"}};
   for (const auto &[attribute, what] : kNeeded)
     if (!attributeOf(*driver, attribute, device))
-      return unsupported("memory 'vmm' requires a GPU with {}", what);
+      return unsupported("memory 'vmm' requires a GPU that supports {}", what);
   CUmemAllocationProp wanted = {};
   wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   wanted.requestedHandleTypes = kHandleType;

@@ -35,7 +35,7 @@ Result<ClientHello> ClientHello::decode(llvm::StringRef text) {
   ClientHello hello;
   if (!isHello || rank.getAsInteger(10, hello.rank) || ranks.getAsInteger(10, hello.ranks) ||
       hello.rank < 0 || hello.rank >= hello.ranks)
-    return badInput("expected a rank below the number of ranks, got a malformed message");
+    return badInput("malformed message: expected a rank below the number of ranks");
   return hello;
 }
 
@@ -54,11 +54,11 @@ Result<std::unique_ptr<Client>> Client::join(const std::string &name, const Clie
   Result<Message> answer = connection.receive(deadline);
   if (!answer)
     return answer.status().annotated(fmt::format(
-        "joining as rank {} at '@{}', where process {} listens", hello.rank, name, pid));
+        "joining as rank {} at '@{}', where process {} is listening", hello.rank, name, pid));
   if (answer->text.front() == 'R')
     return Status(StatusCode::BadInput, answer->text.substr(1));
   if (answer->text != "W" || !answer->descriptor.isValid())
-    return peerFailed("expected a welcome from the host, got a different message");
+    return peerFailed("the process that hosts the job sent an unexpected reply");
   JobMemory memory = BRAID_TRY(JobMemory::map(std::move(answer->descriptor), hello.ranks));
   return std::unique_ptr<Client>(new Client(std::move(connection), hello, std::move(memory)));
 }

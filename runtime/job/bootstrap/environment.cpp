@@ -78,14 +78,14 @@ constexpr Setting kSettings[] = {
     {"BRAID_DEVICES", "CUDA device numbers of the ranks' GPUs in rank order, such as 3,5,0; one "
                       "GPU per rank if not set"},
     {"BRAID_NCCL_LIBRARY", "path of the NCCL library, for --backend nccl; libnccl.so.2 if not set"},
-    {"BRAID_SITE_PACKAGES", "folders of Python packages in which to look for NCCL"},
+    {"BRAID_SITE_PACKAGES", "Python package folders to search for NCCL"},
     {"BRAID_NVML_LIBRARY",
      "path of the NVML library, which is used to query GPUs; libnvidia-ml.so.1 if not set"},
     {"BRAID_CACHE_DIR", "folder for cached measurements; none: do not cache them"},
     {"XDG_CACHE_HOME",
-     "if BRAID_CACHE_DIR is not set, measurements are cached in its subfolder braid"},
-    {"HOME", "if neither BRAID_CACHE_DIR nor XDG_CACHE_HOME is set, measurements are cached in its "
-             "subfolder .cache/braid"},
+     "measurements are cached in $XDG_CACHE_HOME/braid if BRAID_CACHE_DIR is not set"},
+    {"HOME", "measurements are cached in $HOME/.cache/braid if neither BRAID_CACHE_DIR nor "
+             "XDG_CACHE_HOME is set"},
 };
 
 constexpr size_t kShownOfValue = 60;

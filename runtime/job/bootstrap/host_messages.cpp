@@ -20,7 +20,7 @@ constexpr size_t kMaxCauseBytes = size_t(16) << 10;
 template <class Number> Result<Number> takeNumber(llvm::StringRef &text) {
   Number number = 0;
   if (text.consumeInteger(10, number) || (!text.consume_front(" ") && !text.consume_front("\n")))
-    return badInput("expected numbers from another host, got a malformed message");
+    return badInput("malformed message from another host: expected numbers");
   return number;
 }
 
@@ -94,10 +94,10 @@ Status takeParts(llvm::StringRef text, JobMemory &memory, int64_t host, uint32_t
   std::vector<uint64_t> sizes(static_cast<size_t>(ranks.count));
   for (uint64_t &size : sizes)
     if (size = BRAID_TRY(takeNumber<uint64_t>(text)); size > text.size())
-      return badInput("expected all-gather data of {} bytes, got {}", size, text.size());
+      return badInput("expected {} bytes of all-gather data, got {}", size, text.size());
   if (text.size() != std::accumulate(sizes.begin(), sizes.end(), uint64_t(0)))
-    return badInput("expected the all-gather data of {} ranks, got {} bytes", ranks.count,
-                    text.size());
+    return badInput("the all-gather data of {} ranks has an unexpected size of {} bytes",
+                    ranks.count, text.size());
   if (number == round)
     for (const auto &[rank, size] : llvm::zip(ranks, sizes)) {
       BRAID_TRY(memory.bring(rank, round, text.take_front(size).str(), step));
@@ -115,7 +115,7 @@ Result<JobCause> decodeCause(llvm::StringRef text, int64_t ranks) {
   const auto rank = BRAID_TRY(takeNumber<int64_t>(text));
   const std::optional<StatusCode> code = failureOfCode(BRAID_TRY(takeNumber<int32_t>(text)));
   if (!code || rank < -1 || rank >= ranks || text.size() > kMaxCauseBytes)
-    return badInput("expected the cause of a failure, got a malformed message");
+    return badInput("malformed message from another host: expected the cause of a failure");
   return JobCause{Status(*code, text.str()), rank};
 }
 

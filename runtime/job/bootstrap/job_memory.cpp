@@ -32,7 +32,7 @@ constexpr uint64_t kLayoutMagic = 0x4252414944'4a4211;
 constexpr int64_t kMaxRanks = 4096;
 
 Status failed(const char *what) {
-  return unsupported("cannot get {} for the ranks of a job: {}", what, std::strerror(errno));
+  return unsupported("cannot create {} for the ranks of a job: {}", what, std::strerror(errno));
 }
 
 } // namespace
@@ -80,12 +80,12 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
   const bool isRead = fstat(descriptor.get(), &info) == 0;
   if (ranks < 1 || ranks > kMaxRanks || !isRead ||
       static_cast<size_t>(info.st_size) < Layout::bytes(ranks))
-    return badInput("expected the memory of a job of {} ranks, got a file of {} bytes", ranks,
-                    info.st_size);
+    return badInput("expected the shared memory of a job with {} ranks, got a file of {} bytes",
+                    ranks, info.st_size);
   JobMemory memory = BRAID_TRY(mapFile(std::move(descriptor), ranks));
   if (memory.layout_->magic != kLayoutMagic || memory.layout_->ranks != ranks)
-    return badInput("expected the memory of a job of {} ranks, got that of {} ranks or of another "
-                    "version",
+    return badInput("expected the shared memory of a job with {} ranks, got that of a job with {} "
+                    "ranks or of another version of Braid",
                     ranks, memory.layout_->ranks);
   return memory;
 }
@@ -94,7 +94,7 @@ Result<JobMemory> JobMemory::map(FileDescriptor descriptor, int64_t ranks) {
 Result<JobMemory> JobMemory::mapFile(FileDescriptor descriptor, int64_t ranks) {
   SharedMapping memory = mapShared(descriptor, Layout::bytes(ranks));
   if (!memory)
-    return failed("a mapping of shared memory");
+    return failed("a shared memory mapping");
   return JobMemory(std::move(descriptor), std::move(memory));
 }
 
@@ -174,7 +174,8 @@ int64_t JobMemory::placeOfPart(int64_t rank, uint32_t number) const {
 
 Status JobMemory::bring(int64_t rank, uint32_t number, const std::string &part, uint32_t step) {
   if (part.size() > kMaxPart)
-    return badInput("expected at most {} bytes for the other ranks, got {}", kMaxPart, part.size());
+    return badInput("expected at most {} bytes of all-gather data per rank, got {}", kMaxPart,
+                    part.size());
   for (size_t done = 0; done < part.size();) {
     const ssize_t wrote = pwrite(descriptor_.get(), part.data() + done, part.size() - done,
                                  placeOfPart(rank, number) + static_cast<int64_t>(done));
@@ -281,7 +282,8 @@ uint16_t JobMemory::writeCause(const JobCause &cause) {
 
 JobCause JobMemory::readCause(uint16_t number) const {
   if (number >= Layout::kCauseSlots)
-    return JobCause{peerFailed("too many failures at once to record the first one"), -1};
+    return JobCause{
+        peerFailed("too many ranks failed at once, so the first failure was not recorded"), -1};
   const Layout::Cause &slot = layout_->causes[number];
   const size_t length = std::min<size_t>(slot.length, sizeof slot.text);
   const int64_t rank = slot.rank >= 0 && slot.rank < ranks() ? slot.rank : -1;

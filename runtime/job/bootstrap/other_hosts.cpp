@@ -168,7 +168,7 @@ private:
       return Status::ok();
     const std::string text = BRAID_TRY(encodeParts(memory_, round_));
     if (text.size() > kMaxStoreValue)
-      return badInput("expected at most {} bytes from all ranks of a host together, got {}",
+      return badInput("expected at most {} bytes in total from the ranks of a host, got {}",
                       kMaxStoreValue, text.size());
     BRAID_TRY(store_->put(keyOfParts(host), text));
     areSent_ = true;

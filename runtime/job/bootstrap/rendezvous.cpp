@@ -47,7 +47,7 @@ std::string namePids(pid_t one, pid_t other) {
 Result<std::string> randomName() {
   std::array<char, 16> bytes; // getrandom() returns up to 256 bytes in full
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return unsupported("cannot get a random name: {}", llvm::sys::StrError(errno));
+    return unsupported("cannot generate a random name: {}", llvm::sys::StrError(errno));
   return llvm::toHex(llvm::StringRef(bytes.data(), bytes.size()), true);
 }
 
@@ -61,7 +61,7 @@ Result<RendezvousPlace> listenForJob(const ClientHello &hello, Deadline deadline
     if (!answer.isOk() && answer.code() != StatusCode::PeerFailed)
       return answer;
     if (Clock::now() >= deadline)
-      return timedOut("the name of job '{}' is still in use by another job",
+      return timedOut("the job name '{}' is still in use by another job",
                       printable(hello.job, kShownOfJob));
     std::this_thread::sleep_for(5ms);
   }
@@ -87,7 +87,7 @@ public:
       if (present.empty())
         return Status::ok();
       if (Clock::now() >= deadline)
-        return timedOut("expected all ranks to leave in time, but {} did not", nameRanks(present));
+        return timedOut("{} did not leave the job in time", nameRanks(present));
       std::this_thread::sleep_for(2ms);
     }
   }
@@ -180,7 +180,7 @@ private:
       return badInput("rank {} reports that job '{}' has {} ranks, but rank 0 reports {}",
                       hello.rank, job, hello.ranks, memory_.ranks());
     if (!memory_.isHere(hello.rank))
-      return badInput("expected a rank of this host, {} to {}, got rank {}", ranks_.first,
+      return badInput("expected a rank of this host ({} to {}), got rank {}", ranks_.first,
                       ranks_.first + ranks_.count - 1, hello.rank);
     const auto other = static_cast<pid_t>(memory_.slot(hello.rank).pid.load());
     if (stateOf(hello.rank) == RankState::Absent && (other == 0 || other == pid))
@@ -236,7 +236,7 @@ private:
     if (message.text.front() == 'O' && message.descriptor.isValid())
       offers_.insert_or_assign(fmt::format("{} {}", rank, text), std::move(message.descriptor));
     else if (message.text.front() != 'G')
-      return badInput("expected an offer with a descriptor, or a request for one");
+      return badInput("it sent neither an offer with a descriptor nor a request for one");
     else if (const auto found = offers_.find(text); found != offers_.end())
       wanted = found->second.get();
     return connection.send("D", wanted);

@@ -123,7 +123,7 @@ Result<Connection> Connection::connect(const std::string &name, Deadline deadlin
     if (!hasNothingNow())
       return peerFailed("cannot connect to '@{}': {}", name, llvm::sys::StrError(errno));
     if (std::chrono::steady_clock::now() >= deadline)
-      return timedOut("cannot connect to '@{}' in time", name);
+      return timedOut("could not connect to '@{}' in time", name);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return Connection(std::move(socket));
@@ -172,7 +172,7 @@ Status Connection::send(llvm::StringRef text, int descriptor) {
   if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
     return Status::ok();
   if (hasNothingNow())
-    return badInput("too many unread messages");
+    return badInput("cannot send: the receiver has too many unread messages");
   if (errno == EPIPE || errno == ECONNRESET)
     return peerFailed("the other side closed the connection");
   return systemError("cannot send");
@@ -198,7 +198,7 @@ Result<Message> Connection::receive(Deadline deadline) {
     return peerFailed("the other side closed the connection");
   Message received{{buffer, static_cast<size_t>(got)}, takeDescriptor(message)};
   if (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
-    return badInput("expected a message of at most {} bytes with at most one descriptor, got more",
+    return badInput("received a message of more than {} bytes or with more than one descriptor",
                     Message::kMaxBytes);
   return received;
 }

@@ -182,7 +182,7 @@ public:
       }
     }));
     if (text->empty())
-      return badInput("expected PMIx to return a string that Braid stored, got a different value");
+      return badInput("PMIx did not return the string that Braid stored");
     return *text;
   }
 

@@ -131,7 +131,7 @@ Result<TcpListener> listenAt(const TcpAddress &at) {
       break;
   }
   if (error == EADDRNOTAVAIL)
-    return badInput("expected an address of this host to listen on, got {}", textOf(at));
+    return badInput("cannot listen on {}: not an address of this host", textOf(at));
   return badInput("cannot listen on {}: {}", textOf(at), llvm::sys::StrError(error));
 }
 

@@ -44,7 +44,7 @@ Result<bool> takeText(llvm::StringRef &bytes, size_t most, std::string &text) {
   if (!takeNumber(bytes, size))
     return false;
   if (size > most)
-    return badInput("expected a string of at most {} bytes for a store, got {}", most, size);
+    return badInput("expected a string of at most {} bytes in the store, got {} bytes", most, size);
   if (bytes.size() < size)
     return false;
   text = bytes.take_front(static_cast<size_t>(size)).str();
@@ -233,7 +233,7 @@ Result<bool> StoreTable::serveOne(llvm::StringRef &bytes, std::string &answers) 
   if (!takeNumber(rest, kind) || (kind == Validate && !takeNumber(rest, magic)))
     return false;
   if (kind > CompareSet)
-    return badInput("expected a known kind of request to the store, got kind {}", kind);
+    return badInput("unknown kind of store request: {}", kind);
   if (magic != kMagic)
     return badInput("the connection is not from a client of this store");
   if (kind != Validate &&
