@@ -203,7 +203,7 @@ Result<std::span<const RankTensors>> fromC(const braid_session &session,
   BRAID_TRY(expectArray("tensors", tensors, count));
   const size_t each = session.inputs + session.outputs;
   if (each == 0 || count % each != 0)
-    return badInput("expected {} tensors for each rank of this process ({} inputs, {} outputs), "
+    return badInput("expected {} tensors for each rank in this process ({} inputs, {} outputs), "
                     "got {} in total",
                     each, session.inputs, session.outputs, count);
   ranks.resize(count / each);

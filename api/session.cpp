@@ -59,7 +59,7 @@ Status Session::Impl::checkRanks(size_t count) const {
   BRAID_TRY(job->state_->expectOwnProcess());
   return count == prepared().size()
              ? Status::ok()
-             : badInput("expected the tensors of {} rank{}, got those of {}", prepared().size(),
+             : badInput("expected tensors for {} rank{}, got tensors for {}", prepared().size(),
                         prepared().size() == 1 ? "" : "s", count);
 }
 
@@ -178,7 +178,7 @@ Status Session::replay(void *stream) {
   return impl_->run(stream, [&] {
     if (impl_->job->state_->isCaptured)
       return unsupported("@{}: the stream is already being captured: call run() instead, which "
-                         "adds the run to that graph",
+                         "adds the run to the graph being captured",
                          program().name());
     for (const std::unique_ptr<Prepared> &each : impl_->prepared())
       each->replay();

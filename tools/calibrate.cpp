@@ -121,7 +121,7 @@ Result<std::vector<PlanMatmul>> gemmsOf(const CalibrateFlags &flags) {
 
 Status checkFlags(const CalibrateFlags &flags) {
   if (flags.file.empty())
-    return badInput("expected OUT.json to be a file, or -, got ''");
+    return badInput("expected OUT.json to be a file or -, got ''");
   if (flags.ranks && *flags.ranks < 1)
     return badInput("expected --ranks to be at least 1, got {}", *flags.ranks);
   if (flags.timeoutMs < 1)
@@ -142,7 +142,7 @@ void print(const CalibrateFlags &flags, const CostModel &model) {
   os << fmt::format("{} of {}\n  copies    {} within a rank", counted(model.ranks, "rank"),
                     printable(model.machine), rate(costs.local.bytesPerUs));
   if (model.ranks > 1)
-    os << fmt::format(", {} from a peer, {} to a peer; a signal {:.1f} µs",
+    os << fmt::format(", {} from a peer, {} to a peer; a signal takes {:.1f} µs",
                       rate(costs.pull.bytesPerUs), rate(costs.push.bytesPerUs), costs.signalUs);
   os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s\n", model.gemms.size(), most);
   if (flags.file != "-")

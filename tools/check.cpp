@@ -135,7 +135,7 @@ Result<int> checkCommand(const CheckFlags &flags) {
   if (flags.runs < 1 || flags.runs > kMost)
     return badInput("expected --runs to be an integer from 1 to {}, got {}", kMost, flags.runs);
   if (flags.json && flags.emit != "text")
-    return badInput("expected --json or --emit {}, got both", flags.emit);
+    return badInput("--json and --emit {} cannot be used together", flags.emit);
   CompileOptions options = BRAID_TRY(flags.source.toOptions());
   if (flags.backend == "nccl")
     options.transport = Transport::Messages;

@@ -65,7 +65,7 @@ Status emit(const CompileFlags &flags, Source &source, const Compiled &compiled)
   else if (flags.emit == "fusion" && compiled.fusion)
     print(*compiled.fusion, os);
   else if (flags.emit == "fusion")
-    return badInput("--emit fusion: @{} implements no fusion", compiled.program->name());
+    return badInput("--emit fusion: @{} does not implement a fusion", compiled.program->name());
   if (flags.emit != "plan")
     return Status::ok();
   // Stop after a write error, which main() reports.

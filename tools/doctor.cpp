@@ -39,8 +39,8 @@ std::string describe(const std::optional<Place> &place) {
     return "not a rank of a job: no launcher variables are set";
   const std::string host =
       place->hosts > 1 ? fmt::format(" on host {} of {}", place->host, place->hosts) : "";
-  return fmt::format("rank {} of {}{}, from {}, in job '{}'", place->rank, place->ranks, host,
-                     place->source, printable(place->job, kLongestJob));
+  return fmt::format("rank {} of {}{}, according to {}, in job '{}'", place->rank, place->ranks,
+                     host, place->source, printable(place->job, kLongestJob));
 }
 
 /// Formats a table of the environment variables that are set.

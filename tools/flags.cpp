@@ -92,7 +92,7 @@ Result<Backend> findBackend(const BackendRegistry &registry, const std::string &
     return badChoice("--backend", name, choices);
   if (const Backend *backend = registry.find(name))
     return *backend;
-  return unsupported("--backend {}: not part of this build, which supports {}", name,
+  return unsupported("--backend {}: this build supports only {}", name,
                      llvm::join(registry.names(), ", "));
 }
 

@@ -120,7 +120,8 @@ Status checkFlags(const P2pFlags &flags, const BackendRegistry &registry) {
     if (!file.empty())
       BRAID_TRY(checkWritable(file));
   return areOneFile(flags.json, flags.html)
-             ? badInput("expected --json and --html to be two files, got '{}' for both", flags.html)
+             ? badInput("expected --json and --html to be different files, got '{}' for both",
+                        flags.html)
              : Status::ok();
 }
 
@@ -136,13 +137,12 @@ Result<std::vector<int64_t>> chooseDevices(const P2pFlags &flags, bool areGpus, 
   const bool mayShare = BRAID_TRY(isOn(processEnvironment(), "BRAID_SHARE_GPUS", false));
   for (int64_t device : devices)
     if (device < 0 || (areGpus && !mayShare && device >= gpus))
-      return unsupported(
-          "there is no GPU {}: this process sees only {}; set BRAID_SHARE_GPUS=on to let "
-          "ranks share GPUs",
-          device, gpus);
+      return unsupported("there is no GPU {}: the number of visible GPUs is {}; set "
+                         "BRAID_SHARE_GPUS=on to let ranks share GPUs",
+                         device, gpus);
   if (devices.size() < 2)
-    return unsupported("a pair needs two GPUs, but only one was selected; with BRAID_SHARE_GPUS=on "
-                       "and --ranks 2, two ranks share one GPU");
+    return unsupported("a pair needs two GPUs, but only one was selected; to let two ranks share "
+                       "one GPU, set BRAID_SHARE_GPUS=on and use --ranks 2");
   return devices;
 }
 

@@ -84,7 +84,7 @@ int codeOfOutput(int code) {
   const std::error_code error = flushed(llvm::outs());
   if (!error || error == std::errc::broken_pipe)
     return code;
-  say(("cannot write standard output: " + error.message()).c_str());
+  say(("cannot write to standard output: " + error.message()).c_str());
   return code == 0 ? static_cast<int>(StatusCode::Unsupported) : code;
 }
 

@@ -72,10 +72,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                "print each output line of the processes as '[rank] text'")
       ->group(kOutput);
   addText(app, "--flight-records", flags.flightRecords, "DIR",
-          "folder for flight records, which show what each process was doing when the job failed, "
-          "or none (default: "
-          "a new "
-          "folder)")
+          "folder for flight records, which show what each process was doing when the job failed; "
+          "none to write no records (default: a new folder)")
       ->group(kOutput);
   app.add_flag_callback(
       "--graph",
@@ -86,10 +84,12 @@ void addFlags(CLI::App &app, RunFlags &flags) {
       },
       "the same as --launch graph");
   addText(app, "--auto-seconds", flags.autoSeconds, "S",
-          "seconds of trials for a shape that has not been measured on this machine (default: 2)")
+          "seconds to spend on trials for a shape that has not been measured on this machine "
+          "(default: 2)")
       ->group(kAuto);
   addInteger(app, "--time-best", flags.timeBest, "K",
-             "measure K candidates instead, even if the shape has been measured before")
+             "measure K candidates instead of limiting the time, even if the shape has been "
+             "measured before")
       ->group(kAuto);
   app.footer(kRunFooter);
 }
@@ -146,8 +146,8 @@ Status checkSetup(const RunFlags &flags, const RankSetup &setup, const Backend &
   if (!setup.isLauncher && !setup.isLaunched() && flags.prefixOutput)
     return badInput("--prefix-output requires --processes");
   if (setup.areThreads() && leavesRecords(flags))
-    return badInput(
-        "--flight-records requires ranks that are processes, got threads of one process");
+    return badInput("--flight-records requires each rank to be a process, but the ranks are "
+                    "threads of one process");
   if (setup.areThreads())
     return Status::ok();
   if (flags.run.cluster.scheduleSeed)
@@ -317,7 +317,8 @@ Status Run::makePlans(bool isDecided) {
                                                              .ownQueues = backend_.ownQueues,
                                                              .progress = report});
   if (plans.status().code() == StatusCode::Rejected)
-    return {StatusCode::Rejected, plans.status().message() + "use --no-check to run it anyway"};
+    return {StatusCode::Rejected,
+            plans.status().message() + "use --no-check to run the program anyway"};
   plans_ = BRAID_TRY(std::move(plans));
   return Status::ok();
 }

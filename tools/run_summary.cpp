@@ -28,9 +28,9 @@ std::string explainRanks(const RunFlags &flags, const RankSetup &setup, int64_t 
   if (!setup.isLaunched())
     return explainLine("ranks", fmt::format("rank {} of {}", setup.place->rank, ranks),
                        "from " + setup.place->source);
-  return explainLine("ranks",
-                     fmt::format("{} process{} of this command", ranks, ranks == 1 ? "" : "es"),
-                     flags.processes ? "--processes" : "--backend " + flags.backend);
+  return explainLine(
+      "ranks", fmt::format("{} process{} started by this command", ranks, ranks == 1 ? "" : "es"),
+      flags.processes ? "--processes" : "--backend " + flags.backend);
 }
 
 } // namespace

@@ -83,7 +83,7 @@ void print(llvm::ArrayRef<PredictedSchedule> rows, const CostModel &model) {
   if (rows.size() == 1)
     return;
   constexpr size_t kShown = 12;
-  llvm::outs() << fmt::format("  of {} schedules, the best:\n  {:>12}  {:>11}  {:>6}  schedule\n",
+  llvm::outs() << fmt::format("  the best of {} schedules:\n  {:>12}  {:>11}  {:>6}  schedule\n",
                               rows.size(), "µs per run", "in a burst", "E");
   for (const PredictedSchedule &each : rows.take_front(kShown))
     llvm::outs() << fmt::format("  {:>11.1f}  {:>11.1f}  {:>6.3f}  {}\n", each.prediction.us,

@@ -120,7 +120,7 @@ Status checkFiles(const ViewFlags &flags) {
   const std::string inputs[] = {flags.records, flags.source.file, flags.trace,
                                 flags.machine.value_or("")};
   if (const auto count = llvm::count(inputs, "-"); count > 1)
-    return badInput("only one file can be -, got {}", count);
+    return badInput("only one input can be -, but {} are", count);
   for (const std::string &input : inputs)
     BRAID_TRY(expectOtherFile("--out", flags.out, input));
   if (flags.out.empty() && llvm::sys::Process::StandardOutIsDisplayed())

@@ -14,10 +14,10 @@ namespace braid {
 namespace {
 
 constexpr RowType kTypes[] = {
-    {"gemms", RowKind::Gemms, "the GEMMs alone, without splitting and without transfers"},
+    {"gemms", RowKind::Gemms, "the GEMMs alone, without splitting or transfers"},
     {"chunked", RowKind::ChunkedGemms, "the GEMMs alone, split into chunks as in the schedule"},
     {"transfers", RowKind::Transfers,
-     "the transfers alone, including the additions of received partial results"},
+     "the transfers alone, including the addition of received partial results"},
     {"uncoupled", RowKind::Uncoupled,
      "GEMMs and transfers run concurrently, without waiting for each other"},
     {"sequential", RowKind::Sequential, "all transfers and then all GEMMs, or vice versa"},

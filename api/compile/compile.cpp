@@ -62,10 +62,11 @@ std::string loweringOption(const CompileOptions &options) {
   return options.afterPass ? "print-after" : "";
 }
 
-/// Returns "; entry=NAME lowers its fusion" if the source also contains the program's fusion.
+/// Returns "; to lower its fusion, use entry=NAME" if the source also contains the program's
+/// fusion.
 std::string otherEntry(const Source &source, const Program &program) {
   const Fusion *fusion = source.module.findFusion(program.implements());
-  return fusion ? fmt::format("; entry={} lowers its fusion", fusion->name()) : "";
+  return fusion ? fmt::format("; to lower its fusion, use entry={}", fusion->name()) : "";
 }
 
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {
@@ -109,7 +110,7 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
     if (size.isOk() && size.value == *options.ranks)
       return true;
     return diags.error(fusion.meshLocation())
-           << "expected ranks=" << fusion.mesh()->str() << ", because the mesh has this size, got "
+           << "expected ranks=" << fusion.mesh()->str() << ", the size of the mesh, got "
            << *options.ranks
            << "; to choose the number of ranks, make the mesh size a parameter: mesh [0 .. D)";
   }
@@ -117,7 +118,8 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
     if (name == parameter->name && value != *options.ranks)
       return diags.error(fusion.meshLocation())
              << "expected " << name << "=" << *options.ranks
-             << ", because it is the mesh size and ranks=" << *options.ranks << ", got " << value;
+             << ", because this parameter is the mesh size and ranks=" << *options.ranks << ", got "
+             << value;
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 

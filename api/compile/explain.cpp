@@ -34,7 +34,7 @@ std::string explainKnobs(const Configurations &schedule, bool isChosen) {
   for (const Configurations::OfStage &stage : schedule.stages)
     text += explainLine("%" + stage.tensor, stage.config.str(),
                         std::string(isByStage ? "chosen by auto" : "as requested") +
-                            ", for the stage that computes it");
+                            " for the stage that computes this tensor");
   return text;
 }
 
@@ -59,7 +59,7 @@ struct Overlap {
   std::string str() const {
     const std::string count = counted(transfers, "transfer");
     if (besideGemms != 0)
-      return fmt::format("GEMMs can overlap {} of {} of {}", besideGemms, count, name);
+      return fmt::format("GEMMs can overlap with {} of {} of {}", besideGemms, count, name);
     const std::string why =
         !stage.whyWhole.empty() ? ", because " + stage.whyWhole
         : areBetweenGemms

@@ -16,7 +16,7 @@ std::string shown(const std::string &value) { return printable(value, 60); }
 void checkSettingsOfBraid(const Facts &facts, Lines &lines) {
   const Status status = checkSettings(facts.environment());
   if (!status.isOk())
-    lines.problem("wrong", "{0}", "programs will not run until it is corrected or unset",
+    lines.problem("wrong", "{0}", "programs will not run until this variable is corrected or unset",
                   status.message());
 }
 
@@ -28,7 +28,7 @@ void checkRanks(const Facts &facts, Lines &lines) {
   else if (seen > 0 && facts.ranks > seen)
     lines.problem("few", "{0} ranks need one GPU each, but programs see only {1}",
                   "start fewer ranks, or set BRAID_SHARE_GPUS=on to let ranks share GPUs, which "
-                  "makes times meaningless",
+                  "makes timings meaningless",
                   facts.ranks, seen);
 }
 
@@ -36,8 +36,8 @@ void checkBlocking(const Facts &facts, Lines &lines) {
   const std::string value = facts.variable("CUDA_LAUNCH_BLOCKING");
   if (!value.empty() && value != "0")
     lines.problem("on",
-                  "CUDA_LAUNCH_BLOCKING is '{0}': the host blocks on a peer before it has issued "
-                  "the commands that this peer waits for",
+                  "CUDA_LAUNCH_BLOCKING is '{0}': the host blocks on a peer before issuing the "
+                  "commands that the peer is waiting for",
                   "unset CUDA_LAUNCH_BLOCKING", shown(value));
 }
 

@@ -97,7 +97,7 @@ void checkVisible(const Facts &facts, Lines &lines) {
                   "unset CUDA_VISIBLE_DEVICES, or set it to a list of GPUs", value);
   else if (facts.cudaDevices() == 0)
     lines.problem("unknown", "CUDA_VISIBLE_DEVICES is '{0}', but CUDA finds no such GPU",
-                  "set it to GPUs that nvidia-smi -L lists", value);
+                  "set it to GPUs listed by nvidia-smi -L", value);
   else if (facts.cudaDevices() < existing)
     lines.note("fewer", "CUDA_VISIBLE_DEVICES is '{0}': programs see {1} of {2} GPUs",
                "unset it to use all GPUs; CUDA ignores an invalid entry and all entries after it",
@@ -142,8 +142,8 @@ void checkNccl(const Facts &facts, Lines &lines) {
                          nccl["error"]);
   if (!nccl["error"].empty())
     return lines.note("missing", "{0}",
-                      "only --backend nccl and --transport messages need it: install NCCL, or "
-                      "nvidia-nccl from PyPI",
+                      "only --backend nccl and --transport messages need NCCL; to use them, "
+                      "install NCCL, or nvidia-nccl from PyPI",
                       nccl["error"]);
   lines.ok("found", "NCCL {0} ({1})", nccl["version"], nccl["file"]);
 }
@@ -168,10 +168,10 @@ void checkMode(const Facts &facts, const Gpu &gpu, Lines &lines) {
                   "processes use it",
                   "run nvidia-smi -c DEFAULT as root, or unset BRAID_SHARE_GPUS", gpu.name);
   else if (mode != ComputeMode::Shared)
-    lines.note("exclusive", "{0} accepts only one process at a time: its compute mode is exclusive",
-               "no other process can use it at the same time; to change this, run nvidia-smi -c "
-               "DEFAULT as root",
-               gpu.name);
+    lines.note(
+        "exclusive", "{0} accepts only one process at a time: its compute mode is exclusive",
+        "to let several processes use it at the same time, run nvidia-smi -c DEFAULT as root",
+        gpu.name);
 }
 
 void checkMig(const Facts &, const Gpu &gpu, Lines &lines) {
@@ -224,11 +224,11 @@ void checkClocks(const Facts &, const Gpu &gpu, Lines &lines) {
     if (hasReason(reason))
       reasons.push_back(text);
   if (!reasons.empty())
-    lines.note("throttled", "{0} runs slower because of {1}: {2} MHz of {3} MHz",
+    lines.note("throttled", "{0} is slowed by {1}: it runs at {2} MHz; the maximum is {3} MHz",
                "check power and cooling; times measured in this state are unreliable", gpu.name,
                llvm::join(reasons, ", "), clock, most);
   if (hasReason(ClockReason::Setting))
-    lines.note("set", "the clocks of {0} are set to {1} MHz of {2} MHz",
+    lines.note("set", "the clocks of {0} are set to {1} MHz; the maximum is {2} MHz",
                "to reset them, run nvidia-smi -rgc and nvidia-smi -rac as root", gpu.name, clock,
                most);
 }
@@ -244,22 +244,22 @@ void checkEcc(const Facts &, const Gpu &gpu, Lines &lines) {
                   gpu.name, *gpu.nvml.uncorrected);
   else if (gpu.nvml.uncorrectedEver.value_or(0) > 0)
     lines.note("errors-before", "{0} has had {1} uncorrectable memory errors in its lifetime",
-               "check whether the number grows: nvidia-smi -q -d ECC,ROW_REMAPPER", gpu.name,
-               *gpu.nvml.uncorrectedEver);
+               "to check whether the number is growing, run nvidia-smi -q -d ECC,ROW_REMAPPER",
+               gpu.name, *gpu.nvml.uncorrectedEver);
 }
 
 void checkNvLink(const Facts &, const Gpu &gpu, Lines &lines) {
   const auto down = llvm::count_if(gpu.nvml.links, [](const NvmlLink &link) { return !link.isUp; });
   const auto all = static_cast<int64_t>(gpu.nvml.links.size());
   if (down > 0 && down < all)
-    lines.note(
-        "down", "{1} of {2} NVLinks of {0} are down",
-        "see nvidia-smi nvlink -s; on machines with NVSwitch, the Fabric Manager must be running",
-        gpu.name, down, all);
+    lines.note("down", "{1} of {2} NVLinks of {0} are down",
+               "for details, run nvidia-smi nvlink -s; on machines with NVSwitch, the Fabric "
+               "Manager must be running",
+               gpu.name, down, all);
   for (const NvmlLink &link : gpu.nvml.links)
     if (link.errors > 0)
       lines.note(
-          "errors", "NVLink {1} of {0} had {2} errors (replays, recoveries or checksums)",
+          "errors", "NVLink {1} of {0} has had {2} errors (replay, recovery or checksum)",
           "if the number keeps growing (see nvidia-smi nvlink -e), the link is slow or failing",
           gpu.name, link.number, link.errors);
 }
@@ -268,7 +268,7 @@ void checkNvLink(const Facts &, const Gpu &gpu, Lines &lines) {
 void checkPcie(const Facts &, const Gpu &gpu, Lines &lines) {
   if (gpu.nvml.pcieWidth && gpu.nvml.mostPcieWidth && *gpu.nvml.pcieWidth < *gpu.nvml.mostPcieWidth)
     lines.note("narrow", "{0} is connected at PCIe x{1}, but supports x{2}",
-               "reseat it, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
+               "reseat the GPU, or use another slot", gpu.name, *gpu.nvml.pcieWidth,
                *gpu.nvml.mostPcieWidth);
 }
 
@@ -311,7 +311,7 @@ void checkAccess(const Facts &facts, Lines &lines) {
     for (size_t b = a + 1; b < gpus.size(); ++b)
       checkPair(gpus[a], gpus[b]);
   if (lines.isEmpty() && reachable > 0)
-    lines.ok("all", "the GPUs of all {0} pairs can access each other's memory", reachable);
+    lines.ok("all", "the GPUs in all {0} pairs can access each other's memory", reachable);
 }
 
 /// Ignores groups of type "identity", which are harmless.
@@ -321,11 +321,10 @@ void checkIommu(const Facts &facts, Lines &lines) {
     if (gpu.iommu.starts_with("DMA"))
       translated.push_back(gpu.pci);
   if (facts.visibleGpus().size() > 1 && !translated.empty())
-    lines.note(
-        "translates", "an IOMMU translates the addresses of transfers between GPUs: {0}",
-        "transfers between GPUs may be slow or corrupt data; outside virtual machines, boot Linux "
-        "with iommu=pt",
-        llvm::join(translated, ", "));
+    lines.note("translates", "an IOMMU translates the addresses of transfers between GPUs: {0}",
+               "transfers between GPUs may be slow or may corrupt data; outside virtual machines, "
+               "boot Linux with iommu=pt",
+               llvm::join(translated, ", "));
 }
 
 } // namespace

@@ -80,22 +80,22 @@ void checkSharedMemory(const Facts &facts, Lines &lines) {
   const std::string size = bytesText(facts.sharedMemory->size);
   const std::string available = bytesText(facts.sharedMemory->available);
   if (facts.sharedMemory->available < 32 * kMiB)
-    lines.problem("full", "/dev/shm has {0}, {1} free",
+    lines.problem("full", "/dev/shm has {0}, with {1} free",
                   "NCCL needs more: use docker run --shm-size=1g, or delete leftover files", size,
                   available);
   else if (facts.sharedMemory->size < kGiB)
     lines.note("small", "/dev/shm has {0}",
                "NCCL needs more for many ranks: use docker run --shm-size=1g", size);
   else
-    lines.ok("fine", "/dev/shm has {0}, {1} free", size, available);
+    lines.ok("fine", "/dev/shm has {0}, with {1} free", size, available);
 }
 
 void checkNamespace(const std::optional<bool> &isOwn, const char *kind, const char *flag,
                     Lines &lines) {
   if (isOwn.value_or(false))
     lines.note("own", "this process is in a separate {0} namespace",
-               "this works only if all ranks share it, because CUDA IPC fails across namespaces: "
-               "use docker run --{1}=host, or --memory vmm",
+               "all ranks must share this namespace, because CUDA IPC fails across namespaces; "
+               "otherwise, use docker run --{1}=host, or --memory vmm",
                kind, flag);
   else if (isOwn)
     lines.ok("first", "this process is in the host's {0} namespace", kind);

@@ -48,10 +48,9 @@ Status makeRoomForDescriptors(int64_t ranks) {
   if (limit.rlim_cur >= needed)
     return Status::ok();
   if (limit.rlim_max < needed)
-    return unsupported(
-        "starting {} ranks as processes requires {} open files, but the limit of this process is "
-        "{} (ulimit -Hn)",
-        ranks, needed, limit.rlim_max);
+    return unsupported("starting {} ranks as processes requires {} open files, but this process is "
+                       "limited to {} (ulimit -Hn)",
+                       ranks, needed, limit.rlim_max);
   limit.rlim_cur = needed;
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
 }
@@ -60,7 +59,7 @@ Status makeRoomForDescriptors(int64_t ranks) {
 Result<FileDescriptor> fileOf(const std::string &text) {
   FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
   if (!file.isValid() || writeAll(file.get(), text) != 0)
-    return lacking("memory for the standard input");
+    return lacking("memory for standard input");
   return file;
 }
 
@@ -68,7 +67,7 @@ Result<FileDescriptor> fileOf(const std::string &text) {
 Status expectProc() {
   if (access("/proc/self/exe", X_OK) == 0)
     return Status::ok();
-  return unsupported("/proc must be mounted (mount -t proc proc /proc), because ranks that are "
+  return unsupported("/proc must be mounted (mount -t proc proc /proc), because ranks that run as "
                      "processes execute /proc/self/exe: {}",
                      std::strerror(errno));
 }

@@ -95,7 +95,7 @@ private:
 std::string explain(int code) {
   switch (code) {
   case 4:
-    return "this user has no permission to query the driver";
+    return "this user does not have permission to query the driver";
   case 9:
     return "the driver is not loaded";
   case 18:
@@ -167,13 +167,14 @@ NvmlDevice readDevice(const Library &nvml, Handle device) {
 }
 
 /// Reasons why access is refused, indexed by nvmlGpuP2PStatus_t. Empty for "OK" and "unknown".
-constexpr const char *kRefusals[] = {"",
-                                     "the chipset does not support it",
-                                     "the GPUs do not support it",
-                                     "it is not supported between their PCIe root complexes",
-                                     "a registry key of the driver disables it",
-                                     "the driver does not support it between them",
-                                     ""};
+constexpr const char *kRefusals[] = {
+    "",
+    "the chipset does not support peer access",
+    "the GPUs do not support peer access",
+    "peer access is not supported between their PCIe root complexes",
+    "a driver registry key disables peer access",
+    "the driver does not support peer access between these GPUs",
+    ""};
 
 NvmlPair readPair(const Library &nvml, Handle from, Handle to) {
   constexpr int kRead = 0, kWrite = 1, kNvLink = 2;

@@ -209,7 +209,7 @@ Status measureSteps(const MeterOptions &options, const Backend &backend, PlanTim
 Status measureAsRank(const Backend &backend, const MeterOptions &options) {
   const Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place || (*place)->ranks != 2)
-    return badInput("expected this process to be one of the two ranks that braid p2p starts");
+    return badInput("this process is not one of the two ranks that braid p2p starts");
   // Use a practically infinite timeout, because the command detects hangs itself and does not count
   // the time during which it is stopped.
   const auto job =

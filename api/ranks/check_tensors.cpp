@@ -104,9 +104,10 @@ Status checkTensors(const CompiledProgram &program, std::span<const RankTensors>
     return Status::ok();
   const std::string whose =
       other->rank == output->rank ? "" : fmt::format(" of rank {}", other->rank);
-  return atRank(output->rank,
-                badInput("{}: expected memory that no other tensor uses, but it overlaps {}{}",
-                         output->what(), other->what(), whose));
+  return atRank(
+      output->rank,
+      badInput("{}: expected memory that no other tensor uses, got memory that overlaps {}{}",
+               output->what(), other->what(), whose));
 }
 
 } // namespace braid

@@ -16,9 +16,9 @@ namespace braid {
 Result<std::unique_ptr<JobState>> JobState::create(const Backend &backend,
                                                    const ClusterOptions &options) {
   if (!backend.create)
-    return unsupported(
-        "the ranks of backend '{}' are separate processes, not threads of a single process",
-        backend.name);
+    return unsupported("backend '{}' cannot run ranks as threads of a single process; each rank "
+                       "must be a separate process",
+                       backend.name);
   auto state = std::make_unique<JobState>();
   state->backend = backend;
   state->options = options;
@@ -32,7 +32,7 @@ Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
                                                  std::unique_ptr<JobRank> rank) {
   if (!backend.join)
     return rank->fail(
-        unsupported("expected a backend whose ranks can be processes, got '{}'", backend.name));
+        unsupported("backend '{}' cannot run ranks as separate processes", backend.name));
   auto state = std::make_unique<JobState>();
   state->backend = backend;
   state->options = options;

@@ -317,7 +317,7 @@ Status checkRun(const Compiled &compiled, const Backend &backend, const RunOptio
   if (options.iterations < 1)
     return badInput("expected at least 1 iteration, got {}", options.iterations);
   if (options.verify && !compiled.fusion)
-    return badInput("{}: cannot verify @{}, which implements no fusion that defines its result",
+    return badInput("{}: cannot verify @{}, because no fusion defines its result",
                     compiled.source->diags.place(compiled.program->location()),
                     compiled.program->name());
   if (options.verify && !backend.computes)

@@ -131,8 +131,8 @@ Page counterexamplePage(const PrintedProgram &program, const CheckReport &report
     addViolation(page, *report.violation, plans);
   else
     page.findings.push_back(asSentence(str(report)));
-  page.subtitle = fmt::format("checked on {} ranks, {} runs; shows one possible order of the "
-                              "commands, one command per step",
+  page.subtitle = fmt::format("checked on {} ranks, {} runs; the page shows one possible order of "
+                              "the commands, with one command per step",
                               report.ranks, report.runs);
   const bool isStuck = report.violation && report.violation->rule == CheckRule::Deadlock;
   page.timings.push_back(stepsOf(page, isStuck ? report.queues : 0));

@@ -74,11 +74,10 @@ Result<PrintedProgram> programOf(const std::string &name, const JsonObject &root
 
 Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &spans) {
   if (event.rank >= spans.size())
-    return badInput("{}: expected commands of ranks below {}, got rank {}", event.where,
-                    spans.size(), event.rank);
+    return badInput("{}: expected a rank below {}, got {}", event.where, spans.size(), event.rank);
   std::vector<Span> &commands = spans[event.rank];
   if (event.command >= commands.size())
-    return badInput("{}: expected command numbers of {} below {}, got {}", event.where,
+    return badInput("{}: expected command numbers for {} to be below {}, got {}", event.where,
                     program.title, commands.size(), event.command);
   Span &span = commands[event.command];
   if (!std::isnan(span.begin))
@@ -107,7 +106,7 @@ std::string differenceOf(const Page &measured, const Page &predicted) {
 Result<Page> measuredPage(const std::string &name, const std::string &text) {
   const Result<JsonValue> root = parseJson(text);
   if (!root)
-    return badInput("{}:{}, as 'braid run --trace' writes it", name, root.status().message());
+    return badInput("{}:{}, as written by 'braid run --trace'", name, root.status().message());
   const JsonObject object = valueOr(root->getAsObject(), JsonObject());
   const JsonArray *array = object.getArray("traceEvents");
   if (!array)
@@ -132,7 +131,7 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   findCriticalPath(page, timing);
   page.subtitle = fmt::format("measured on {} ranks: run {}", page.ranks.size(), last);
   page.findings.push_back(fmt::format("The run took {}; {}.", timeText(timing.total, page.unit),
-                                      timing.critical.empty() ? "no command took time"
+                                      timing.critical.empty() ? "no command took measurable time"
                                                               : whatLimits(timing, page.unit)));
   page.timings.push_back(std::move(timing));
   return page;

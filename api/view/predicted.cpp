@@ -23,7 +23,7 @@ Result<Page> predictedPage(const PrintedProgram &program, const CostModel &model
   page.subtitle = fmt::format("predicted for {} ranks: {}, {}", ranks, model.machine,
                               options.launchMode == LaunchMode::Graph ? "replayed as a graph"
                                                                       : "issued eagerly");
-  page.findings.push_back(fmt::format("A run takes {}, of which {} are spent before the first "
+  page.findings.push_back(fmt::format("A run takes {}, of which {} is spent before the first "
                                       "command is issued and after the last one ends; {}.",
                                       timeText(simulation.us, page.unit),
                                       timeText(simulation.us - timing.total, page.unit),

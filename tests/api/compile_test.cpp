@@ -81,7 +81,8 @@ TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
             "t.braid:1:1: error: @gather has no parameter 'ROW' (did you mean 'ROWS'?)");
   EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-            "t.braid:2:3: error: expected D=2, because it is the mesh size and ranks=2, got 4");
+            "t.braid:2:3: error: expected D=2, because this parameter is the mesh size and "
+            "ranks=2, got 4");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
             "t.braid:1:1: error: expected only one value for 'ROWS' of @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));
@@ -93,7 +94,7 @@ TEST(Compile, RefusesRanksThatAFixedMeshDoesNotHave) {
   std::string text = kFusion;
   text.replace(text.find("0 .. D"), 6, "0 .. 4");
   EXPECT_EQ(failure(text, {.ranks = 8}),
-            "t.braid:2:3: error: expected ranks=4, because the mesh has this size, got 8; to "
+            "t.braid:2:3: error: expected ranks=4, the size of the mesh, got 8; to "
             "choose the number of ranks, make the mesh size a parameter: mesh [0 .. D)");
   EXPECT_EQ(failure(text, {.ranks = 4}), "compiled");
   EXPECT_EQ(failure(kProgram, {.ranks = 3}),

@@ -338,7 +338,8 @@ const Mistake kMistakes[] = {
     {"too many", [](RankTensors &t) { t.outputs.push_back(t.outputs[0]); },
      "expected 1 output, got 2"},
     {"overlap", [](RankTensors &t) { t.outputs[0].data = moved(t.inputs[0].data, 8); },
-     "output 0 (%C): expected memory that no other tensor uses, but it overlaps input 0 (%A)"},
+     "output 0 (%C): expected memory that no other tensor uses, got memory that overlaps input 0 "
+     "(%A)"},
 };
 
 TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
@@ -357,7 +358,7 @@ TEST(SessionTest, WrongTensorsAreNamedAndNothingIsIssued) {
   EXPECT_EQ(session->runs(), 0);
   std::vector<RankTensors> tensors = arguments.tensors();
   EXPECT_EQ(session->run(std::span(tensors).first(2)).message(),
-            "expected the tensors of 3 ranks, got those of 2");
+            "expected tensors for 3 ranks, got tensors for 2");
   EXPECT_EQ(session->run(tensors, reinterpret_cast<void *>(77)).code(), StatusCode::BadInput);
   expectRuns(*job, *session, arguments, tensors);
 }
@@ -382,7 +383,8 @@ TEST(SessionTest, OutputsMeetNoTensorOfAnotherRank) {
     at(tensors[other]).data = tensors[writer].outputs[0].data;
     const std::string wanted =
         "rank " + std::to_string(writer) +
-        ": output 0 (%C): expected memory that no other tensor uses, but it overlaps " + what;
+        ": output 0 (%C): expected memory that no other tensor uses, got memory that overlaps " +
+        what;
     EXPECT_EQ(session->run(tensors).message(), wanted);
     EXPECT_EQ(session->capture(tensors).message(), wanted);
   }
@@ -405,7 +407,7 @@ TEST(SessionTest, WhatCannotBePreparedOrReplayedSaysWhy) {
               HasSubstr("set JobOptions::reproducible"));
   auto session = prepare(job);
   EXPECT_THAT(session->replay().message(), HasSubstr("capture() must be called before replay()"));
-  EXPECT_THAT(session->runAt({}).message(), HasSubstr("expected the tensors of 3 ranks"));
+  EXPECT_THAT(session->runAt({}).message(), HasSubstr("expected tensors for 3 ranks"));
 }
 
 TEST(JobTest, WhatCannotBeMadeSaysWhy) {

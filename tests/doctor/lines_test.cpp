@@ -139,7 +139,7 @@ const std::vector<Case> &cases() {
          ill.ofDevice[1]["clock_reasons"] = "0x44";
          ill.ofDevice[1]["sm_clock"] = "990";
        },
-       {"GPU 1 ", "the power cap, heat (hardware)", "990 MHz of 1980 MHz"}},
+       {"GPU 1 ", "the power cap, heat (hardware)", "990 MHz; the maximum is 1980 MHz"}},
       {"clocks.set", [](M &ill) { ill.ofDevice[0]["clock_reasons"] = "2"; }, {"GPU 0 ", "345 MHz"}},
       {"ecc.off", [](M &ill) { ill.ofDevice[0]["ecc"] = "0"; }, {"GPU 0 "}},
       {"ecc.errors",
@@ -156,7 +156,7 @@ const std::vector<Case> &cases() {
          ill.ofDevice[1]["link3.replay"] = "5";
          ill.ofDevice[1]["link3.crc_data"] = "7";
        },
-       {"NVLink 3 of GPU 1 ", "had 12 errors"}},
+       {"NVLink 3 of GPU 1 ", "has had 12 errors"}},
       {"pcie.narrow", [](M &ill) { ill.ofDevice[0]["pcie_width"] = "8"; }, {"GPU 0 ", "x8", "x16"}},
       // -- Pairs. --
       {"peer-access.none",
@@ -164,7 +164,7 @@ const std::vector<Case> &cases() {
          ill.cuda["1.access.0"] = "0";
          ill.ofDevice[1]["peer0.write"] = "1";
        },
-       {"GPU 0 ", "GPU 1 ", "the chipset does not support it"}},
+       {"GPU 0 ", "GPU 1 ", "the chipset does not support peer access"}},
       {"peer-access.all", [](M &) {}, {"1 pairs"}},
       {"iommu.translates",
        [](M &ill) {
@@ -194,7 +194,7 @@ const std::vector<Case> &cases() {
        [](M &ill) {
          ill.sharedMemory = doctor::Space{64 * kMiB, kMiB};
        },
-       {"64 MiB, 1 MiB free"}},
+       {"64 MiB, with 1 MiB free"}},
       {"shared-memory.small",
        [](M &ill) {
          ill.sharedMemory = doctor::Space{64 * kMiB, 64 * kMiB};

@@ -117,7 +117,7 @@ TEST(Nvml, LinksAndPairsHaveTheirs) {
   EXPECT_FALSE(down.isUp);
   EXPECT_EQ(down.number, 5);
   const NvmlPair &pair = report->pairs[0][1];
-  EXPECT_EQ(pair.refusal, "it is not supported between their PCIe root complexes");
+  EXPECT_EQ(pair.refusal, "peer access is not supported between their PCIe root complexes");
   EXPECT_EQ(pair.mayUseNvLink, false);
   EXPECT_EQ(pair.ancestor, 50u);
   EXPECT_EQ(report->pairs[0][0].mayUseNvLink, std::nullopt);
@@ -179,7 +179,7 @@ TEST(Nvml, WhatDoesNotOpenSaysWhy) {
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 18\n"),
               HasSubstr(": its version does not match the loaded driver"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 4\n"),
-              HasSubstr(": this user has no permission to query the driver"));
+              HasSubstr(": this user does not have permission to query the driver"));
   EXPECT_THAT(failureOf(BRAID_FAKE_NVML, "init 999\n"), HasSubstr(": error 999"));
 }
 

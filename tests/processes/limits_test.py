@@ -79,7 +79,7 @@ def test_full_output_is_said_in_one_line(job):
                                        stdout=full, stderr=subprocess.PIPE)
         code, err = end_of(process)
         check(code == 4, f"{name}: expected 4, got {code}: {err}")
-        check(one_error(err) == ["braid: error: cannot write standard output: "
+        check(one_error(err) == ["braid: error: cannot write to standard output: "
                                  "No space left on device"], f"{name}: expected one line: {err}")
 
 

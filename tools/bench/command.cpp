@@ -80,8 +80,8 @@ void checkFile(const std::string &file, const BenchFlags &flags) {
 Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
   for (const CLI::Option *option : command.get_options())
     if (option->count() != 0)
-      return badInput("expected the flags of {} after its name, got {} before it", operation.name,
-                      option->get_name());
+      return badInput("flags for {} must come after its name, but {} comes before it",
+                      operation.name, option->get_name());
   return Status::ok();
 }
 

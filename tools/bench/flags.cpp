@@ -95,15 +95,15 @@ void BenchFlags::addTo(CLI::App &app) {
           "rows to time, from those listed below (default: a standard set); repeatable")
       ->allow_extra_args(false);
   addText(app, "--graph", graph, "WHICH",
-          "whether runs are replayed as a graph: no, yes or both (default: both, if the backend "
+          "whether to replay runs as a graph: no, yes or both (default: both, if the backend "
           "supports graphs)");
   addInteger(app, "--rounds", rounds, "R",
              "number of rounds, each of which times every row once (default: 1)");
   addInteger(app, "--iterations", iterations, "I", "timed runs per row and round (default: 20)");
   addInteger(app, "--bursts", bursts, "B",
-             "timed bursts of runs per row, over all rounds; 0: none (default: 21)");
+             "timed bursts of runs per row, over all rounds; 0 for none (default: 21)");
   addInteger(app, "--row-ms", rowMs, "T",
-             "time limit per row, enforced by timing fewer runs (3 or more) and bursts; 0: no "
+             "time limit per row, enforced by timing fewer runs (at least 3) and bursts; 0 for no "
              "limit (default: 200)");
   addInteger(app, "--timeout-ms", timeoutMs, "T",
              "give up if there is no progress for this long (default: 60000)");
@@ -114,9 +114,8 @@ Status BenchFlags::checkShapes() const {
   const bool isListed = !listed.empty();
   for (auto [flag, values] : {std::pair("-m", &m), {"-n", &n}, {"-k", &k}})
     if (values->empty() != isListed)
-      return isListed
-                 ? badInput("expected --shapes or {}, got both", flag)
-                 : badInput("expected {}, or --shapes instead of -m, -n and -k, got neither", flag);
+      return isListed ? badInput("--shapes and {} cannot be used together", flag)
+                      : badInput("{} is missing; specify -m, -n and -k, or --shapes", flag);
   for (const std::string &text : listed)
     if (!parseShape(text))
       return badInput("expected --shapes to be MxNxK,..., got '{}'", text);

@@ -202,7 +202,7 @@ Status runAsRank(const BenchFlags &flags, const Backend &backend, const Place &p
 int benchRank(const BenchFlags &flags, const Backend &backend) {
   Result<std::optional<Place>> place = findPlace(processEnvironment());
   if (!place || !*place)
-    return tools::report(badInput("expected this process to be a rank that braid bench started"));
+    return tools::report(badInput("this process is not a rank started by braid bench"));
   return static_cast<int>(runAsRank(flags, backend, **place).code());
 }
 

@@ -25,7 +25,7 @@ def help_of(*command):
         return subprocess.run([braid, *command, "--help"], capture_output=True, text=True,
                               check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise PluginError(f"cannot get the help of `{braid}`: {error}") from error
+        raise PluginError(f"cannot get the help text of `{braid}`: {error}") from error
 
 
 def fenced(text, language=""):
