@@ -127,7 +127,7 @@ class Problem:
     def blocks_of(self, tensor):
         """Splits a tensor into equal row blocks, or raises Refused if m does not divide evenly."""
         if self.m % self.ranks.size:
-            raise Refused(f"expected m to be a multiple of the number of ranks, {self.ranks.size}")
+            raise Refused(f"expected m to be a multiple of the number of ranks ({self.ranks.size})")
         return tensor.view(self.ranks.size, -1, tensor.shape[1])
 
     @functools.cached_property
@@ -461,8 +461,7 @@ def main():
     parser.add_argument("--rows", metavar="LIST",
                         help="time only these rows, such as braid,torch/fused")
     parser.add_argument("--graph", choices=["no", "yes", "both"],
-                        help="whether rows are timed as CUDA graphs (default both; no on CPU "
-                             "ranks)")
+                        help="whether to time rows as CUDA graphs (default both; no on CPU ranks)")
     parser.add_argument("--graph-runs", type=int, default=1,
                         help="number of runs in a graph (default 1)")
     parser.add_argument("--rounds", type=int, default=5,
@@ -470,8 +469,8 @@ def main():
     parser.add_argument("--bursts", type=int, default=21,
                         help="number of bursts per row, over all rounds (default 21)")
     parser.add_argument("--row-ms", type=int, default=200,
-                        help="time limit per row and round, enforced by timing fewer bursts (3 or "
-                             "more)")
+                        help="time limit per row and round, enforced by timing fewer bursts (at "
+                             "least 3)")
     parser.add_argument("--json", metavar="OUT.json", help="write all rows and samples")
     args = parser.parse_args()
     args.graph = args.graph or ("both" if args.device == "cuda" else "no")

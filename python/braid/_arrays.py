@@ -90,12 +90,12 @@ def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
     tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     shape = tuple(tensor.shape[:tensor.axes])
     dtype = (tensor.dtype.code, tensor.dtype.bits)
-    name = _DTYPES.get(dtype, f"type {dtype[0]} of {dtype[1]} bits")
+    name = _DTYPES.get(dtype, f"DLPack type {dtype[0]} with {dtype[1]} bits")
     if tensor.dtype.lanes != 1:
         name += f" x {tensor.dtype.lanes}"
     return Array((tensor.data or 0) + tensor.byte_offset, name, shape,
                  _is_contiguous(tensor, shape), (array, capsule),
-                 device="" if kind in _OF_HOST else f"device type {kind} of DLPack")
+                 device="" if kind in _OF_HOST else f"DLPack device type {kind}")
 
 
 def _library_of(array: Any) -> str:
@@ -133,7 +133,7 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
                          f"{array.dtype}{list(array.shape)}")
     if not array.is_contiguous:
         raise InputError(f"{what} %{spec.name}: expected a contiguous row-major array, got one "
-                         "with other strides")
+                         "with different strides")
 
 
 def note_write(array: Any) -> None:
@@ -151,8 +151,8 @@ def empty_like(array: Any, spec: TensorSpec) -> Any:
                             device=array.device)
     if library in ("numpy", "cupy") and module:
         return module.empty(spec.shape, dtype=_numpy_dtype(array, spec))
-    raise InputError(f"output %{spec.name}: pass out=, because outputs cannot be allocated for "
-                     f"inputs from {library}")
+    raise InputError(f"output %{spec.name}: cannot allocate outputs for inputs from {library}; "
+                     "pass out=")
 
 
 def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
@@ -160,8 +160,8 @@ def _numpy_dtype(array: Any, spec: TensorSpec) -> Any:
         return _THEIRS[spec.dtype]
     if array.dtype.name == "bfloat16":
         return array.dtype
-    raise InputError(f"output %{spec.name}: pass out=, because NumPy has no bf16 type (the "
-                     "ml_dtypes package provides one)")
+    raise InputError(f"output %{spec.name}: NumPy has no bf16 type; pass out= (the ml_dtypes "
+                     "package provides bfloat16)")
 
 
 def current_stream(array: Any) -> Optional[int]:

@@ -31,8 +31,8 @@ def _path() -> str:
     path = next((path for path in (built, installed) if os.access(path, os.X_OK)),
                 shutil.which("braid"))
     if path is None:
-        raise UnsupportedError(f"cannot find the command braid: it is neither {built} nor "
-                               f"{installed}, nor on the PATH")
+        raise UnsupportedError(f"cannot find the braid command at {built}, at {installed} or on "
+                               "the PATH")
     return path
 
 
@@ -60,7 +60,7 @@ def _of_keywords(message: str) -> str:
     if not found:
         return message
     names = re.sub(r"--([\w-]+)", lambda flag: flag[1].replace("-", "_"), found[1] + "'" + found[2])
-    return f"unknown option '{names}; options are the flags of `{found[3]}`"
+    return f"unknown option '{names}; the options are the flags listed by `{found[3]}`"
 
 
 def doctor(**options: Any) -> Dict[str, Any]:

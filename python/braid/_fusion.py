@@ -88,8 +88,8 @@ def _pairs(a: Values, b: Values) -> str:
     firsts = a if isinstance(a, (list, tuple)) else [a]
     seconds = b if isinstance(b, (list, tuple)) else [b]
     if len(firsts) != len(seconds) or not firsts:
-        raise InputError(f"operands: expected as many first as second operands, at least one; got "
-                         f"{len(firsts)} and {len(seconds)}")
+        raise InputError("operands: expected equal, nonzero numbers of first and second operands, "
+                         f"got {len(firsts)} and {len(seconds)}")
     return ", ".join(f"{first}, {second}" for first, second in zip(firsts, seconds))
 
 

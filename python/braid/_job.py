@@ -287,8 +287,8 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
     """
     ranks, rank = _library.integer("ranks", ranks), _library.integer("rank", rank)
     if name is None and rank != 0:
-        raise InputError("rank requires the name of a job, because otherwise the environment sets "
-                         f"the rank; got {rank}")
+        raise InputError(f"rank {rank} requires a job name; without one, the environment sets the "
+                         "rank")
     if name is not None and not 0 <= rank < ranks:
         raise InputError(f"rank: expected a rank from 0 to {ranks - 1} for the {ranks} ranks of "
                          f"'{name}', got {rank}")
@@ -434,7 +434,7 @@ class Operation(_library.Unique):
         else:
             given = out if len(self.program.outputs) > 1 else (out,)
             if not isinstance(given, (list, tuple)):
-                raise InputError(f"out: expected {len(self.program.outputs)} arrays, got "
+                raise InputError(f"out: expected a list of {len(self.program.outputs)} arrays, got "
                                  f"{type(out).__name__}")
             outputs = self._columns(given, self.program.outputs, "output")
         owners += self._fill(outputs, self.program.outputs, "output", len(columns), stream)

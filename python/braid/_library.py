@@ -103,7 +103,7 @@ def _load() -> Any:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"cannot load the library of this package: {error}") from None
+        raise ImportError(f"cannot load the Braid library: {error}") from None
     for name, arguments in _FALLIBLE.items():
         function = getattr(library, "braid_" + name)
         function.restype, function.argtypes, function.errcheck = c_void_p, arguments, _check
@@ -182,7 +182,7 @@ def encoded(name: str, text: Any) -> bytes:
     except UnicodeEncodeError as error:
         raise InputError(f"{name}: cannot be encoded as UTF-8: {error.reason}") from None
     if b"\0" in result:
-        raise InputError(f"{name}: expected text without NUL characters, got one at "
+        raise InputError(f"{name}: expected text without NUL characters, got one at index "
                          f"{text.index(chr(0))}")
     return result
 

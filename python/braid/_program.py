@@ -66,8 +66,8 @@ class Request(NamedTuple):
         name = self.source.name if isinstance(self.source, Fusion) else "<text>"
         is_path = isinstance(self.source, str) and self.source.endswith(".braid")
         if is_path or not isinstance(self.source, (str, Fusion)):
-            raise InputError("expected a string, a Fusion, or the path of a file as a pathlib.Path"
-                             f", got the {type(self.source).__name__} {self.source!r:.60}")
+            raise InputError("expected source text, a Fusion, or a pathlib.Path to a file, got the "
+                             f"{type(self.source).__name__} {self.source!r:.60}")
         return _library.make(prefix + "compile_text", *first,
                              _library.encoded("a fusion's name", name),
                              _library.encoded("source", str(self.source)), ctypes.byref(options))
@@ -265,5 +265,5 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
     UnsupportedError if the fusion cannot be lowered with these arguments.
     """
     if schedule is not None and not isinstance(schedule, str):
-        raise InputError(f"expected a schedule as a str, or None, got {type(schedule).__name__}")
+        raise InputError(f"schedule: expected a str or None, got {type(schedule).__name__}")
     return Program(Request(source, ranks, schedule, entry, reproducible, auto_seconds, parameters))

@@ -310,7 +310,7 @@ class Rank:
             with torch.cuda.graph(graph, stream=stream):
                 bt.matmul_all_reduce(A, B)
         except bt.InputError as error:
-            assert "cannot be prepared during a capture" in str(error), error
+            assert "cannot be prepared during graph capture" in str(error), error
         else:
             raise AssertionError("expected a new shape in a capture to be refused")
 

@@ -136,7 +136,7 @@ class Compiler(unittest.TestCase):
         self.assertEqual(len(braid.compile(f).outputs), 2)
         f.matmul("F", [A, X], [B, Y], *T, partial="f32")
         self.assertIn("%F = matmul %A, %B, %X, %Y partial f32 : ", str(f))
-        with self.assertRaisesRegex(braid.InputError, "expected as many first as second operands"):
+        with self.assertRaisesRegex(braid.InputError, "expected equal, nonzero numbers of first"):
             f.matmul("G", [A, X], B, *T)
 
     def test_places_mistakes(self):
@@ -164,7 +164,7 @@ class Compiler(unittest.TestCase):
                 ({"ranks": 2**64 + 3}, braid.InputError, "ranks: expected an integer from 1"),
                 ({"entry": 5}, braid.InputError, "entry: expected a str, got 5"),
                 ({"auto_seconds": "1"}, braid.InputError, "auto_seconds: expected a number"),
-                ({"schedule": b"ring"}, braid.InputError, "as a str, or None, got bytes")]:
+                ({"schedule": b"ring"}, braid.InputError, "schedule: expected a str or None")]:
             with self.assertRaisesRegex(kind, words, msg=str(options)) as caught:
                 braid.compile(gather(3), **options)
             self.assertEqual(caught.exception.code, kind.code)
@@ -180,8 +180,8 @@ class Compiler(unittest.TestCase):
                 (gather(3), {"ranks": 5}, "error: ranks=5: "),
                 (gather(3), {"ranks": 4, "M": 10, "K": 4}, "error: ranks=4, M=10, K=4: "),
                 (gather(3), {"Q": 3}, "@gather has no parameter 'Q'"),
-                (gather(3), {"ranks": 4, "D": 2}, "expected D=4, because it .* ranks=4, got 2"),
-                (fixed, {"ranks": 4}, "expected ranks=3, because the mesh has this size, got 4"),
+                (gather(3), {"ranks": 4, "D": 2}, "expected D=4, because .* ranks=4, got 2"),
+                (fixed, {"ranks": 4}, "expected ranks=3, the size of the mesh, got 4"),
                 (f"{fixed}{str(gather(3)).replace('@gather', '@g')}", {}, "specify which one"),
                 (program, {"ranks": 4}, "expected ranks=3, the size"),
                 (program, {"M": 4}, "parameter M applies to a fusion"),
@@ -196,7 +196,7 @@ class Compiler(unittest.TestCase):
                            (lambda: program.check(queues=2**32), "queues: expected an integer"),
                            (lambda: program.check(runs=-1), "runs: expected an integer from 0"),
                            (lambda: braid.compile(f"{program}\0 )("), "source: .* NUL"),
-                           (lambda: braid.compile(EXAMPLE), "as a pathlib.Path, got the str"),
+                           (lambda: braid.compile(EXAMPLE), "pathlib.Path to a file, got the str"),
                            (lambda: braid.compile(None), "a Fusion, or .* got the NoneType"),
                            (lambda: braid.compile(program), "a Fusion, or .* got the Program"),
                            (lambda: braid.Fusion("f").input("A", "f32", 5), "axes: expected a")]:
@@ -475,8 +475,8 @@ class Runs(unittest.TestCase):
 
     def test_mistakes_in_options_of_the_command(self):
         program = braid.compile(gather(2))
-        with self.assertRaisesRegex(braid.InputError, "^unknown option 'colour'; options are the "
-                                    "flags of `braid simulate --help`$"):
+        with self.assertRaisesRegex(braid.InputError, "^unknown option 'colour'; the options are "
+                                    "the flags listed by `braid simulate --help`$"):
             program.simulate(colour="red")
         with self.assertRaisesRegex(braid.InputError, r"'timeout' \(did you mean 'timeout_ms'\?\)"):
             program.verify(timeout=5)
@@ -525,15 +525,15 @@ class Runs(unittest.TestCase):
                 ((A, B.astype(np.float64)), None, "%B.*f64"),
                 ((A, np.ones((4, 8), np.float32).T), None, "input %B: expected a contiguous"),
                 ((A, Strange(np.ones((4, 8), np.float32).T)), None, "%B: expected a contiguous"),
-                ((A, Strange(B.astype(np.int32))), None, r"got type 0 of 32 bits\[8, 4\]"),
+                ((A, Strange(B.astype(np.int32))), None, r"got DLPack type 0 with 32 bits\[8, 4\]"),
                 ((A, [1, 2]), None, "input %B: expected an array from NumPy.*got list"),
                 ((A, B), A, "%C"),
-                ((A, Strange(B, (2, 0))), None, "%B: .* host memory, .* type 2 of DLPack"),
+                ((A, Strange(B, (2, 0))), None, "%B: .* host memory, .* DLPack device type 2"),
                 ((A, Strange(B, "x")), None, "%B: cannot access the array through DLPack: Val"),
                 ((A, Strange(None)), None, "%B: cannot access the array through DLPack: Attrib"),
                 ((A, B), np.frombuffer(bytes(192), np.float32).reshape(1, 12, 4), "%C: .*writable"),
                 ((A, B), (A, B), "output %C: expected an array"),
-                ((Strange(A), Strange(B)), None, "output %C: pass out=")]:
+                ((Strange(A), Strange(B)), None, "output %C: .*pass out=")]:
             with self.assertRaisesRegex(braid.InputError, words):
                 op(*inputs, out=out)
         with self.assertRaisesRegex(braid.InputError, "stream: expected an integer, got 'x'"):
@@ -576,7 +576,7 @@ class Runs(unittest.TestCase):
                             (lambda: self.job(3).prepare(braid.compile(gather(2))), "for 2 ranks"),
                             (lambda: braid.join(ranks=2, rank=2, name="x"), "rank from 0 to 1"),
                             (lambda: braid.join(ranks=2, name=""), "expected a job name"),
-                            (lambda: braid.join(rank=1), "rank requires the name of a job"),
+                            (lambda: braid.join(rank=1), "rank 1 requires a job name"),
                             (lambda: braid.join(device=-7), "device: expected an integer from 0"),
                             (lambda: braid.create(ranks=2**64 + 1), "ranks: expected an integer"),
                             (lambda: braid.create(2, max_bytes=-1), "max_bytes: expected an"),

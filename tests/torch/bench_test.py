@@ -77,7 +77,7 @@ class Bench(unittest.TestCase):
         data, _ = rows_of("gather-matmul", "--shapes", "7x8x12", "--rows",
                           "torch/gemms,torch/transfers")
         self.assertEqual([row.get("failure") for row in data["rows"]],
-                         [None, "expected m to be a multiple of the number of ranks, 2"])
+                         [None, "expected m to be a multiple of the number of ranks (2)"])
 
     def test_without_braid(self):
         """A missing package is reported as a failure of its rows; PyTorch's rows are timed."""

@@ -232,7 +232,7 @@ def part_empty(rank, ranks):
                 assert not needs_A or a.grad.shape == A.shape
     assert bt.matmul_all_reduce(draw(3, 8), B[:, :0]).shape == (3, 0)
     assert not bt.report().calls, "nothing is prepared"
-    assert str(bt.report()).startswith("no Braid operator has run"), bt.report()
+    assert str(bt.report()).startswith("no Braid operators have run"), bt.report()
 
 
 def part_keeps_what_gradients_need(rank, ranks):
@@ -379,8 +379,9 @@ def part_unusual_tensors(rank, ranks):
                         ("not a member", lambda: bt.matmul_all_reduce(
                             A, B, dist.GroupMember.NON_GROUP_MEMBER)),
                         ("a ProcessGroup", lambda: bt.matmul_all_reduce(A, B, 3)),
-                        ("one B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
-                        ("rows to be at least 0", lambda: bt.all_gather_matmul(A, B, rows=-7))):
+                        ("a single B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
+                        ("rows to be None or at least 0", lambda: bt.all_gather_matmul(
+                            A, B, rows=-7))):
         expect_error(bt.InputError, words, call)
     expect_error(bt.UnsupportedError, "forward-mode", lambda: torch.func.jvp(
         lambda a: bt.matmul_all_reduce(a, B), (A,), (torch.ones_like(A),)))
@@ -519,7 +520,7 @@ def part_bounds_memory(rank, ranks):
                 X = draw(rows * ranks, 256)
                 expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
                 assert bt.memory().bytes <= bound, bt.memory()
-    assert "prepared again and again" in str(warned[0].message), warned
+    assert "is being prepared repeatedly" in str(warned[0].message), warned
     assert bt.memory().operators < 4
     calls = [each.calls for each in bt.report().calls]
     assert sum(calls) == 12, "those that are gone count, too"
@@ -600,20 +601,21 @@ def part_mistakes(rank, ranks):
     A, B = draw(4, 8), draw(8, 6)
     split = DTensor.from_local(A, init_device_mesh("cpu", (ranks,)), [Shard(0)])
     for words, call in (
-            ("expected B to be [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
-            ("because the last dimension of A",
+            ("expected B to have shape [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
+            ("to be a dimension of A before the last one (1), which is contracted, got 1",
              lambda: bt.all_gather_matmul(A, B, gather_dim=1)),
             ("to have the same type and device", lambda: bt.all_gather_matmul(A, B.double())),
             ("got torch.int64", lambda: bt.matmul_all_reduce(A.long(), B.long())),
             ("expected an activation (relu", lambda: bt.matmul_all_reduce(A, B, activation="tanh")),
-            ("expected a bias of [6]", lambda: bt.matmul_all_reduce(A, B, bias=draw(5))),
+            ("expected the bias to have shape [6]",
+             lambda: bt.matmul_all_reduce(A, B, bias=draw(5))),
             ("sum or avg", lambda: bt.matmul_reduce_scatter(A, B, reduce_op="max")),
-            ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=100)),
-            ("extents are all at least 1", lambda: bt.matmul_all_reduce(A[:, :0], B[:0])),
-            ("extents are all at least 1", lambda: bt.all_gather_matmul(A, [B, B[:, :0]])),
+            ("(split like torch.chunk)", lambda: bt.all_gather_matmul(A, B, rows=100)),
+            ("all extents must be at least 1", lambda: bt.matmul_all_reduce(A[:, :0], B[:0])),
+            ("all extents must be at least 1", lambda: bt.all_gather_matmul(A, [B, B[:, :0]])),
             ("nonempty results", lambda: bt.prepare(bt.matmul_all_reduce, A[:0], B)),
-            ("rows to be at least 0", lambda: bt.all_gather_matmul(A, B, rows=-1)),
-            ("as torch.chunk splits them", lambda: bt.all_gather_matmul(A, B, rows=0)),
+            ("rows to be None or at least 0", lambda: bt.all_gather_matmul(A, B, rows=-1)),
+            ("(split like torch.chunk)", lambda: bt.all_gather_matmul(A, B, rows=0)),
             ("activation: expected a str, got 5", lambda: bt.matmul_all_reduce(A, B, activation=5)),
             ("reduce_op: expected a str, got 3", lambda: bt.matmul_reduce_scatter(
                 A, B, reduce_op=3)),
@@ -623,8 +625,8 @@ def part_mistakes(rank, ranks):
             ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),
             ("expected a dimension index", lambda: bt.prepare(bt.all_gather_matmul, A, B,
                                                         gather_dim="x")),
-            ("a DTensor: pass its to_local()", lambda: bt.matmul_all_reduce(split, B)),
-            ("a DTensor: pass its to_local()", lambda: torch.ops.braid.matmul_all_reduce(
+            ("a DTensor: pass the result of to_local()", lambda: bt.matmul_all_reduce(split, B)),
+            ("a DTensor: pass the result of to_local()", lambda: torch.ops.braid.matmul_all_reduce(
                 split, split, None, "", "0")),
             ("got 4.0", lambda: bt.all_gather_matmul(A, B, rows=4.0)),
             ("expected tensors, got list", lambda: bt.all_gather_matmul([A], B)),
@@ -634,7 +636,7 @@ def part_mistakes(rank, ranks):
             ("got a torch.sparse_coo tensor", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
             ("dimension index, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),
             ("got 'x'", lambda: bt.matmul_reduce_scatter(A, B, scatter_dim="x")),
-            ("bytes of at least 0, got 1.5", lambda: bt.set_memory_bound(1.5)),
+            ("a non-negative number of bytes, got 1.5", lambda: bt.set_memory_bound(1.5)),
             ("got 'avg'", lambda: bt.matmul_reduce_scatter(
                 A.clone().requires_grad_(), B, reduce_op="avg", activation="relu")),
             ("one bias for each bit", lambda: torch.ops.braid.all_gather_matmul(

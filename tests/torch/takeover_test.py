@@ -274,7 +274,8 @@ def part_reports(rank, ranks):
             (used_elsewhere, (x, w), "the GEMM's result is also used elsewhere"),
             (second_operand, (torch.ones(4, 8), torch.ones(6, 4 * ranks)),
              "the collective's result is the GEMM's second operand"),
-            (different_rows, (x, torch.ones(8, 4 * ranks)), "a sum of GEMMs adds different rows")):
+            (different_rows, (x, torch.ones(8, 4 * ranks)),
+             "the rows of the summed GEMMs are arranged differently")):
         bt.report(clear=True)
         torch.compile(function, fullgraph=True)(*arguments)
         found = bt.report()

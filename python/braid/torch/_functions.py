@@ -43,7 +43,8 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     """Returns the weights, the biases, and a bit mask of the weights that have a bias."""
     if isinstance(B, Tensor):
         if bias is not None and not isinstance(bias, Tensor):
-            raise InputError(f"expected one bias or None for one B, got {type(bias).__name__}")
+            raise InputError("expected a tensor or None as the bias of a single B, got "
+                             f"{type(bias).__name__}")
         return ([B], [], 0) if bias is None else ([B], [bias], 1)
     if not isinstance(B, (list, tuple)):
         raise InputError(f"expected a tensor B, or a list of them, got {type(B).__name__}")
@@ -51,7 +52,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     biases = [None] * len(weights) if bias is None else list(bias)
     if not weights or len(biases) != len(weights):
         raise InputError("expected at least one B, and a bias or None for each, got "
-                         f"{len(weights)} and {len(biases)}")
+                         f"{len(weights)} Bs and {len(biases)} biases")
     given = [each for each in biases if each is not None]
     return weights, given, sum(1 << i for i, each in enumerate(biases) if each is not None)
 
@@ -59,7 +60,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
 def _count(rows: Optional[int]) -> int:
     """Converts an optional number of rows for the operators, which expect -1 instead of None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
-        raise InputError(f"expected rows to be at least 0, or None, got {rows!r}")
+        raise InputError(f"expected rows to be None or at least 0, got {rows!r}")
     return -1 if rows is None else rows
 
 
@@ -187,8 +188,7 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
         finally:
             job.instead_of_run = None
     if not schedules:
-        raise InputError("expected tensors that hold data, got a "
-                         f"{type(A).__name__}, which is being traced")
+        raise InputError(f"expected tensors with data, got a traced {type(A).__name__}")
     return str(schedules[0])
 
 

@@ -71,20 +71,21 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
 def expect_local(tensor: Tensor) -> None:
     """Raises InputError for a DTensor, for which PyTorch's own message would be unhelpful."""
     if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
-        raise InputError(f"expected this rank's part, got a {type(tensor).__name__}: pass its "
-                         "to_local()")
+        raise InputError(f"expected this rank's local tensor, got a {type(tensor).__name__}: pass "
+                         "the result of to_local()")
 
 
 def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
     """Raises UnsupportedError if a tensor has a tangent, which would otherwise be dropped."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
     if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
-        raise UnsupportedError("operators of braid.torch do not support forward-mode derivatives")
+        raise UnsupportedError("braid.torch operators do not support forward-mode automatic "
+                               "differentiation")
     unpack: Any = forward_ad.unpack_dual
     for each in tensors:
         if unpack(each).tangent is not None:
-            raise UnsupportedError("operators of braid.torch do not support forward-mode "
-                                   "derivatives, got a tensor with a tangent")
+            raise UnsupportedError("braid.torch operators do not support forward-mode automatic "
+                                   "differentiation, got a tensor with a tangent")
 
 
 # Indices into place_of()'s result: the values that each operator takes as its last arguments.

@@ -40,7 +40,7 @@ def name_of(group: Any) -> str:
         raise InputError("this rank is not a member of the group")
     if not isinstance(group, dist.ProcessGroup):
         if not hasattr(group, "get_group") or getattr(group, "ndim", 1) != 1:
-            raise InputError("expected a ProcessGroup, a DeviceMesh of one dimension, a name or "
+            raise InputError("expected a ProcessGroup, a one-dimensional DeviceMesh, a name or "
                              f"None, got {group!r}")
         group = group.get_group()
     return str(group.group_name)
@@ -116,8 +116,8 @@ class GroupJob:
             return
         self.raise_error()
         if self.on_gpu and torch.cuda.is_current_stream_capturing():
-            raise InputError(f"group '{self.group}': the ranks cannot connect during a capture: "
-                             "call an operator or braid.torch.prepare() first")
+            raise InputError(f"group '{self.group}': the ranks cannot connect during graph "
+                             "capture: call an operator or braid.torch.prepare() before capturing")
         timeout = _timeout_of(group, self.device)
         store = c10d.PrefixStore(f"braid/{self.device.type}", c10d._get_process_group_store(group))
         try:
@@ -130,8 +130,8 @@ class GroupJob:
             self.error = copy.copy(error)
             raise
         except KeyboardInterrupt:  # permanent, because this rank is already counted as arrived
-            self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first call of an "
-                                   "operator was interrupted")
+            self.error = PeerError(f"group '{self.group}', rank {self.rank}: the first operator "
+                                   "call was interrupted")
             raise
 
     def _agree_on_name(self, store: Any, timeout: float) -> str:

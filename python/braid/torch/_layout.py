@@ -140,8 +140,8 @@ def check(layout: Layout) -> None:
     check_activation(layout.activation)
     least = min(*layout.extents, *(min(weight[:2]) for weight in layout.weights))
     if least < 1 and not layout.is_empty:
-        raise InputError(f"{layout.operator}: the result of {layout.shape} is not empty, but an "
-                         "operand is: pass operands whose extents are all at least 1")
+        raise InputError(f"{layout.operator} of {layout.shape} has an empty operand but a nonempty "
+                         "result: all extents must be at least 1")
 
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:

@@ -40,17 +40,17 @@ def _dimension(A: Tensor, dim: int, what: str) -> int:
         raise InputError(f"expected A to have at least 2 dimensions, got {tuple(A.shape)}")
     found = dim + A.dim() if dim < 0 else dim
     if not 0 <= found < A.dim() - 1:
-        raise InputError(f"expected {what} below {A.dim() - 1}, because the last dimension of A "
-                         f"is contracted, got {dim}")
+        raise InputError(f"expected {what} to be a dimension of A before the last one "
+                         f"({A.dim() - 1}), which is contracted, got {dim}")
     return found
 
 
 def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
     if B.dim() != 2 or B.shape[0] != A.shape[-1]:
-        raise InputError(f"expected B to be [{A.shape[-1]}, N], because A is {tuple(A.shape)}; got "
-                         f"{tuple(B.shape)}")
+        raise InputError(f"expected B to have shape [{A.shape[-1]}, N], because A has shape "
+                         f"{tuple(A.shape)}; got {tuple(B.shape)}")
     if bias is not None and tuple(bias.shape) != (B.shape[1],):
-        raise InputError(f"expected a bias of [{B.shape[1]}], got {tuple(bias.shape)}")
+        raise InputError(f"expected the bias to have shape [{B.shape[1]}], got {tuple(bias.shape)}")
     # A bias requires a `linear`, whose weight is transposed. Matrices in other layouts are copied.
     is_transposed = bias is not None or (B.stride(0) == 1 and not B.is_contiguous())
     return Weight(int(B.shape[0]), int(B.shape[1]), is_transposed, bias is not None)
@@ -97,7 +97,7 @@ def _describe(operator: str, job: GroupJob, As: Sequence[Tensor], Bs: Sequence[T
     A, gathers = As[0], operator == "all_gather_matmul"
     dim = _dimension(A, dim, "gather_dim" if gathers else "scatter_dim")
     if rows < -1:
-        raise InputError(f"expected rows to be at least 0, or -1, got {rows}")
+        raise InputError(f"expected rows to be -1 or at least 0, got {rows}")
     count = int(A.shape[dim])
     if gathers:
         count = count * job.ranks if rows < 0 else rows
@@ -114,8 +114,8 @@ def _describe(operator: str, job: GroupJob, As: Sequence[Tensor], Bs: Sequence[T
     check(layout)
     mine = layout.rows.of(job.rank)
     if gathers and A.shape[dim] != mine:
-        raise InputError(f"expected {mine} of {rows} rows on rank {job.rank} of {job.ranks}, as "
-                         f"torch.chunk splits them, got {A.shape[dim]}")
+        raise InputError(f"expected {mine} of {rows} rows on rank {job.rank} of {job.ranks} (split "
+                         f"like torch.chunk), got {A.shape[dim]}")
     rows_first = (math.prod(A.shape[:dim]) > 1 and operator != "matmul_all_reduce" and
                   layout.sequences == 1)
     return Call(layout, dim, _outputs_of(layout, job.rank, A, dim, rows_first), rows_first)
@@ -196,8 +196,8 @@ def _run(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], biases: Bias
 def _spread(count: int, given: Sequence[Tensor], biased: int) -> List[Optional[Tensor]]:
     """Returns a bias or None for each B. Bit i of `biased` is set if the i-th B has a bias."""
     if len(given) != bin(biased).count("1") or biased >> count:
-        raise InputError(f"expected one bias for each bit set in {biased:#b}, for {count} Bs, got "
-                         f"{len(given)}")
+        raise InputError(f"expected one bias for each bit set in the mask {biased:#b}, for {count} "
+                         f"Bs, got {len(given)}")
     rest = iter(given)
     return [next(rest) if biased >> i & 1 else None for i in range(count)]
 

@@ -33,7 +33,7 @@ _PARTS = {aten.split.Tensor, aten.split_with_sizes.default, aten.cat.default, op
 _BETWEEN = _CASTS | _VIEWS | _PARTS | {_c10d.wait_tensor.default, aten.add.Tensor}
 _MOST_STEPS = 12  # the maximum number of nodes between a collective and a GEMM
 # Advice if the element type is converted before a reduction or after a gather, respectively.
-_ADVICE = ("reduce in {0}, and convert the result",
+_ADVICE = ("reduce in {0}, then convert the result",
            "gather x.to(torch.{0}), or keep the model's parameters in {0}")
 
 Node = torch.fx.Node
@@ -68,14 +68,14 @@ def _reason(path: Path) -> str:
     if _GEMMS[gemm.target]:
         return _GEMMS[gemm.target]
     if any(node.target in _CASTS for node in between):
-        return ("the element type is converted between the GEMM and the collective, as by "
+        return ("the element type is converted between the GEMM and the collective, for example by "
                 "autocast: " + _ADVICE[is_forwards].format(_type_of(gemm)[0]))
     arguments: Any = gemm.args
     if is_forwards and arguments[-2] not in path:
         return "the collective's result is the GEMM's second operand"
     moved = sorted({str(node.target) for node in between if node.target in _VIEWS | _PARTS})
     if moved:
-        return f"{', '.join(moved)} between the collective and the GEMM"
+        return f"the collective and the GEMM are separated by {', '.join(moved)}"
     return "the GEMM's result is not only added to results of other GEMMs"
 
 

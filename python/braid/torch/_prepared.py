@@ -108,7 +108,7 @@ def set_memory_bound(size: int) -> None:
     """
     global _bound
     if not isinstance(size, int) or size < 0:
-        raise InputError(f"expected a number of bytes of at least 0, got {size!r}")
+        raise InputError(f"expected a non-negative number of bytes, got {size!r}")
     _bound = size
 
 
@@ -173,15 +173,17 @@ def find(job: GroupJob, layout: Layout) -> Prepared:
     if prepared is None:
         if _is_captured(job):
             raise InputError(
-                f"{layout.operator} of {layout.shape} cannot be prepared during a capture: call "
-                "the operator or braid.torch.prepare() with such tensors first")
+                f"{layout.operator} of {layout.shape} cannot be prepared during graph capture: "
+                "before capturing, call the operator or braid.torch.prepare() with tensors like "
+                "these")
         prepared = Prepared(job, layout)
         prepared.counts.preparations += 1
         if prepared.counts.preparations == MANY_PREPARATIONS:
             warnings.warn(
-                f"group '{job.group}': {layout.operator} of {layout.shape} is prepared again and "
-                f"again, because operators hold more than {_bound} bytes: raise the bound with "
-                "braid.torch.set_memory_bound()", RuntimeWarning, stacklevel=2)
+                f"group '{job.group}': {layout.operator} of {layout.shape} is being prepared "
+                f"repeatedly, because prepared operators exceed the memory bound of {_bound} "
+                "bytes: raise the bound with braid.torch.set_memory_bound()", RuntimeWarning,
+                stacklevel=2)
         _add_operation(job, prepared)
     return prepared
 
@@ -208,8 +210,8 @@ def measure(job: GroupJob, layout: Layout, seconds: float) -> Prepared:
     """Lets the ranks measure and choose a schedule, and caches the operator. Collective; blocks."""
     before = job.operations.get(layout)
     if _is_captured(job):
-        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured during a "
-                         "capture: call prepare() first")
+        raise InputError(f"{layout.operator} of {layout.shape} cannot be measured during graph "
+                         "capture: call prepare() before capturing")
     if before is not None and job.on_gpu:
         _ask_for_graphs(job)
         if before.operation.usage().is_in_graph:

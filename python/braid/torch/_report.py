@@ -72,8 +72,8 @@ class Report(NamedTuple):
 
     def __str__(self) -> str:
         if not any(self):
-            return ("no Braid operator has run or been compiled in this process; "
-                    "after enable(), torch.compile uses them")
+            return ("no Braid operators have run or been compiled in this process; torch.compile "
+                    "uses them after enable()")
         lines = _table(("operator", "group", "type MxNxK", "schedule", "calls", "copies"),
                        self.calls)
         where = ("collective", "group", "operand", "GEMM", "direction", "number")

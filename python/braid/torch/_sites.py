@@ -267,7 +267,7 @@ def _added(node: Node, sums: Sequence[Optional[Sum]]) -> Optional[Sum]:
     if a is None or b is None:
         return None
     if not _are_alike(a.dims, b.dims):
-        raise Refused("a sum of GEMMs adds different rows")
+        raise Refused("the rows of the summed GEMMs are arranged differently")
     return Sum(a.dims, a.gemms + b.gemms, a.nodes | b.nodes | {node})
 
 
@@ -343,9 +343,9 @@ def replace_all_reduce(collective: Node, operator: Any) -> None:
     _, reduce_op, group = arguments
     found, wait = _terms_of(collective)
     if reduce_op != "sum":
-        raise Refused(f"the operator of the reduction is {reduce_op}")
+        raise Refused(f"the reduction operator is {reduce_op}")
     if not is_contiguous(found.dims):
-        raise Refused("the sum is rearranged")
+        raise Refused("the sum's elements are rearranged before the all-reduce")
     graph, bias = collective.graph, found.bias(place_of(group)[1])
     with graph.inserting_before(collective):
         As, Bs = [gemm.A for gemm in found.gemms], [gemm.B for gemm in found.gemms]
