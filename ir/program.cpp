@@ -35,10 +35,24 @@ llvm::StringRef name(MemorySpace space) {
   return space == MemorySpace::Symmetric ? "symmetric" : "device";
 }
 
-llvm::StringRef name(CollectiveKind kind) {
-  static constexpr llvm::StringLiteral kNames[] = {"allgather", "reduce_scatter", "allreduce",
-                                                   "broadcast", "reduce",         "alltoall"};
-  return kNames[static_cast<size_t>(kind)];
+llvm::ArrayRef<CollectiveRow> allCollectives() {
+  static constexpr CollectiveRow kRows[] = {
+#define BRAID_COLLECTIVE(Kind, keyword, root, adds, src, dst)                                      \
+  {keyword, CollectiveRow::Root::root, adds != 0, CollectiveRow::Blocks::src,                      \
+   CollectiveRow::Blocks::dst},
+#include "ir/collective_kinds.def"
+  };
+  return kRows;
+}
+
+std::string collectiveNames() {
+  std::string names;
+  for (const CollectiveRow &row : allCollectives())
+    names += (names.empty()                      ? ""
+              : &row == &allCollectives().back() ? " or "
+                                                 : ", ") +
+             row.keyword.str();
+  return names;
 }
 
 llvm::StringRef name(ReductionOperator op) {

@@ -17,6 +17,7 @@
 #include "ir/pointwise.h"
 #include "ir/type.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/ilist.h"
 #include "llvm/ADT/ilist_node.h"
@@ -258,14 +259,30 @@ struct GroupOp : OpOf<OpKind::Group> {
 };
 
 enum class CollectiveKind : uint8_t {
-  AllGather,
-  ReduceScatter,
-  AllReduce,
-  Broadcast,
-  Reduce,
-  AllToAll
+#define BRAID_COLLECTIVE(Kind, ...) Kind,
+#include "ir/collective_kinds.def"
 };
-llvm::StringRef name(CollectiveKind kind);
+
+/// A row of collective_kinds.def.
+struct CollectiveRow {
+  enum class Root : uint8_t { None, Sends, Receives };
+  enum class Blocks : uint8_t { One, All };
+  llvm::StringLiteral keyword;
+  Root root;
+  bool adds;
+  Blocks src, dst;
+
+  bool splitsSrc() const { return src == Blocks::All; }
+  bool splitsDst() const { return dst == Blocks::All; }
+};
+/// Returns all rows, indexed by CollectiveKind.
+llvm::ArrayRef<CollectiveRow> allCollectives();
+inline const CollectiveRow &rowOf(CollectiveKind kind) {
+  return allCollectives()[static_cast<size_t>(kind)];
+}
+inline llvm::StringRef name(CollectiveKind kind) { return rowOf(kind).keyword; }
+/// Returns "allgather, reduce_scatter, ... or alltoall".
+std::string collectiveNames();
 
 enum class ReductionOperator : uint8_t { Sum, Product, Min, Max };
 llvm::StringRef name(ReductionOperator op);

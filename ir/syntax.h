@@ -132,8 +132,8 @@ template <class Io> void syntax(Io &io, P2POp &op) {
 template <class Io> void syntax(Io &, GroupOp &) {}
 
 template <class Io> void syntax(Io &io, CollectiveOp &op) {
-  io.choice("collective", op.collective, CollectiveKind::AllToAll,
-            "a collective (allgather, reduce_scatter, allreduce, broadcast, reduce or alltoall)");
+  io.choice("collective", op.collective, static_cast<CollectiveKind>(allCollectives().size() - 1),
+            "a collective (" + collectiveNames() + ")");
   io.text(" ");
   io.reduction(op.reduction);
   io.value("dst", op.dst);

@@ -4,6 +4,7 @@
 
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/start_thread.h"
+#include "runtime/plan/collective_parts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -202,27 +203,36 @@ Status NcclMessages::collective(cudaStream_t stream, const CollectiveArgs &args)
   case CollectiveKind::Reduce:
     return team->finish(call.Reduce(args.src, args.dst, sent, type, op, root, comm, stream),
                         "ncclReduce");
-  case CollectiveKind::AllToAll:
+  default: // NCCL 2.19 has no such function
     return exchange(*team, stream, args);
   }
-  llvm_unreachable("covered above");
 }
 
-/// Emulates alltoall, which older NCCL versions lack, with sends and receives, even for local data.
+/// Emulates a collective that moves data with sends and receives, even for local data.
 Status NcclMessages::exchange(const Communicator &communicator, cudaStream_t stream,
                               const CollectiveArgs &args) const {
-  const int members = static_cast<int>(args.team.size());
-  const int64_t bytes = args.srcBytes / members;
-  const size_t elements = count(bytes, args.dtype);
+  enum : uint32_t { kDst, kSrc };
+  const PlanCollective collective{args.kind,
+                                  args.reduction,
+                                  args.dtype,
+                                  args.team.vec(),
+                                  args.root,
+                                  {kDst, 0, args.dstBytes},
+                                  {kSrc, 0, args.srcBytes}};
   const Type type = typeOf(args.dtype);
   Group group(library_->call, communicator);
-  for (int member = 0; member < members; ++member) {
-    group.add(library_->call.Send(static_cast<const char *>(args.src) + member * bytes, elements,
-                                  type, member, communicator.get(), stream),
-              "ncclSend");
-    group.add(library_->call.Recv(static_cast<char *>(args.dst) + member * bytes, elements, type,
-                                  member, communicator.get(), stream),
-              "ncclRecv");
+  for (const CollectivePart &part : partsOf(collective, rank_)) {
+    const int peer = positionOf(args.team, part.peer);
+    if (part.send.bytes != 0)
+      group.add(library_->call.Send(static_cast<const char *>(args.src) + part.send.offset,
+                                    count(part.send.bytes, args.dtype), type, peer,
+                                    communicator.get(), stream),
+                "ncclSend");
+    if (part.receive.bytes != 0)
+      group.add(library_->call.Recv(static_cast<char *>(args.dst) + part.receive.offset,
+                                    count(part.receive.bytes, args.dtype), type, peer,
+                                    communicator.get(), stream),
+                "ncclRecv");
   }
   return group.end();
 }

@@ -436,9 +436,7 @@ void NodeVerifier::visitCollective(const CollectiveOp &op) {
   if (context_.rankBranches > 0)
     error(op)
         << "every rank must execute 'collective', but it is in an 'if' that depends on 'rank'";
-  bool reduces = op.collective == CollectiveKind::ReduceScatter ||
-                 op.collective == CollectiveKind::AllReduce ||
-                 op.collective == CollectiveKind::Reduce;
+  const bool reduces = rowOf(op.collective).adds;
   if (reduces && !op.reduction)
     error(op) << "'" << name(op.collective) << "' expects an operator (sum, prod, min or max)";
   if (!reduces && op.reduction)
@@ -463,8 +461,7 @@ void NodeVerifier::verifyTeam(const CollectiveOp &op) {
 }
 
 void NodeVerifier::verifyRoot(const CollectiveOp &op) {
-  bool hasRoot =
-      op.collective == CollectiveKind::Broadcast || op.collective == CollectiveKind::Reduce;
+  const bool hasRoot = rowOf(op.collective).root != CollectiveRow::Root::None;
   if (hasRoot && !op.root)
     error(op) << "'" << name(op.collective) << "' expects a root";
   if (!hasRoot && op.root)

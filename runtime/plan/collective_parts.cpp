@@ -14,10 +14,11 @@ std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t ra
                                     llvm::function_ref<Range(int64_t member)> sent,
                                     llvm::function_ref<Range(int64_t member)> received) {
   const int64_t self = memberOf(collective, rank), members = collective.members();
+  const CollectiveRow::Root root = rowOf(collective.kind).root;
   auto gives = [&](int64_t from, int64_t to) {
-    if (collective.kind == CollectiveKind::Broadcast)
+    if (root == CollectiveRow::Root::Sends)
       return from == collective.root;
-    return collective.kind != CollectiveKind::Reduce || to == collective.root;
+    return root == CollectiveRow::Root::None || to == collective.root;
   };
   std::vector<CollectivePart> parts;
   for (int64_t i = 0; i < members; ++i) {
@@ -31,8 +32,8 @@ std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t ra
 
 std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t rank) {
   const Range &dst = collective.dst, &src = collective.src;
-  const bool isToAll = collective.kind == CollectiveKind::AllToAll;
-  const bool isFromAll = collective.kind != CollectiveKind::Broadcast;
+  const bool isToAll = rowOf(collective.kind).splitsSrc();
+  const bool isFromAll = rowOf(collective.kind).splitsDst();
   const int64_t bytes = isToAll ? src.bytes / collective.members() : src.bytes;
   return partsOf(
       collective, rank,
@@ -42,7 +43,7 @@ std::vector<CollectivePart> partsOf(const PlanCollective &collective, int64_t ra
 
 std::vector<CollectivePart> partsToSum(const PlanCollective &collective, int64_t rank,
                                        uint32_t buffer) {
-  const bool scatters = collective.kind == CollectiveKind::ReduceScatter;
+  const bool scatters = rowOf(collective.kind).splitsSrc();
   const int64_t bytes = collective.dst.bytes;
   return partsOf(
       collective, rank,

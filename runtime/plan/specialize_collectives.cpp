@@ -76,8 +76,9 @@ bool Specializer::collectiveOf(const CollectiveOp &op, PlanCollective &collectiv
 bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &collective) {
   const View &dst = view(op.dst), &src = view(op.src);
   const int64_t members = collective.members();
-  const bool gathers = op.collective == CollectiveKind::AllGather;
-  const bool scatters = op.collective == CollectiveKind::ReduceScatter;
+  const CollectiveRow &row = rowOf(op.collective);
+  const bool gathers = row.splitsDst() && !row.splitsSrc();
+  const bool scatters = row.splitsSrc() && !row.splitsDst();
   if (src.bytes() * (gathers ? members : 1) != dst.bytes() * (scatters ? members : 1))
     return error(op) << name(op.collective).str() << " of " << str(src) << " into " << str(dst)
                      << " among " << members << " ranks: expected the destination to have "
@@ -85,8 +86,8 @@ bool Specializer::checkCounts(const CollectiveOp &op, const PlanCollective &coll
                          : scatters ? "1/" + std::to_string(members) + " as many elements as"
                                     : "as many elements as")
                      << " the source" << trips();
-  if (op.collective == CollectiveKind::AllToAll && src.bytes() / sizeOf(src.dtype) % members != 0)
-    return error(op) << "alltoall of " << str(src) << " among " << members
+  if (row.splitsSrc() && row.splitsDst() && src.bytes() / sizeOf(src.dtype) % members != 0)
+    return error(op) << name(op.collective).str() << " of " << str(src) << " among " << members
                      << " ranks: expected the same number of elements for each rank" << trips();
   return true;
 }
@@ -117,19 +118,11 @@ bool Specializer::exchange(const CollectiveOp &op, const PlanCollective &collect
                                name(*collective.reduction).str());
     return false;
   }
-  switch (op.collective) {
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::AllToAll:
+  if (!rowOf(op.collective).adds)
     return moveParts(op, collective);
-  case CollectiveKind::ReduceScatter:
-    return sumParts(op, collective, collective.dst.bytes, collective.dst);
-  case CollectiveKind::Reduce:
-    return sumParts(op, collective, collective.src.bytes, collective.dst);
-  case CollectiveKind::AllReduce:
+  if (op.collective == CollectiveKind::AllReduce)
     return sumAndGather(op, collective);
-  }
-  llvm_unreachable("covered above");
+  return sumParts(op, collective, collective.dst.bytes, collective.dst);
 }
 
 bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
@@ -138,7 +131,7 @@ bool Specializer::moveParts(const CollectiveOp &op, PlanCollective collective) {
     const Range src = collective.src;
     if (!scratch(op, "collective_source", src.bytes, collective.src))
       return false;
-    if (collective.kind != CollectiveKind::Broadcast || plan_.rank == collective.root)
+    if (rowOf(collective.kind).root != CollectiveRow::Root::Sends || plan_.rank == collective.root)
       copyHere(op, collective.src, src);
   }
   exchangeParts(op, partsOf(collective, plan_.rank), protocol);
