@@ -14,7 +14,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define BRAID_POINTWISE(Function, keyword, operands, summary)                                      \
+#define BRAID_POINTWISE(Function, keyword, operands, ...)                                          \
   {PointwiseFunction::Function, keyword, operands},
 #include "ir/pointwise_functions.def"
 };

@@ -6,7 +6,7 @@
 namespace braid {
 
 enum class PointwiseFunction : uint8_t {
-#define BRAID_POINTWISE(Function, keyword, operands, summary) Function,
+#define BRAID_POINTWISE(Function, ...) Function,
 #include "ir/pointwise_functions.def"
 };
 

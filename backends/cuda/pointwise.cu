@@ -59,7 +59,7 @@ template <class T, int kWide> struct Batch {
 
   __device__ void apply(const Pointwise::Step &step) {
     switch (step.function) {
-#define BRAID_POINTWISE(Function, keyword, operands, summary)                                      \
+#define BRAID_POINTWISE(Function, ...)                                                             \
   case PointwiseFunction::Function:                                                                \
     return applyTo<PointwiseFunction::Function>(step.operand);
 #include "ir/pointwise_functions.def"

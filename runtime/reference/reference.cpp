@@ -89,16 +89,7 @@ private:
     read(function.operands.front(), begin, row);
     read(function.operands.back(), begin, others);
     for (size_t i = 0; i < row.size(); ++i)
-      row[i] = valueOf(function, row[i], others[i]);
-  }
-
-  /// Far from 0, gelu and silu equal relu.
-  static double valueOf(const Function &function, double x, double y) {
-    if (!function.function)
-      return x;
-    if (!isBinary(*function.function))
-      return std::max(x, 0.0);
-    return function.is(PointwiseFunction::Add) ? x + y : x * y;
+      row[i] = function.value(row[i], others[i]);
   }
 
   void addGemmRow(const Gemm &gemm, int64_t index, Values row) {

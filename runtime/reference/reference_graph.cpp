@@ -4,6 +4,9 @@
 #include "ir/diagnostics.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/ErrorHandling.h"
+
+#include <algorithm>
 
 namespace braid::reference {
 
@@ -29,6 +32,26 @@ Placement Placement::of(llvm::ArrayRef<int64_t> shape, std::optional<size_t> axi
   if (!axis)
     return {1, 1, productOf(shape)};
   return {productOf(shape.take_front(*axis)), shape[*axis], productOf(shape.drop_front(*axis + 1))};
+}
+
+bool Function::is(Exact kind) const {
+  static constexpr Exact kKinds[] = {
+#define BRAID_POINTWISE(Function, keyword, operands, exact, ...) Exact::exact,
+#include "ir/pointwise_functions.def"
+  };
+  return kind == (function ? kKinds[static_cast<size_t>(*function)] : Exact::Always);
+}
+
+double Function::value(double x, double y) const {
+  if (!function)
+    return x;
+  switch (*function) {
+#define BRAID_POINTWISE(Function, keyword, operands, exact, value, ...)                            \
+  case PointwiseFunction::Function:                                                                \
+    return value;
+#include "ir/pointwise_functions.def"
+  }
+  llvm_unreachable("covered above");
 }
 
 bool Tensor::exists(int64_t element) const {

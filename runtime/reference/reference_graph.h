@@ -79,9 +79,12 @@ struct Function {
   llvm::SmallVector<size_t, 2> operands;
   std::optional<PointwiseFunction> function;
 
-  bool is(PointwiseFunction other) const { return function == other; }
-  /// Returns true if the function is exact only at 0 and far from 0.
-  bool isFar() const { return function && !isBinary(*function) && !is(PointwiseFunction::Relu); }
+  /// The column of pointwise_functions.def; a resharding is always exact.
+  enum class Exact : uint8_t { Always, Far, Sum, Product };
+  bool is(Exact kind) const;
+  bool isFar() const { return is(Exact::Far); }
+  /// Returns the exact result for elements x and y of the first and the last operand.
+  double value(double x, double y) const;
 };
 
 /// The contents of a verified fusion, with tensors in definition order.

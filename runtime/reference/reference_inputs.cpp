@@ -62,7 +62,7 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
     if (gemm.first == tensor)
       segments = std::max(segments, isWeights(graph, gemm.second) ? partsOf(gemm) : gemm.depth());
   for (const Function &function : graph.functions)
-    if (function.is(PointwiseFunction::Multiply) && llvm::is_contained(function.operands, tensor))
+    if (function.is(Function::Exact::Product) && llvm::is_contained(function.operands, tensor))
       segments = consumer.depth();
   return {Kind::Marks, consumer.rows, segments, segments};
 }
@@ -150,9 +150,9 @@ private:
       const size_t first = function.operands.front(), last = function.operands.back();
       const int far = function.isFar() ? farExponent(graph_.tensors[function.result].dtype) : 0;
       want(first, std::max(wanted_[function.result], far));
-      if (!function.is(PointwiseFunction::Multiply))
+      if (!function.is(Function::Exact::Product))
         want(function.result, wanted_[first]);
-      if (!function.is(PointwiseFunction::Add))
+      if (!function.is(Function::Exact::Sum))
         continue;
       want(last, wanted_[first]);
       want(first, wanted_[last]);
@@ -204,9 +204,9 @@ private:
   Bound boundOf(const Function &function) const {
     const Bound first = bounds_[function.operands.front()];
     const Bound last = bounds_[function.operands.back()];
-    return function.is(PointwiseFunction::Add)        ? first + last
-           : function.is(PointwiseFunction::Multiply) ? first * last
-                                                      : first;
+    return function.is(Function::Exact::Sum)       ? first + last
+           : function.is(Function::Exact::Product) ? first * last
+                                                   : first;
   }
 
   Bound boundOf(llvm::ArrayRef<Gemm> products) {

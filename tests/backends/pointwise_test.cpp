@@ -10,7 +10,7 @@ namespace braid::test {
 namespace {
 
 constexpr PointwiseFunction kFunctions[] = {
-#define BRAID_POINTWISE(Function, keyword, operands, summary) PointwiseFunction::Function,
+#define BRAID_POINTWISE(Function, ...) PointwiseFunction::Function,
 #include "ir/pointwise_functions.def"
 };
 
