@@ -5,6 +5,7 @@ usage: examples_test.py FOLDER     (the folder that contains the package)
 If PyTorch is not installed, prints the reason and exits with 77.
 """
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -67,6 +68,22 @@ class Examples(unittest.TestCase):
     def test_decode_with_measured_schedules(self):
         self.passes(2, "decode.py", "--rows", "4", "--dtype=bfloat16", "--tune=0.1",
                     prints=["1 sizes: 0 wrong"])
+
+    def test_llama(self):
+        for graphs, ways in (("blocks", ["nccl", "braid", "local"]), ("whole", ["measured"])):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "found.json")
+                options = [f"--compile={graphs}", "--ways", *ways, f"--json={path}", "--rounds=1",
+                           "--turn-ms=1", "--seconds=2"]
+                self.passes(2, "llama.py", *options, prints=[])
+                with open(path, encoding="utf-8") as file:
+                    found = {each["way"]: each for each in map(json.loads, file)}
+                self.assertEqual(list(found), ways)
+                for way in set(ways) - {"local"}:
+                    self.assertLess(found[way]["error"], 2e-5)
+                # Everything is in the file, so another run measures nothing.
+                _, output = run(2, "llama.py", *options)
+                self.assertNotIn("{", output)
 
 
 class WrongLayers(unittest.TestCase):
