@@ -3,8 +3,6 @@
 #include "api/view/pages.h"
 #include "runtime/plan/spell_out.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -13,9 +13,9 @@
 namespace braid::view {
 namespace {
 
-// Indexed by Kind.
-constexpr const char *kWords[] = {"GEMM",   "copy",  "sum",   "signal",
-                                  "signal", "event", "event", "message"};
+// Indexed by CommandKind.
+constexpr const char *kWords[] = {"copy",   "GEMM",  "sum",   "sum",     "signal",
+                                  "signal", "event", "event", "message", "message"};
 
 bool hasRun(const Span &span) { return !std::isnan(span.begin) && !std::isnan(span.end); }
 

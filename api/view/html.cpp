@@ -4,16 +4,18 @@
 #include "runtime/json.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <map>
 
 namespace braid::view {
 namespace {
+
+/// The indices in page.js's KINDS, indexed by CommandKind.
+constexpr int kKinds[] = {1, 0, 2, 2, 3, 4, 5, 6, 7, 7};
+static_assert(std::size(kKinds) == static_cast<size_t>(CommandKind::Collective) + 1);
 
 /// Rounds to three decimals (nanoseconds if the unit is µs). Returns -1 if the command did not run.
 double timeNumber(double value) {
@@ -25,8 +27,8 @@ void writeRank(JsonWriter &json, const Rank &rank) {
     json.attribute("number", rank.number);
     json.attribute("streams", rank.streams);
     json.attributeList("commands", rank.commands, [](JsonWriter &list, const Command &command) {
-      list.tuple(static_cast<int>(command.kind), command.stream, command.line, command.run,
-                 command.peer, command.bytes, command.trips, command.cause.rank,
+      list.tuple(kKinds[static_cast<size_t>(command.kind)], command.stream, command.line,
+                 command.run, command.peer, command.bytes, command.trips, command.cause.rank,
                  command.cause.command);
     });
   });
@@ -72,39 +74,11 @@ void writeData(JsonWriter &json, const Page &page) {
 
 /// Returns the page's data as JSON, escaped so that no "</script" can end the script element.
 std::string dataText(const Page &page) {
-  std::string text;
-  for (char c : jsonText([&](JsonWriter &json) { writeData(json, page); }))
-    text += c == '<' ? "\\u003c" : std::string(1, c);
-  return text;
-}
-
-/// Replaces each {{name}} in a template with its value. Does not expand {{name}} inside values.
-std::string fill(llvm::StringRef text, const std::map<llvm::StringRef, std::string> &values) {
-  std::string filled;
-  while (!text.empty()) {
-    const auto [before, rest] = text.split("{{");
-    const auto [name, after] = rest.split("}}");
-    filled += before;
-    if (const auto found = values.find(name); found != values.end())
-      filled += found->second;
-    text = after;
-  }
-  return filled;
+  const std::string text = jsonText([&](JsonWriter &json) { writeData(json, page); });
+  return llvm::join(llvm::split(text, '<'), "\\u003c");
 }
 
 } // namespace
-
-Kind kindNamed(llvm::StringRef name) {
-  return llvm::StringSwitch<Kind>(name)
-      .Case("copy", Kind::Copy)
-      .Case("matmul", Kind::Gemm)
-      .Cases("add", "sum", "pointwise", Kind::Compute)
-      .Case("signal", Kind::Signal)
-      .Case("await", Kind::Await)
-      .Case("record", Kind::Record)
-      .Case("wait_event", Kind::WaitEvent)
-      .Default(Kind::Message);
-}
 
 std::string timeText(double time, const std::string &unit) {
   if (unit != "µs")
@@ -128,27 +102,29 @@ std::string htmlPage(const std::string &title, const std::string &body) {
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy"
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<title>{{title}}</title>
+<title>{title}</title>
 <style>
-{{style}}</style>
+{style}</style>
 </head>
 <body>
-<h1>{{title}}</h1>
-{{body}}</body>
+<h1>{title}</h1>
+{body}</body>
 </html>
 )";
-  return fill(kPage, {{"title", htmlText(title)}, {"style", kPageCss}, {"body", body}});
+  return fmt::format(kPage, fmt::arg("title", htmlText(title)), fmt::arg("style", kPageCss),
+                     fmt::arg("body", body));
 }
 
 std::string toHtml(const Page &page) {
   std::string findings;
   for (const std::string &finding : page.findings)
     findings += "<li>" + htmlText(finding) + "</li>\n";
-  return htmlPage(page.title, fill(kPageHtml, {{"subtitle", htmlText(page.subtitle)},
-                                               {"tone", page.isFailure ? "failure" : "fine"},
-                                               {"findings", findings},
-                                               {"data", dataText(page)},
-                                               {"script", kPageJs}}));
+  return htmlPage(page.title,
+                  fmt::format(fmt::runtime(kPageHtml),
+                              fmt::arg("subtitle", htmlText(page.subtitle)),
+                              fmt::arg("tone", page.isFailure ? "failure" : "fine"),
+                              fmt::arg("findings", findings), fmt::arg("data", dataText(page)),
+                              fmt::arg("script", kPageJs)));
 }
 
 } // namespace braid::view

@@ -77,8 +77,8 @@ Status addEvent(const PrintedProgram &program, const TraceEvent &event, Spans &s
     return badInput("{}: expected a rank below {}, got {}", event.where, spans.size(), event.rank);
   std::vector<Span> &commands = spans[event.rank];
   if (event.command >= commands.size())
-    return badInput("{}: expected command numbers for {} to be below {}, got {}", event.where,
-                    program.title, commands.size(), event.command);
+    return badInput("{}: expected command numbers for @{} to be below {}, got {}", event.where,
+                    program.plans.front().program, commands.size(), event.command);
   Span &span = commands[event.command];
   if (!std::isnan(span.begin))
     return badInput("{}: expected each command once per run, but command {} of rank {} appears "

@@ -64,7 +64,7 @@ private:
     const Origin &origin = plan.origins[from.origin];
     const uint32_t line = lineOf(plan, from.origin);
     const auto *first = plan.trips.data() + origin.firstTrip;
-    return {.kind = kindNamed(name(from.kind)),
+    return {.kind = from.kind,
             .stream = from.stream,
             .line = line <= lines_ ? line : 0,
             .peer = from.endpoint == kNone ? -1 : plan.endpoints[from.endpoint].peer,
@@ -95,16 +95,11 @@ std::vector<std::string> linesOf(llvm::StringRef text) {
 }
 
 Result<PrintedProgram> parseAgain(const std::string &name, const std::string &text,
-                                  Transport transport) {
-  PrintedProgram printed;
-  printed.lines = linesOf(text);
-  printed.source = parseSource(name, text);
-  CompileOptions options;
-  options.transport = transport;
-  printed.compiled = BRAID_TRY(compile(*printed.source, options));
-  printed.title = "@" + printed.compiled.program->name();
-  printed.plans = BRAID_TRY(makePlans(printed.compiled));
-  return printed;
+                                  Transport transport, std::string program) {
+  std::unique_ptr<Source> source = parseSource(name, text);
+  const Compiled compiled = BRAID_TRY(compile(*source, {.transport = transport}));
+  std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+  return PrintedProgram{std::move(program), std::move(source), compiled, std::move(plans)};
 }
 
 } // namespace
@@ -115,33 +110,23 @@ Result<PrintedProgram> readAgain(const std::string &name, const std::string &tex
   const auto [head, rest] = llvm::StringRef(text).split(" implements @");
   const auto [fusion, body] = rest.split(' ');
   const bool isFirst = !rest.empty() && !head.contains('\n');
-  PrintedProgram printed =
-      BRAID_TRY(parseAgain(name, isFirst ? (head + " " + body).str() : text, transport));
-  printed.program = text;
-  return printed;
+  return parseAgain(name, isFirst ? (head + " " + body).str() : text, transport, text);
 }
 
 Result<PrintedProgram> printAgain(const Compiled &compiled) {
   const std::string program = str(*compiled.program);
   if (!compiled.isLowered) {
-    PrintedProgram inFile;
-    inFile.title = "@" + compiled.program->name();
-    inFile.lines = linesOf(compiled.source->diags.text());
-    inFile.program = program;
-    inFile.compiled = compiled;
-    inFile.plans = BRAID_TRY(makePlans(compiled));
-    return inFile;
+    std::vector<Plan> plans = BRAID_TRY(makePlans(compiled));
+    return PrintedProgram{program, nullptr, compiled, std::move(plans)};
   }
   const std::string fusion = compiled.fusion ? str(*compiled.fusion) + "\n" : "";
-  PrintedProgram printed = BRAID_TRY(parseAgain("page", fusion + program, compiled.transport));
-  printed.program = program;
-  return printed;
+  return parseAgain("page", fusion + program, compiled.transport, program);
 }
 
 Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t runs) {
   Page page;
-  page.title = program.title;
-  page.text = program.lines;
+  page.title = "@" + plans.front().program;
+  page.text = linesOf(program.compiled.source->diags.text());
   page.program = program.program;
   CommandWriter writer(plans, page.text.size());
   for (size_t rank = 0; rank < plans.size(); ++rank)

@@ -7,31 +7,11 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
-#include "api/status.h"
+#include "runtime/plan/plan.h"
 
-#include "llvm/ADT/StringRef.h"
-
-#include <cstdint>
 #include <limits>
-#include <string>
-#include <vector>
 
 namespace braid::view {
-
-/// The kinds of commands in the page's legend.
-enum class Kind : uint8_t {
-  Gemm,
-  Copy,
-  Compute, ///< additions, sums and pointwise functions
-  Signal,
-  Await,
-  Record,
-  WaitEvent,
-  Message, ///< a group of messages or a collective
-};
-
-/// Returns the kind for a command name in plan.h, such as "wait_event".
-Kind kindNamed(llvm::StringRef name);
 
 /// A reference to a command, as indices into Page::ranks and Rank::commands.
 struct CommandRef {
@@ -42,7 +22,7 @@ struct CommandRef {
 };
 
 struct Command {
-  Kind kind = Kind::Gemm;
+  CommandKind kind = CommandKind::Matmul;
   uint32_t stream = 0;
   uint32_t line = 0; ///< 1-based line in Page::text; 0 if none
   uint32_t run = 1;
@@ -113,7 +93,7 @@ void findCriticalPath(const Page &page, Timing &timing);
 std::string whatLimits(const Timing &timing, const std::string &unit);
 
 /// The HTML body, style sheet and script of a page: the files of api/view/page, which the build
-/// embeds (see cmake/BraidEmbed.cmake).
+/// embeds (see cmake/BraidEmbed.cmake). The body is a format string for fmt.
 extern const char *const kPageHtml, *const kPageCss, *const kPageJs;
 
 /// Escapes `text` for use in an HTML element or attribute.

@@ -8,10 +8,9 @@
 
 namespace braid::view {
 
-/// A program, the Plans of all ranks, and the text to which the commands' line numbers refer.
+/// A program and the Plans of all ranks. The commands' line numbers refer to the text of
+/// `compiled.source`.
 struct PrintedProgram {
-  std::string title;
-  std::vector<std::string> lines;
   std::string program;            ///< the program without its fusion, like Plan::text
   std::unique_ptr<Source> source; ///< the printed text; null if the program is from a file
   Compiled compiled;              ///< compiled from `source`, or by the caller

@@ -16,8 +16,9 @@ struct Made {
     page.ranks.resize(2);
     for (Rank &rank : page.ranks)
       rank.streams = {"main"};
-    page.ranks[0].commands = {{.kind = Kind::Copy}, {.kind = Kind::Signal}};
-    page.ranks[1].commands = {{.kind = Kind::Await, .cause = {0, 1}}, {.kind = Kind::Gemm}};
+    page.ranks[0].commands = {{.kind = CommandKind::Copy}, {.kind = CommandKind::Signal}};
+    page.ranks[1].commands = {{.kind = CommandKind::Await, .cause = {0, 1}},
+                              {.kind = CommandKind::Matmul}};
     timing.spans = {{{1, 5}, {5, 6}}, {{0, 8}, {9, 20}}};
   }
 };
