@@ -196,7 +196,8 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
   const bool asksForGpus = flags.backend.value_or("cuda") == "cuda" && registry.find("cuda");
   Result<NvmlReport> nvml = NvmlReport();
   if (asksForGpus) // first, because it has a timeout; if it hangs, so would other driver calls
-    nvml = askNvml(processEnvironment(), options.timeout);
+    nvml = askWithin<NvmlReport>(options.timeout, "NVML",
+                                 [] { return readNvml(processEnvironment()); });
   if (nvml.status().code() == StatusCode::TimedOut)
     return nvml.status();
   const int64_t gpus = asksForGpus ? gpuCount() : 0;

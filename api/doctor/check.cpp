@@ -69,7 +69,7 @@ void writeMembers(JsonWriter &json, const Facts &facts, const std::vector<Findin
     list.object([&] {
       list.attribute("name", gpu.nvml.name);
       list.attribute("uuid", gpu.nvml.uuid);
-      list.attribute("pci", gpu.pci);
+      list.attribute("pci", gpu.nvml.pci);
       list.attribute("cuda", gpu.cuda);
       list.attribute("hidden", gpu.isHidden);
     });

@@ -2,7 +2,6 @@
 
 #include "api/doctor/check.h"
 
-#include "ir/counted.h"
 #include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"

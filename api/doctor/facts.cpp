@@ -91,34 +91,28 @@ std::optional<int64_t> cudaNumberAt(const Facts &facts, const std::string &pci) 
 }
 
 /// Returns the GPUs that NVML lists, or, without NVML, the GPUs on the PCI bus.
-std::vector<Gpu> listGpus(const std::string &devices, const Facts &facts) {
-  std::vector<Gpu> gpus;
-  auto add = [&](const std::string &pci, const NvmlDevice &device) {
-    Gpu &gpu = gpus.emplace_back();
-    gpu.pci = normalizedPci(pci);
-    gpu.index = gpus.size() - 1;
-    gpu.nvml = device;
-  };
+std::vector<NvmlDevice> listGpus(const std::string &devices, const Facts &facts) {
   if (facts.nvml)
-    for (const NvmlDevice &device : facts.nvml->devices)
-      add(device.pci, device);
-  else
-    for (const std::string &address : namesIn(devices))
-      if (isNvidiaGpu(devices + address))
-        add(address, {});
+    return facts.nvml->devices;
+  std::vector<NvmlDevice> gpus;
+  for (const std::string &address : namesIn(devices))
+    if (isNvidiaGpu(devices + address))
+      gpus.emplace_back().pci = normalizedPci(address);
   return gpus;
 }
 
 void readGpus(const Sources &sources, Facts &facts) {
   const std::string devices = sources.root + "/sys/bus/pci/devices/";
-  facts.gpus = listGpus(devices, facts);
-  for (Gpu &gpu : facts.gpus) {
-    gpu.cuda = cudaNumberAt(facts, gpu.pci);
+  for (const NvmlDevice &device : listGpus(devices, facts)) {
+    Gpu &gpu = facts.gpus.emplace_back();
+    gpu.index = facts.gpus.size() - 1;
+    gpu.nvml = device;
+    gpu.cuda = cudaNumberAt(facts, device.pci);
     gpu.isHidden =
         !gpu.cuda && facts.cudaDevices() > 0 && facts.variables.count("CUDA_VISIBLE_DEVICES") != 0;
     gpu.name = fmt::format("{}GPU {} ({})", gpu.cuda || facts.cudaDevices() == 0 ? "" : "NVML's ",
-                           gpu.cuda.value_or(static_cast<int64_t>(gpu.index)), gpu.pci);
-    gpu.iommu = textAt(devices + gpu.pci + "/iommu_group/type");
+                           gpu.cuda.value_or(static_cast<int64_t>(gpu.index)), device.pci);
+    gpu.iommu = textAt(devices + device.pci + "/iommu_group/type");
   }
   llvm::stable_sort(facts.gpus, [](const Gpu &a, const Gpu &b) {
     return a.cuda.value_or(INT64_MAX) < b.cuda.value_or(INT64_MAX);
@@ -133,20 +127,20 @@ void readDrivers(const Sources &sources, Facts &facts) {
   const std::string driver = textAt(sources.root + "/proc/driver/nvidia/version");
   facts.kernelDriver = driver.substr(0, driver.find('\n'));
   facts.deviceFiles = llvm::count_if(namesIn(sources.root + "/dev"), isDeviceFile);
-  facts.nvml = askWithin<NvmlReport>(
-      sources.patience, "NVML",
-      [ask = sources.nvml, environment = sources.environment()] { return ask(environment); });
+  facts.nvml = askWithin<NvmlReport>(sources.patience, "NVML", sources.nvml);
   facts.hasCuda = sources.backends.count("cuda") != 0;
   facts.cuda = askBackend(sources, "cuda");
   facts.nccl = askBackend(sources, "nccl");
 }
 
+std::string valueAt(const std::map<std::string, std::string> &values, const std::string &name) {
+  const auto found = values.find(name);
+  return found == values.end() ? "" : found->second;
+}
+
 } // namespace
 
-std::string Process::variable(const std::string &name) const {
-  const auto found = variables.find(name);
-  return found == variables.end() ? "" : found->second;
-}
+std::string Process::variable(const std::string &name) const { return valueAt(variables, name); }
 
 Environment Process::environment() const {
   return [process = *this](const std::string &name) {
@@ -167,10 +161,7 @@ std::vector<Gpu> Facts::visibleGpus() const {
 }
 
 std::string Facts::cudaText(const std::string &name) const {
-  if (!cuda)
-    return "";
-  const auto found = cuda->find(name);
-  return found == cuda->end() ? "" : found->second;
+  return cuda ? valueAt(*cuda, name) : "";
 }
 
 std::optional<int64_t> Facts::cudaNumber(const std::string &name) const {
@@ -189,7 +180,7 @@ Sources processSources(const BackendRegistry &registry) {
                     .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
   sources.processors = llvm::hardware_concurrency().compute_thread_count();
   sources.sharedMemory = spaceOf("/dev/shm");
-  sources.nvml = readNvml;
+  sources.nvml = [environment = sources.environment()] { return readNvml(environment); };
   for (const Backend &backend : registry.all())
     if (backend.facts)
       sources.backends[backend.name] = [facts = backend.facts] { return Result(facts()); };

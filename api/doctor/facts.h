@@ -26,13 +26,12 @@ struct Limits {
 
 /// An NVIDIA GPU, with facts from NVML, CUDA and /sys.
 struct Gpu {
-  std::string pci;
   std::string name;            ///< "GPU 0 (0000:18:00.0)", by CUDA number or else NVML number
   std::optional<int64_t> cuda; ///< CUDA's device number
   bool isHidden = false;       ///< true if CUDA_VISIBLE_DEVICES hides the GPU from CUDA
   size_t index = 0;            ///< NVML's device number
-  NvmlDevice nvml;
-  std::string iommu; ///< IOMMU group type, such as "DMA"; empty if unknown or none
+  NvmlDevice nvml;             ///< without NVML, only the PCI address is known
+  std::string iommu;           ///< IOMMU group type, such as "DMA"; empty if unknown or none
 };
 
 /// Facts about this process, obtained by system calls.
@@ -82,7 +81,7 @@ struct Facts : Process {
 /// The data sources for readFacts().
 struct Sources : Process {
   std::string root; ///< prefix for the paths /proc, /sys and /dev
-  std::function<Result<NvmlReport>(const Environment &)> nvml;
+  std::function<Result<NvmlReport>()> nvml;
   std::map<std::string, std::function<Result<BackendFacts>()>> backends; ///< by name
   std::chrono::milliseconds patience = kNvmlPatience; ///< timeout for NVML and for each backend
 };

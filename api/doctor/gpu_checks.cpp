@@ -13,9 +13,7 @@ namespace {
 // -- Driver and libraries. --
 
 std::string addressesOf(const Facts &facts) {
-  std::vector<std::string> addresses;
-  for (const Gpu &gpu : facts.gpus)
-    addresses.push_back(gpu.pci);
+  auto addresses = llvm::map_range(facts.gpus, [](const Gpu &gpu) { return gpu.nvml.pci; });
   return llvm::join(addresses, ", ");
 }
 
@@ -31,7 +29,7 @@ void findGpus(const Facts &facts, Lines &lines) {
   std::vector<std::string> names, hidden;
   for (const Gpu &gpu : facts.gpus)
     if (gpu.isHidden)
-      hidden.push_back(gpu.pci);
+      hidden.push_back(gpu.nvml.pci);
     else
       names.push_back(gpu.nvml.name.empty() ? gpu.name : gpu.name + ": " + gpu.nvml.name);
   if (!names.empty())
@@ -319,7 +317,7 @@ void checkIommu(const Facts &facts, Lines &lines) {
   std::vector<std::string> translated;
   for (const Gpu &gpu : facts.visibleGpus())
     if (gpu.iommu.starts_with("DMA"))
-      translated.push_back(gpu.pci);
+      translated.push_back(gpu.nvml.pci);
   if (facts.visibleGpus().size() > 1 && !translated.empty())
     lines.note("translates", "an IOMMU translates the addresses of transfers between GPUs: {0}",
                "transfers between GPUs may be slow or may corrupt data; outside virtual machines, "

@@ -21,7 +21,7 @@
 #include <cstring>
 #include <memory>
 
-namespace braid::nvml {
+namespace braid {
 namespace {
 
 constexpr const char *kWhere = "set BRAID_NVML_LIBRARY to the path of the library";
@@ -206,12 +206,8 @@ void readReport(const Library &nvml, NvmlReport &report) {
 }
 
 } // namespace
-} // namespace braid::nvml
-
-namespace braid {
 
 Result<NvmlReport> readNvml(const Environment &environment) {
-  using namespace nvml;
   const std::string file = environment("BRAID_NVML_LIBRARY").value_or("libnvidia-ml.so.1");
   Library library;
   if (!library.open(file))

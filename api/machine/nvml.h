@@ -81,7 +81,7 @@ struct NvmlReport {
 };
 
 /// Opens the library $BRAID_NVML_LIBRARY, or by default libnvidia-ml.so.1. Blocks for about 100 ms,
-/// or forever if the driver hangs: see askNvml(). Returns Unsupported, with a one-line message, if
+/// or forever if the driver hangs: see askWithin(). Returns Unsupported, with a one-line message, if
 /// the library does not exist, or cannot be loaded or initialized.
 Result<NvmlReport> readNvml(const Environment &environment);
 
@@ -105,12 +105,6 @@ Result<Value> askWithin(std::chrono::milliseconds patience, const char *what,
 
 /// The default timeout. A driver that has just been loaded takes a second or two per GPU.
 inline constexpr std::chrono::milliseconds kNvmlPatience{20000};
-
-/// Calls readNvml() with a timeout of `patience`.
-inline Result<NvmlReport> askNvml(const Environment &environment,
-                                  std::chrono::milliseconds patience = kNvmlPatience) {
-  return askWithin<NvmlReport>(patience, "NVML", [environment] { return readNvml(environment); });
-}
 
 /// Converts a PCI address to lower case, with a 4-digit domain if possible, such as "0000:18:00.0".
 std::string normalizedPci(const std::string &address);

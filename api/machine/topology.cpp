@@ -30,17 +30,13 @@ double nvLinkGBps(const NvmlDevice &device) {
   return 0;
 }
 
-/// Returns the PCIe rate in GB/s, one way. A lane's rate is GT/s * encoding efficiency / 8 bits.
+/// Returns the PCIe rate in GB/s, one way. A lane's rate in Gbit/s is GT/s * encoding efficiency.
 double pcieGBps(const NvmlDevice &device) {
-  constexpr double kLane[] = {0,
-                              2.5 * 0.8 / 8,
-                              5 * 0.8 / 8,
-                              8 * 128.0 / 130 / 8,
-                              16 * 128.0 / 130 / 8,
-                              32 * 128.0 / 130 / 8,
-                              64 * 242.0 / 256 / 8};
+  constexpr double kCoded = 128.0 / 130; // efficiency of generations 3 to 5
+  constexpr double kLane[] = {0,           2.5 * 0.8,   5 * 0.8,         8 * kCoded,
+                              16 * kCoded, 32 * kCoded, 64 * 242.0 / 256};
   const unsigned generation = device.mostPcieGeneration.value_or(0);
-  return generation < std::size(kLane) ? kLane[generation] * device.pcieWidth.value_or(0) : 0;
+  return generation < std::size(kLane) ? kLane[generation] / 8 * device.pcieWidth.value_or(0) : 0;
 }
 
 /// Converts an nvmlGpuTopologyLevel_t: 0 is a board, 10 a single PCIe switch, 20 several PCIe
@@ -56,16 +52,10 @@ LinkClass classOf(std::optional<unsigned> level) {
 
 /// Ignores NVLinks if the driver reports that the two devices cannot use NVLink.
 Link linkBetween(const NvmlDevice &from, const NvmlDevice &to, const NvmlPair &pair) {
-  Link link;
   const int64_t count = std::min(linksBetween(from, to), linksBetween(to, from));
-  if (count > 0 && pair.mayUseNvLink.value_or(true)) {
-    link.kind = LinkClass::NvLink;
-    link.nominalGBps = static_cast<double>(count) * nvLinkGBps(from);
-  } else {
-    link.kind = classOf(pair.ancestor);
-    link.nominalGBps = std::min(pcieGBps(from), pcieGBps(to));
-  }
-  return link;
+  if (count > 0 && pair.mayUseNvLink.value_or(true))
+    return {LinkClass::NvLink, static_cast<double>(count) * nvLinkGBps(from)};
+  return {classOf(pair.ancestor), std::min(pcieGBps(from), pcieGBps(to))};
 }
 
 constexpr llvm::StringRef kLinkNames[] = {"own",       "nvlink",     "pcie-switch", "host-bridge",

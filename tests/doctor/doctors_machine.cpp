@@ -122,7 +122,7 @@ doctor::Facts DoctorsMachine::facts() {
   const auto late = std::chrono::milliseconds(2000);
   const Result<NvmlReport> report =
       hasNvml ? folder.nvml(nvmlText()) : folder.nvml("", "/nowhere/libnvidia-ml.so.1");
-  sources.nvml = [report, isLate = isNvmlLate, late](const Environment &) {
+  sources.nvml = [report, isLate = isNvmlLate, late] {
     std::this_thread::sleep_for(isLate ? late : 0 * late);
     return report;
   };

@@ -33,7 +33,7 @@ void FakeMachine::write(const std::string &path, const std::string &text) {
 Result<NvmlReport> FakeMachine::nvml(const std::string &lines, const std::string &library) {
   write("/fake_nvml.txt", lines);
   setenv("FAKE_NVML", (root_ + "/fake_nvml.txt").c_str(), 1);
-  return askNvml([library](const std::string &name) -> std::optional<std::string> {
+  return readNvml([library](const std::string &name) -> std::optional<std::string> {
     return name == "BRAID_NVML_LIBRARY" ? std::optional(library) : std::nullopt;
   });
 }
