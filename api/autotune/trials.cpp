@@ -129,7 +129,7 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   Ready ready{0, std::move(*plan)};
   // Later trials need less warm-up, because the previous trial drew a similar amount of power.
   const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
-  const double warmUpUs = share * timer_.warmUpTimeUs(candidate.plans->front().matmuls);
+  const double warmUpUs = share * timer_.warmUpTimeUs(flopsOf(candidate.plans->front()));
   const double us = ready.us =
       BRAID_TRY(time(ready, candidate, {.warmUpUs = warmUpUs}, {.runs = 5, .bursts = 3}));
   ready_.emplace(candidate.schedule.str(), std::move(ready));
@@ -143,7 +143,7 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
 /// Times one long burst, in which the overhead of a single run is negligible. With short bursts,
 /// the candidate that draws the most power would lower the clock rates for all others.
 Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
-  const double warmUpUs = timer_.warmUpTimeUs(candidate.plans->front().matmuls);
+  const double warmUpUs = timer_.warmUpTimeUs(flopsOf(candidate.plans->front()));
   return time(
       ready_.at(candidate.schedule.str()), candidate, {.warmUp = 1},
       {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});

@@ -5,7 +5,6 @@
 #include "api/autotune/candidates.h"
 #include "ir/failure.h"
 #include "runtime/plan/plan_parts.h"
-#include "runtime/simulate/cost_model.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,30 +26,23 @@ constexpr RowType kTypes[] = {
 
 llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
 
-/// Returns `given` without chunks, tail split, partials and stages, for use with another schedule.
-CompileOptions withoutCuts(CompileOptions given) {
-  for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::Partials})
-    given.schedule.all.set(knob, std::nullopt);
-  given.schedule.stages.clear();
-  return given;
-}
+bool isSchedule(llvm::StringRef row) { return isPreset(firstWord(row)) || namesStages(row); }
 
-CompileOptions scheduledAs(llvm::StringRef preset, const CompileOptions &given) {
-  CompileOptions options = withoutCuts(given);
-  options.schedule.all = Configuration::parse(preset)->over(options.schedule.all);
-  return options;
-}
-
-/// Returns the options for a row, before the knobs in its name are applied.
+/// Returns the options for a row, before the knobs in its name are applied. A row with another
+/// schedule than the given one has no chunks, tail split, partials and stages.
 CompileOptions optionsOf(const BenchProblem &problem, llvm::StringRef name, RowKind kind) {
-  if (!problem.isFusion)
-    return problem.given;
-  if (namesStages(name))
-    return withoutCuts(problem.given);
-  if (isPreset(firstWord(name)))
-    return scheduledAs(firstWord(name), problem.given);
+  CompileOptions options = problem.given;
+  const llvm::StringRef preset = isPreset(firstWord(name)) ? firstWord(name) : "sequential";
   const bool isAsGiven = kind == RowKind::ChunkedGemms || kind == RowKind::Overlapped;
-  return isAsGiven ? problem.given : scheduledAs("sequential", problem.given);
+  if (!problem.isFusion || (isAsGiven && !isSchedule(name)))
+    return options;
+  Configuration &config = options.schedule.all;
+  for (Knob knob : {Knob::Chunks, Knob::TailSplit, Knob::Partials})
+    config.set(knob, std::nullopt);
+  options.schedule.stages.clear();
+  if (!namesStages(name))
+    config = Configuration::parse(preset)->over(config);
+  return options;
 }
 
 Status checkName(const BenchProblem &problem, llvm::StringRef name) {
@@ -59,8 +51,7 @@ Status checkName(const BenchProblem &problem, llvm::StringRef name) {
     names.push_back(type.name);
   if (!problem.isFusion)
     names = {"gemms", "transfers", "uncoupled", "program"};
-  const bool isSchedule = problem.isFusion && (isPreset(firstWord(name)) || namesStages(name));
-  if (isSchedule || llvm::is_contained(names, firstWord(name)))
+  if ((problem.isFusion && isSchedule(name)) || llvm::is_contained(names, firstWord(name)))
     return Status::ok();
   return badInput("--impl {}: expected one of {}{}, got '{}'", name.str(), llvm::join(names, ", "),
                   problem.isFusion ? ", " + presetNames() : "", firstWord(name).str());
@@ -85,9 +76,8 @@ bool namesStages(llvm::StringRef row) {
 
 Result<TimedRow> makeRow(const BenchProblem &problem, const std::string &name, bool isGraphed) {
   BRAID_TRY(checkName(problem, name));
-  const bool isSchedule = isPreset(firstWord(name)) || namesStages(name);
   Result<Configurations> schedule = Configurations::parse(
-      isSchedule ? llvm::StringRef(name) : llvm::StringRef(name).split(';').second);
+      isSchedule(name) ? llvm::StringRef(name) : llvm::StringRef(name).split(';').second);
   if (!schedule)
     return schedule.status().annotated("--impl " + name);
   TimedRow row;
@@ -119,14 +109,6 @@ Plan partOf(Plan plan, RowKind kind) {
     break;
   }
   return plan;
-}
-
-double flopsOf(const Plan &plan) {
-  double flops = 0;
-  for (const Command &command : plan.commands)
-    if (command.kind == CommandKind::Matmul)
-      flops += operationsOf(plan.matmuls[command.matmul]);
-  return flops;
 }
 
 } // namespace braid

@@ -5,7 +5,6 @@
 #include "runtime/plan/plan.h"
 
 #include <string>
-#include <vector>
 
 namespace braid {
 
@@ -60,8 +59,5 @@ Plan uncoupled(const Plan &plan);
 
 /// Returns the part of `plan` that a row of kind `kind` runs.
 Plan partOf(Plan plan, RowKind kind);
-
-/// Returns the number of floating-point operations of all GEMMs in `plan`.
-double flopsOf(const Plan &plan);
 
 } // namespace braid

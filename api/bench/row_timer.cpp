@@ -82,7 +82,7 @@ Result<std::vector<BenchRow>> RowTimer::time(llvm::ArrayRef<TimedRow> rows,
     flops = std::max(flops, results.back().flops);
   }
   // Warm up all rows equally: a power-limited GPU runs faster after a row that drew less power.
-  warmUpUs_ = timer_.device().sharesHostMemory() ? 0 : warmUpTimeUs(flops);
+  warmUpUs_ = timer_.warmUpTimeUs(flops);
   for (int64_t round = 0; round < timing.rounds; ++round)
     for (size_t i = 0; i < rows.size(); ++i) {
       const size_t turn = round % 2 == 0 ? i : rows.size() - 1 - i;

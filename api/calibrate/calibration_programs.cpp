@@ -95,7 +95,7 @@ Result<std::vector<RunTime>> timeProgram(PlanTimer &timer, const std::string &wh
   TimingEffort effort;
   if (timer.device().sharesHostMemory())
     effort = {.warmUp = 1, .least = 1, .most = 7, .budgetUs = 5000};
-  effort.warmUpUs = timer.warmUpTimeUs(plans.front().matmuls);
+  effort.warmUpUs = timer.warmUpTimeUs(flopsOf(plans.front()));
   auto timeEach = [&]() -> Result<std::vector<RunTime>> {
     TimedPlan plan = BRAID_TRY(
         timer.makeReady(std::move(plans), timing.launchModes.front(), timing.transferMode));

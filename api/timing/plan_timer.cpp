@@ -27,8 +27,11 @@ static double lowerMedian(std::vector<double> &values) {
   return *middle;
 }
 
-double warmUpTimeUs(double operations) {
-  return operations > kH200.manyOperations ? kH200.steadyUs : 0;
+double flopsOf(const Plan &plan) {
+  double flops = 0;
+  for (const PlanMatmul &gemm : plan.matmuls)
+    flops += operationsOf(gemm);
+  return flops;
 }
 
 /// Returns the elementwise maxima over all ranks. Collective; blocks. Returns BadInput if the ranks
@@ -80,11 +83,8 @@ PlanTimer::PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier 
     : cluster_(cluster), rank_(rank), plans_(plans), barrier_(std::move(barrier)),
       tensors_(device(), rank) {}
 
-double PlanTimer::warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms) {
-  double operations = 0;
-  for (const PlanMatmul &gemm : gemms)
-    operations += operationsOf(gemm);
-  return device().sharesHostMemory() ? 0 : braid::warmUpTimeUs(operations);
+double PlanTimer::warmUpTimeUs(double flops) {
+  return flops > kH200.manyOperations && !device().sharesHostMemory() ? kH200.steadyUs : 0;
 }
 
 Result<std::string> PlanTimer::fromRankZero(std::string mine) {

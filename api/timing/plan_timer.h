@@ -57,10 +57,8 @@ struct BurstEffort {
   double burstUs = 0;  ///< approximate duration of a burst; if 0, at most the budget
 };
 
-/// Returns how long, in microseconds, a run with `operations` floating-point operations must be
-/// repeated before clock rates are steady, because large GEMMs draw more power than a GPU can
-/// sustain for long. Returns 0 if `operations` is small.
-double warmUpTimeUs(double operations);
+/// Returns the number of floating-point operations of all GEMMs in `plan`.
+double flopsOf(const Plan &plan);
 
 /// Performs untimed runs: at least `least`, and enough to take about `warmUpUs`. Returns the last
 /// estimate of the microseconds per run, a maximum over all ranks, or 0 if there was no run.
@@ -94,9 +92,10 @@ public:
   /// If `barrier` is null, uses ControlPlane::allGather() as a barrier, which is less precise.
   PlanTimer(Cluster &cluster, int64_t rank, TimedPlans &plans, Barrier barrier = nullptr);
 
-  /// Returns how long, in microseconds, a run with `gemms` must be repeated before clock rates are
-  /// steady, or 0 if the GEMMs are computed on the host's cores.
-  double warmUpTimeUs(llvm::ArrayRef<PlanMatmul> gemms);
+  /// Returns how long, in microseconds, a run with `flops` floating-point operations must be
+  /// repeated before clock rates are steady, because large GEMMs draw more power than a GPU can
+  /// sustain for long. Returns 0 if `flops` is small, or if the host's cores compute the GEMMs.
+  double warmUpTimeUs(double flops);
 
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return cluster_.ranks(); }

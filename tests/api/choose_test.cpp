@@ -351,13 +351,21 @@ private:
 TEST(PlanTimer, WarmsUpLargeGemms) {
   const PlanMatmul small{DType::BF16, 1024, 1024, 1024, false, {}, {}, {}, {}};
   const PlanMatmul large{DType::BF16, 4096, 4096, 4096, false, {}, {}, {}, {}};
+  const auto flops = [](std::vector<PlanMatmul> gemms) {
+    Plan plan;
+    plan.matmuls = std::move(gemms);
+    return flopsOf(plan);
+  };
   NullRank rank;
   PlanTimer timer = rank.timer();
-  EXPECT_EQ(timer.warmUpTimeUs({small, large}), 0);
+  EXPECT_EQ(timer.warmUpTimeUs(flops({small, large})), 0);
   rank.device().actAsGpu(std::chrono::microseconds(20));
-  EXPECT_EQ(timer.warmUpTimeUs({}), 0);
-  EXPECT_EQ(timer.warmUpTimeUs({small, small}), 0);
-  EXPECT_EQ(timer.warmUpTimeUs({small, large}), 100e3);
+  EXPECT_EQ(timer.warmUpTimeUs(flops({})), 0);
+  EXPECT_EQ(timer.warmUpTimeUs(flops({small, small})), 0);
+  EXPECT_EQ(timer.warmUpTimeUs(flops({small, large})), 100e3);
+  EXPECT_EQ(timer.warmUpTimeUs(4.9e10), 0);
+  EXPECT_EQ(timer.warmUpTimeUs(5.1e10), 100e3);
+  EXPECT_EQ(timer.warmUpTimeUs(1e30), 100e3);
 }
 
 /// The numbers of bursts and of runs are as large as the budget allows. The device counts the

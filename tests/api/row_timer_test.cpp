@@ -17,13 +17,6 @@ using testing::Gt;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-TEST(WarmUpTime, IsForWhatPowerLimits) {
-  EXPECT_EQ(warmUpTimeUs(2.0 * 1024 * 1024 * 1024), 0);
-  EXPECT_EQ(warmUpTimeUs(4.9e10), 0);
-  EXPECT_EQ(warmUpTimeUs(5.1e10), 100e3);
-  EXPECT_EQ(warmUpTimeUs(1e30), 100e3);
-}
-
 Result<Configurations> nothingChooses(const TimedRow &) {
   return Status(StatusCode::Unsupported, "nothing here chooses");
 }
