@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace braid {
 
@@ -60,6 +61,13 @@ public:
       value(*contents);
     else
       OStream::value(nullptr);
+  }
+  /// Writes an array.
+  template <class T> void value(const std::vector<T> &contents) {
+    array([&] {
+      for (const T &each : contents)
+        value(each);
+    });
   }
   template <class T> void attribute(llvm::StringRef key, const T &contents) {
     attributeBegin(key);

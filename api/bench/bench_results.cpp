@@ -8,16 +8,6 @@
 #include <cmath>
 
 namespace braid {
-namespace {
-
-void writeTimes(JsonWriter &json, const std::vector<double> &times) {
-  json.array([&] {
-    for (double us : times)
-      json.value(us);
-  });
-}
-
-} // namespace
 
 Spread spreadOf(std::vector<double> samples) {
   if (samples.empty())
@@ -90,12 +80,10 @@ void writeMembers(JsonWriter &json, const BenchRow &row) {
   json.attribute("median_us", row.time());
   json.attribute("p10_us", spread.low);
   json.attribute("p90_us", spread.high);
-  json.attributeList("rounds_us", row.rounds, writeTimes);
+  json.attribute("rounds_us", row.rounds);
   if (std::optional<double> us = row.burstTime()) {
     json.attribute("burst_median_us", *us);
-    json.attributeBegin("burst_us");
-    writeTimes(json, row.bursts);
-    json.attributeEnd();
+    json.attribute("burst_us", row.bursts);
   }
 }
 

@@ -40,13 +40,6 @@ void addBuffers(Plan &plan, Plan &gemms) {
   llvm::append_range(plan.buffers, gemms.buffers);
 }
 
-Command ordering(CommandKind kind, uint32_t stream, uint32_t event) {
-  Command command{kind};
-  command.stream = stream;
-  command.event = event;
-  return command;
-}
-
 } // namespace
 
 Plan uncoupled(const Plan &plan) {
@@ -56,19 +49,20 @@ Plan uncoupled(const Plan &plan) {
   addBuffers(both, gemms);
   both.matmuls = gemms.matmuls;
   both.pointwise = gemms.pointwise;
-  std::vector<Command> commands = {ordering(CommandKind::Record, 0, begin),
-                                   ordering(CommandKind::WaitEvent, streams, begin)};
+  std::vector<Command> commands = {
+      {.kind = CommandKind::Record, .stream = 0, .event = begin},
+      {.kind = CommandKind::WaitEvent, .stream = streams, .event = begin}};
   for (Command command : both.commands) {
     command.stream += streams;
     commands.push_back(command);
   }
-  commands.push_back(ordering(CommandKind::Record, streams, end));
+  commands.push_back({.kind = CommandKind::Record, .stream = streams, .event = end});
   for (Command command : gemms.commands) {
     if (command.event != kNone)
       command.event += events;
     commands.push_back(command);
   }
-  commands.push_back(ordering(CommandKind::WaitEvent, 0, end));
+  commands.push_back({.kind = CommandKind::WaitEvent, .stream = 0, .event = end});
   both.commands = std::move(commands);
   both.events = end + 1;
   for (uint32_t i = 0; i < streams; ++i)

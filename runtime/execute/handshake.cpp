@@ -21,12 +21,7 @@ constexpr const char *kVersion = "7"; ///< version of the message format
 
 /// Encodes the fields on one line.
 std::string encodeFields(const std::vector<std::string> &fields) {
-  return jsonText([&](JsonWriter &json) {
-    json.array([&] {
-      for (const std::string &field : fields)
-        json.value(field);
-    });
-  });
+  return jsonText([&](JsonWriter &json) { json.value(fields); });
 }
 
 /// Returns a single field if `line` was not produced by encodeFields().
