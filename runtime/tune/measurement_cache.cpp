@@ -30,11 +30,6 @@ Status failed(const std::string &what, const std::string &path, int error) {
   return unsupported("cannot {} '{}': {}", what, path, std::strerror(error));
 }
 
-std::string pathOf(const std::string &folder, const std::string &machine) {
-  return folder.empty() ? ""
-                        : fmt::format("{}/{:016x}.measurements", folder, llvm::xxHash64(machine));
-}
-
 /// Acquires the lock for replacing the file. The lock is released when the process ends, even if it
 /// is killed.
 Result<FileDescriptor> lock(const std::string &path) {
@@ -68,10 +63,13 @@ std::string measurementFolder(const Environment &environment) {
 }
 
 MeasurementCache::MeasurementCache(std::string folder, std::string machine, Warn warn)
-    : folder_(std::move(folder)), machine_(std::move(machine)), path_(pathOf(folder_, machine_)),
+    : folder_(std::move(folder)), machine_(std::move(machine)),
+      path_(folder_.empty()
+                ? ""
+                : fmt::format("{}/{:016x}.measurements", folder_, llvm::xxHash64(machine_))),
       warn_(std::move(warn)) {
   if (!path_.empty())
-    read(entries_);
+    read();
 }
 
 void MeasurementCache::warnOnce(const std::string &line) {
@@ -79,8 +77,9 @@ void MeasurementCache::warnOnce(const std::string &line) {
     warn_(line);
 }
 
-/// Adds the file's entries if the file exists and is valid. Does not create the folder.
-void MeasurementCache::read(std::map<std::string, std::string> &entries) {
+/// Adds the file's entries, except for unsaved keys, if the file exists and is valid. Does not
+/// create the folder.
+void MeasurementCache::read() {
   std::error_code error;
   const std::filesystem::file_status about = std::filesystem::status(path_, error);
   if (about.type() == std::filesystem::file_type::not_found)
@@ -95,7 +94,8 @@ void MeasurementCache::read(std::map<std::string, std::string> &entries) {
     return warnOnce(fmt::format("measuring again, because '{}' cannot be used: {}", path_,
                                 printable(found.status().message(), kShownOfReason)));
   for (auto &[key, value] : found->entries)
-    entries[key] = std::move(value);
+    if (!unsaved_.count(key))
+      entries_[key] = std::move(value);
 }
 
 std::optional<std::string> MeasurementCache::find(const std::string &key) const {
@@ -110,16 +110,6 @@ MeasurementCache::startingWith(const std::string &prefix) const {
   while (end != entries_.end() && end->first.starts_with(prefix))
     ++end;
   return {begin, end};
-}
-
-void MeasurementCache::refresh() {
-  if (path_.empty())
-    return;
-  std::map<std::string, std::string> others;
-  read(others);
-  for (auto &[key, value] : others)
-    if (!unsaved_.count(key))
-      entries_[key] = std::move(value);
 }
 
 void MeasurementCache::set(const std::string &key, std::string value) {
@@ -143,7 +133,7 @@ Status MeasurementCache::write() {
   if (error)
     return failed("create the folder", folder_, error.value());
   FileDescriptor turn = BRAID_TRY(lock(path_ + ".lock"));
-  refresh();
+  read(); // other jobs may have saved entries
   std::string text = MeasurementFile{machine_, entries_}.encode();
   if (text.size() > kMaxBytes) { // too large to read later: start over with the new entries
     std::erase_if(entries_, [&](const auto &entry) { return !unsaved_.count(entry.first); });

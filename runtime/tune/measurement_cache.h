@@ -48,8 +48,6 @@ public:
   std::optional<std::string> find(const std::string &key) const;
   /// Returns the entries whose keys start with `prefix`.
   std::vector<std::pair<std::string, std::string>> startingWith(const std::string &prefix) const;
-  /// Reads the entries that other jobs have saved, except for keys that were set in this cache.
-  void refresh();
   /// Sets an entry in memory; save() writes it to the file.
   void set(const std::string &key, std::string value);
   /// Writes new entries, if any, merged with the file's current contents; find() then returns the
@@ -63,7 +61,7 @@ public:
 
 private:
   void warnOnce(const std::string &line);
-  void read(std::map<std::string, std::string> &entries);
+  void read();
   Status write();
 
   const std::string folder_, machine_, path_;

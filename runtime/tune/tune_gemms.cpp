@@ -40,28 +40,22 @@ Status tuneMissing(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
   return Status::ok();
 }
 
-/// Returns rank 0's choices if they are valid for a device with `key`, otherwise no choices.
-Result<Choices> choicesOfRank0(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
-                               UnknownGemms unknown, const std::string &key) {
-  MeasurementFile mine{key, {}};
-  if (plan.rank == 0)
-    BRAID_TRY(tuneMissing(plan, tuning, control, unknown, mine.entries));
-  std::vector<std::string> texts =
-      BRAID_TRY(control.allGather(plan.rank == 0 ? mine.encode() : std::string()));
-  Result<MeasurementFile> chosen = MeasurementFile::decode(texts.front());
-  if (!chosen)
-    return chosen.status().annotated("rank 0's list of GEMM choices");
-  return chosen->machine == key ? std::move(chosen->entries) : Choices();
-}
-
 } // namespace
 
 Status tuneGemms(const Plan &plan, GemmTuning &tuning, ControlPlane &control,
                  UnknownGemms unknown) {
-  const std::string key = tuning.tuningKey();
+  MeasurementFile mine{tuning.tuningKey(), {}};
   for (const PlanMatmul *shape : distinctGemms(plan))
     BRAID_TRY(tuning.loadAlgorithm(*shape));
-  Choices choices = BRAID_TRY(choicesOfRank0(plan, tuning, control, unknown, key));
+  if (plan.rank == 0)
+    BRAID_TRY(tuneMissing(plan, tuning, control, unknown, mine.entries));
+  const std::vector<std::string> texts =
+      BRAID_TRY(control.allGather(plan.rank == 0 ? mine.encode() : std::string()));
+  Result<MeasurementFile> chosen = MeasurementFile::decode(texts.front());
+  if (!chosen)
+    return chosen.status().annotated("rank 0's list of GEMM choices");
+  // The choices of rank 0 are valid only for devices with the same key.
+  Choices choices = chosen->machine == mine.machine ? std::move(chosen->entries) : Choices();
   BRAID_TRY(tuneMissing(plan, tuning, control, unknown, choices));
   for (const PlanMatmul *shape : distinctGemms(plan))
     BRAID_TRY(tuning.setAlgorithm(*shape, choices[gemmKey(*shape)]));
