@@ -174,7 +174,7 @@ void CpuDevice::launch(uint32_t graph, Tag tag) {
 Status CpuDevice::synchronize() {
   auto isDone = [this] { return isDrained(); };
   auto sleep = [this](std::chrono::milliseconds slice) { sleepUntilDrained(slice); };
-  return group_.waitForDevice(options_.rank, {isDone, sleep});
+  return group_.waitForDevice(options_.rank, isDone, sleep);
 }
 
 bool CpuDevice::isDrained() const {

@@ -241,9 +241,9 @@ Status CudaDevice::synchronize() {
   if (streams_.isBusy(0) && !gpu_.group.isAborted())
     BRAID_TRY(graphs_.expectNoCapture());
   waitingSince_ = std::chrono::steady_clock::now();
-  BRAID_TRY(
-      gpu_.group.waitForDevice(options_.rank, {[this] { return streams_.isDone(); },
-                                               [this](std::chrono::milliseconds) { pause(); }}));
+  BRAID_TRY(gpu_.group.waitForDevice(
+      options_.rank, [this] { return streams_.isDone(); },
+      [this](std::chrono::milliseconds) { pause(); }));
   progress_.noteIdle();
   if (const Status status = progress_.checkOverlaps(); !status.isOk())
     gpu_.group.abort(status);

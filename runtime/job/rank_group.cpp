@@ -3,10 +3,11 @@
 #include "runtime/job/rank_group.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/start_thread.h"
 #include "runtime/job/calls.h"
 
 #include <fmt/format.h>
+
+#include <poll.h>
 
 namespace braid {
 
@@ -38,10 +39,8 @@ Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseco
 
 class RankGroup::Control final : public ControlPlane {
 public:
-  /// `notesCalls` must be true if peers in other processes may make different calls.
-  Control(RankGroup &group, int64_t rank, bool notesCalls)
-      : group_(group), memory_(group.memory_), slot_(memory_.slot(rank)), rank_(rank),
-        notesCalls_(notesCalls) {}
+  Control(RankGroup &group, int64_t rank)
+      : group_(group), memory_(group.memory_), slot_(memory_.slot(rank)), rank_(rank) {}
   int64_t rank() const override { return rank_; }
   int64_t size() const override { return group_.size(); }
   /// If the call fails, aborts the job, because the other ranks wait for this rank. If the call
@@ -71,7 +70,7 @@ public:
   }
   void tick() override { slot_.tick(); }
   void noteCall(JobCall call, uint32_t program) override {
-    if (notesCalls_)
+    if (!group_.areThreads_) // peers in other processes may make different calls
       braid::noteCall(slot_, call, program);
   }
   void noteUnseenRuns() override { slot_.hasUnseenRuns.store(1, kNoOrder); }
@@ -92,7 +91,6 @@ private:
   JobMemory &memory_;
   RankSlot &slot_;
   const int64_t rank_;
-  const bool notesCalls_;
 };
 
 RankGroup::RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks ranksHere,
@@ -100,7 +98,7 @@ RankGroup::RankGroup(JobMemory &memory, std::chrono::milliseconds timeout, Ranks
     : memory_(memory), timeout_(boundedTime(timeout)), period_(watchPeriod(timeout)),
       ranksHere_(ranksHere), areThreads_(areThreads), stallRule_(timeout_, period_) {
   for (int64_t rank : ranksHere_) {
-    controls_.push_back(std::make_unique<Control>(*this, rank, !areThreads));
+    controls_.push_back(std::make_unique<Control>(*this, rank));
     if (areThreads)
       memory.slot(rank).state.store(RankState::Joined, kNoOrder);
     memory.slot(rank).setActivity(HostActivity::OwnCode);
@@ -123,19 +121,20 @@ void RankGroup::wakeAll() {
 
 // -- Waiting for a device. --
 
-Status RankGroup::waitForDevice(int64_t rank, Drain drain) {
+Status RankGroup::waitForDevice(int64_t rank, llvm::function_ref<bool()> isDone,
+                                llvm::function_ref<void(std::chrono::milliseconds)> sleep) {
   memory_.slot(rank).setActivity(HostActivity::InSynchronize);
   if (runCommands_)
     runTogether();
   std::optional<uint64_t> giveUp;
-  while (!runCommands_ && !drain.isDone() && monotonicNs() < giveUp.value_or(~uint64_t(0))) {
+  while (!runCommands_ && !isDone() && monotonicNs() < giveUp.value_or(~uint64_t(0))) {
     if (!areThreads_ && isAborted() && !giveUp)
       giveUp = monotonicNs() + (isStuck_ ? 0 : inNs(kGrace));
-    drain.sleep(slice());
+    sleep(slice());
   }
   memory_.slot(rank).setActivity(HostActivity::OwnCode);
   const Status cause = failure();
-  if (runCommands_ || drain.isDone())
+  if (runCommands_ || isDone())
     return cause;
   isStuck_ = true;
   return Status(
@@ -168,27 +167,15 @@ void RankGroup::runTogether() {
 // -- The watchdog. It allocates memory only when it has something to report. --
 
 Status RankGroup::start() {
-  const Status started = startThread(watchdog_, "the watchdog", [this] { watch(); });
+  const Status started = watchdog_.start("the watchdog", [this] { watch(); });
   if (started.isOk())
     return started;
   abort(started);
   return failure();
 }
 
-void RankGroup::stop() {
-  {
-    std::lock_guard lock(endMutex_);
-    isEnding_ = true;
-  }
-  endChanged_.notify_all();
-  if (watchdog_.joinable())
-    watchdog_.join();
-}
-
 void RankGroup::watch() {
-  std::unique_lock lock(endMutex_);
-  while (!isEnding_) {
-    lock.unlock();
+  do {
     for (int64_t rank : ranksHere_)
       memory_.slot(rank).heartbeatNs.store(monotonicNs(), kNoOrder);
     watchRank();
@@ -196,9 +183,7 @@ void RankGroup::watch() {
       watchStall();
     if (isAborted())
       wakeAll(); // repeated, because a thread may have missed the last notification
-    lock.lock();
-    endChanged_.wait_for(lock, period_, [this] { return isEnding_; });
-  }
+  } while (!waitUntilReady(watchdog_.end(), POLLIN, deadlineIn(period_)));
 }
 
 /// Returns true if the rank is a thread that runs, or is about to run, a command that needs no

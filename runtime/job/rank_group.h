@@ -11,6 +11,7 @@
 #pragma once
 
 #include "runtime/execute/control_plane.h"
+#include "runtime/job/bootstrap/start_thread.h"
 #include "runtime/job/stall_cause.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -21,7 +22,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace braid {
@@ -35,11 +35,12 @@ public:
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
       : RankGroup(memory, timeout, memory.allRanks(), /*areThreads=*/true) {}
   virtual ~RankGroup() { stop(); }
-  /// Starts the watchdog, or aborts the job if that fails. setWake() must be called first.
+  /// Starts the watchdog, or aborts the job if that fails. setWake() must be called first. Must be
+  /// called at most once.
   Status start();
   /// Stops the watchdog. Must be called before destroying anything that the wake function uses.
   /// Idempotent.
-  void stop();
+  void stop() { watchdog_.stop(); }
 
   int64_t size() const { return memory_.ranks(); }
   Ranks ranksHere() const { return ranksHere_; }
@@ -71,17 +72,14 @@ public:
   ControlPlane &control(int64_t rank) {
     return *controls_[static_cast<size_t>(rank - ranksHere_.first)];
   }
-  struct Drain {
-    /// Returns true once every issued command has completed or been dropped.
-    llvm::function_ref<bool()> isDone;
-    /// Sleeps until isDone() may have become true, but at most for the given time.
-    llvm::function_ref<void(std::chrono::milliseconds)> sleep;
-  };
   /// See Device::synchronize. Blocks until the device is done, even after an abort, because the
   /// caller must not free its buffers while workers use them. A rank in its own process waits at
   /// most kGrace after an abort; if a command is still running then, the returned Status reports
-  /// this. Needs no other timeout, because the watchdog detects a stalled job.
-  Status waitForDevice(int64_t rank, Drain drain);
+  /// this. Needs no other timeout, because the watchdog detects a stalled job. `isDone` returns
+  /// true once every issued command has completed or been dropped; `sleep` sleeps until isDone()
+  /// may have become true, but at most for the given time.
+  Status waitForDevice(int64_t rank, llvm::function_ref<bool()> isDone,
+                       llvm::function_ref<void(std::chrono::milliseconds)> sleep);
   /// The time limit for the workers of a process to finish after an abort. Shorter than the time
   /// after which the host kills the rank, so that the rank can still report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
@@ -134,10 +132,7 @@ private:
   uint64_t timesRun_ = 0;
 
   StallRule stallRule_; ///< used by the watchdog only
-  std::thread watchdog_;
-  std::mutex endMutex_;
-  std::condition_variable endChanged_;
-  bool isEnding_ = false; ///< guarded by endMutex_
+  ServiceThread watchdog_;
 };
 
 /// Returns BadInput if the number of ranks or the timeout is unsupported. `kind` names the ranks in

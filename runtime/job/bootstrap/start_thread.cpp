@@ -46,7 +46,7 @@ Status ServiceThread::start(const char *purpose, std::function<void()> body) {
   });
 }
 
-ServiceThread::~ServiceThread() {
+void ServiceThread::stop() {
   const uint64_t one = 1;
   (void)!write(end_.get(), &one, sizeof one);
   if (thread_.joinable())

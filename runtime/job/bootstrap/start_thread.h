@@ -12,14 +12,15 @@ namespace braid {
 /// message names `purpose` and the resource limit that was probably reached, most often memory.
 Status startThread(std::thread &thread, const char *purpose, std::function<void()> body);
 
-/// A thread that serves descriptors until this object is destroyed.
+/// A thread that runs until stop() is called or this object is destroyed.
 class ServiceThread {
 public:
   /// Starts a thread that runs `body` with all signals blocked; see startThread(). `body` must
   /// return once end() is readable. Must be called at most once.
   Status start(const char *purpose, std::function<void()> body);
-  /// Makes end() readable and waits for the thread.
-  ~ServiceThread();
+  /// Makes end() readable and waits for the thread. Idempotent.
+  void stop();
+  ~ServiceThread() { stop(); }
   /// Returns a descriptor for poll(), which becomes readable when the thread must stop.
   int end() const { return end_.get(); }
 
