@@ -6,14 +6,13 @@
 #include "ir/printable.h"
 #include "runtime/job/bootstrap/start_thread.h"
 #include "runtime/job/network/tcp_store.h"
+#include "runtime/loader.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <future>
 #include <thread>
-
-#include <dlfcn.h>
 
 namespace braid {
 namespace {
@@ -70,102 +69,49 @@ std::string takeText(Value *value) {
   return text;
 }
 
-/// The PMIx library. It is never unloaded, because it may have started threads.
-struct PmixLibrary : std::enable_shared_from_this<PmixLibrary> {
-  int (*init)(Process *, Info *, size_t) = nullptr;
-  int (*finalize)(const Info *, size_t) = nullptr;
-  int (*put)(uint8_t, const char *, Value *) = nullptr;
-  int (*commit)() = nullptr;
-  int (*get)(const Process *, const char *, const Info *, size_t, Value **) = nullptr;
-  const char *(*explain)(int) = nullptr;
-  Process self; ///< written by init(), possibly after its deadline
-
-  static Result<std::shared_ptr<PmixLibrary>> open(const Environment &environment) {
-    const std::string file = environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2");
-    void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-      const char *reason = dlerror();
-      return unsupported(
-          "PMIx: {}; set BRAID_PMIX_LIBRARY to the path of the launcher's libpmix.so.2",
-          reason ? reason : file + " cannot be opened");
-    }
-    auto library = std::make_shared<PmixLibrary>();
-    auto find = [&](const char *name, auto &function) {
-      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
-      return function != nullptr;
-    };
-    find("PMIx_Error_string", library->explain);
-    if (!find("PMIx_Init", library->init) || !find("PMIx_Finalize", library->finalize) ||
-        !find("PMIx_Put", library->put) || !find("PMIx_Commit", library->commit) ||
-        !find("PMIx_Get", library->get))
-      return unsupported("PMIx: {} lacks a function that PMIx 2 defines", file);
-    return library;
-  }
-
-  /// Calls PMIx on a separate thread, which is abandoned at the deadline. Returns TimedOut soon
-  /// after the deadline, and PeerFailed, with PMIx's reason, for other errors of `call`.
-  Status run(Deadline deadline, std::function<int(PmixLibrary &)> call) {
-    auto answer = std::make_shared<std::promise<int>>();
-    std::future<int> future = answer->get_future();
-    std::thread thread;
-    BRAID_TRY(startThread(thread, "calling PMIx", [=, library = shared_from_this()] {
-      answer->set_value(call(*library));
-    }));
-    thread.detach();
-    const auto status = future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer)));
-    const int code = status == std::future_status::ready ? future.get() : int(TimedOutCode);
-    if (code == NotFoundYet || code == TimedOutCode)
-      return timedOut("the PMIx server did not respond in time");
-    return code == Success ? Status::ok()
-                           : peerFailed("the PMIx server failed: {} ({})",
-                                        explain ? explain(code) : "an error", code);
-  }
-};
-
-/// Every rank of the job must create a Pmix, and destroy it before the process exits. Calls return
-/// TimedOut at the deadline, or up to three seconds later if a request is pending, and PeerFailed
-/// if the launcher is gone.
-class Pmix {
+/// This rank's connection to its PMIx server, through a library that is never unloaded, because it
+/// may have started threads. Every rank of the job must open one, and finalize it before the
+/// process exits. Calls return TimedOut at the deadline, or up to three seconds later if a request
+/// is pending, and PeerFailed if the launcher is gone. Shared with calls that have not returned.
+class Pmix : public std::enable_shared_from_this<Pmix> {
 public:
   /// Returns Unsupported if the library (named by BRAID_PMIX_LIBRARY) or its server is missing.
-  static Result<std::unique_ptr<Pmix>> open(const Place &place, const Environment &environment,
+  static Result<std::shared_ptr<Pmix>> open(const Place &place, const Environment &environment,
                                             Deadline deadline) {
-    auto library = BRAID_TRY(PmixLibrary::open(environment));
+    auto pmix = std::make_shared<Pmix>();
+    pmix->key_ = storePrefix(place.job) + "store";
+    BRAID_TRY(pmix->load(environment("BRAID_PMIX_LIBRARY").value_or("libpmix.so.2")));
     const Status begun =
-        library->run(deadline, [](PmixLibrary &pmix) { return pmix.init(&pmix.self, nullptr, 0); });
+        pmix->run(deadline, [](Pmix &its) { return its.init_(&its.self_, nullptr, 0); });
     if (begun.code() == StatusCode::PeerFailed)
       return unsupported("PMIx: {}", begun.message());
     BRAID_TRY(begun);
-    auto opened = std::make_unique<Pmix>(library, storePrefix(place.job) + "store");
-    if (library->self.rank != static_cast<uint32_t>(place.rank))
-      return badInput("expected PMIx to report rank {}, got {}", place.rank, library->self.rank);
-    return opened;
+    if (pmix->self_.rank == static_cast<uint32_t>(place.rank))
+      return pmix;
+    pmix->finalize();
+    return badInput("expected PMIx to report rank {}, got {}", place.rank, pmix->self_.rank);
   }
-  Pmix(std::shared_ptr<PmixLibrary> library, std::string key)
-      : library_(std::move(library)), key_(std::move(key)) {}
-  /// Finalizes PMIx. Waits briefly for the server's reply.
-  ~Pmix() {
-    (void)library_->run(deadlineIn(kForLastAnswer),
-                        [](PmixLibrary &pmix) { return pmix.finalize(nullptr, 0); });
+  /// Waits briefly for the server's reply.
+  void finalize() {
+    (void)run(deadlineIn(kForLastAnswer), [](Pmix &its) { return its.finalize_(nullptr, 0); });
   }
-  Pmix(const Pmix &) = delete;
 
   /// Publishes `text`. Called once, by rank 0.
   Status put(const std::string &text, Deadline deadline) {
-    return library_->run(deadline, [key = key_, text](PmixLibrary &pmix) {
+    return run(deadline, [text](Pmix &its) {
       Value entry;
       entry.type = kText;
       entry.data.text = const_cast<char *>(text.c_str()); // PMIx copies the text
-      const int put = pmix.put(kForAll, key.c_str(), &entry);
-      return put == Success ? pmix.commit() : put;
+      const int put = its.put_(kForAll, its.key_.c_str(), &entry);
+      return put == Success ? its.commit_() : put;
     });
   }
 
   /// Blocks until rank 0 has put a string, and returns it. Returns BadInput for any other value.
   Result<std::string> get(Deadline deadline) {
     auto text = std::make_shared<std::string>();
-    BRAID_TRY(library_->run(deadline, [=, key = key_](PmixLibrary &pmix) {
-      Process owner = pmix.self;
+    BRAID_TRY(run(deadline, [=](Pmix &its) {
+      Process owner = its.self_;
       owner.rank = 0;
       Info limit;
       std::strcpy(limit.key, "pmix.timeout");
@@ -173,7 +119,7 @@ public:
       limit.value.data.number = kSecondsOfServer;
       for (;;) {
         Value *value = nullptr;
-        const int code = pmix.get(&owner, key.c_str(), &limit, 1, &value);
+        const int code = its.get_(&owner, its.key_.c_str(), &limit, 1, &value);
         if (code == Success && value)
           *text = takeText(value);
         if ((code != NotFoundYet && code != TimedOutCode) || Clock::now() >= deadline)
@@ -187,7 +133,48 @@ public:
   }
 
 private:
-  std::shared_ptr<PmixLibrary> library_; ///< shared with calls that have not returned
+  Status load(const std::string &file) {
+    void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+      return unsupported(
+          "PMIx: {}; set BRAID_PMIX_LIBRARY to the path of the launcher's libpmix.so.2",
+          loaderError());
+    auto find = [&](const char *name, auto &function) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+      return function != nullptr;
+    };
+    find("PMIx_Error_string", explain_);
+    if (!find("PMIx_Init", init_) || !find("PMIx_Finalize", finalize_) || !find("PMIx_Put", put_) ||
+        !find("PMIx_Commit", commit_) || !find("PMIx_Get", get_))
+      return unsupported("PMIx: {} lacks a function that PMIx 2 defines", file);
+    return Status::ok();
+  }
+
+  /// Calls PMIx on a separate thread, which is abandoned at the deadline. Returns TimedOut soon
+  /// after the deadline, and PeerFailed, with PMIx's reason, for other errors of `call`.
+  Status run(Deadline deadline, std::function<int(Pmix &)> call) {
+    auto answer = std::make_shared<std::promise<int>>();
+    std::future<int> future = answer->get_future();
+    std::thread thread;
+    BRAID_TRY(startThread(thread, "calling PMIx",
+                          [=, its = shared_from_this()] { answer->set_value(call(*its)); }));
+    thread.detach();
+    const auto status = future.wait_until(std::max(deadline, deadlineIn(kForLastAnswer)));
+    const int code = status == std::future_status::ready ? future.get() : int(TimedOutCode);
+    if (code == NotFoundYet || code == TimedOutCode)
+      return timedOut("the PMIx server did not respond in time");
+    return code == Success ? Status::ok()
+                           : peerFailed("the PMIx server failed: {} ({})",
+                                        explain_ ? explain_(code) : "an error", code);
+  }
+
+  int (*init_)(Process *, Info *, size_t) = nullptr;
+  int (*finalize_)(const Info *, size_t) = nullptr;
+  int (*put_)(uint8_t, const char *, Value *) = nullptr;
+  int (*commit_)() = nullptr;
+  int (*get_)(const Process *, const char *, const Info *, size_t, Value **) = nullptr;
+  const char *(*explain_)(int) = nullptr;
+  Process self_; ///< written by init_(), possibly after its deadline
   std::string key_;
 };
 
@@ -228,6 +215,10 @@ class LaunchersStore final : public HostsStore {
 public:
   LaunchersStore(const Place &place, const Environment &environment)
       : place_(place), environment_(environment) {}
+  ~LaunchersStore() override {
+    if (pmix_)
+      pmix_->finalize();
+  }
 
   Status start(Deadline deadline) {
     given_ = BRAID_TRY(rendezvousAddress(environment_));
@@ -286,7 +277,7 @@ private:
   const Place place_;
   const Environment environment_;
   std::optional<TcpAddress> given_; ///< from BRAID_RENDEZVOUS
-  std::unique_ptr<Pmix> pmix_;
+  std::shared_ptr<Pmix> pmix_;
   std::unique_ptr<StoreServer> server_;
 };
 

@@ -3,7 +3,6 @@
 #include "runtime/job/network/tcp_store.h"
 
 #include "ir/failure.h"
-#include "runtime/job/bootstrap/start_thread.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Errno.h"
@@ -141,70 +140,6 @@ private:
   std::map<std::string, std::string> late_; ///< late answers, keyed by request
 };
 
-class StoreServerThread final : public StoreServer {
-public:
-  StoreServerThread(TcpListener listener, int64_t hosts)
-      : listener_(std::move(listener)), hosts_(hosts) {}
-  Status start() {
-    return thread_.start("the hosts' store", [this] { run(); });
-  }
-  const TcpAddress &address() const override { return listener_.address; }
-
-private:
-  struct Client {
-    FileDescriptor socket;
-    std::string requests = {}, answers = {};
-    bool isHost = false; ///< whether the client has sent a request
-  };
-
-  void run() {
-    for (;;) {
-      std::vector<pollfd> events = {{thread_.end(), POLLIN, 0},
-                                    {listener_.socket.get(), POLLIN, 0}};
-      // Do not receive requests from a client that has not read its answers.
-      for (const Client &client : clients_)
-        events.push_back(
-            {client.socket.get(), client.answers.empty() ? short(POLLIN) : short(POLLOUT), 0});
-      poll(events.data(), events.size(), -1);
-      if (events[0].revents)
-        return;
-      size_t i = 2;
-      llvm::erase_if(clients_,
-                     [&](Client &client) { return events[i++].revents && !serve(client); });
-      if (llvm::count_if(clients_, [](const Client &client) { return client.isHost; }) == hosts_)
-        listener_.socket.reset();
-      else if (FileDescriptor socket = acceptFrom(listener_.socket); socket.isValid())
-        clients_.push_back({std::move(socket)});
-    }
-  }
-
-  /// Returns false if the client must be dropped.
-  bool serve(Client &client) {
-    char bytes[65536];
-    if (client.answers.empty()) {
-      const ssize_t got = recv(client.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && !hasNothingNow()))
-        return false;
-      client.requests.append(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0)));
-      if (!table_.serve(client.requests, client.answers).isOk())
-        return false;
-      client.isHost |= !client.answers.empty();
-    }
-    const ssize_t sent = send(client.socket.get(), client.answers.data(), client.answers.size(),
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && !hasNothingNow())
-      return false;
-    client.answers.erase(0, static_cast<size_t>(std::max<ssize_t>(sent, 0)));
-    return true;
-  }
-
-  TcpListener listener_;
-  const int64_t hosts_;
-  std::vector<Client> clients_;
-  StoreTable table_;
-  ServiceThread thread_; ///< last, because it uses the other members
-};
-
 } // namespace
 
 std::string textOfStore(llvm::StringRef text) {
@@ -253,9 +188,48 @@ Result<bool> StoreTable::serveOne(llvm::StringRef &bytes, std::string &answers) 
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const TcpAddress &at, int64_t hosts) {
-  auto server = std::make_unique<StoreServerThread>(BRAID_TRY(listenAt(at)), hosts);
-  BRAID_TRY(server->start());
-  return std::unique_ptr<StoreServer>(std::move(server));
+  std::unique_ptr<StoreServer> server(new StoreServer(BRAID_TRY(listenAt(at)), hosts));
+  BRAID_TRY(server->thread_.start("the hosts' store", [its = server.get()] { its->run(); }));
+  return server;
+}
+
+void StoreServer::run() {
+  for (;;) {
+    std::vector<pollfd> events = {{thread_.end(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
+    // Do not receive requests from a client that has not read its answers.
+    for (const Client &client : clients_)
+      events.push_back(
+          {client.socket.get(), client.answers.empty() ? short(POLLIN) : short(POLLOUT), 0});
+    poll(events.data(), events.size(), -1);
+    if (events[0].revents)
+      return;
+    size_t i = 2;
+    llvm::erase_if(clients_, [&](Client &client) { return events[i++].revents && !serve(client); });
+    if (llvm::count_if(clients_, [](const Client &client) { return client.isHost; }) == hosts_)
+      listener_.socket.reset();
+    else if (FileDescriptor socket = acceptFrom(listener_.socket); socket.isValid())
+      clients_.push_back({std::move(socket)});
+  }
+}
+
+/// Returns false if the client must be dropped.
+bool StoreServer::serve(Client &client) {
+  char bytes[65536];
+  if (client.answers.empty()) {
+    const ssize_t got = recv(client.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && !hasNothingNow()))
+      return false;
+    client.requests.append(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (!table_.serve(client.requests, client.answers).isOk())
+      return false;
+    client.isHost |= !client.answers.empty();
+  }
+  const ssize_t sent = send(client.socket.get(), client.answers.data(), client.answers.size(),
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0 && !hasNothingNow())
+    return false;
+  client.answers.erase(0, static_cast<size_t>(std::max<ssize_t>(sent, 0)));
+  return true;
 }
 
 } // namespace braid

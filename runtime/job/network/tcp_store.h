@@ -14,10 +14,12 @@
 //===----------------------------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/job/bootstrap/start_thread.h"
 #include "runtime/job/bootstrap/store.h"
 #include "runtime/job/network/tcp.h"
 
 #include <map>
+#include <vector>
 
 namespace braid {
 
@@ -37,14 +39,30 @@ private:
 };
 
 /// Like torchrun's store, this store can be read and written by anyone who can connect to its port.
-/// It accepts connections until all hosts have connected, and then releases the port.
+/// It accepts connections until all hosts have connected, and then releases the port. The
+/// destructor stops the thread and closes all connections.
 class StoreServer {
 public:
   /// Listens at `at` and starts a thread that serves clients. Fails if listenAt() fails.
   static Result<std::unique_ptr<StoreServer>> start(const TcpAddress &at, int64_t hosts);
-  /// Stops the thread and closes all connections.
-  virtual ~StoreServer() = default;
-  virtual const TcpAddress &address() const = 0;
+  const TcpAddress &address() const { return listener_.address; }
+
+private:
+  struct Client {
+    FileDescriptor socket;
+    std::string requests = {}, answers = {};
+    bool isHost = false; ///< whether the client has sent a request
+  };
+  StoreServer(TcpListener listener, int64_t hosts)
+      : listener_(std::move(listener)), hosts_(hosts) {}
+  void run();
+  bool serve(Client &client);
+
+  TcpListener listener_;
+  const int64_t hosts_;
+  std::vector<Client> clients_;
+  StoreTable table_;
+  ServiceThread thread_; ///< last, because it uses the other members
 };
 
 /// Encodes `text` as a string of the protocol.
