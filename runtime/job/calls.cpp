@@ -6,30 +6,20 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace braid {
 namespace {
 
-constexpr uint32_t kProgramBits = 28;
-constexpr uint32_t kProgramMask = (1u << kProgramBits) - 1;
-
-/// A recorded call, packed into one 64-bit value so that readers never see a torn record.
+/// A recorded call, which fits into one 64-bit value so that readers never see a torn record.
 struct Noted {
-  uint32_t number = 0; ///< number of earlier calls that the rank has made
-  JobCall call = JobCall::None;
-  uint32_t program = 0; ///< kProgramMask if the call has no program
-
-  uint64_t pack() const {
-    return uint64_t(number) << 32 | uint32_t(call) << kProgramBits | (program & kProgramMask);
-  }
-  static Noted unpack(uint64_t packed) {
-    const auto low = static_cast<uint32_t>(packed);
-    return {static_cast<uint32_t>(packed >> 32), static_cast<JobCall>(low >> kProgramBits),
-            low & kProgramMask};
-  }
+  uint32_t number = 0;       ///< number of earlier calls that the rank has made
+  uint32_t program : 28 = 0; ///< all ones if the call has no program
+  JobCall call : 4 = JobCall::None;
 };
 
 Noted at(const RankSlot &slot, size_t place) {
-  return Noted::unpack(slot.calls[place].load(std::memory_order_relaxed));
+  return std::bit_cast<Noted>(slot.calls[place].load(std::memory_order_relaxed));
 }
 
 bool isSeen(const RankSlot &slot) {
@@ -63,7 +53,7 @@ std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t
   for (int64_t rank = 0; rank < memory.ranks(); ++rank) {
     Noted noted = at(memory.slot(rank), place);
     if (noted.number != number)
-      noted = {}; // the rank has not made this call yet
+      noted = Noted(); // the rank has not made this call yet
     const Plan *plan = noted.call == JobCall::None ? nullptr : plans.find(rank, noted.program);
     words.push_back(describe(noted, plan));
     texts.push_back(plan ? plan->text : "");
@@ -77,7 +67,7 @@ std::string describeAll(const JobMemory &memory, const KnownPlans &plans, size_t
 
 void noteCall(RankSlot &slot, JobCall call, uint32_t program) {
   const uint32_t number = slot.callCount.fetch_add(1, std::memory_order_relaxed);
-  slot.calls[number % kCallEntries].store(Noted{number, call, program}.pack(),
+  slot.calls[number % kCallEntries].store(std::bit_cast<uint64_t>(Noted{number, program, call}),
                                           std::memory_order_relaxed);
 }
 

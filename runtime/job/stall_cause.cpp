@@ -28,11 +28,6 @@ struct Blame {
   std::string text;
 };
 
-/// Returns the time within which a live watchdog updates its heartbeat.
-uint64_t silenceNs(milliseconds timeout) {
-  return inNs(std::max(timeout / 2, 4 * watchPeriod(timeout)));
-}
-
 /// Returns the time of the last heartbeat, or the start of the current activity if there is no
 /// heartbeat yet.
 uint64_t lastSign(const RankView &rank) {
@@ -41,7 +36,9 @@ uint64_t lastSign(const RankView &rank) {
 
 /// Blames a silent rank, preferably on this host: if the rank that relays the state of other hosts
 /// is silent, the ranks on those hosts appear silent as well.
-std::optional<Blame> blameSilentRank(const JobView &job, uint64_t silenceNs) {
+std::optional<Blame> blameSilentRank(const JobView &job, milliseconds timeout) {
+  // A live watchdog updates its heartbeat within this time.
+  const uint64_t silenceNs = inNs(std::max(timeout / 2, 4 * watchPeriod(timeout)));
   const auto key = [&](int64_t rank) {
     return std::pair(!job.memory().isHere(rank), lastSign(job.at(rank)));
   };
@@ -160,7 +157,7 @@ std::optional<Blame> blameIdleRank(const JobView &job) {
                                         : std::optional(Blame{first, job.text(first, nullptr)});
 }
 
-Blame blameNobody(const JobView &job) {
+std::optional<Blame> blameNobody(const JobView &job) {
   const int64_t ranks = job.memory().ranks();
   Blame nobody{-1, "the ranks are waiting for each other"};
   for (int64_t rank = 0; rank < std::min(ranks, kMaxWaits); ++rank)
@@ -190,15 +187,10 @@ bool StallRule::isStalled(uint64_t now, uint64_t progress, bool isBlocked, uint6
 JobCause stallCause(const JobMemory &memory, const KnownPlans &plans,
                     std::optional<milliseconds> timeout) {
   const JobView job(memory, plans);
-  std::optional<Blame> blame = timeout ? blameSilentRank(job, silenceNs(*timeout)) : std::nullopt;
-  if (!blame)
-    blame = blameWorkingQueue(job);
-  if (!blame)
-    blame = blameLostSignal(job);
-  if (!blame)
-    blame = blameIdleRank(job);
-  if (!blame)
-    blame = blameNobody(job);
+  std::optional<Blame> blame = timeout ? blameSilentRank(job, *timeout) : std::nullopt;
+  for (auto *next : {blameWorkingQueue, blameLostSignal, blameIdleRank, blameNobody})
+    if (!blame)
+      blame = next(job);
   std::set<int64_t> listed;
   if (blame->rank >= 0)
     listed.insert(blame->rank);

@@ -353,8 +353,7 @@ Status checkSettings(const Environment &environment) {
   BRAID_TRY(rendezvousAddress(environment));
   for (const Setting &setting : kSettings)
     if (setting.isSwitch)
-      if (Result<bool> value = isOn(environment, setting.name, false); !value)
-        return value.status();
+      BRAID_TRY(isOn(environment, setting.name, false));
   return Status::ok();
 }
 

@@ -26,23 +26,16 @@ template <class Number> Result<Number> takeNumber(llvm::StringRef &text) {
 
 /// Calls `visit(atomic, isTime)` for each field of a slot that other hosts need.
 template <class Slot, class Visit> void visitSlot(Slot &slot, uint32_t queues, Visit visit) {
-  visit(slot.state, false);
-  visit(slot.activity, false);
-  visit(slot.activitySinceNs, true);
-  visit(slot.heartbeatNs, true);
-  visit(slot.issued, false);
-  visit(slot.arrivals, false);
-  visit(slot.completedBeyond, false);
-  visit(slot.runs, false);
+  const auto times = [&](auto &...fields) { (visit(fields, true), ...); };
+  const auto others = [&](auto &...fields) { (visit(fields, false), ...); };
+  others(slot.state, slot.activity);
+  times(slot.activitySinceNs, slot.heartbeatNs);
+  others(slot.issued, slot.arrivals, slot.completedBeyond, slot.runs);
   for (uint32_t i = 0; i < queues; ++i) {
     auto &queue = slot.queue[i];
-    visit(queue.completed, false);
-    visit(queue.current, false);
-    visit(queue.sinceNs, true);
-    visit(queue.isWaiting, false);
-    visit(queue.flagValue, false);
-    visit(queue.wantedValue, false);
-    visit(queue.lastDone, false);
+    others(queue.completed, queue.current);
+    times(queue.sinceNs);
+    others(queue.isWaiting, queue.flagValue, queue.wantedValue, queue.lastDone);
   }
 }
 
