@@ -40,11 +40,6 @@ std::string explainDeath(const JobMemory &memory, int64_t rank) {
 
 } // namespace
 
-std::string JobRank::describe(int64_t rank) {
-  std::lock_guard lock(plans_.mutex);
-  return plans_.empty() ? "" : JobView(*memory_, plans_).rankText(rank);
-}
-
 /// `timeout_` limits both how long hosts may take to join and how long they may be silent later.
 Status JobRank::joinOtherHosts() {
   const Deadline deadline = joinDeadline_ - std::min(kForRanksOfHost, timeout_ / 4);
@@ -58,7 +53,8 @@ Status JobRank::joinOtherHosts() {
 /// Makes this rank, the first on its machine, a host. If it cannot reach the other hosts, aborts
 /// the ranks on this machine with the reason.
 Status JobRank::startHost(const std::string &job) {
-  memory_.emplace(BRAID_TRY(JobMemory::create(place_.ranks, {place_.host, place_.hosts})));
+  memory_ = std::make_shared<JobMemory>(
+      BRAID_TRY(JobMemory::create(place_.ranks, {place_.host, place_.hosts})));
   if (Status joined = store_ ? joinOtherHosts() : Status::ok(); !joined.isOk()) {
     memory_->decideHere();
     memory_->abort({joined, place_.rank});
@@ -73,7 +69,11 @@ Status JobRank::startHost(const std::string &job) {
       {.job = job,
        .joinTimeout = timeout_,
        .explainDeath = [this](int64_t rank) { return braid::explainDeath(*memory_, rank); },
-       .describe = [this](int64_t rank) { return describe(rank); }}));
+       .describe =
+           [this](int64_t rank) {
+             std::lock_guard lock(plans_.mutex);
+             return plans_.empty() ? "" : JobView(*memory_, plans_).rankText(rank);
+           }}));
   return Status::ok();
 }
 
@@ -107,11 +107,8 @@ Result<std::unique_ptr<JobRank>> JobRank::join(const Place &place, milliseconds 
   rank->client_ = BRAID_TRY(rank->isHost()          ? rank->joinOwn(hello)
                             : place.meeting.empty() ? Client::find(hello, deadline)
                                                     : Client::join(place.meeting, hello, deadline));
-  if (!rank->memory_) {
-    const int descriptor = rank->client_->memory().descriptor();
-    rank->memory_.emplace(
-        BRAID_TRY(JobMemory::map(FileDescriptor::duplicate(descriptor), place.ranks)));
-  }
+  if (!rank->memory_)
+    rank->memory_ = rank->client_->sharedMemory();
   rank->mayWait_ = true;
   return rank;
 }

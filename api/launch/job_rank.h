@@ -22,7 +22,7 @@
 #include "runtime/job/job_view.h"
 #include "runtime/job/network/hosts_store.h"
 
-#include <optional>
+#include <memory>
 
 namespace braid {
 
@@ -44,10 +44,8 @@ public:
   JobMemory &memory() { return *memory_; }
   /// Passes the client to the caller. Call only once. The client's destructor disconnects it.
   std::unique_ptr<Client> takeClient() { return std::move(client_); }
-  /// Register and unregister Plans, which messages about failed ranks refer to, like
-  /// Cluster::setPlans() and forgetPlans(). Registered Plans must outlive this object.
-  void setPlans(llvm::ArrayRef<Plan> plans) { plans_.add(plans); }
-  void forgetPlans(llvm::ArrayRef<Plan> plans) { plans_.remove(plans); }
+  /// The Plans that messages about failed ranks refer to, as with Cluster::setPlans().
+  KnownPlans &plans() { return plans_; }
 
   /// Records `cause` as the failure of all ranks, unless a rank failed earlier or the run is
   /// committed. Returns the recorded failure.
@@ -62,12 +60,11 @@ private:
   Status joinOtherHosts();
   Status startHost(const std::string &job);
   Result<std::unique_ptr<Client>> joinOwn(const ClientHello &hello);
-  std::string describe(int64_t rank);
 
   const Place place_;
   const std::chrono::milliseconds timeout_;
   const Deadline joinDeadline_;
-  std::optional<JobMemory> memory_; ///< set by join()
+  std::shared_ptr<JobMemory> memory_; ///< set by join()
   KnownPlans plans_;
   bool mayWait_ = false;              ///< true from the success of join() until waitForOthers()
   std::unique_ptr<HostsStore> store_; ///< null if the job is on one host

@@ -3,6 +3,7 @@
 #include "api/ranks/job_state.h"
 
 #include "api/ranks/backends.h"
+#include "ir/counted.h"
 #include "ir/failure.h"
 
 #include <fmt/format.h>
@@ -19,9 +20,7 @@ Result<std::unique_ptr<JobState>> JobState::create(const Backend &backend,
     return unsupported("backend '{}' cannot run ranks as threads of a single process; each rank "
                        "must be a separate process",
                        backend.name);
-  auto state = std::make_unique<JobState>();
-  state->backend = backend;
-  state->options = options;
+  auto state = std::make_unique<JobState>(backend, options);
   state->cluster = BRAID_TRY(backend.create(options));
   state->trials.resize(static_cast<size_t>(options.ranks));
   return state;
@@ -33,9 +32,7 @@ Result<std::unique_ptr<JobState>> JobState::join(const Backend &backend,
   if (!backend.join)
     return rank->fail(
         unsupported("backend '{}' cannot run ranks as separate processes", backend.name));
-  auto state = std::make_unique<JobState>();
-  state->backend = backend;
-  state->options = options;
+  auto state = std::make_unique<JobState>(backend, options);
   state->rank = std::move(rank);
   Result<std::unique_ptr<Cluster>> cluster = backend.join(options, state->rank->takeClient());
   if (!cluster)
@@ -186,7 +183,7 @@ void JobState::showPlans() {
 void JobState::showPlans(llvm::ArrayRef<Plan> plans) {
   cluster->setPlans(plans);
   if (rank)
-    rank->setPlans(plans);
+    rank->plans().add(plans);
 }
 
 void JobState::end(Sessions::iterator session) {
@@ -244,7 +241,7 @@ Status JobState::settle(SessionPlans *newest) {
   for (const auto &[number, session] : ended) {
     cluster->forgetPlans(session.plans);
     if (rank)
-      rank->forgetPlans(session.plans);
+      rank->plans().remove(session.plans);
   }
   ended.clear();
   const std::vector<std::string> all =
@@ -292,9 +289,9 @@ std::string JobState::whatIsHeld(int64_t number) const {
   Graphs *graphs = cluster->device(number).graphs();
   const int64_t held = graphs ? graphs->callersGraphs() : 0;
   return held == 0 ? ""
-                   : fmt::format("still has {} {} with captured runs; destroy them first "
+                   : fmt::format("still has {} with captured runs; destroy them first "
                                  "(cudaGraphExecDestroy, cudaGraphDestroy)",
-                                 held, held == 1 ? "graph" : "graphs");
+                                 counted(held, "graph"));
 }
 
 Status JobState::expectNothingHeld() {

@@ -52,11 +52,14 @@ struct JobState {
   static Result<std::unique_ptr<JobState>> join(const Backend &backend,
                                                 const ClusterOptions &options, const Place &place);
 
+  /// Creates the state without ranks; create() and join() add the ranks.
+  JobState(const Backend &itsBackend, const ClusterOptions &itsOptions)
+      : backend(itsBackend), options(itsOptions) {}
   ~JobState();
 
   const pid_t process = getpid(); ///< the process that owns the job's threads and connections
-  Backend backend;
-  ClusterOptions options;
+  const Backend backend;
+  const ClusterOptions options;
   int64_t mostBytes = 0; ///< see JobOptions
   /// The Plans timed on each rank in this process. After a failure, they may still be running.
   std::vector<TimedPlans> trials;

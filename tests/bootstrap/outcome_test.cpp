@@ -149,7 +149,7 @@ TEST(OutcomeElsewhere, NobodyDecidesAsLongAsAnAnswerMayBeUnderWay) {
 
 TEST(OutcomeElsewhere, ThoseWhoMapTheMemorySeeWhereTheyAre) {
   JobMemory memory = outcomeOn(1);
-  auto mapped = JobMemory::map(FileDescriptor::duplicate(memory.descriptor()), 4);
+  auto mapped = JobMemory::map(FileDescriptor(dup(memory.descriptor())), 4);
   ASSERT_TRUE(mapped.isOk()) << mapped.status().message();
   EXPECT_EQ(mapped->host(), 1);
   EXPECT_EQ(mapped->ranksPerHost(), 2);

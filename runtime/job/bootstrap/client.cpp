@@ -9,7 +9,6 @@
 #include <thread>
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace braid {
@@ -46,15 +45,15 @@ std::string nameOfJob(const std::string &job) {
 Result<std::unique_ptr<Client>> Client::join(const std::string &name, const ClientHello &hello,
                                              Deadline deadline) {
   Connection connection = BRAID_TRY(Connection::connect(name, deadline));
-  const auto [pid, user] = connection.peer();
-  if (user != geteuid())
+  const ucred host = connection.peer();
+  if (host.uid != geteuid())
     return peerFailed("expected a process of user {} to listen on '@{}', got one of user {}",
-                      geteuid(), name, user);
+                      geteuid(), name, host.uid);
   BRAID_TRY(connection.send(hello.encode()));
   Result<Message> answer = connection.receive(deadline);
   if (!answer)
     return answer.status().annotated(fmt::format(
-        "joining as rank {} at '@{}', where process {} is listening", hello.rank, name, pid));
+        "joining as rank {} at '@{}', where process {} is listening", hello.rank, name, host.pid));
   if (answer->text.front() == 'R')
     return Status(StatusCode::BadInput, answer->text.substr(1));
   if (answer->text != "W" || !answer->descriptor.isValid())
@@ -78,8 +77,8 @@ Result<std::unique_ptr<Client>> Client::find(const ClientHello &hello, Deadline 
 }
 
 Client::Client(Connection connection, ClientHello hello, JobMemory memory)
-    : connection_(std::move(connection)), hello_(std::move(hello)), memory_(std::move(memory)),
-      host_(connection_.openPeer()) {}
+    : connection_(std::move(connection)), hello_(std::move(hello)),
+      memory_(std::make_shared<JobMemory>(std::move(memory))), host_(connection_.openPeer()) {}
 
 Client::~Client() { disconnect(); }
 
@@ -91,30 +90,28 @@ bool Client::isHostGone() const {
   return connection_.hasEnded() || poll(&process, 1, 0) > 0;
 }
 
-JobCause Client::hostIsGone() const {
-  const auto host = static_cast<uint32_t>(connection_.peer().pid); // at connection time
-  // The first rank of this host hosts the job, unless a launcher does.
-  const int64_t first = memory_.ranksOf(memory_.host()).first;
-  if (host == 0 || host != memory_.slot(first).pid.load(std::memory_order_relaxed))
-    return {peerFailed("the launcher is gone"), -1};
-  return {peerFailed("rank {}, which hosted the job{}, is gone", first,
-                     memory_.hosts() == 1 ? "" : fmt::format(" of host {}", memory_.host())),
-          first};
-}
-
 void Client::abortIfHostIsGone() {
   if (!isHostGone())
     return;
-  memory_.abort(hostIsGone());
-  memory_.decideHere();
+  const auto host = static_cast<uint32_t>(connection_.peer().pid); // at connection time
+  // The first rank of this host hosts the job, unless a launcher does.
+  const int64_t first = memory_->ranksOf(memory_->host()).first;
+  if (host == 0 || host != memory_->slot(first).pid.load(std::memory_order_relaxed))
+    memory_->abort({peerFailed("the launcher is gone"), -1});
+  else
+    memory_->abort(
+        {peerFailed("rank {}, which hosted the job{}, is gone", first,
+                    memory_->hosts() == 1 ? "" : fmt::format(" of host {}", memory_->host())),
+         first});
+  memory_->decideHere();
 }
 
 /// Returns the reason why the connection failed. After an abort, the host closes all connections.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
-       !memory_.isAborted() && std::chrono::steady_clock::now() < end;)
+       !memory_->isAborted() && std::chrono::steady_clock::now() < end;)
     std::this_thread::sleep_for(1ms);
-  BRAID_TRY(memory_.failure());
+  BRAID_TRY(memory_->failure());
   return status.annotated(
       fmt::format("rank {} cannot reach the process that hosts the job", rank()));
 }
@@ -122,14 +119,14 @@ Status Client::lost(const Status &status) {
 /// Sends a message and waits for the reply, even to an offer, because peers may request the offered
 /// descriptor as soon as this function has returned.
 Result<Message> Client::ask(const std::string &text, int descriptor) {
-  BRAID_TRY(memory_.failure());
+  BRAID_TRY(memory_->failure());
   if (const Status sent = connection_.send(text, descriptor); !sent.isOk())
     return lost(sent);
   for (;;) {
     Result<Message> answer = connection_.receive(deadlineIn(kSlice));
-    BRAID_TRY(memory_.failure());
+    BRAID_TRY(memory_->failure());
     if (answer)
-      memory_.slot(rank()).tick();
+      memory_->slot(rank()).tick();
     else if (answer.status().code() == StatusCode::TimedOut)
       continue;
     return answer ? std::move(answer) : lost(answer.status());
@@ -150,8 +147,8 @@ Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
 void Client::disconnect() {
   if (std::exchange(saidDisconnect_, true))
     return;
-  memory_.slot(rank()).state.store(RankState::Left, std::memory_order_seq_cst);
-  memory_.wake();
+  memory_->slot(rank()).state.store(RankState::Left, std::memory_order_seq_cst);
+  memory_->wake();
   // A child process may keep the connection open, so closing the descriptor is not enough.
   shutdown(connection_.descriptor(), SHUT_RDWR);
 }

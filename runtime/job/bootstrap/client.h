@@ -50,12 +50,14 @@ public:
 
   int64_t rank() const { return hello_.rank; }
   int64_t ranks() const { return hello_.ranks; }
-  JobMemory &memory() { return memory_; }
+  JobMemory &memory() { return *memory_; }
+  /// Returns memory(), which remains valid after the client is destroyed.
+  std::shared_ptr<JobMemory> sharedMemory() const { return memory_; }
 
   /// Fails the job with `cause` on all ranks, unless it has already failed. Returns the first
   /// failure. A rank that cannot continue calls this before it disconnects; otherwise the other
   /// ranks would only see that the rank has left.
-  Status fail(const Status &cause) { return memory_.fail({cause, rank()}); }
+  Status fail(const Status &cause) { return memory_->fail({cause, rank()}); }
 
   /// Sends a duplicate of `descriptor` to the host under `name`, which is scoped to this rank, and
   /// blocks until the host has received it.
@@ -80,11 +82,10 @@ private:
   Client(Connection connection, ClientHello hello, JobMemory memory);
   Result<Message> ask(const std::string &text, int descriptor);
   Status lost(const Status &status);
-  JobCause hostIsGone() const;
 
   Connection connection_;
   ClientHello hello_;
-  JobMemory memory_;
+  const std::shared_ptr<JobMemory> memory_;
   const FileDescriptor host_; ///< pidfd of the host's process (see Connection::openPeer())
   bool saidDisconnect_ = false;
 };

@@ -18,7 +18,6 @@
 
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 namespace braid {
@@ -159,8 +158,8 @@ private:
       std::this_thread::sleep_for(10ms); // the process may be out of descriptors
       return;
     }
-    const auto [pid, uid] = peer.peer();
-    if (uid != geteuid())
+    const ucred process = peer.peer();
+    if (process.uid != geteuid())
       return;
     const Result<Message> message = peer.receive(deadlineIn(kHelloTime));
     if (!message || message->descriptor.isValid() || peer.hasEnded())
@@ -168,10 +167,10 @@ private:
     const Result<ClientHello> hello = ClientHello::decode(message->text);
     if (!hello)
       return;
-    if (const Status cause = contradiction(*hello, pid); !cause.isOk())
+    if (const Status cause = contradiction(*hello, process.pid); !cause.isOk())
       contradict(peer, *hello, cause);
     else
-      welcome(std::move(peer), pid, hello->rank);
+      welcome(std::move(peer), process.pid, hello->rank);
   }
 
   Status contradiction(const ClientHello &hello, pid_t pid) const {

@@ -11,10 +11,8 @@
 #include <cstring>
 #include <thread>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -75,10 +73,6 @@ bool waitUntilReady(int descriptor, short events, Deadline deadline) {
 
 bool hasNothingNow() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-FileDescriptor FileDescriptor::duplicate(int number) {
-  return FileDescriptor(fcntl(number, F_DUPFD_CLOEXEC, 0));
-}
-
 FileDescriptor &FileDescriptor::operator=(FileDescriptor &&other) noexcept {
   const int number = other.release();
   reset();
@@ -134,12 +128,11 @@ bool Connection::hasEnded() const {
   return poll(&entry, 1, 0) != 0;
 }
 
-PeerIdentity Connection::peer() const {
-  ucred credentials{};
+ucred Connection::peer() const {
+  ucred credentials{0, static_cast<uid_t>(-1), 0};
   socklen_t bytes = sizeof credentials;
-  if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0)
-    return {};
-  return {credentials.pid, credentials.uid};
+  getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes);
+  return credentials;
 }
 
 FileDescriptor Connection::openPeer() const {

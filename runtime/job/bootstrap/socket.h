@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-#include <sys/types.h>
+#include <sys/socket.h>
 
 namespace braid {
 
@@ -46,8 +46,6 @@ class FileDescriptor {
 public:
   FileDescriptor() = default;
   explicit FileDescriptor(int number) : number_(number) {}
-  /// Returns a new close-on-exec descriptor for the same file, or an invalid one on failure.
-  static FileDescriptor duplicate(int number);
   FileDescriptor(FileDescriptor &&other) noexcept : number_(other.release()) {}
   FileDescriptor &operator=(FileDescriptor &&other) noexcept;
   ~FileDescriptor() { reset(); }
@@ -73,11 +71,6 @@ SharedMapping mapShared(const FileDescriptor &file, size_t bytes);
 /// Accepts a connection. The descriptor is non-blocking and close-on-exec, or invalid on failure.
 FileDescriptor acceptFrom(const FileDescriptor &listener);
 
-struct PeerIdentity {
-  pid_t pid = 0; ///< 0 if the peer is in another pid namespace
-  uid_t uid = static_cast<uid_t>(-1);
-};
-
 /// A message of 1 to kMaxBytes bytes, with an optional descriptor.
 struct Message {
   static constexpr size_t kMaxBytes = 4096;
@@ -97,8 +90,9 @@ public:
   int descriptor() const { return socket_.get(); }
   /// Returns true if the peer has closed the connection. Unread messages may remain.
   bool hasEnded() const;
-  /// Returns the identity of the process at the other end.
-  PeerIdentity peer() const;
+  /// Returns the identity of the process at the other end. The pid is 0 if the process is in
+  /// another pid namespace. If the identity is unknown, the pid is 0 and the uid is -1.
+  ucred peer() const;
   /// Returns a pidfd for the peer's process. It becomes readable when the process exits, and refers
   /// to that process even if the pid is reused. Returns an invalid descriptor if the process is not
   /// visible to this process, has exited, or is this process.
