@@ -1,6 +1,7 @@
 //===- api/ranks/check_tensors.cpp - checks a caller's tensors against a program --------------===//
 
 #include "api/ranks/check_tensors.h"
+#include "ir/counted.h"
 #include "ir/failure.h"
 #include "ir/type.h"
 
@@ -54,8 +55,9 @@ Status check(const Argument &argument, Device &device) {
 Status add(bool areOutputs, std::span<const TensorSpec> specs, std::span<const Tensor> tensors,
            int64_t rank, Device &device, std::vector<Argument> &all) {
   if (specs.size() != tensors.size())
-    return badInput("expected {} {}{}, got {}", specs.size(), areOutputs ? "output" : "input",
-                    specs.size() == 1 ? "" : "s", tensors.size());
+    return badInput("expected {}, got {}",
+                    counted(int64_t(specs.size()), areOutputs ? "output" : "input"),
+                    tensors.size());
   for (size_t i = 0; i < specs.size(); ++i) {
     all.push_back({areOutputs, i, specs[i], tensors[i], rank});
     BRAID_TRY(check(all.back(), device));

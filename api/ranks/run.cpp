@@ -97,14 +97,10 @@ public:
       report_.messages = messages->describe();
   }
 
-  Status run() {
-    if (options_.trace)
-      for (int64_t i = 0; i < cluster_.hosted(); ++i)
-        cluster_.device(cluster_.firstHosted() + i).tracer()->startTrace();
-    return cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); });
+  Result<RunReport> run() {
+    BRAID_TRY(cluster_.onEveryRank([this](int64_t rank) { return runRank(rank); }));
+    return std::move(report_);
   }
-
-  RunReport takeReport() { return std::move(report_); }
 
 private:
   const Plan &plan(int64_t rank) const { return session_.plans[static_cast<size_t>(rank)]; }
@@ -131,6 +127,8 @@ private:
 };
 
 Status Runner::runRank(int64_t rank) {
+  if (options_.trace)
+    cluster_.device(rank).tracer()->startTrace();
   std::vector<Arguments> slots;
   for (int64_t i = 0; i < runsInFlight_; ++i)
     slots.push_back(BRAID_TRY(Arguments::allocate(plan(rank), cluster_.device(rank))));
@@ -339,9 +337,9 @@ Result<RunReport> run(JobState &job, const Compiled &compiled, std::vector<Plan>
   if (!session)
     return job.cluster->fail(session.status());
   Runner runner(compiled, options, *job.cluster, (*session)->second, secondsSince(start));
-  const Status status = runner.run();
+  Result<RunReport> report = runner.run();
   job.end(*session);
-  return status.isOk() ? Result<RunReport>(runner.takeReport()) : job.cluster->fail(status);
+  return report ? std::move(report) : job.cluster->fail(report.status());
 }
 
 } // namespace braid

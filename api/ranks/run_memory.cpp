@@ -3,9 +3,8 @@
 #include "api/ranks/run_memory.h"
 
 #include "backends/cpu/gemm.h"
+#include "ir/counted.h"
 #include "runtime/memory_limit.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -101,10 +100,9 @@ Status expectRunMemory(llvm::ArrayRef<Plan> plans, const Backend &backend,
   }
   const double ofProcess = areThreads ? total + reservedFor(threads, backend)
                                       : largest + shared + reservedFor(mostThreads, backend);
-  return expectMemory(
-      {total, ofProcess},
-      fmt::format("running {} rank{} takes", plans.size(), plans.size() == 1 ? "" : "s"),
-      "use fewer ranks or smaller tensors");
+  return expectMemory({total, ofProcess},
+                      "running " + counted(int64_t(plans.size()), "rank") + " takes",
+                      "use fewer ranks or smaller tensors");
 }
 
 } // namespace braid
