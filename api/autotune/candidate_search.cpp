@@ -55,15 +55,14 @@ Status CandidateSearch::findFusion() {
   stages_ = stagesOf(*compiled_.fusion, source_->diags);
   if (stages_.empty())
     stages_.emplace_back();
-  for (const FusionStage &stage : stages_)
-    given_.push_back(givenFor(stage, schedule));
-  if (count() == 1) {
-    best_ = {given_[0].over(fieldsFor(given_[0])), schedule.stages};
-    return Status::ok();
+  for (const FusionStage &stage : stages_) {
+    const Configuration &given = given_.emplace_back(givenFor(stage, schedule));
+    const Configuration config = given.over(fieldsFor(given));
+    if (count() == 1)
+      best_ = {config, schedule.stages};
+    else
+      best_.stages.push_back({stage.tensors.front(), only(false, config)});
   }
-  for (size_t i = 0; i < count(); ++i)
-    best_.stages.push_back(
-        {stages_[i].tensors.front(), only(false, given_[i].over(fieldsFor(given_[i])))});
   return Status::ok();
 }
 

@@ -27,26 +27,18 @@ struct Limits {
   double ofNominal; ///< a path below this fraction of the nominal rate is slow; 0 if unknown
 };
 
-/// Based on published results: NVLink on H100 reaches 376 to 392 of 450 GB/s, and PCIe 4.0 x16
-/// behind a switch reaches 25.5 to 26.5 of 31.5 GB/s. Across root complexes or sockets, some
-/// healthy machines reach a third of the nominal rate. CPU ranks share the machine with other work:
-/// on a busy machine, one pair reached only a third of the median.
-Limits limitsOf(const PairReport &report, LinkClass link) {
-  if (report.backend == "cpu")
-    return {0.25, 0};
-  switch (link) {
-  case LinkClass::NvLink:
-  case LinkClass::PcieSwitch:
-    return {0.85, 0.72};
-  case LinkClass::HostBridge:
-  case LinkClass::SameNuma:
-  case LinkClass::CrossNuma:
-    return {0.6, 0.22};
-  case LinkClass::Own:
-  case LinkClass::Unknown:
-    break;
-  }
-  return {0.85, 0};
+/// Indexed by LinkClass. Based on published results: NVLink on H100 reaches 376 to 392 of 450 GB/s,
+/// and PCIe 4.0 x16 behind a switch reaches 25.5 to 26.5 of 31.5 GB/s. Across root complexes or
+/// sockets, some healthy machines reach a third of the nominal rate.
+constexpr Limits kLimits[] = {{0.85, 0},   {0.85, 0.72}, {0.85, 0.72}, {0.6, 0.22},
+                              {0.6, 0.22}, {0.6, 0.22},  {0.85, 0}};
+static_assert(std::size(kLimits) == static_cast<size_t>(LinkClass::Unknown) + 1);
+/// CPU ranks share the machine with other work: on a busy machine, one pair reached only a third of
+/// the median.
+constexpr Limits kCpuLimits = {0.25, 0};
+
+const Limits &limitsOf(const PairReport &report, LinkClass link) {
+  return report.backend == "cpu" ? kCpuLimits : kLimits[static_cast<size_t>(link)];
 }
 
 void expect(PathReport &path, double least, double usual, const std::string &what) {

@@ -2,7 +2,6 @@
 
 #include "api/simulate/machines.h"
 
-#include "api/simulate/machine_files.h"
 #include "ir/failure.h"
 #include "runtime/files.h"
 

@@ -69,19 +69,19 @@ Result<MachinePrediction> simulateProgram(llvm::ArrayRef<Plan> plans, const Cost
             "\n  run braid check to print the reason, or braid view --check to visualize it");
   if (!simulation)
     return simulation.status();
-  MachinePrediction prediction;
-  prediction.program = plans.front().program;
-  prediction.ranks = plans.front().ranks;
-  prediction.simulated = static_cast<int64_t>(plans.size());
-  prediction.us = simulation->us;
-  prediction.burstUs = simulation->burstUs;
+  int64_t memoryBytes = 0;
   for (const Plan &plan : plans)
-    prediction.memoryBytes = std::max(prediction.memoryBytes, memoryOfRank(plan));
+    memoryBytes = std::max(memoryBytes, memoryOfRank(plan));
   const Simulation gemms = BRAID_TRY(simulate(plans, withGemmsAlone(model), options));
   const Simulation others = BRAID_TRY(simulate(plans, withoutGemms(model), options));
-  prediction.gemmsUs = gemms.us;
-  prediction.othersUs = others.us;
-  return prediction;
+  return MachinePrediction{.program = plans.front().program,
+                           .ranks = plans.front().ranks,
+                           .simulated = static_cast<int64_t>(plans.size()),
+                           .us = simulation->us,
+                           .burstUs = simulation->burstUs,
+                           .memoryBytes = memoryBytes,
+                           .gemmsUs = gemms.us,
+                           .othersUs = others.us};
 }
 
 } // namespace braid
