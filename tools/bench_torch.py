@@ -153,19 +153,16 @@ class Problem:
             torch.matmul(h, last, out=target)
         return run
 
-    def gather(self):
-        a, block = self.a, self.block
-        return lambda: dist.all_gather_into_tensor(a, block)
-
-    def reduce(self):
-        if self.reduces == "all":
-            return functools.partial(dist.all_reduce, self.c)
-        return functools.partial(dist.reduce_scatter_tensor, self.own, self.c)
-
     def transfers(self, *between):
         """Returns the gather and the reduction, with the functions `between` between them."""
-        return in_order(*[self.gather()] * self.gathers, *between,
-                        *[self.reduce()] * bool(self.reduces))
+        steps = list(between)
+        if self.gathers:
+            steps.insert(0, functools.partial(dist.all_gather_into_tensor, self.a, self.block))
+        if self.reduces == "all":
+            steps.append(functools.partial(dist.all_reduce, self.c))
+        elif self.reduces:
+            steps.append(functools.partial(dist.reduce_scatter_tensor, self.own, self.c))
+        return in_order(*steps)
 
     def symmetric(self):
         """Returns PyTorch's symmetric memory module. Importing it registers the operators."""
@@ -219,21 +216,20 @@ class Problem:
         import braid.torch as bt
         calls = []
         if self.gathers:
-            activation = {"activation": "gelu_tanh"} if self.reduces else {}
-            calls.append((bt.all_gather_matmul, self.weights[0], activation))
+            calls.append(functools.partial(bt.all_gather_matmul, B=self.weights[0],
+                                           activation="gelu_tanh" if self.reduces else None))
         if self.reduces:
             function = bt.matmul_all_reduce if self.reduces == "all" else bt.matmul_reduce_scatter
-            calls.append((function, self.weights[-1], {}))
-        first = self.block if self.gathers else self.a
-        h = first
-        for function, weight, options in calls:
-            self.choices.append(bt.prepare(function, h, weight, seconds=CHOOSE_SECONDS, **options))
-            h = function(h, weight, **options)
+            calls.append(functools.partial(function, B=self.weights[-1]))
+        h = first = self.block if self.gathers else self.a
+        for call in calls:
+            self.choices.append(bt.prepare(call.func, h, seconds=CHOOSE_SECONDS, **call.keywords))
+            h = call(h)
 
         def run():
             h = first
-            for function, weight, options in calls:
-                h = function(h, weight, **options)
+            for call in calls:
+                h = call(h)
         return run
 
     def braid_transfers(self):
