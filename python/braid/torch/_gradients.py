@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from braid._errors import InputError, UnsupportedError
 from braid.torch import _operations
 from braid.torch._group import place_of
-from braid.torch._layout import check_activation
+from braid.torch._layout import function_of
 
 Tensor = torch.Tensor
 Run = Callable[..., Any]  # a kernel, or an operator below autograd, with the same parameters
@@ -24,14 +24,6 @@ Run = Callable[..., Any]  # a kernel, or an operator below autograd, with the sa
 _ORDINARY = (Tensor, torch.nn.Parameter)
 ops = torch.ops.braid
 _c10d: Any = torch.ops._c10d_functional
-
-_FUNCTIONS_OF_PYTORCH: Dict[str, Callable[[Tensor], Tensor]] = {
-    "": lambda x: x,
-    "relu": torch.nn.functional.relu,
-    "gelu": torch.nn.functional.gelu,
-    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
-    "silu": torch.nn.functional.silu,
-}
 
 
 # -- Calling a kernel or an operator. --
@@ -78,14 +70,12 @@ def expect_local(tensor: Tensor) -> None:
 def _refuse_forward_mode(tensors: Sequence[Tensor]) -> None:
     """Raises UnsupportedError if a tensor has a tangent, which would otherwise be dropped."""
     interpreter = torch._C._functorch.peek_interpreter_stack()
-    if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
-        raise UnsupportedError("braid.torch operators do not support forward-mode automatic "
-                               "differentiation")
     unpack: Any = forward_ad.unpack_dual
-    for each in tensors:
-        if unpack(each).tangent is not None:
-            raise UnsupportedError("braid.torch operators do not support forward-mode automatic "
-                                   "differentiation, got a tensor with a tangent")
+    message = "braid.torch operators do not support forward-mode automatic differentiation"
+    if interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Jvp:
+        raise UnsupportedError(message)
+    if any(unpack(each).tangent is not None for each in tensors):
+        raise UnsupportedError(message + ", got a tensor with a tangent")
 
 
 # Indices into place_of()'s result: the values that each operator takes as its last arguments.
@@ -136,18 +126,9 @@ WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
     "matmul_all_reduce": _all_reduce}
 
 
-def function_of(activation: str) -> Callable[[Tensor], Tensor]:
-    check_activation(activation)
-    return _FUNCTIONS_OF_PYTORCH[activation]
-
-
 def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
     """Returns a matrix: moves `dim` to the front, then flattens all axes but the last."""
     return tensor.movedim(dim, 0).flatten(0, -2)
-
-
-def _sum_of_rows(tensor: Tensor) -> Tensor:
-    return tensor.flatten(0, -2).sum(0)
 
 
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
@@ -214,7 +195,7 @@ class _Gather(torch.autograd.Function):
         dBs = [flat @ _flat(dY, ctx.dim) if flat is not None and is_needed and dY is not None
                else None for dY, is_needed in zip(dYs, needs)]
         biased = [dY for i, dY in enumerate(dYs) if ctx.biased >> i & 1]
-        dbiases = [_sum_of_rows(dY) if is_needed and dY is not None else None
+        dbiases = [_flat(dY).sum(0) if is_needed and dY is not None else None
                    for dY, is_needed in zip(biased, needs[ctx.count:])]
         return (*[None] * 8, sum(parts[1:], parts[0]) if parts else None, *dBs, *dbiases)
 
@@ -250,7 +231,7 @@ class _Scatter(torch.autograd.Function):
             whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ctx.ranks)
         if whole is not None:
             dB = _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None
-            dbias = _sum_of_rows(whole) if needs_bias else None
+            dbias = _flat(whole).sum(0) if needs_bias else None
         return None, dA, dB, dbias, None, None, None, None, None
 
 
@@ -271,4 +252,4 @@ class _AllReduce(torch.autograd.Function):
         _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
         dA = dY @ B.t() if needs_A else None
         dB = A.flatten(0, -2).t() @ dY.flatten(0, -2) if needs_B else None
-        return None, dA, dB, _sum_of_rows(dY) if needs_bias else None, None
+        return None, dA, dB, _flat(dY).sum(0) if needs_bias else None, None

@@ -7,12 +7,21 @@ Its tensors are then contiguous parts of the caller's tensors.
 """
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
 
 from braid._errors import InputError
 from braid._fusion import AxisLike, Fusion, Value, ceil, didx, stream
 
-ACTIVATIONS = ("", "relu", "gelu", "gelu_tanh", "silu")
+# The activations of the kernels, as PyTorch's functions.
+_ACTIVATIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "": lambda x: x,
+    "relu": torch.nn.functional.relu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
 
 
 class Rows(NamedTuple):
@@ -29,10 +38,6 @@ class Rows(NamedTuple):
     def of(self, rank: int) -> int:
         """Returns the number of rows on `rank`."""
         return max(0, min(self.block, self.total - rank * self.block))
-
-    @property
-    def are_even(self) -> bool:
-        return self.total % self.ranks == 0
 
     @property
     def full(self) -> int:
@@ -83,9 +88,7 @@ class Layout(NamedTuple):
     def extents(self) -> Tuple[int, int, int]:
         """M, N and K, where M counts the rows of all ranks and sequences, and N and K are local."""
         columns = sum(self.widths[:len(self.weights)])
-        depth = self.weights[0].depth
-        if not self.gathers:
-            depth = sum(weight.depth for weight in self.weights)
+        depth = sum(weight.depth for weight in self.weights[:1 if self.gathers else None])
         return self.sequences * self.rows.total * self.rows.beside, columns, depth
 
     @property
@@ -93,23 +96,18 @@ class Layout(NamedTuple):
         """The element type and extents for messages, such as "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
-    @property
-    def name(self) -> str:
-        """The name of the fusion, as shown in messages."""
-        return f"{self.operator}_{self.shape.replace(' ', '_')}"
-
     def fusion(self) -> Fusion:
         """Returns the fusion. The inputs are the operands A of every sequence (one for each weight
         in a reduction, otherwise one), then each weight and its bias, if any. The outputs are those
         of widths(), for every sequence."""
-        f = Fusion(self.name)
+        f = Fusion(f"{self.operator}_{self.shape.replace(' ', '_')}")  # messages show this name
         f.mesh(self.rows.ranks)
         rows, contracted, result = _axes(self)
         depths = [weight.depth for weight in self.weights]
         operands = [[f.input(_name("A", index, p), self.dtype, [*rows, *contracted, depth])
                      for index, depth in enumerate(depths[:1] if self.gathers else depths)]
                     for p in range(self.sequences)]
-        weights = [_term(self, f, index, contracted) for index in range(len(self.weights))]
+        terms = [_term(self, f, index, contracted) for index in range(len(self.weights))]
         outputs = []
         for index, columns in enumerate(self.widths):
             axes: List[AxisLike] = [*result, columns]
@@ -117,8 +115,8 @@ class Layout(NamedTuple):
                 if self.gathers and index == len(self.weights):
                     outputs.append(f.reshard(_name("G", 0, p), As[0], self.dtype, axes))
                 else:
-                    terms = [weights[index]] if self.gathers else weights
-                    outputs.append(_product(self, f, _name("", index, p), As, terms, axes))
+                    used = terms[index:index + len(As)]  # all weights of a reduction
+                    outputs.append(_product(self, f, _name("", index, p), As, used, axes))
         f.output(*outputs)
         return f
 
@@ -128,16 +126,17 @@ def _name(letter: str, index: int, sequence: int) -> str:
     return f"{letter}{index or ''}" + (f"_{sequence}" if sequence else "")
 
 
-def check_activation(activation: str) -> None:
-    """Raises InputError if no kernel supports `activation`."""
-    if activation not in ACTIVATIONS:
-        raise InputError(f"expected an activation ({', '.join(ACTIVATIONS[1:])}) or None, got "
-                         f"'{activation}'")
+def function_of(activation: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns an activation's function. Raises InputError if no kernel supports `activation`."""
+    if activation not in _ACTIVATIONS:
+        raise InputError(f"expected an activation ({', '.join(filter(None, _ACTIVATIONS))}) or "
+                         f"None, got '{activation}'")
+    return _ACTIVATIONS[activation]
 
 
 def check(layout: Layout) -> None:
     """Raises InputError if the activation is unknown, or if some but not all extents are 0."""
-    check_activation(layout.activation)
+    function_of(layout.activation)  # raises InputError if it is unknown
     least = min(*layout.extents, *(min(weight[:2]) for weight in layout.weights))
     if least < 1 and not layout.is_empty:
         raise InputError(f"{layout.operator} of {layout.shape} has an empty operand but a nonempty "
@@ -146,7 +145,7 @@ def check(layout: Layout) -> None:
 
 def _row_axes(rows: Rows, first: AxisLike) -> List[AxisLike]:
     """Returns the row axes. `first` is the axis with one entry per rank."""
-    if rows.are_even:
+    if rows.total % rows.ranks == 0:
         return [first, rows.block * rows.beside]
     block = ceil(rows.total, rows.ranks)
     return [first, block] if rows.beside == 1 else [first, block, rows.beside]
@@ -167,12 +166,7 @@ def _axes(layout: Layout) -> Tuple[List[AxisLike], List[AxisLike], List[AxisLike
     return whole, [didx(D)], whole
 
 
-class Term(NamedTuple):
-    """A weight in a fusion. Of a sum, only the first weight may have a bias."""
-
-    weight: Weight
-    W: Value
-    bias: Optional[Value]
+Term = Tuple[Weight, Value, Optional[Value]]  # a weight, its value, and that of its bias, if any
 
 
 def _term(layout: Layout, fusion: Fusion, index: int, outer: Sequence[AxisLike]) -> Term:
@@ -184,15 +178,15 @@ def _term(layout: Layout, fusion: Fusion, index: int, outer: Sequence[AxisLike])
     bias = None
     if weight.has_bias:
         bias = fusion.input(_name("b", index, 0), layout.dtype, [weight.columns])
-    return Term(weight, W, bias)
+    return weight, W, bias
 
 
 def _product(layout: Layout, fusion: Fusion, name: str, As: Sequence[Value],
              terms: Sequence[Term], axes: Sequence[AxisLike]) -> Value:
-    """Adds the sum of the products of the operands `As` and the weights in `terms`, then the
-    activation."""
+    """Adds the sum of the products of the operands `As` and the weights in `terms`, of which only
+    the first may have a bias, then the activation."""
     product = f"{'H' if layout.activation else 'Y'}{name}"
-    Ws, bias, weight = [term.W for term in terms], terms[0].bias, terms[0].weight
+    (weight, _, bias), Ws = terms[0], [W for _, W, _ in terms]
     if weight.is_transposed:
         Y = fusion.linear(product, As, Ws, layout.dtype, axes, bias=bias)
     else:

@@ -16,6 +16,7 @@ from braid.torch._gradients import WITH_GRADIENTS, expect_local, ops, tensors_of
 Tensor = torch.Tensor
 
 torch_library: Any = torch.library
+autocast_mode: Any = torch.amp.autocast_mode
 _library = torch_library.Library("braid", "DEF")
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
 
@@ -72,23 +73,13 @@ def _autograd(name: str) -> Any:
 
 # -- Autocast. Converts all operands to the autocast type, as PyTorch does for its GEMMs. --
 
-def _cast(value: Any, device: str, dtype: torch.dtype) -> Any:
-    if isinstance(value, Tensor):
-        is_eligible = (value.is_floating_point() and value.device.type == device and
-                       value.dtype is not torch.float64)
-        return value.to(dtype) if is_eligible else value
-    if isinstance(value, (list, tuple)):
-        return [_cast(each, device, dtype) for each in value]
-    return value
-
-
 def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
     keys = torch._C.DispatchKeySet(key)
 
     def kernel(*arguments: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(keys):
             dtype = torch.get_autocast_dtype(device)
-            return getattr(ops, name)(*_cast(arguments, device, dtype))
+            return getattr(ops, name)(*autocast_mode._cast(arguments, device, dtype))
     return kernel
 
 
