@@ -5,14 +5,13 @@ support, they run the collective and the GEMMs separately. Their results are con
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
 from braid._errors import UnsupportedError
-from braid.torch import _operations
+from braid.torch import _operations, _report
 from braid.torch._group import job_of
-from braid.torch._report import pass_on
 
 Tensor = torch.Tensor
 torch_library: Any = torch.library
@@ -34,7 +33,7 @@ def reason_of(operator: str, tensors: Sequence[Tensor], dim: int, group_name: st
         except UnsupportedError as error:
             reason = str(error)
     if reason:
-        pass_on(operator, reason)
+        _report.passed[operator, reason] += 1
     return reason
 
 
@@ -43,10 +42,8 @@ def _gather_gemms(A: Tensor, Bs: List[Tensor], biases: List[Optional[Tensor]], r
     """Gathers A, [rows, K] or [sequences, rows, K], along its rows. Returns the products with each
     B, plus its bias, followed by the gathered A if `return_A`."""
     if not reason_of("gather_gemms", [A, *Bs], A.dim() - 2, group_name):
-        given = [bias for bias in biases if bias is not None]
-        biased = sum(1 << i for i, bias in enumerate(biases) if bias is not None)
-        return _operations.all_gather_matmul(A, Bs, given, biased, "", A.dim() - 2, -1, return_A,
-                                             group_name)
+        return _operations.run("all_gather_matmul", [A], Bs, biases, "", A.dim() - 2, group_name,
+                               returns_gathered=return_A)
     parts = _c10d.all_gather_into_tensor(A.movedim(-2, 0).contiguous(), ranks, group_name)
     whole = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
     Ys = [whole @ B if bias is None else whole @ B + bias for B, bias in zip(Bs, biases)]
@@ -64,7 +61,8 @@ def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], red
     [sequences, rows, K], where each sequence is scattered."""
     dim = As[0].dim() - 2
     if not reason_of("sum_scatter", [*As, *Bs], dim, group_name, reduce_op):
-        return _operations.sum_scatter(As, Bs, bias, reduce_op, dim, group_name)
+        return _operations.reduced("matmul_reduce_scatter", As, Bs, bias, "", reduce_op, dim,
+                                   group_name)
     whole = _sum(As, Bs).movedim(-2, 0).contiguous()
     mine: Tensor = _c10d.wait_tensor(
         _c10d.reduce_scatter_tensor(whole, reduce_op, ranks, group_name))
@@ -76,7 +74,7 @@ def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
                     group_name: str) -> Tensor:
     """Returns the sum of the products over all ranks, plus the bias. As: [rows, K]."""
     if not reason_of("sum_all_reduce", [*As, *Bs], 0, group_name):
-        return _operations.sum_all_reduce(As, Bs, bias, group_name)
+        return _operations.reduced("matmul_all_reduce", As, Bs, bias, "", "sum", 0, group_name)
     whole: Tensor = _c10d.wait_tensor(_c10d.all_reduce(_sum(As, Bs), "sum", group_name))
     return whole if bias is None else whole.add_(bias)
 
@@ -113,18 +111,9 @@ _OPERATORS: Dict[str, Any] = {
         "(Tensor[] As, Tensor[] Bs, Tensor? bias, str group_name) -> Tensor",
         _sum_all_reduce, _fake_sum_all_reduce),
 }
-FUSED: Dict[str, Any] = {}
-
-
-def _define() -> Any:
-    library = torch_library.Library("braid", "FRAGMENT")
-    for name, (schema, kernel, fake) in _OPERATORS.items():
-        library.define(name + schema, tags=(torch.Tag.needs_fixed_stride_order,))
-        torch_library.register_fake(f"braid::{name}", fake, lib=library)
-        for device in ("CPU", "CUDA"):
-            library.impl(name, kernel, device)
-        FUSED[name] = getattr(torch.ops.braid, name).default
-    return library
-
-
-_library = _define()
+_library = torch_library.Library("braid", "FRAGMENT")
+for _name, (_schema, _kernel, _fake) in _OPERATORS.items():
+    _library.define(_name + _schema, tags=(torch.Tag.needs_fixed_stride_order,))
+    torch_library.register_fake(f"braid::{_name}", _fake, lib=_library)
+    for _device in ("CPU", "CUDA"):
+        _library.impl(_name, _kernel, _device)

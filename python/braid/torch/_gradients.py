@@ -160,7 +160,7 @@ def _input_gradients(terms: Sequence[Tuple[Tensor, Tensor]], dim: int,
     one, unless the gradient has to be differentiated or traced."""
     dYs, Bs = [dY for dY, _ in terms], [B for _, B in terms]
     if len(terms) > 1 and _is_plain(dYs + Bs) and not wants_gradients(dYs + Bs):
-        return [_operations.sum_scatter(dYs, Bs, None, "sum", dim, name)]
+        return [_operations.reduced("matmul_reduce_scatter", dYs, Bs, None, "", "sum", dim, name)]
     return [call("matmul_reduce_scatter", dY, B, None, "", "sum", dim, name) for dY, B in terms]
 
 

@@ -109,27 +109,19 @@ def _describe(operator: str, job: GroupJob, As: Sequence[Tensor], Bs: Sequence[T
     if not gathers and len({weight.is_transposed for weight in weights}) > 1:
         # A sum has one layout for all weights; a bias requires the transposed one.
         weights = tuple(weight._replace(is_transposed=weights[0].has_bias) for weight in weights)
-    layout = _layout(operator, dtype, A, dim, count, job.ranks, weights, activation,
-                     returns_gathered)
+    before, behind = math.prod(A.shape[:dim]), math.prod(A.shape[dim + 1:-1])
+    sequences = before if 1 < before <= MOST_SEQUENCES and count % job.ranks == 0 else 1
+    split = Rows(count, before // sequences * behind, job.ranks)
+    if operator == "matmul_all_reduce":  # every rank has all rows, and `dim` is 0
+        split = Rows(math.prod(A.shape[:-1]), 1, job.ranks)
+    layout = Layout(operator, dtype, split, weights, activation, returns_gathered, sequences)
     check(layout)
     mine = layout.rows.of(job.rank)
     if gathers and A.shape[dim] != mine:
         raise InputError(f"expected {mine} of {rows} rows on rank {job.rank} of {job.ranks} (split "
                          f"like torch.chunk), got {A.shape[dim]}")
-    rows_first = (math.prod(A.shape[:dim]) > 1 and operator != "matmul_all_reduce" and
-                  layout.sequences == 1)
+    rows_first = before > 1 and sequences == 1
     return Call(layout, dim, _outputs_of(layout, job.rank, A, dim, rows_first), rows_first)
-
-
-def _layout(operator: str, dtype: str, A: Tensor, dim: int, count: int, ranks: int,
-            weights: Tuple[Weight, ...], activation: str, returns_gathered: bool) -> Layout:
-    """Returns the layout of a call. `count` is the extent of `dim` over all ranks."""
-    before, behind = math.prod(A.shape[:dim]), math.prod(A.shape[dim + 1:-1])
-    sequences = before if 1 < before <= MOST_SEQUENCES and count % ranks == 0 else 1
-    rows = Rows(count, behind * (before if sequences == 1 else 1), ranks)
-    if operator == "matmul_all_reduce":  # every rank has all rows
-        rows, sequences = Rows(math.prod(A.shape[:-1]), 1, ranks), 1
-    return Layout(operator, dtype, rows, weights, activation, returns_gathered, sequences)
 
 
 def _outputs_of(layout: Layout, rank: int, A: Tensor, dim: int, rows_first: bool) -> List[Output]:
@@ -161,9 +153,9 @@ def _laid_out(prepared: Prepared, call: Call, As: Sequence[Tensor], Bs: Sequence
     return inputs
 
 
-def _run(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], biases: Biases,
-         activation: str, dim: int, group_name: str, rows: int = -1,
-         returns_gathered: bool = False) -> List[Tensor]:
+def run(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], biases: Biases,
+        activation: str, dim: int, group_name: str, rows: int = -1,
+        returns_gathered: bool = False) -> List[Tensor]:
     """Runs the operator. Caches the description of the call, keyed by the arguments that determine
     it, because describing a call takes longer than a run."""
     A = As[0]
@@ -209,9 +201,8 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
     Bs[i] has a bias; `given` contains these biases. Only the fake kernel uses `ranks`."""
     if not Bs:
         raise InputError("expected at least one B, got none")
-    biases = _spread(len(Bs), given, biased) if biased or given else [None] * len(Bs)
-    return _run("all_gather_matmul", [A], Bs, biases, activation, gather_dim, group_name, rows,
-                return_A)
+    return run("all_gather_matmul", [A], Bs, _spread(len(Bs), given, biased), activation,
+               gather_dim, group_name, rows, return_A)
 
 
 def why_not(tensors: Sequence[Tensor], dim: int, reduce_op: str = "sum") -> str:
@@ -240,10 +231,11 @@ def check_reduction(reduce_op: str, activation: str, bias: Optional[Tensor]) -> 
         raise InputError("a bias or an activation requires reduce_op 'sum', got 'avg'")
 
 
-def _reduced(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
-             activation: str, reduce_op: str, dim: int, group_name: str) -> Tensor:
+def reduced(operator: str, As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
+            activation: str, reduce_op: str, dim: int, group_name: str) -> Tensor:
+    """Returns the reduced sum of As[i] @ Bs[i], plus the bias: all rows, or this rank's rows."""
     biases = [bias, *[None] * (len(Bs) - 1)]
-    [output] = _run(operator, As, Bs, biases, activation, dim, group_name)
+    [output] = run(operator, As, Bs, biases, activation, dim, group_name)
     if reduce_op == "avg":
         output.div_(place_of(group_name)[1])
     return output
@@ -254,21 +246,10 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, bias: Optional[Tensor], activati
                           ranks: int = 0) -> Tensor:
     """Returns this rank's rows. Only the fake kernel uses `rank` and `ranks`."""
     check_reduction(reduce_op, activation, bias)
-    return _reduced("matmul_reduce_scatter", [A], [B], bias, activation, reduce_op, scatter_dim,
-                    group_name)
-
-
-def sum_scatter(As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
-                reduce_op: str, scatter_dim: int, group_name: str) -> Tensor:
-    """Returns this rank's rows of the sum of As[i] @ Bs[i], plus the bias."""
-    return _reduced("matmul_reduce_scatter", As, Bs, bias, "", reduce_op, scatter_dim, group_name)
+    return reduced("matmul_reduce_scatter", [A], [B], bias, activation, reduce_op, scatter_dim,
+                   group_name)
 
 
 def matmul_all_reduce(A: Tensor, B: Tensor, bias: Optional[Tensor], activation: str,
                       group_name: str) -> Tensor:
-    return _reduced("matmul_all_reduce", [A], [B], bias, activation, "sum", 0, group_name)
-
-
-def sum_all_reduce(As: Sequence[Tensor], Bs: Sequence[Tensor], bias: Optional[Tensor],
-                   group_name: str) -> Tensor:
-    return _reduced("matmul_all_reduce", As, Bs, bias, "", "sum", 0, group_name)
+    return reduced("matmul_all_reduce", [A], [B], bias, activation, "sum", 0, group_name)

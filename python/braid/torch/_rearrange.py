@@ -27,11 +27,11 @@ class Atom(NamedTuple):
 Atoms = Tuple[Atom, ...]
 Dims = Tuple[Atoms, ...]
 
-_RESHAPES = {aten.reshape.default, aten.view.default, aten._unsafe_view.default,
-             aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default,
-             aten.clone.default}
-_PERMUTATIONS = {aten.permute.default, aten.transpose.int, aten.t.default}
-_SPLITS = {aten.split.Tensor, aten.split_with_sizes.default}
+RESHAPES = {aten.reshape.default, aten.view.default, aten._unsafe_view.default,
+            aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default,
+            aten.clone.default}
+PERMUTATIONS = {aten.permute.default, aten.transpose.int, aten.t.default}
+SPLITS = {aten.split.Tensor, aten.split_with_sizes.default}
 
 
 def value_of(node: Any) -> Optional[torch.Tensor]:
@@ -106,35 +106,17 @@ def _reshaped(dims: Dims, shape: Sequence[Any]) -> Optional[Dims]:
     return tuple(reversed(found))
 
 
-def _permuted(node: Node, dims: Dims) -> Dims:
-    order = list(range(len(dims)))
-    arguments: Any = node.args
-    if node.target is aten.permute.default:
-        order = [axis % len(dims) for axis in arguments[1]]
-    else:
-        a, b = arguments[1:3] if len(arguments) > 2 else (0, len(dims) - 1)
-        order[a], order[b] = order[b], order[a]
-    return tuple(dims[axis] for axis in order)
-
-
 # -- Parts that are concatenated along another dimension. --
-
-class _Parts(NamedTuple):
-    source: Node
-    dim: int
-    number: int
-
 
 def _part(node: Any) -> Optional[Tuple[Node, int, int, Any]]:
     """Returns (source, dimension, index, extent) if `node` is one of several equal parts."""
-    if not isinstance(node, Node) or value_of(node) is None:
+    value = value_of(node)
+    if value is None:
         return None
-    arguments: Any = node.args
-    shape = node.meta["val"].shape
-    if node.target is operator.getitem and arguments[0].target in _SPLITS:
+    arguments, shape = node.args, value.shape
+    if node.target is operator.getitem and arguments[0].target in SPLITS:
         split: Any = arguments[0].args
-        dim = split[2] if len(split) > 2 else arguments[0].kwargs.get("dim", 0)
-        dim = dim % len(shape)
+        dim = (split[2] if len(split) > 2 else arguments[0].kwargs.get("dim", 0)) % len(shape)
         return split[0], dim, arguments[1], shape[dim]
     if node.target is aten.slice.Tensor and len(arguments) == 4:
         dim, begin = arguments[1] % len(shape), arguments[2]
@@ -145,11 +127,12 @@ def _part(node: Any) -> Optional[Tuple[Node, int, int, Any]]:
 
 def is_part(node: Node) -> bool:
     """Returns True if `node` is one of several equal parts of a tensor, or all of them."""
-    return node.target in _SPLITS or _part(node) is not None
+    return node.target in SPLITS or _part(node) is not None
 
 
-def _parts_of(cat: Node) -> Optional[_Parts]:
-    """Returns the tensor whose equal parts `cat` concatenates in their order, or None."""
+def _split_of(cat: Node) -> Optional[Tuple[Node, int]]:
+    """Returns the tensor whose equal parts `cat` concatenates in their order, and the dimension
+    along which they are split, or None."""
     arguments: Any = cat.args
     parts = [_part(each) for each in arguments[0]]
     first = parts[0] if parts else None
@@ -160,58 +143,56 @@ def _parts_of(cat: Node) -> Optional[_Parts]:
     value = value_of(source)
     if parts != wanted or value is None or not known(value.shape[dim] == extent * len(parts)):
         return None
-    return _Parts(source, dim, len(parts))
+    return source, dim
 
 
 def source_of(node: Node) -> Optional[Node]:
     """Returns the node whose elements `node` rearranges, or None if it does something else."""
-    if node.target in _RESHAPES or node.target in _PERMUTATIONS:
+    if node.target in RESHAPES or node.target in PERMUTATIONS:
         return node.all_input_nodes[0]
-    parts = _parts_of(node) if node.target is aten.cat.default else None
-    return parts.source if parts else None
+    split = _split_of(node) if node.target is aten.cat.default else None
+    return split[0] if split else None
 
 
 def rearranged(node: Node, dims: Dims) -> Optional[Dims]:
     """Returns the dimensions of `node`, where `dims` are those of source_of(node)."""
-    if node.target in _PERMUTATIONS:
-        return _permuted(node, dims)
-    value = value_of(node)
+    arguments: Any = node.args
+    found, value = list(dims), value_of(node)
+    if node.target is aten.permute.default:
+        return tuple(dims[axis] for axis in arguments[1])
+    if node.target in PERMUTATIONS:  # of two axes
+        a, b = arguments[1:3] if len(arguments) > 2 else (0, -1)
+        found[a], found[b] = found[b], found[a]
+        return tuple(found)
     if value is None:
         return None
-    if node.target in _RESHAPES:
+    if node.target in RESHAPES:
         return _reshaped(dims, value.shape)
-    parts = _parts_of(node)
-    arguments: Any = node.args
-    assert parts is not None
-    to = arguments[1] % len(dims) if len(arguments) > 1 else 0
-    atoms = list(dims[parts.dim])
-    inner = take_last(atoms, value.shape[parts.dim]) if to != parts.dim else ()
+    split = _split_of(node)
+    assert split is not None
+    dim, to = split[1], arguments[1] % len(dims) if len(arguments) > 1 else 0
+    if to == dim:
+        return dims
+    atoms = list(dims[dim])
+    inner = take_last(atoms, value.shape[dim])
     if inner is None:
         return None
-    found = list(dims)
-    if to != parts.dim:
-        found[parts.dim] = inner
-        found[to] = (*atoms, *dims[to])
+    found[dim], found[to] = inner, (*atoms, *dims[to])
     return tuple(found)
 
 
 def rearrangements(source: Node, dims: Dims) -> Dict[Node, Dims]:
     """Returns `source`, whose dimensions are `dims`, and all nodes that only rearrange it, with
     their dimensions."""
-    found = {source: dims}
-    _follow(source, found)
+    found, ahead = {source: dims}, [source]
+    for node in ahead:  # to which the nodes found are added
+        users = list(node.users)
+        for user in users:  # to which the users of parts are added
+            if is_part(user):
+                users += [each for each in user.users if each not in users]
+            elif user not in found and source_of(user) is node:
+                moved = rearranged(user, found[node])
+                if moved is not None:
+                    found[user] = moved
+                    ahead.append(user)
     return found
-
-
-def _follow(node: Node, found: Dict[Node, Dims]) -> None:
-    users = list(node.users)
-    for user in users:
-        if is_part(user):
-            users += [each for each in user.users if each not in users]
-    for user in users:
-        if user in found or source_of(user) is not node:
-            continue
-        dims = rearranged(user, found[node])
-        if dims is not None:
-            found[user] = dims
-            _follow(user, found)

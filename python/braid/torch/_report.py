@@ -18,24 +18,14 @@ class Calls(NamedTuple):
     copies: int  # operands that had to be copied to another layout
 
 
-class Place(NamedTuple):
-    """The place of a collective next to a GEMM in the compiled graphs."""
+class Site(NamedTuple):
+    """Collectives next to GEMMs in compiled graphs, all replaced, or not for the same reason."""
 
     collective: str
     group: str
     shape: str  # the operand's type and shape, such as "bf16 4096x8192"
     gemm: str
     direction: str  # forward or backward
-
-
-class Site(NamedTuple):
-    """Collectives next to GEMMs that were replaced or not, for the same reason."""
-
-    collective: str
-    group: str
-    shape: str
-    gemm: str
-    direction: str
     number: int
     reason: str  # why they were not replaced; empty if they were
 
@@ -48,18 +38,8 @@ class Passed(NamedTuple):
     calls: int
 
 
-_sites: Counter[Tuple[Place, str]] = Counter()  # number of sites, keyed by place and reason
-_passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
-
-
-def record(place: Place, reason: str) -> None:
-    """Counts a site in a compiled graph. `reason` says why it was not replaced, or is empty."""
-    _sites[place, reason] += 1
-
-
-def pass_on(name: str, reason: str) -> None:
-    """Counts a call that PyTorch executes, for the report."""
-    _passed[name, reason] += 1
+sites: Counter[Site] = Counter()  # number of sites, keyed by a Site whose `number` is 1
+passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
 
 
 class Report(NamedTuple):
@@ -103,16 +83,16 @@ def report(clear: bool = False) -> Report:
 
     clear: if True, starts all counts again at 0.
     """
-    passed = [Passed(name, reason, calls) for (name, reason), calls in _passed.items()]
     calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
              for job in all_jobs()
              for (operator, shape, schedule), counts in list(job.counts.items())]
-    sites = [Site(*place, number, reason) for (place, reason), number in _sites.items()]
+    found = [site._replace(number=number) for site, number in sites.items()]
+    left = [Passed(name, reason, number) for (name, reason), number in passed.items()]
     if clear:
-        _passed.clear()
-        _sites.clear()
+        passed.clear()
+        sites.clear()
         for job in all_jobs():
             for counts in job.counts.values():
                 counts.calls = counts.copies = 0
-    return Report(calls, [site for site in sites if not site.reason],
-                  [site for site in sites if site.reason], passed)
+    return Report(calls, [site for site in found if not site.reason],
+                  [site for site in found if site.reason], left)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from operator import getitem
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
-from torch._guards import detect_fake_mode
 from torch.fx.node import map_arg
 
 from braid.torch._group import place_of
@@ -19,14 +18,12 @@ from braid.torch._operations import why_not
 from braid.torch._rearrange import (Atom, Dims, contiguous, end_of, is_contiguous, is_part, known,
                                     rearranged, rearrangements, source_of, take_first, value_of)
 
-aten = torch.ops.aten
+aten, ops = torch.ops.aten, torch.ops.braid
 _c10d = torch.ops._c10d_functional
 Node = torch.fx.Node
 
 GATHER, SCATTER, ALL_REDUCE = (_c10d.all_gather_into_tensor.default,
                                _c10d.reduce_scatter_tensor.default, _c10d.all_reduce.default)
-COLLECTIVES: Dict[Any, str] = {GATHER: "all_gather", SCATTER: "reduce_scatter",
-                               ALL_REDUCE: "all_reduce"}
 
 
 class Refused(Exception):
@@ -63,10 +60,7 @@ def gemm_of(node: Node) -> Optional[Gemm]:
 def _insert(graph: torch.fx.Graph, target: Any, arguments: Tuple[Any, ...]) -> Node:
     """Adds a node at the graph's insertion point, with its fake result."""
     node = graph.call_function(target, arguments)
-    values = map_arg(arguments, lambda each: each.meta["val"])
-    mode: Any = detect_fake_mode([each.meta["val"] for each in node.all_input_nodes])
-    with mode:
-        node.meta["val"] = target(*values)
+    node.meta["val"] = target(*map_arg(arguments, lambda each: each.meta["val"]))
     return node
 
 
@@ -96,22 +90,9 @@ def _check(tensors: Sequence[Any], reduce_op: str = "sum") -> None:
         raise Refused(reason)
 
 
-def _has_ancestor(node: Node, ancestors: Set[Node]) -> bool:
-    seen: Set[Node] = set()
-    ahead = [node]
-    while ahead:
-        each = ahead.pop()
-        if each in ancestors:
-            return True
-        if each not in seen:
-            seen.add(each)
-            ahead += each.all_input_nodes
-    return False
-
-
 def _erase(node: Node) -> None:
     """Erases `node` and the nodes that only it uses, if nothing uses it."""
-    if node.users or node.op != "call_function":
+    if node._erased or node.users or node.op != "call_function":
         return
     inputs = node.all_input_nodes
     node.graph.erase_node(node)
@@ -157,36 +138,36 @@ def _is_live(node: Node, replaced: Set[Node]) -> bool:
         for user in node.users)
 
 
-def replace_gather(collective: Node, operator: Any) -> None:
+def replace_gather(collective: Node) -> None:
     """Replaces a gather and the GEMMs that multiply its result. Raises Refused if it cannot."""
     arguments: Any = collective.args
     shard, ranks, group = arguments
-    wait, value = _wait_of(collective), value_of(shard)
+    wait, value, graph = _wait_of(collective), value_of(shard), collective.graph
     if value is None or value.dim() < 2:
         raise Refused("the gathered tensor is a vector")
     rows, *others = contiguous(value.shape)
     nodes = rearrangements(wait, ((Atom(ranks, value.numel()), *rows), *others))
     counts = {node: _sequences_before(dims, value, ranks) for node, dims in nodes.items()}
-    found = [(node, gemm) for node in collective.graph.nodes
-             for gemm in [gemm_of(node)] if gemm is not None and gemm.A in nodes]
-    sequences = next((counts[gemm.A] for _, gemm in found if counts[gemm.A]), None)
+    gemms = {node: gemm for node in graph.nodes for gemm in [gemm_of(node)]
+             if gemm is not None and gemm.A in nodes}
+    sequences = next((counts[gemm.A] for gemm in gemms.values() if counts[gemm.A]), None)
     if sequences is None:
         _fixed(value.shape[-1])
-        raise Refused("the last dimension is gathered or scattered" if found else "")
-    found = [(node, gemm) for node, gemm in found if counts[gemm.A] == sequences]
-    _check([shard, *(gemm.B for _, gemm in found)])
-    outputs = {wait, *(node for node, _ in found)}
-    found = [(node, gemm) for node, gemm in found if not _depends(gemm, outputs)]
+        raise Refused("the last dimension is gathered or scattered" if gemms else "")
+    gemms = {node: gemm for node, gemm in gemms.items() if counts[gemm.A] == sequences}
+    _check([shard, *(gemm.B for gemm in gemms.values())])
+    outputs = {wait, *gemms}
+    found = {node: gemm for node, gemm in gemms.items() if not _depends(gemm, outputs)}
     if not found:
         raise Refused("the GEMM's other operand depends on the gathered tensor")
-    is_kept = _is_live(wait, {node for node, _ in found})
-    graph = collective.graph
+    is_kept = _is_live(wait, set(found))
     with graph.inserting_before(wait.next):
         before = [sequences] if sequences > 1 else []
         A = _insert(graph, aten.reshape.default, (shard, [*before, -1, value.shape[-1]]))
-        Bs, biases = [gemm.B for _, gemm in found], [gemm.bias for _, gemm in found]
-        results = _insert(graph, operator, (A, Bs, biases, is_kept, group, ranks))
-        for index, (node, gemm) in enumerate(found):
+        Bs, biases = [gemm.B for gemm in found.values()], [gemm.bias for gemm in found.values()]
+        results = _insert(graph, ops.gather_gemms.default,
+                          (A, Bs, biases, is_kept, group, ranks))
+        for index, (node, gemm) in enumerate(found.items()):
             Y = _reshape(graph, _insert(graph, getitem, (results, index)), value_of(node))
             if gemm.addend is not None:
                 Y = _insert(graph, aten.add.Tensor, (gemm.addend, Y))
@@ -195,14 +176,20 @@ def replace_gather(collective: Node, operator: Any) -> None:
             whole = _insert(graph, getitem, (results, len(found)))
             _use_gathered(whole, [sequences, ranks, -1, value.shape[-1]], wait,
                           [node for node in nodes if counts[node] == sequences])
-    for node in [*(node for node, _ in found), *reversed(list(nodes))]:
-        if not node._erased:
-            _erase(node)
+    for node in [*found, *reversed(nodes)]:
+        _erase(node)
 
 
 def _depends(gemm: Gemm, outputs: Set[Node]) -> bool:
-    operands = [gemm.B] if gemm.bias is None else [gemm.B, gemm.bias]
-    return any(_has_ancestor(operand, outputs) for operand in operands)
+    """Returns True if an operand other than A and the addend depends on one of `outputs`."""
+    seen: Set[Node] = set()
+    ahead = [gemm.B] if gemm.bias is None else [gemm.B, gemm.bias]
+    while ahead:
+        node = ahead.pop()
+        if node not in seen:
+            seen.add(node)
+            ahead += node.all_input_nodes
+    return not seen.isdisjoint(outputs)
 
 
 def _use_gathered(whole: Node, shape: Sequence[int], wait: Node,
@@ -277,34 +264,43 @@ def _are_alike(a: Dims, b: Dims) -> bool:
                                  for p, q in zip(x, y)) for x, y in zip(a, b))
 
 
-def _terms_of(collective: Node) -> Tuple[Sum, Any]:
-    """Returns the sum of GEMMs that `collective` reduces, and the fake result of its wait."""
+def replace_reduction(collective: Node) -> None:
+    """Replaces a reduce-scatter or an all-reduce, and the GEMMs whose sum it reduces. Raises
+    Refused if it cannot."""
     arguments: Any = collective.args
-    found = _sum_of(arguments[0])
+    source, reduce_op, *_, group = arguments
+    found = _sum_of(source)
     if found is None:
         raise Refused("")
     if any(user not in found.nodes and user is not collective
            for node in found.nodes for user in node.users):
         raise Refused("the GEMM's result is also used elsewhere")
-    if arguments[1] != "sum" and any(gemm.bias for gemm in found.gemms):
+    if reduce_op != "sum" and any(gemm.bias for gemm in found.gemms):
         raise Refused("a bias is added before the results are averaged over the ranks")
-    _check([operand for gemm in found.gemms for operand in gemm[:2]], arguments[1])
-    return found, _wait_of(collective)
+    _check([operand for gemm in found.gemms for operand in gemm[:2]], reduce_op)
+    graph, wait, more = collective.graph, _wait_of(collective), [group]
+    if collective.target is SCATTER:
+        operator, ranks = ops.sum_scatter.default, arguments[2]
+        sequences, more = _scattered_sequences(found, ranks), [reduce_op, group, ranks]
+    elif reduce_op != "sum":
+        raise Refused(f"the reduction operator is {reduce_op}")
+    elif not is_contiguous(found.dims):
+        raise Refused("the sum's elements are rearranged before the all-reduce")
+    else:
+        operator, ranks, sequences = ops.sum_all_reduce.default, place_of(group)[1], 1
+    bias = found.bias(ranks)
+    with graph.inserting_before(collective):
+        As, Bs = [gemm.A for gemm in found.gemms], [gemm.B for gemm in found.gemms]
+        if sequences > 1:
+            As = [_insert(graph, aten.reshape.default,
+                          (A, [sequences, -1, _fixed(A.meta["val"].shape[1])])) for A in As]
+        result = _insert(graph, operator, (As, Bs, bias, *more))
+        wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
+    _erase(wait)
 
 
-def _with_sequences(graph: torch.fx.Graph, gemms: Sequence[Gemm], sequences: int) -> List[Node]:
-    if sequences == 1:
-        return [gemm.A for gemm in gemms]
-    return [_insert(graph, aten.reshape.default,
-                    (gemm.A, [sequences, -1, _fixed(gemm.A.meta["val"].shape[1])]))
-            for gemm in gemms]
-
-
-def replace_scatter(collective: Node, operator: Any) -> None:
-    """Replaces a reduce-scatter and the GEMMs whose sum it reduces, or raises Refused."""
-    arguments: Any = collective.args
-    _, reduce_op, ranks, group = arguments
-    found, wait = _terms_of(collective)
+def _scattered_sequences(found: Sum, ranks: int) -> int:
+    """Returns the number of sequences whose rows are scattered, or raises Refused."""
     rows, columns = found.gemms[0].A.meta["val"].shape[0], found.gemms[0].B.meta["val"].shape[1]
     first = take_first(found.dims[0], ranks)
     if first is None:
@@ -317,12 +313,7 @@ def replace_scatter(collective: Node, operator: Any) -> None:
                 for atom in rest]
     if not is_contiguous((tuple(rest),)) or not known(block.stride % columns == 0):
         raise Refused("the last dimension is gathered or scattered")
-    graph, bias = collective.graph, found.bias(ranks)
-    with graph.inserting_before(collective):
-        As, Bs = _with_sequences(graph, found.gemms, sequences), [gemm.B for gemm in found.gemms]
-        result = _insert(graph, operator, (As, Bs, bias, reduce_op, group, ranks))
-        wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
-    _erase(wait)
+    return sequences
 
 
 def _sequences(elements: Any, block: Atom) -> int:
@@ -335,20 +326,3 @@ def _sequences(elements: Any, block: Atom) -> int:
     if found is None:
         raise Refused("the number of sequences is unknown at compile time")
     return found
-
-
-def replace_all_reduce(collective: Node, operator: Any) -> None:
-    """Replaces an all-reduce and the GEMMs whose sum it reduces, or raises Refused."""
-    arguments: Any = collective.args
-    _, reduce_op, group = arguments
-    found, wait = _terms_of(collective)
-    if reduce_op != "sum":
-        raise Refused(f"the reduction operator is {reduce_op}")
-    if not is_contiguous(found.dims):
-        raise Refused("the sum's elements are rearranged before the all-reduce")
-    graph, bias = collective.graph, found.bias(place_of(group)[1])
-    with graph.inserting_before(collective):
-        As, Bs = [gemm.A for gemm in found.gemms], [gemm.B for gemm in found.gemms]
-        result = _insert(graph, operator, (As, Bs, bias, group))
-        wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
-    _erase(wait)
