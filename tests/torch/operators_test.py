@@ -177,7 +177,7 @@ def part_gradients_of_what_is_gathered(rank, ranks):
     calls = {each.operator: each.calls for each in bt.report().calls}
     assert calls == {"all_gather_matmul": 1, "matmul_reduce_scatter": 1}, bt.report()
     x2, v2 = (each.detach().clone().requires_grad_() for each in (x, v))
-    Y2, = torch.ops.braid.all_gather_matmul(x2, [v2], [], 0, "", 0, -1, False, "0", ranks)
+    Y2, = torch.ops.braid.all_gather_matmul(x2, [v2], [], 0, "", 0, -1, False, False, "0", ranks)
     Y2.sum().backward()
     for each in (X, V, W):
         each.requires_grad_()
@@ -254,14 +254,37 @@ def part_keeps_what_gradients_need(rank, ranks):
             assert (X.grad is not None, W.grad is not None) == (needs_X, needs_W)
 
 
+def part_keeps_shards(rank, ranks):
+    """With keep="shard", the forward pass saves only this rank's rows."""
+    X, W = real(3 * ranks, 2, 8), real(8, 6)
+    for rows in (None, 3 * ranks):
+        gradients = []
+        for keep in ("gathered", "shard"):
+            x, w = mine(X, rank, ranks).clone().requires_grad_(), W.clone().requires_grad_()
+            kept = []
+            with torch.autograd.graph.saved_tensors_hooks(
+                    lambda tensor: (kept.append(tuple(tensor.shape)), tensor)[1], lambda t: t):
+                Y = bt.all_gather_matmul(x, w, keep=keep, rows=rows)
+            saved = (3, 2, 8) if keep == "shard" else (3 * ranks, 2, 8)
+            assert sorted(kept) == sorted([saved, (8, 6)]), kept
+            Y.square().sum().backward()
+            gradients.append((x.grad, w.grad))
+        assert all(torch.equal(a, b) for a, b in zip(*gradients)), gradients
+    Y = bt.all_gather_matmul(x, w, keep="shard")
+    expect_error(bt.UnsupportedError, "second derivatives", lambda: torch.autograd.grad(
+        Y.sum(), w, create_graph=True))
+    expect_error(bt.InputError, "'gathered' or 'shard', got 'all'",
+                 lambda: bt.all_gather_matmul(x, w, keep="all"))
+
+
 def part_opcheck(rank, ranks):
     ops = torch.ops.braid
     A, A3 = (real(*shape).float().requires_grad_() for shape in ((4, 8), (3, 4, 8)))
     B, W, b = (real(*shape).float().requires_grad_() for shape in ((8, 6), (6, 8), (6,)))
     place = "0", rank, ranks
     for op, arguments in ((ops.all_gather_matmul,
-                           (A, [B, W.t()], [b], 2, "", 0, -1, True, "0", ranks)),
-                          (ops.all_gather_matmul, (A3, [B], [], 0, "", 1, -1, False, "0", ranks)),
+                           (A, [B, W.t()], [b], 2, "", 0, -1, True, True, "0", ranks)),
+                          (ops.all_gather_matmul, (A3, [B], [], 0, "", 1, -1, False, False, "0", ranks)),
                           (ops.matmul_reduce_scatter, (A, B, b, "", "sum", 0, *place)),
                           (ops.matmul_reduce_scatter, (A3, W.t(), None, "", "avg", 1, *place)),
                           (ops.matmul_all_reduce, (A3, B, b, "", "0"))):
@@ -640,7 +663,8 @@ def part_mistakes(rank, ranks):
             ("got 'avg'", lambda: bt.matmul_reduce_scatter(
                 A.clone().requires_grad_(), B, reduce_op="avg", activation="relu")),
             ("one bias for each bit", lambda: torch.ops.braid.all_gather_matmul(
-                A, [B], [draw(6)], 0, "", 0, -1, False, dist.group.WORLD.group_name, ranks)),
+                A, [B], [draw(6)], 0, "", 0, -1, False, False,
+                dist.group.WORLD.group_name, ranks)),
             ("sum or avg", lambda: bt.prepare(bt.matmul_reduce_scatter, A, B, reduce_op="max")),
             ("the process group 'nobody'", lambda: bt.matmul_all_reduce(A, B, "nobody")),
             ("a bias or None for each", lambda: bt.all_gather_matmul(A, [B, B], bias=[None]))):
@@ -736,6 +760,7 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                        ("many_shapes", 2), ("bounds_memory_of_all_lengths", 2),
                        ("new_shapes_cost_the_same", 2),
                        ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2),
+                       ("keeps_shards", 2),
                        ("gradients_are_contiguous", 2),
                        ("second_derivatives", 2), ("gradients_need_no_dispatcher", 1),
                        ("empty", 2), ("compiled_in_a_backward", 2)):

@@ -95,6 +95,28 @@ def part_replaces(rank, ranks):
         assert not bt.report().apart, bt.report().apart
 
 
+def part_keeps_shards(rank, ranks):
+    """With keep="shard", compiled forward passes save rows of this rank, not gathered rows."""
+    rows = 8
+    for batch in (1, 2):
+        saved = {}
+        for keep in ("gathered", "shard"):
+            bt.enable(keep=keep)
+            bt.report(clear=True)
+            sizes = []
+            with torch.autograd.graph.saved_tensors_hooks(
+                    lambda tensor: (sizes.append(tensor.numel()), tensor)[1], lambda t: t):
+                compare(rank, ranks, 1, False, (batch, rows * ranks, 32))
+            saved[keep] = sum(sizes)
+            assert counts() == {"all_gather_matmul": 2, "matmul_reduce_scatter": 2}, bt.report()
+            # The gather in the backward pass has no GEMM whose first operand is its result.
+            apart = [(each.collective, each.direction, each.number) for each in bt.report().apart]
+            assert apart == [("all_gather", "backward", 1)] * (keep == "shard"), bt.report()
+        assert saved["gathered"] - saved["shard"] == (ranks - 1) * batch * rows * 32, saved
+    bt.disable()
+    assert torch._inductor.config.joint_custom_pre_pass is None
+
+
 class Shared(nn.Module):
     """Linears that share their input. The gradient of the input is a sum of GEMMs."""
 
@@ -444,6 +466,9 @@ class Ranks(unittest.TestCase):
 
     def test_replaces(self):
         self.expect("replaces")
+
+    def test_keeps_shards(self):
+        self.expect("keeps_shards")
 
     def test_sums_with_bias(self):
         self.expect("sums_with_bias")

@@ -57,6 +57,13 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     return weights, given, sum(1 << i for i, each in enumerate(biases) if each is not None)
 
 
+def is_shard(keep: str) -> bool:
+    """Converts the argument `keep`, "gathered" or "shard"."""
+    if keep not in ("gathered", "shard"):
+        raise InputError(f"expected keep to be 'gathered' or 'shard', got {keep!r}")
+    return keep == "shard"
+
+
 def _count(rows: Optional[int]) -> int:
     """Converts an optional number of rows for the operators, which expect -1 instead of None."""
     if rows is not None and (not isinstance(rows, (int, torch.SymInt)) or rows < 0):
@@ -66,7 +73,8 @@ def _count(rows: Optional[int]) -> int:
 
 def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
                       activation: Optional[str] = None, gather_dim: int = 0,
-                      rows: Optional[int] = None, return_A: bool = False) -> Any:
+                      rows: Optional[int] = None, return_A: bool = False,
+                      keep: str = "gathered") -> Any:
     """Computes activation(all_gather(A) @ B + bias), overlapping the gather of A with the GEMM.
 
     A: this rank's rows, [..., K], with two or more dimensions. `gather_dim` is the dimension to
@@ -79,6 +87,8 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
         they are then split as by torch.chunk.
     group: a ProcessGroup, a one-dimensional DeviceMesh, the name of a group, or None for the
         default group.
+    keep: what the forward pass saves for the gradient of B: "gathered", or "shard" to save memory.
+        The backward pass then gathers A again.
 
     Returns Y, with all rows and this rank's columns, or a list with one Y per B. If return_A is
     True, returns a tuple of Y, or the list, and the gathered A.
@@ -94,7 +104,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     After a PeerError or TimedOutError, the group's operators can no longer be used on any rank.
 
     Gradients: the gradient of A is computed by matmul_reduce_scatter. The gradient of B is a matmul
-    with the gathered A, which the forward pass saves.
+    with the gathered A.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
     name = name_of(group)
@@ -103,7 +113,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     _expect_tensors([A, *weights, *given], gather_dim)
     outputs = _gradients.call("all_gather_matmul", A, weights, given, biased,
                               _text("activation", activation), gather_dim, count, bool(return_A),
-                              name)
+                              is_shard(keep), name)
     Ys = list(outputs[:len(weights)])
     result = Ys[0] if isinstance(B, Tensor) else Ys
     return (result, outputs[-1]) if return_A else result

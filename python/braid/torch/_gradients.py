@@ -98,11 +98,12 @@ def call(operator: str, *arguments: Any) -> Any:
 # -- Calls with gradients. --
 
 def _gather(run: Run, A: Tensor, Bs: Sequence[Tensor], biases: Sequence[Tensor], biased: int,
-            activation: str, gather_dim: int, rows: Any, return_A: bool, name: str,
-            ranks: int) -> List[Tensor]:
+            activation: str, gather_dim: int, rows: Any, return_A: bool, keeps_shard: bool,
+            name: str, ranks: int) -> List[Tensor]:
     function = function_of(activation)
-    outputs = _Gather.apply(run, biased, gather_dim, rows, return_A or wants_gradients(Bs), name,
-                            ranks, len(Bs), A, *Bs, *biases)
+    returns_A = return_A or (not keeps_shard and wants_gradients(Bs))
+    outputs = _Gather.apply(run, biased, gather_dim, rows, returns_A, keeps_shard, name, ranks,
+                            len(Bs), A, *Bs, *biases)
     Ys = [function(Y) for Y in outputs[:len(Bs)]]
     return [*Ys, outputs[-1]] if return_A else Ys
 
@@ -169,22 +170,29 @@ class _Gather(torch.autograd.Function):
     output, so that autograd can compute second derivatives."""
 
     @staticmethod
-    def forward(ctx: Any, run: Run, biased: int, dim: int, rows: Any, returns_A: bool, name: str,
-                ranks: int, count: int, A: Tensor, *tensors: Tensor) -> Tuple[Tensor, ...]:
+    def forward(ctx: Any, run: Run, biased: int, dim: int, rows: Any, returns_A: bool,
+                keeps_shard: bool, name: str, ranks: int, count: int, A: Tensor,
+                *tensors: Tensor) -> Tuple[Tensor, ...]:
         Bs, biases = tensors[:count], tensors[count:]
-        outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, name, ranks)
+        outputs = run(A, Bs, biases, biased, "", dim, rows, returns_A, keeps_shard, name, ranks)
         ctx.set_materialize_grads(False)  # missing gradients stay None
         ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
-        ctx.biased, ctx.mine = biased, A.shape[dim]
-        needs_A, *needs_Bs = ctx.needs_input_grad[8:9 + count]
-        ctx.save_for_backward(outputs[-1] if any(needs_Bs) else None, *(Bs if needs_A else ()))
+        ctx.biased, ctx.mine, ctx.keeps_shard = biased, A.shape[dim], keeps_shard
+        needs_A, *needs_Bs = ctx.needs_input_grad[9:10 + count]
+        kept = A if keeps_shard else outputs[-1]
+        ctx.save_for_backward(kept if any(needs_Bs) else None, *(Bs if needs_A else ()))
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Optional[Tensor]) -> Any:
         whole, *Bs = ctx.saved_tensors
         dYs = grads[:ctx.count]
-        needs_A, *needs = ctx.needs_input_grad[8:]
+        needs_A, *needs = ctx.needs_input_grad[9:]
+        rows = [dY.shape[ctx.dim] for dY in dYs if dY is not None]
+        if ctx.keeps_shard and whole is not None and rows:
+            if torch.is_grad_enabled():
+                raise UnsupportedError('keep="shard" does not support second derivatives')
+            whole = _gathered(whole, ctx.dim, rows[0], ctx.name, ctx.ranks)
         parts: List[Tensor] = []  # the terms of A's gradient
         if needs_A:
             given = [(dY, B.t()) for dY, B in zip(dYs, Bs) if dY is not None]
@@ -197,7 +205,7 @@ class _Gather(torch.autograd.Function):
         biased = [dY for i, dY in enumerate(dYs) if ctx.biased >> i & 1]
         dbiases = [_flat(dY).sum(0) if is_needed and dY is not None else None
                    for dY, is_needed in zip(biased, needs[ctx.count:])]
-        return (*[None] * 8, sum(parts[1:], parts[0]) if parts else None, *dBs, *dbiases)
+        return (*[None] * 9, sum(parts[1:], parts[0]) if parts else None, *dBs, *dbiases)
 
 
 def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
@@ -225,7 +233,7 @@ class _Scatter(torch.autograd.Function):
         dA = dB = dbias = whole = None
         if needs_A:
             dA, *more = call("all_gather_matmul", dY, [B.t()], [], 0, "", ctx.dim, ctx.rows,
-                             needs_B or needs_bias, ctx.name)
+                             needs_B or needs_bias, False, ctx.name)
             whole = more[0] if more else None
         elif needs_B or needs_bias:
             whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ctx.ranks)

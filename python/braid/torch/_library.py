@@ -29,7 +29,7 @@ def _result(A: Tensor, rows: Any, dim: int, columns: Any) -> Tensor:
 
 def _fake_all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], biases: Any, biased: int,
                             activation: str, gather_dim: int, rows: Any, return_A: bool,
-                            group_name: str, ranks: int) -> List[Tensor]:
+                            keeps_shard: bool, group_name: str, ranks: int) -> List[Tensor]:
     dim = gather_dim % A.dim()
     count = A.shape[dim] * ranks if rows < 0 else rows
     widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
@@ -91,7 +91,7 @@ def _autocast(name: str, device: str, key: torch.DispatchKey) -> Any:
 _OPERATORS = {
     "all_gather_matmul": (
         "(Tensor A, Tensor[] Bs, Tensor[] biases, int biased, str activation, int gather_dim, "
-        "SymInt rows, bool return_A, str group_name, int ranks) -> Tensor[]",
+        "SymInt rows, bool return_A, bool keeps_shard, str group_name, int ranks) -> Tensor[]",
         _fake_all_gather_matmul),
     "matmul_reduce_scatter": (
         "(Tensor A, Tensor B, Tensor? bias, str activation, str reduce_op, int scatter_dim, "

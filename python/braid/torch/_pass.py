@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.pattern_matcher import stable_topological_sort
+from torch.utils.checkpoint import CheckpointPolicy
 
 from braid.torch import _report
 from braid.torch._rearrange import PERMUTATIONS, RESHAPES, SPLITS, value_of
@@ -30,6 +31,9 @@ _MOVES = RESHAPES | PERMUTATIONS | SPLITS | {
     operator.getitem}
 _BETWEEN = _CASTS | _MOVES | {_c10d.wait_tensor.default, aten.add.Tensor}
 _MOST_STEPS = 12  # the maximum number of nodes between a collective and a GEMM
+# The region of recomputed gathers. Greater than the regions of activation checkpointing, so that the
+# compiler saves what those regions pass to a gather.
+_CHECKPOINT = 1 << 30
 # Advice if the element type is converted before a reduction or after a gather, respectively.
 _ADVICE = ("reduce in {0}, then convert the result",
            "gather x.to(torch.{0}), or keep the model's parameters in {0}")
@@ -120,6 +124,38 @@ class Pass(CustomGraphPass):
         return self._uuid
 
 
-def behind(first: Any) -> Any:
-    """Returns a pass, or a list of passes, that runs Pass after the configured `first`."""
-    return [*first, Pass()] if isinstance(first, (list, tuple)) else Pass(first)
+class KeepShards(CustomGraphPass):
+    """A pass over joint graphs of the forward and the backward pass that makes the backward pass
+    gather again what GEMMs of the forward pass multiply, instead of saving it."""
+
+    def __init__(self, first: Any = None) -> None:
+        self._first = first
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        if self._first is not None:
+            self._first(graph)
+        backward = {node for node in graph.nodes
+                    if node.op == "placeholder" and node.name.startswith("tangents")}
+        for node in graph.nodes:  # in topological order
+            if not backward.isdisjoint(node.all_input_nodes):
+                backward.add(node)
+            elif node.target is GATHER and _find_gemm(node):
+                _recompute(node)
+
+    def uuid(self) -> str:
+        return "braid.torch.enable(keep='shard'), version 1"
+
+
+def _recompute(node: Node) -> None:
+    """Marks a gather, and the nodes that wait for and move its result, for recomputation."""
+    node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+    node.meta["ac_graph_id"] = _CHECKPOINT
+    for user in node.users:
+        if user.target is _c10d.wait_tensor.default or user.target in _MOVES:
+            _recompute(user)
+
+
+def behind(first: Any, kind: Any) -> Any:
+    """Returns a pass, or a list of passes, that runs a pass of `kind` after the configured
+    `first`."""
+    return [*first, kind()] if isinstance(first, (list, tuple)) else kind(first)
