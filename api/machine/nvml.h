@@ -61,7 +61,7 @@ struct NvmlDevice {
   std::optional<uint64_t> clockReasons;                 ///< bits of ClockReason
   std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot, and in total
   std::optional<unsigned> pcieWidth, mostPcieWidth, mostPcieGeneration;
-  std::optional<unsigned> linkMBps; ///< signalling rate of one NVLink, one way, in 10^6 bytes/s
+  std::optional<unsigned> linkMBps; ///< signaling rate of one NVLink, one way, in 10^6 bytes/s
   std::vector<NvmlLink> links;
 };
 

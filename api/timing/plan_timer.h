@@ -111,11 +111,11 @@ public:
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
   /// Performs the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
-  /// Warms up, then times runs from the barrier. Returns each run's maximum over ranks. Blocks.
+  /// Warms up and times runs that start at a barrier. Returns each run's maximum over ranks. Blocks.
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
   /// Returns the medians of sample().
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
-  /// Times one run from the barrier. `plan` must be the last Plan issued or timed. Blocks.
+  /// Times one run that starts at a barrier. `plan` must be the last Plan issued or timed. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan);
   /// Issues `runs` runs back to back and waits for them. Returns the average microseconds per run,
   /// measured between two events on the device, or by the host's clock if the device has no events.

@@ -104,7 +104,7 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes);
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
 /// Returns true if the kernel can replace `copy` by also storing the sum of `batch` to `copy.dst`.
-/// The source must be the entire sum, and no other command of the launch may access `copy.dst`.
+/// `copy.src` must be the entire sum, and no other command of the launch may access `copy.dst`.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Returns true if `copy` can follow the arrivals in the second shot of `batch`, that is, if it

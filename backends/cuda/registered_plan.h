@@ -94,7 +94,7 @@ struct RegisteredPlan {
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of `plan` and all that directly precede it on the same stream.
+/// Returns the last signal or await of `plan`, and those that directly precede it on its stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

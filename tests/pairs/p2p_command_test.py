@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """p2p_command_test.py P2P_FAULTY: tests `braid p2p` on CPU ranks whose links have faults. Checks
-that each fault is reported and nothing else, the exit codes, the output files, and that no process
-is left."""
+the exit codes and the output files, that each fault and nothing else is reported, and that no
+process is left running."""
 import json
 import os
 import re

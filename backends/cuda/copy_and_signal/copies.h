@@ -168,8 +168,8 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
     passWhen(batch, false, [&] { return gate(batch).load(::cuda::memory_order_acquire) != 0; });
 }
 
-/// The first block copies up to this many bytes itself, because signalling a worker and waiting for
-/// its copy would take longer.
+/// The first block copies up to this many bytes itself, because signaling a worker and waiting for
+/// the worker's copy would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
 /// Executes all copies in 4-byte words. Loads bypass L1, because a peer may just have written data.

@@ -24,9 +24,9 @@ constexpr double kBatch = 2000;
 constexpr double kMostInBatch = 100;             ///< GEMMs per measurement
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to rise
 /// GEMMs longer than this are limited by power, and the GPU takes time to adapt to an algorithm's
-/// power draw. A millisecond-long measurement can favour an algorithm that draws more power and is
+/// power draw. A millisecond-long measurement can favor an algorithm that draws more power and is
 /// slower in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
-/// mean of both, can favour an algorithm that is slower after a pause (8192 x 3584 x 4096, by 15 %
+/// mean of both, can favor an algorithm that is slower after a pause (8192 x 3584 x 4096, by 15 %
 /// and 10 %). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
