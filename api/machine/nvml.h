@@ -81,8 +81,8 @@ struct NvmlReport {
 };
 
 /// Opens the library $BRAID_NVML_LIBRARY, or by default libnvidia-ml.so.1. Blocks for about 100 ms,
-/// or forever if the driver hangs: see askWithin(). Returns Unsupported, with a one-line message, if
-/// the library does not exist, or cannot be loaded or initialized.
+/// or forever if the driver hangs: see askWithin(). Returns Unsupported, with a one-line message,
+/// if the library does not exist, or cannot be loaded or initialized.
 Result<NvmlReport> readNvml(const Environment &environment);
 
 /// Runs `ask` on a separate thread, and returns its result. If `ask` takes longer than `patience`,

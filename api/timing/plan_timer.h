@@ -111,7 +111,7 @@ public:
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
   /// Performs the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
-  /// Warms up and times runs that start at a barrier. Returns each run's maximum over ranks. Blocks.
+  /// Warms up and times runs that start at a barrier. Returns each run's maximum time. Blocks.
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
   /// Returns the medians of sample().
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
