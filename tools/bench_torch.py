@@ -163,7 +163,7 @@ class Problem:
         return functools.partial(dist.reduce_scatter_tensor, self.own, self.c)
 
     def transfers(self, *between):
-        """Returns the gather and the reduction, with the functions `between` between them."""
+        """Returns the gather and the reduction, with the given functions in between."""
         return in_order(*[self.gather()] * self.gathers, *between,
                         *[self.reduce()] * bool(self.reduces))
 

@@ -39,7 +39,7 @@ using Barrier = std::function<bool()>;
 /// power-limited device runs faster after idling (docs/performance.md), and barriers cause idling.
 inline constexpr double kIdleGapUs = 30;
 
-/// Limits on the effort to time single runs of a Plan. Must be the same on all ranks.
+/// Limits the effort spent on timing single runs of a Plan. Must be the same on all ranks.
 struct TimingEffort {
   int64_t warmUp = 2;
   int64_t least = 3, most = 11; ///< limits on timed runs; the budget determines the number
@@ -47,8 +47,8 @@ struct TimingEffort {
   double warmUpUs = 0; ///< minimum total duration of the warm-up runs
 };
 
-/// Limits on the effort to time bursts of a Plan. In a burst, runs execute back to back, like the
-/// layers of a model. Must be the same on all ranks.
+/// Limits the effort spent on timing bursts of a Plan. In a burst, runs execute back to back, like
+/// the layers of a model. Must be the same on all ranks.
 struct BurstEffort {
   int64_t runs = 5;              ///< maximum runs per burst; the budget may allow fewer, at least 2
   int64_t least = 1, bursts = 3; ///< limits on the bursts; the budget determines the number

@@ -63,8 +63,8 @@ class Command(unittest.TestCase):
 
     def run_it(self, ranks, faults="", graphs=0):
         """Returns the exit code and the verdicts that are not ok. Paths that are ok or slow must
-        have all measurements. Other work on the machine may make any pair slow, so the verdict slow
-        counts as ok unless a fault makes the pair slow."""
+        have all measurements. Other work on the machine may make any pair slow, so `slow` counts as
+        ok unless a fault makes the pair slow."""
         process = self.start(ranks, faults, graphs)
         self.out, self.err = process.communicate(timeout=120)
         paths = self.paths()

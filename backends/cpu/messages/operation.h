@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// One side of a message. A rank's n-th send to a peer matches the peer's n-th receive from it.
+/// One side of a message. The n-th send to a peer matches the peer's n-th receive from this rank.
 struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< waits for the other side

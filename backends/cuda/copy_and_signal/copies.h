@@ -154,12 +154,12 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
 
 // -- The first block, and the workers. --
 
-/// Returns the counter that is set to 1 once all awaits have passed and copies may begin.
+/// Returns the counter that is set to 1 once all awaits are complete and copies may begin.
 __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// Returns once all awaits have passed. Called by all threads of a worker; only the first warp
+/// Waits until all awaits are complete. Called by all threads of a worker; only the first warp
 /// waits. Polls flags in GPU memory directly, which is faster than waiting for the first block.
 __device__ inline void passAwaits(const CopyAndSignal &batch) {
   if (batch.released)
@@ -234,7 +234,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     finishMoves(batch);
 }
 
-/// Waits until all awaits have passed, then executes a worker's share of the copies.
+/// Waits until all awaits are complete, then executes a worker's share of the copies.
 template <bool InBulk>
 __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   passAwaits(batch);

@@ -25,8 +25,8 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
 }
 
 /// Counts this block and returns true if it is the last block. Acquire-release order is needed only
-/// if blocks also store the parts, because all data that they read had arrived before the awaits
-/// passed.
+/// if blocks also store the parts, because all data that they read arrived before the awaits
+/// completed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
