@@ -42,7 +42,7 @@ inline constexpr double kIdleGapUs = 30;
 /// Limits the effort spent on timing single runs of a Plan. Must be the same on all ranks.
 struct TimingEffort {
   int64_t warmUp = 2;
-  int64_t least = 3, most = 11; ///< limits on timed runs; the budget determines the number
+  int64_t least = 3, most = 11; ///< limits on the number of timed runs, which budgetUs determines
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the warm-up runs
 };
@@ -51,7 +51,7 @@ struct TimingEffort {
 /// the layers of a model. Must be the same on all ranks.
 struct BurstEffort {
   int64_t runs = 5;              ///< maximum runs per burst; the budget may allow fewer, at least 2
-  int64_t least = 1, bursts = 3; ///< limits on the bursts; the budget determines the number
+  int64_t least = 1, bursts = 3; ///< limits on the number of bursts, which budgetUs determines
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the untimed warm-up bursts
   double burstUs = 0;  ///< approximate duration of a burst; if 0, at most the budget

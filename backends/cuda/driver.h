@@ -53,7 +53,7 @@ inline CUstreamBatchMemOpParams writeOf(const void *word, uint32_t value) {
   return op;
 }
 
-/// If the call fails, returns the error from the enclosing function (of type Status or Result).
+/// Returns the error of a failed call from the enclosing function, which returns Status or Result.
 #define BRAID_CU_RETURN_IF_ERROR(driver, call)                                                     \
   do {                                                                                             \
     if (CUresult braidCuCode = (driver).call; braidCuCode != CUDA_SUCCESS)                         \

@@ -21,8 +21,8 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Publishes the data that this block has copied, and adds the number of copied tiles to each
-/// copy's tile counter.
+/// Publishes the data that this block has copied: adds the number of tiles that it has copied for
+/// each copy to the copy's counter.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);

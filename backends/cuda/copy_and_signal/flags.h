@@ -30,7 +30,7 @@ __device__ inline bool isSet(uint32_t *flag) {
 }
 
 /// Resets a flag and returns its previous value. If the value is not 1, as in a released flag, the
-/// flag stays unchanged, so that later awaits also pass. In GPU memory, an atomic exchange
+/// flag stays unchanged, so that later awaits also complete. In GPU memory, an atomic exchange
 /// completes the reset before returning, without a fence; host memory does not support atomics.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
