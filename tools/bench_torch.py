@@ -154,7 +154,7 @@ class Problem:
         return run
 
     def transfers(self, *between):
-        """Returns the gather and the reduction, with the functions `between` between them."""
+        """Returns the gather and the reduction, with the given functions in between."""
         steps = list(between)
         if self.gathers:
             steps.insert(0, functools.partial(dist.all_gather_into_tensor, self.a, self.block))
@@ -351,7 +351,7 @@ class Row:
             return 1e6 * (time.perf_counter() - begin) / self.count
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda._sleep(int(CYCLES_OF_US * (100 + 1.3 * self.count * self.issue_us)))
-        self.run()  # synchronises the ranks, whose GPUs are blocked for different times
+        self.run()  # synchronizes the ranks, whose GPUs are blocked for different times
         begin.record()
         for _ in range(self.count):
             self.run()

@@ -38,7 +38,7 @@ struct BenchRow {
   double time() const;
   /// Returns the spread of the single runs in all rounds.
   Spread spread() const;
-  /// Returns the median of the bursts in all rounds, or nullopt if there were none.
+  /// Returns the median burst time over all rounds, or nullopt if there were no bursts.
   std::optional<double> burstTime() const;
 };
 
@@ -47,7 +47,7 @@ struct BenchRow {
 /// compared by the times of single runs.
 struct BenchLimits {
   bool areOfBursts = false;
-  double gemms = 0, transfers = 0; ///< time of the fastest row of each kind; 0 if none
+  double gemms = 0, transfers = 0; ///< time of the fastest row of each kind; 0 if there is none
 
   static BenchLimits of(llvm::ArrayRef<BenchRow> rows);
   double timeOf(const BenchRow &row) const {

@@ -28,8 +28,8 @@ llvm::StringRef firstWord(llvm::StringRef row) { return row.split(';').first; }
 
 bool isSchedule(llvm::StringRef row) { return isPreset(firstWord(row)) || namesStages(row); }
 
-/// Returns the options for a row, before the knobs in its name are applied. A row with another
-/// schedule than the given one has no chunks, tail split, partials and stages.
+/// Returns the options for a row, before the knobs in its name are applied. Omits the given chunks,
+/// tail split, partials and stages if the row does not use the given schedule.
 CompileOptions optionsOf(const BenchProblem &problem, llvm::StringRef name, RowKind kind) {
   CompileOptions options = problem.given;
   const llvm::StringRef preset = isPreset(firstWord(name)) ? firstWord(name) : "sequential";

@@ -10,16 +10,16 @@ namespace braid {
 
 /// The part of the work that a row times.
 enum class RowKind {
-  Gemms,        ///< a limit: the GEMMs of `sequential` alone
-  ChunkedGemms, ///< the chunked GEMMs of the given lowering alone
-  Transfers,    ///< a limit: the transfers of `sequential` alone, with their sums
-  Uncoupled,    ///< GEMMs and transfers of `sequential`, concurrent and independent
+  Gemms,        ///< a limit: only the GEMMs of the schedule `sequential`
+  ChunkedGemms, ///< only the GEMMs of the given schedule, in chunks
+  Transfers,    ///< a limit: only the transfers of `sequential`, with their sums
+  Uncoupled,    ///< the GEMMs and transfers of `sequential`, concurrent and independent
   Sequential,   ///< all the work, GEMMs and transfers in sequence
   Overlapped,   ///< all the work, GEMMs and transfers overlapped
 };
 
-/// A keyword that the name of a fusion's row can begin with, before the first `;`. Any other name
-/// begins with a schedule.
+/// A keyword that can precede the first `;` in the name of a fusion's row. All other names begin
+/// with a schedule.
 struct RowType {
   const char *name;
   RowKind kind;
@@ -28,7 +28,7 @@ struct RowType {
 llvm::ArrayRef<RowType> rowTypes();
 RowKind kindOfRow(llvm::StringRef row);
 
-/// The fusion, which each row lowers in a different way, or the program to time.
+/// The fusion or program to time. Each row lowers a fusion in a different way.
 struct BenchProblem {
   std::string file; ///< the file name for messages
   std::string text;

@@ -187,7 +187,7 @@ static Status openMessages(PlanTimer &timer, CalibrationOptions &options) {
   const auto failure = llvm::find_if(all, [](const std::string &each) { return !each.empty(); });
   if (failure == all.end())
     return Status::ok();
-  const bool isMissing = mine.code() == StatusCode::Unsupported; // expected, so no warning
+  const bool isMissing = mine.code() == StatusCode::Unsupported; // not a failure, so no warning
   if (timer.rank() == 0 && options.warn && !isMissing)
     options.warn("messages are not measured: " + *failure);
   llvm::erase_value(options.transports, Transport::Messages);

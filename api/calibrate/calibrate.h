@@ -4,8 +4,8 @@
 // kind of operation, long enough to separate the operation's cost from the fixed cost of a run.
 //
 //   run, local copy   1 and 9 small sums; 1 large sum
-//   signal            rounds in which every rank signals one neighbour and waits for the other
-//                     neighbour: transfers whose copies are removed from the Plan
+//   signal            rounds in which every rank signals one neighbor and waits for the other
+//                     neighbor: transfers whose copies are removed from the Plan
 //   pull, push        the same rounds with a small or large copy in each
 //   message           the same rounds with a small or large message in each
 //   GEMM              a few back-to-back GEMMs
@@ -20,8 +20,8 @@
 
 namespace braid {
 
-/// The smallest time in microseconds that counts as greater than zero. Shorter measured times are
-/// replaced by this time.
+/// The minimum for costs that must be greater than zero, in microseconds. Replaces shorter measured
+/// times.
 constexpr double kLeastUs = 0.01;
 
 /// The launch modes, transfer modes and transports to measure or try.

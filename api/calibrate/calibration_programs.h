@@ -18,9 +18,9 @@ struct Mesh {
   int64_t ranks, perHost;
 };
 
-/// Computes `sums` sums of two parts. Each sum causes as much memory traffic as copying `bytes`.
+/// Computes `sums` sums of two arrays. Each sum causes as much memory traffic as copying `bytes`.
 std::string sums(const Mesh &mesh, int64_t bytes, int sums);
-/// Sends every rank's block to its neighbour `turns` times, back to back. Alternates between two
+/// Sends every rank's block to its neighbor `turns` times, back to back. Alternates between two
 /// streams, because real schedules also run transfers on separate streams.
 std::string transferChain(const Mesh &mesh, Protocol protocol, int64_t bytes, int turns);
 /// Computes `count` GEMMs of one shape.

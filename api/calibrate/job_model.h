@@ -7,8 +7,8 @@
 namespace braid {
 
 struct JobModelOptions : CalibrationOptions {
-  /// The directory in which the model is stored, and the part of its key that does not depend on
-  /// the device.
+  /// The directory in which the model is stored, and the part of the cache key that does not depend
+  /// on the device.
   std::string cacheFolder, cacheKey;
 };
 
@@ -20,13 +20,13 @@ public:
   /// `timer` must outlive this object.
   JobModel(PlanTimer &timer, JobModelOptions options);
 
-  /// The stored measurements of this machine; null on all ranks except rank 0.
+  /// Returns the stored measurements of this machine, or null on ranks other than rank 0.
   const MeasurementCache *cache() const { return cache_.get(); }
   /// Returns true if find() would use a stored model without measuring anything.
   Result<bool> isKept();
   /// Stores a value on rank 0; a no-op on other ranks. May wait for other jobs to store values.
   void keep(const std::string &key, std::string value);
-  /// The path of the cache file; empty on all ranks except rank 0.
+  /// Returns the path of the cache file, or an empty string on ranks other than rank 0.
   std::string path() const { return cache_ ? cache_->path() : ""; }
 
   /// Loads the stored model, or measures all costs except those of GEMMs.

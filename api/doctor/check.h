@@ -56,7 +56,7 @@ struct Check {
   void (*look)(const Facts &facts, Lines &lines);
 };
 
-// The checks in each file. The check for a root cause precedes the checks for its effects.
+// Return the checks of each file. The check for a root cause precedes the checks for its effects.
 std::vector<Check> gpuChecks();
 std::vector<Check> processChecks();
 std::vector<Check> environmentChecks();

@@ -48,7 +48,7 @@ void checkQueues(const Facts &facts, Lines &lines) {
                "unset it: Braid requests 32 connections, and is slower with fewer", shown(value));
 }
 
-/// Ignores variables that affect only NCCL's output.
+/// Ignores variables that affect only NCCL's output, and the variable for shared GPUs.
 void checkNcclVariables(const Facts &facts, Lines &lines) {
   std::vector<std::string> set;
   for (const auto &[name, value] : facts.variables)

@@ -26,7 +26,7 @@ struct Limits {
 
 /// An NVIDIA GPU, with facts from NVML, CUDA and /sys.
 struct Gpu {
-  std::string name;            ///< "GPU 0 (0000:18:00.0)", by CUDA number or else NVML number
+  std::string name;            ///< "GPU 0 (0000:18:00.0)", with CUDA's number or else NVML's
   std::optional<int64_t> cuda; ///< CUDA's device number
   bool isHidden = false;       ///< true if CUDA_VISIBLE_DEVICES hides the GPU from CUDA
   size_t index = 0;            ///< NVML's device number
@@ -69,10 +69,10 @@ struct Facts : Process {
 
   bool hasGpu() const;
   std::vector<Gpu> visibleGpus() const;
-  /// Return the cuda backend's fact `name` as text, or as a number. Empty if unknown.
+  /// Return the cuda backend's fact `name` as text, or as a number; empty if the fact is unknown.
   std::string cudaText(const std::string &name) const;
   std::optional<int64_t> cudaNumber(const std::string &name) const;
-  /// The number of GPUs that are visible to CUDA.
+  /// Returns the number of GPUs that are visible to CUDA.
   int64_t cudaDevices() const { return cudaNumber("devices").value_or(0); }
   /// Returns true if a driver did not respond. The process must then call std::_Exit() to exit.
   bool isStuck() const { return isLate(nvml) || isLate(cuda) || isLate(nccl); }

@@ -61,7 +61,7 @@ struct NvmlDevice {
   std::optional<uint64_t> clockReasons;                 ///< bits of ClockReason
   std::optional<uint64_t> uncorrected, uncorrectedEver; ///< ECC errors since boot, and in total
   std::optional<unsigned> pcieWidth, mostPcieWidth, mostPcieGeneration;
-  std::optional<unsigned> linkMBps; ///< signalling rate of one NVLink, one way, in 10^6 bytes/s
+  std::optional<unsigned> linkMBps; ///< signaling rate of one NVLink, one way, in 10^6 bytes/s
   std::vector<NvmlLink> links;
 };
 
@@ -81,8 +81,8 @@ struct NvmlReport {
 };
 
 /// Opens the library $BRAID_NVML_LIBRARY, or by default libnvidia-ml.so.1. Blocks for about 100 ms,
-/// or forever if the driver hangs: see askWithin(). Returns Unsupported, with a one-line message, if
-/// the library does not exist, or cannot be loaded or initialized.
+/// or forever if the driver hangs: see askWithin(). Returns Unsupported, with a one-line message,
+/// if the library does not exist, or cannot be loaded or initialized.
 Result<NvmlReport> readNvml(const Environment &environment);
 
 /// Runs `ask` on a separate thread, and returns its result. If `ask` takes longer than `patience`,

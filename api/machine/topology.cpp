@@ -20,7 +20,7 @@ int64_t linksBetween(const NvmlDevice &from, const NvmlDevice &to) {
 }
 
 /// Returns the payload rate of one NVLink, one way, in GB/s, or 0 if unknown. NVML reports the
-/// signalling rate, which includes framing: 26,562 MB/s on H100.
+/// signaling rate, which includes framing: 26,562 MB/s on H100.
 double nvLinkGBps(const NvmlDevice &device) {
   constexpr std::pair<unsigned, double> kSpeeds[] = {
       {100000, 100}, {50000, 50}, {25000, 25}, {19000, 20}, {1, 14.0625}};

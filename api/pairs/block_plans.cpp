@@ -33,8 +33,8 @@ std::string programText(const BlockTransfers &transfers) {
 }
 
 /// Returns true if a signal or await must be kept. One-way runs keep the first ready signal and the
-/// last completion. In round trips, puts need completions and gets need ready signals. The order of
-/// the round trips makes other signals redundant, except that the first put must wait for the peer.
+/// last completion signal. Round trips keep the ready signals of gets, or the completion signals of
+/// puts and the first put's ready signal; the order of the trips makes the others redundant.
 bool isKept(const BlockTransfers &transfers, int64_t rank, const Endpoint &endpoint,
             CommandKind kind) {
   const bool isSend = endpoint.direction == Direction::Send;

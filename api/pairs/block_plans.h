@@ -1,8 +1,8 @@
 //===- api/pairs/block_plans.h - programs that move blocks from one rank to the other ---------===//
 //
-// A run is an ordinary program that the executor issues. One-way runs keep only the first signal
-// (the receiver is ready) and the last signal (all data has arrived), so that a run is equivalent
-// to a hand-written loop of copies.
+// The executor issues these programs like any other. One-way programs keep only the first signal
+// (the receiver is ready) and the last signal (all data has arrived), so that they are equivalent
+// to hand-written loops of copies.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace braid {
 
-/// Transfers of blocks from rank `source` to the other of two ranks. The blocks form a row, and
+/// Transfers of blocks from rank `source` to the other rank. The blocks are stored in a row, and
 /// transfer i moves block i mod `slots`.
 struct BlockTransfers {
   Path path = Path::PutEngine;

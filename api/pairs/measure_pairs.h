@@ -1,9 +1,9 @@
 //===- api/pairs/measure_pairs.h - measures every pair of devices on a machine ----------------===//
 //
-// Two processes measure a pair of devices over all paths, in both directions. If a process dies or
-// a transfer hangs, both processes are killed, the current step's verdict is set accordingly, and
-// two new processes measure the remaining steps. A pair's first hang takes the full timeout to
-// detect; later timeouts are a small multiple of the pair's longest pause between records.
+// Two processes measure a pair of devices in steps, one for each path and direction. If a process
+// dies or a transfer hangs, both processes are killed, the current step's verdict is set, and two
+// new processes measure the remaining steps. A pair's first hang takes the full timeout to detect;
+// later timeouts are a small multiple of the pair's longest pause between records.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -76,7 +76,7 @@ struct MeterOptions {
 /// Unsupported if the devices do not support a path.
 Status measureSteps(const MeterOptions &options, const Backend &backend, PlanTimer &timer);
 
-/// Joins the job that launch() has started, and measures. Blocks. Returns the job's failure if any.
+/// Joins the job that launch() has started, and calls measureSteps(). Blocks. Returns the outcome.
 Status measureAsRank(const Backend &backend, const MeterOptions &options);
 
 } // namespace braid

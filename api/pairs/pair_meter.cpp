@@ -55,9 +55,9 @@ std::vector<char> drawRow(uint64_t seed, int64_t bytes) {
   return row;
 }
 
-/// Before a run, the source contains random blocks, and the destination their complements. After
-/// the run, every block is compared. Timed runs are repeated, and only the data of the last run is
-/// compared, so that times exclude filling and comparing. A time is the maximum over both ranks.
+/// Measures the steps. Before a series of runs, the source is filled with random blocks, and the
+/// destination with their complements. Only the result of the last run is checked, so that times
+/// exclude filling and checking. A time is the maximum over both ranks.
 class PairMeter {
 public:
   /// `options` and `timer` must outlive this object.
@@ -162,8 +162,8 @@ private:
     return isWrongAnywhere ? std::nullopt : std::optional(us);
   }
 
-  /// Returns the median time of a few bursts, or the minimum if the host's cores copy, because
-  /// other work on the host can only increase the time.
+  /// Returns the median time of a few bursts, or the minimum if the host's cores copy the data,
+  /// because other work on the host can only increase the time.
   Result<double> usualTime(TimedPlan &plan) {
     const double mine = BRAID_TRY(timer_.timeRuns(plan, 1));
     const double first = BRAID_TRY(timer_.largest(mine));

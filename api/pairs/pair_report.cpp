@@ -113,11 +113,11 @@ std::string figureText(double value) {
   return fmt::format("{:.{}f}", value, digits);
 }
 
-/// A path is slow if its largest transfers are much slower than the median of comparable transfers:
-/// the same path and size, between pairs with the same link class and nominal rate. The fastest
-/// path of a pair is also slow if it is slower than healthy links with the same nominal rate.
+/// A path is slow if its largest transfers are much slower than the median of comparable transfers,
+/// which have the same path and size, and the same link class and nominal rate. The fastest path of
+/// a pair is also slow if it is slower than healthy links with the same nominal rate.
 void judge(PairReport &report) {
-  constexpr int64_t kLeastBytes = int64_t(1) << 20; // latency dominates the time of smaller ones
+  constexpr int64_t kLeastBytes = int64_t(1) << 20; // latency dominates smaller transfers
   using Like = std::tuple<LinkClass, double, Path, int64_t>;
   std::map<Like, std::vector<PathReport *>> alike;
   for (PairRow &row : report.rows)

@@ -67,7 +67,8 @@ struct PairRow {
   PathReport &on(Path path) { return paths[static_cast<size_t>(path)]; }
   const PathReport &on(Path path) const { return paths[static_cast<size_t>(path)]; }
   Verdict verdict() const;
-  /// Returns the path with the highest bandwidth at its largest size, or nullopt.
+  /// Returns the path with the highest bandwidth at its largest measured size, or nullopt if no
+  /// path was measured.
   std::optional<Path> fastest() const;
 };
 
@@ -93,11 +94,11 @@ struct PairReport {
 void judge(PairReport &report);
 
 /// Returns matrices with the bandwidth and latency of each pair's fastest path, and a line for each
-/// path that is not ok.
+/// path whose verdict is not Ok.
 std::string reportText(const PairReport &report);
 /// Returns all measurements as JSON.
 std::string reportJson(const PairReport &report);
-/// Returns a self-contained HTML page: a matrix coloured by bandwidth and verdict, above the text.
+/// Returns a self-contained HTML page: a matrix colored by bandwidth and verdict, above the text.
 std::string reportHtml(const PairReport &report);
 
 /// Formats a size, such as "4 B", "64 KiB" or "1.5 MiB".

@@ -139,7 +139,7 @@ std::string reportJson(const PairReport &report) {
   return jsonText(write, 1) + "\n";
 }
 
-/// Faster pairs are bluer; if a pair is not ok, its verdict sets the colour.
+/// Faster pairs are bluer; if a pair is not ok, its verdict sets the color.
 std::string reportHtml(const PairReport &report) {
   double most = 1e-9;
   for (const PairRow &row : report.rows)

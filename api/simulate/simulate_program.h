@@ -9,7 +9,7 @@ namespace braid {
 
 struct MachinePrediction {
   std::string program;
-  int64_t ranks = 0, simulated = 0; ///< all ranks, and those simulated to represent all ranks
+  int64_t ranks = 0, simulated = 0; ///< number of ranks, and of ranks simulated to represent them
   double us = 0;                    ///< time of a single run
   double burstUs = 0;               ///< time per run if runs are issued back to back
   int64_t memoryBytes = 0;          ///< tensors and allocations; maximum over the ranks

@@ -39,19 +39,19 @@ using Barrier = std::function<bool()>;
 /// power-limited device runs faster after idling (docs/performance.md), and barriers cause idling.
 inline constexpr double kIdleGapUs = 30;
 
-/// Limits on the effort to time single runs of a Plan. Must be the same on all ranks.
+/// Limits the effort spent on timing single runs of a Plan. Must be the same on all ranks.
 struct TimingEffort {
   int64_t warmUp = 2;
-  int64_t least = 3, most = 11; ///< limits on timed runs; the budget determines the number
+  int64_t least = 3, most = 11; ///< limits on the number of timed runs, which budgetUs determines
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the warm-up runs
 };
 
-/// Limits on the effort to time bursts of a Plan. In a burst, runs execute back to back, like the
-/// layers of a model. Must be the same on all ranks.
+/// Limits the effort spent on timing bursts of a Plan. In a burst, runs execute back to back, like
+/// the layers of a model. Must be the same on all ranks.
 struct BurstEffort {
   int64_t runs = 5;              ///< maximum runs per burst; the budget may allow fewer, at least 2
-  int64_t least = 1, bursts = 3; ///< limits on the bursts; the budget determines the number
+  int64_t least = 1, bursts = 3; ///< limits on the number of bursts, which budgetUs determines
   double budgetUs = 20000;
   double warmUpUs = 0; ///< minimum total duration of the untimed warm-up bursts
   double burstUs = 0;  ///< approximate duration of a burst; if 0, at most the budget
@@ -111,11 +111,11 @@ public:
   Status issueAs(TimedPlan &plan, LaunchMode launchMode);
   /// Performs the warm-up runs specified by `effort`. Returns the microseconds per run. Blocks.
   Result<double> warmUpRuns(TimedPlan &plan, const TimingEffort &effort);
-  /// Warms up, then times runs from the barrier. Returns each run's maximum over ranks. Blocks.
+  /// Warms up and times runs that start at a barrier. Returns each run's maximum time. Blocks.
   Result<std::vector<RunTime>> sample(TimedPlan &plan, const TimingEffort &effort);
   /// Returns the medians of sample().
   Result<RunTime> time(TimedPlan &plan, const TimingEffort &effort);
-  /// Times one run from the barrier. `plan` must be the last Plan issued or timed. Blocks.
+  /// Times one run that starts at a barrier. `plan` must be the last Plan issued or timed. Blocks.
   Result<RunTime> timeOnce(TimedPlan &plan);
   /// Issues `runs` runs back to back and waits for them. Returns the average microseconds per run,
   /// measured between two events on the device, or by the host's clock if the device has no events.

@@ -7,8 +7,8 @@
 
 namespace braid {
 
-/// Memory shared by all timed Plans on a device: one allocation for the i-th input or output of
-/// every Plan, large enough for the largest so far. The destructor frees the memory.
+/// Memory shared by all timed Plans on a device: one allocation for the i-th inputs of all Plans,
+/// and one for their i-th outputs, as large as the largest so far. The destructor frees the memory.
 class SharedTensors {
 public:
   /// `device` must outlive this object.

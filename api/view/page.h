@@ -45,7 +45,7 @@ struct Span {
   double begin = kDidNotRun, end = kDidNotRun;
 };
 
-/// A step of the critical path, which starts at `begin` and takes `took`.
+/// A step of the critical path. The step starts at `begin` and lasts for `took`.
 struct PathStep {
   CommandRef command;
   std::string what; ///< "GEMM", "copy", "signal", "launch", ...

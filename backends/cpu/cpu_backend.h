@@ -15,8 +15,8 @@ namespace braid {
 /// rank must call it the same number of times, and a deadlock is reported immediately.
 ///
 /// Issuing commands allocates host memory once every few hundred commands, and once per group or
-/// collective. Destroying the cluster drops commands that have not been synchronized, and aborts
-/// the job if other ranks may be waiting for them.
+/// collective. Destroying the cluster drops unfinished commands and, if there are any, aborts the
+/// job, because other ranks may be waiting for them.
 ///
 /// If ranks are processes, a command may never complete after an abort. In this case, the rank's
 /// cluster reports isStuck() and, even after its destruction, keeps all memory that the command may

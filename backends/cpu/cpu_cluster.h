@@ -16,7 +16,7 @@ public:
   static Result<std::unique_ptr<Cluster>> join(const ClusterOptions &options,
                                                std::unique_ptr<Client> client,
                                                const ObserverFactory &observe);
-  /// Drops unsynchronized commands, and aborts the job if there were any. A rank that is a process
+  /// Drops unfinished commands, and aborts the job if there were any. If the rank is a process, it
   /// leaves the job, which takes at most a few seconds.
   ~CpuCluster() override;
 

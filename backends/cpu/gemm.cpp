@@ -64,8 +64,8 @@ template <class Acc> struct Gemm {
   bool adds = false;
 };
 
-/// Needs no instrumentation, because the loops access only memory that is private to this thread.
-/// The functions that access the operands are instrumented.
+/// Computes a GEMM with plain loops, which need no instrumentation, because they access only memory
+/// that is private to this thread. The functions that access the operands are instrumented.
 template <class Acc> BRAID_UNINSTRUMENTED void multiplyPlainly(const Gemm<Acc> &g) {
   for (int64_t i = 0; i < g.m; ++i) {
     const Acc *a = g.a + i * g.k;
@@ -196,7 +196,7 @@ struct Panel {
 };
 
 constexpr int64_t kPanelElements = int64_t(1) << 20;
-constexpr int64_t kMinPanel = 64; ///< smaller panels would convert operands too often
+constexpr int64_t kMinPanel = 64; ///< with smaller panels, operands would be converted too often
 
 Panel panelOf(int64_t m, int64_t n, int64_t k) {
   int64_t limit = std::max(kMinPanel, kPanelElements / std::max<int64_t>(k, 1));
@@ -272,7 +272,7 @@ void multiplyThroughScratch(const MatmulArgs &args, Scratch &scratch, GemmBy by)
   }
 }
 
-/// An addend in c would be overwritten before it is added, so the GEMM itself must add it.
+/// Multiplies operands in place. If c is also the addend, the GEMM must add to c, not overwrite it.
 template <class Element> void multiplyInPlace(const MatmulArgs &args, GemmBy by) {
   const bool adds = args.addend == args.c;
   Gemm<Element> whole{args.transposeB,

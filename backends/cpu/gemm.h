@@ -35,9 +35,9 @@ enum class GemmBy : uint8_t {
   Loops,   ///< plain loops that accumulate in ascending order of K; much slower
 };
 
-/// Computes c = a * b (+ bias or addend), as PlanMatmul describes. Accumulates in f32 (f64 for
-/// f64), adds the bias or addend in that type, and rounds once. Throws std::bad_alloc if the
-/// scratch cannot grow.
+/// Computes c = a * b (+ bias or addend), as PlanMatmul describes. Accumulates in f32, or in f64 if
+/// the operands are f64, adds the bias or addend in that type, and rounds once. Throws
+/// std::bad_alloc if the scratch cannot grow.
 ///
 /// Always uses loops under ThreadSanitizer or if BRAID_PLAIN_GEMM is defined, because OpenBLAS is
 /// not instrumented and its locks would order otherwise unordered streams.

@@ -11,7 +11,7 @@ namespace braid {
 /// relaxed stores per command.
 class JobRecorder final : public CommandObserver {
 public:
-  /// Forwards each call to `next`, if set; records begin() before forwarding it and end() after.
+  /// Forwards each call to `next`, if set. Records begin() before, and end() after, forwarding it.
   JobRecorder(RankSlot &slot, CommandObserver *next);
   void opened(uint32_t queue) override;
   void issued(uint32_t queue, const QueuedCommand &command) override;

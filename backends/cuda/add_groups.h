@@ -1,11 +1,10 @@
 //===- backends/cuda/add_groups.h - sums of partial results, for kernels ----------------------===//
 //
-// Each thread issues the loads of all parts for several groups of elements before it adds any of
-// them. A group spans 16 bytes of a part, or a single element if any address is not a multiple of
-// the group size. Each element of the result is computed by a single thread, so the result is
-// bit-identical regardless of how the work is divided.
-//
-// Sums start from +0 and are never -0, so adding 0 in place of a missing part has no effect.
+// The partial results that a sum adds are called its parts. For several groups of elements, each
+// thread issues the loads of all parts before it adds any of them. A group spans 16 bytes of a
+// part, or a single element if any address is not a multiple of the group size. A single thread
+// computes each element of the result, so the bits do not depend on how the work is divided. Sums
+// start from +0 and are never -0, so adding 0 in place of a missing part has no effect.
 //
 // Compiled by nvcc only.
 //
@@ -113,7 +112,7 @@ template <class Bits> __device__ const Bits *partOf(const Sum &sum, int64_t part
   return reinterpret_cast<const Bits *>(static_cast<const char *>(sum.parts) + part * sum.stride);
 }
 
-/// The Place (see GroupBatch) for kernels that only compute a sum, with kThreads threads per block.
+/// The Place (see GroupBatch) in kernels that only compute a sum, with kThreads threads per block.
 /// The operands are not written concurrently, and the kernel does not store the parts elsewhere.
 template <int kThreads> struct AloneInKernel {
   static __device__ int64_t apart(const SumWalk &) { return kThreads; }
@@ -126,12 +125,12 @@ template <int kThreads> struct AloneInKernel {
   template <class Bits> __device__ void stored(int64_t, const Bits &) {}
 };
 
-/// The groups that a thread adds in one round. `Place` is a class such as AloneInKernel. Its keep()
-/// receives every loaded value after all loads have been issued. hasRound() returns true if this
-/// thread, or a thread that it synchronizes with, has groups at or after `begin`. loaded() is
-/// called once per round, between the last read and the first store, with a flag that is true in
-/// the last round, and a value that depends on all reads. stored() receives each group of the
-/// result.
+/// The groups that a thread adds in one round. `Place` is a policy class, such as AloneInKernel,
+/// that adapts sums to a kernel. Its keep() receives every loaded value after all loads have been
+/// issued. hasRound() returns true if this thread, or a thread that it synchronizes with, has
+/// groups at or after `begin`. loaded() is called once per round, between the last read and the
+/// first store, with a flag that is true in the last round, and a value that depends on all reads.
+/// stored() receives each group of the result.
 template <class Place, class Types, int kWide, int kParts, int kGroups> struct GroupBatch {
   using From = Group<typename Types::Partial, kWide>;
   using Bias = Group<typename Types::T, kWide>;

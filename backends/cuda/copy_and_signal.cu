@@ -36,7 +36,7 @@ __device__ void coordinateSum(const CopyAndSignal &batch) {
   run.tellEnd(batch);
 }
 
-/// A single thread per block can drive the bulk copy unit, and block 0 needs only one warp.
+/// Threads per block. One thread can drive the bulk copy unit, and block 0 needs only one warp.
 template <bool InBulk> constexpr int kThreads = InBulk ? int(kTeam) : kWorkerThreads;
 
 template <bool InBulk>

@@ -11,10 +11,10 @@
 //   arrivals        wait for the completion signals of peers' copies
 //
 // Every phase is optional. The first block sends the signals and resets the flags; the other
-// blocks, the workers, copy and add. The phases take effect as if issued one after another: no copy
-// begins before all awaits have passed, and no signal is sent before all preceding operations are
-// complete and visible to its receiver. The copies run concurrently, and their signals are sent at
-// the same time.
+// blocks, called workers, copy and add. The phases take effect as if issued one after another: no
+// copy begins before all awaits are complete, and no signal is sent before all preceding operations
+// are complete and visible to its receiver. The copies run concurrently, and their signals are sent
+// at the same time.
 //
 // A worker adds the data that it has copied, without waiting for other workers. In a second shot,
 // each worker stores its sums in the peers' memory, waits for the peers' signals, then copies the
@@ -104,7 +104,7 @@ bool isAligned(const CopyAndSignal &batch, size_t bytes);
 bool canAddAlong(const CopyAndSignal &batch, const Sum &sum);
 
 /// Returns true if the kernel can replace `copy` by also storing the sum of `batch` to `copy.dst`.
-/// The source must be the entire sum, and no other command of the launch may access `copy.dst`.
+/// `copy.src` must be the entire sum, and no other command of the launch may access `copy.dst`.
 bool canGive(const CopyAndSignal &batch, const CopyAndSignalCopy &copy);
 
 /// Returns true if `copy` can follow the arrivals in the second shot of `batch`, that is, if it

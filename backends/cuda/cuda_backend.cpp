@@ -63,7 +63,7 @@ Status CudaCluster::start(const CudaDevice::Options &options) {
   return checkOwnGpus(options);
 }
 
-/// Fails if ranks share a GPU. Compares UUIDs, because each rank may see its GPU as device 0.
+/// Fails if ranks share a GPU but may not. Compares UUIDs: each rank may see its GPU as device 0.
 Status CudaCluster::checkOwnGpus(const CudaDevice::Options &options) {
   std::string uuid = BRAID_TRY(device_->uuid());
   std::vector<std::string> ofRanks = BRAID_TRY(control(group_.rank()).allGather(uuid));

@@ -137,7 +137,7 @@ Result<uint32_t> CudaDevice::createEvents(uint32_t count) {
   return streams_.createEvents(count);
 }
 
-/// A GEMM that has been tuned again may need a larger workspace.
+/// Enlarges workspaces, because a GEMM that has been tuned again may need a larger workspace.
 Status CudaDevice::growWorkspaces() {
   for (const std::unique_ptr<RegisteredPlan> &each : progress_.all())
     if (!llvm::is_contained(releasedPlans_, each->plan))

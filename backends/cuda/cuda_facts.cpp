@@ -22,7 +22,7 @@ constexpr std::array<Attribute, 3> kAttributes = {
      {"vmm", CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
      {"fd", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}}};
 
-/// `driver` is null if no driver provides all required functions.
+/// Adds a device's facts. `driver` is null if no driver provides all required functions.
 void addDevice(BackendFacts &facts, int device, const Driver *driver) {
   std::array<char, 32> address = {};
   if (cudaDeviceGetPCIBusId(address.data(), address.size(), device) == cudaSuccess)

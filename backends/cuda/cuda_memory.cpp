@@ -92,7 +92,7 @@ Result<void *> CudaMemory::allocateFrom(MemoryFrom from, int64_t bytes) {
   return zeroed(base, size);
 }
 
-/// Zeroes the memory, because peers map it and must not see another program's data.
+/// Zeroes the memory, so that no program or peer sees another program's data.
 Result<void *> CudaMemory::zeroed(void *base, size_t bytes) const {
   BRAID_CUDA_RETURN_IF_ERROR(cudaMemset(base, 0, bytes));
   BRAID_CUDA_RETURN_IF_ERROR(cudaDeviceSynchronize());

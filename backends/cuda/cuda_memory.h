@@ -63,8 +63,8 @@ private:
     llvm::StringLiteral kind;                            ///< the first field of its handles
     std::unique_ptr<SymmetricMemory> provider = nullptr; ///< null until first used
     BlockPool pool{kAlignment};
-    std::set<uint32_t> wereUnused = {}; ///< regions found unused by the last unusedMemory()
-    std::vector<uint32_t> named = {};   ///< regions listed by the last unusedMemory()
+    std::set<uint32_t> wereUnused = {}; ///< regions found unused by the last unusedMemory() call
+    std::vector<uint32_t> named = {};   ///< regions listed by the last unusedMemory() call
   };
   /// The header of a handle: the owner and the location of the memory.
   struct Place {

@@ -32,7 +32,7 @@ public:
   /// Like find(), but returns an empty registration instead of null, because steps without a Plan
   /// (uploads) launch no kernels and need no resources.
   const RegisteredPlan &of(const Plan *plan) const;
-  /// Returns the registration of the same Plan with equal steps on the same streams, or null.
+  /// Returns a registration of the same Plan that has the same steps on the same streams, or null.
   RegisteredPlan *findSame(const RegisteredPlan &other) const;
   llvm::ArrayRef<std::unique_ptr<RegisteredPlan>> all() const { return plans_; }
   void add(std::unique_ptr<RegisteredPlan> plan);

@@ -10,7 +10,7 @@ namespace braid {
 /// Converts `code`, the result of the expression `call`.
 Status cudaFailure(cudaError_t code, const char *call);
 
-/// If the call fails, returns the error from the enclosing function (of type Status or Result).
+/// Returns the error of a failed call from the enclosing function, which returns Status or Result.
 #define BRAID_CUDA_RETURN_IF_ERROR(call)                                                           \
   do {                                                                                             \
     if (cudaError_t braidCudaCode = (call); braidCudaCode != cudaSuccess)                          \

@@ -61,9 +61,9 @@ Issuing::~Issuing() {
   nvtxDomainRangePop(tracer_.domain_);
 }
 
-/// CUDA does not report an event's completion time on the host's clock. The time is therefore
-/// bracketed by two readings of that clock, before recording the event and after its completion.
-/// Retries if the readings are far apart, for example because of earlier work on the stream.
+/// CUDA does not report the completion time of an event on the host's clock, so the clock is read
+/// just before the event is recorded and just after it has completed. Retries if the two readings
+/// are far apart, for example because of earlier work on the stream.
 void CudaTracer::startTrace() {
   constexpr int64_t kFarApartNs = 20000;
   gpu_.enter();

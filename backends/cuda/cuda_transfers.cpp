@@ -5,7 +5,7 @@
 // time. A signal that a kernel sends takes 4.7 us in a graph, but a separate launch takes 2.8 us of
 // host time, and the kernel needs a multiprocessor that a GEMM may occupy. Copy engines move large
 // blocks concurrently with arithmetic, but start slowly. A kernel starts immediately, and the same
-// launch can also execute neighbouring commands on the stream, such as a small sum of arriving
+// launch can also execute neighboring commands on the stream, such as a small sum of arriving
 // data.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -85,7 +85,7 @@ CudaTransfers::~CudaTransfers() {
 
 Status CudaTransfers::planWaiting(TransferMode mode, RegisteredPlan &registered) const {
   const Plan &plan = *registered.plan;
-  // 64 streams on a GPU with 128 multiprocessors
+  // At most 64 streams, or half the number of multiprocessors on a small GPU.
   const size_t mostStreams = std::min<size_t>(64, static_cast<size_t>(processors_) / 2);
   registered.waitsByMemory = plan.streams.size() > mostStreams;
   if (registered.waitsByMemory && hasFlagsOnDevice(mode))

@@ -31,14 +31,14 @@ namespace braid {
   NAME(memUnmap, MemUnmap)                                                                         \
   NAME(memSetAccess, MemSetAccess)
 
-/// Filled once, by loadDriver().
+/// The driver's functions that Braid calls. Filled once, by loadDriver().
 struct Driver {
 #define BRAID_DRIVER_MEMBER(Member, Name) decltype(&cu##Name) Member = nullptr;
   BRAID_DRIVER_FUNCTIONS(BRAID_DRIVER_MEMBER)
 #undef BRAID_DRIVER_MEMBER
 };
 
-/// Fails with Unsupported and the reason if there is no driver or the driver is too old.
+/// Returns the functions, or Unsupported with the reason if the driver is missing or too old.
 Result<const Driver *> loadDriver();
 
 /// Like cudaFailure(), for functions of `driver`.
@@ -53,7 +53,7 @@ inline CUstreamBatchMemOpParams writeOf(const void *word, uint32_t value) {
   return op;
 }
 
-/// If the call fails, returns the error from the enclosing function (of type Status or Result).
+/// Returns the error of a failed call from the enclosing function, which returns Status or Result.
 #define BRAID_CU_RETURN_IF_ERROR(driver, call)                                                     \
   do {                                                                                             \
     if (CUresult braidCuCode = (driver).call; braidCuCode != CUDA_SUCCESS)                         \

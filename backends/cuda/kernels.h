@@ -19,10 +19,10 @@ inline int64_t sizeOf(Element element) {
   return element == Element::F64 ? 8 : element == Element::F32 ? 4 : 2;
 }
 
-/// dst = the sum of `count` parts, `stride` bytes apart, plus `bias`, which is repeated along dst
-/// (null if none). Adds the parts in order, in f32 (f64 for f64 elements), and rounds once.
-/// Operands need only element alignment. Fastest if parts, stride, dst and bias are multiples of 16
-/// bytes and biasElements is a multiple of the number of elements in 16 bytes of a part.
+/// dst = the sum of `count` parts, `stride` bytes apart, plus `bias` (null if there is none), which
+/// is repeated along dst. Adds the parts in order, in f32 (or in f64 if elements are f64), and
+/// rounds once. Operands need only element alignment. Fastest if parts, stride, dst and bias are
+/// multiples of 16 bytes and biasElements is a multiple of the elements in 16 bytes of a part.
 struct Sum {
   Element element, partial; ///< types of bias and parts: equal, or 16-bit bias and F32 parts
   int64_t elements, count, stride;
@@ -38,8 +38,8 @@ void launchSum(cudaStream_t stream, const Sum &sum);
 int64_t widthFor(const Sum &sum);
 
 /// dst = a chain of functions applied to each of the `elements` elements of `first`. Computes in
-/// f32 (or f64 if elements are f64) and rounds once. Operands need only element alignment; 16-byte
-/// alignment and a multiple of 4 elements are fastest.
+/// f32 (or in f64 if elements are f64) and rounds once. Operands need only element alignment.
+/// Fastest if operands are aligned to 16 bytes and `elements` is a multiple of 4.
 struct Pointwise {
   struct Operand {
     bool isAccumulator; ///< the operand is f32 even if `element` has 16 bits
@@ -62,7 +62,7 @@ void launchPointwise(cudaStream_t stream, const Pointwise &work);
 void launchBroadcast(cudaStream_t stream, Element element, void *c, Element biasElement,
                      const void *bias, int64_t m, int64_t n);
 
-/// Sets each of `count` elements to a value in [-1, 1) that depends only on `seed` and its index.
+/// Sets each of `count` elements to a value in [-1, 1) that depends only on `seed` and the index.
 void launchRandom(cudaStream_t stream, Element element, void *dst, int64_t count, uint32_t seed);
 /// Launches a kernel that keeps the stream busy for about the given time.
 void launchDelay(cudaStream_t stream, uint32_t microseconds);

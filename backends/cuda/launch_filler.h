@@ -15,7 +15,7 @@ class LaunchFiller {
 public:
   using NumberOf = llvm::function_ref<uint32_t(const BatchedCommand &)>;
   struct May {
-    bool haveCopies;  ///< a launch may contain several copies, because they do not overlap
+    bool haveCopies;  ///< a launch may contain several copies, because the copies do not overlap
     bool waitAndWork; ///< blocks that copy or add may wait for peers
     bool give;        ///< a second shot may send the sum; true if GPUs can add to peers' flags
   };

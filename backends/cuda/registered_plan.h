@@ -50,7 +50,7 @@ struct RegisteredPlan {
   void releaseForGraphs(CudaMemory &memory) const;
   int64_t workspaceBytes() const;
 
-  /// Returns true while a guarded run is in flight, whether in a caller's graph or issued by Braid.
+  /// Returns true while a guarded run is in flight: a run that the GPU counts (run_guard.h).
   bool isRunning() const;
   /// Returns the number of guarded runs that have ended, modulo 2^32.
   uint32_t endedRuns() const;
@@ -94,7 +94,7 @@ struct RegisteredPlan {
   ForGraphs ofGraphs;
 };
 
-/// Returns the last signal or await of `plan` and all that directly precede it on the same stream.
+/// Returns the last signal or await of `plan`, and those that directly precede it on its stream.
 StepRange lastStepsOf(const Plan &plan);
 
 } // namespace braid

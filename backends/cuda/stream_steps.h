@@ -86,7 +86,7 @@ public:
   bool isWithinRun() const;
   /// Returns the step that the stream is executing, assuming that a run is in progress. Initially
   /// and after the last step, returns the next run's first step, or kNoStep if that step waits for
-  /// no peer, because the stream is then busy with earlier work. kNoStep if there are no steps.
+  /// no peer, because the stream is then busy with earlier work, or if there are no steps.
   uint64_t next(size_t stream) const;
   /// Returns the last completed step, or kNoStep.
   uint64_t last(size_t stream) const;

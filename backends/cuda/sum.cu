@@ -33,7 +33,7 @@ struct Kernel {
   int groups; ///< groups that a thread loads at once
 };
 
-/// More loads in flight would need more registers than kBlocksThatFit allows.
+/// Returns the kernel for `count` parts. More loads at once would need too many registers.
 template <class Types, int kWide> Kernel kernelOf(int64_t count) {
   constexpr int kLoads = kWide > 1 ? 8 : sizeof(typename Types::Partial) == 8 ? 16 : 24;
   if (count <= 2)

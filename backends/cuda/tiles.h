@@ -65,7 +65,7 @@ private:
     return static_cast<uint32_t>(cuda::tilesOf(copies_[copy]));
   }
 
-  /// Enters a band: a range of parts [part_, end_) in which the same width_ copies have tiles.
+  /// Enters a band: tile numbers part_ to end_ - 1, for which the same width_ copies have tiles.
   BRAID_HOST_DEVICE void enterBand() {
     width_ = 0;
     for (uint32_t i = 0; i < count_; ++i) {
@@ -93,7 +93,7 @@ private:
   const CopyAndSignalCopy *copies_;
   const uint32_t count_, blocks_;
   uint32_t part_ = 0, end_ = 0, width_ = 0;
-  uint32_t ahead_; ///< distance in tiles from the first tile of part_ to this block's next tile
+  uint32_t ahead_; ///< number of tiles from the first tile numbered part_ to this block's next tile
 };
 
 } // namespace braid::cuda

@@ -79,7 +79,7 @@ WaitingBudget &WaitingBudget::ofDevice(int device, int multiprocessors) {
   return budgets.try_emplace(device, multiprocessors).first->second;
 }
 
-/// A program never runs concurrently with itself, not even in different lanes.
+/// Returns the number left for `wanted`. Runs of a program never overlap, even in different lanes.
 int WaitingBudget::leftFor(const Reservation &wanted) const {
   std::map<std::pair<const void *, Lane>, int> held;
   for (const Reservation &each : reservations_)

@@ -4,7 +4,7 @@
 // for one of those GEMMs. Kernels that wait concurrently must therefore leave room for GEMMs, and
 // all jobs in a process share one budget per GPU.
 //
-// Programs in one lane never run concurrently, so a lane reserves only what its largest program
+// Programs in one lane never run concurrently, so the lane reserves only what its largest program
 // needs. A job has two lanes: one for runs that Braid orders, and one for runs in callers' graphs,
 // which the callers order. The first prepared program gets all multiprocessors that it needs, up to
 // half of the GPU; later programs share the rest. A program that gets fewer multiprocessors uses
@@ -46,7 +46,7 @@ struct LaunchLimits {
 /// Returns limits that divide `multiprocessors` among the streams.
 LaunchLimits limitsFor(const WaitingKernels &kernels, int multiprocessors);
 
-/// Thread-safe.
+/// A GPU's budget of multiprocessors on which kernels may wait. Thread-safe.
 class WaitingBudget {
 public:
   /// Returns the budget that all jobs in this process share for this GPU.

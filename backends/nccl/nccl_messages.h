@@ -13,8 +13,8 @@ namespace braid::nccl {
 /// One rank's messages through NCCL. Call from the rank's host thread, unless noted otherwise.
 ///
 /// NCCL communicators are not thread-safe, except for aborts. Even an error query may complete a
-/// group: ranks hung when two threads queried concurrently. A mutex therefore serializes all calls,
-/// but the watchdog skips its query while the host thread is in an NCCL call.
+/// group: ranks hung when two threads queried concurrently. A mutex therefore serializes all calls.
+/// The watchdog does not wait for the mutex, but skips its query while another call is in progress.
 ///
 /// There is one communicator per team of this rank; groups use the communicator of all ranks.
 class NcclMessages {
@@ -52,7 +52,7 @@ private:
   struct Shared {
     /// Held during calls, including error queries, which modify the communicator.
     std::timed_mutex calls;
-    /// null if this rank is not a member
+    /// The communicator is null if this rank is not a member of the team.
     std::map<Team, std::unique_ptr<Communicator>> communicators;
     std::atomic<bool> isAborted{false}, isAbortDone{false};
   };

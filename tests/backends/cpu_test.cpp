@@ -1,4 +1,4 @@
-//===- tests/backends/cpu_test.cpp - behaviour that is specific to the cpu backend ------------===//
+//===- tests/backends/cpu_test.cpp - behavior that is specific to the cpu backend -------------===//
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/gemm.h"
@@ -86,7 +86,7 @@ public:
     ++calls_[1];
     if (command.kind == QueuedCommand::Kind::Sum)
       throw std::runtime_error("no sums today");
-    return command.kind != QueuedCommand::Kind::Store; // ignores signals
+    return command.kind != QueuedCommand::Kind::Store; // skips signals
   }
   void end(uint32_t, const QueuedCommand &) override { ++calls_[2]; }
 

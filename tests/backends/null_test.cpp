@@ -1,4 +1,4 @@
-//===- tests/backends/null_test.cpp - behaviour that is specific to the null backend ----------===//
+//===- tests/backends/null_test.cpp - behavior that is specific to the null backend -----------===//
 
 #include "backends/null/null_backend.h"
 

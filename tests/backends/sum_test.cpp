@@ -72,7 +72,7 @@ template <class Acc> Acc at(const std::vector<double> &values, int64_t i) {
   return static_cast<Acc>(values[static_cast<size_t>(i)]); // exact
 }
 
-/// Reference: adds in the documented order and type.
+/// Returns the expected sums, computed in the documented order and type.
 template <class Acc>
 std::vector<double> summed(const SumCase &c, const std::vector<double> &parts,
                            const std::vector<double> &bias) {
@@ -255,7 +255,7 @@ TEST_P(SumTest, AddsABiasOfAnyWidth) {
   for (SumTypes types : kSumTypes)
     for (const Layout &layout : kLayouts)
       for (int64_t count : {2, 3, 8, 10, 17, 31})
-        // All columns, some rows of 8 or 32 columns, and rows that are not multiples of 16 bytes.
+        // The bias is as long as a part or repeats. Some sizes are not multiples of 16 bytes.
         for (auto [elements, biasElements] : {std::pair<int64_t, int64_t>{160, 160},
                                               {96, 24},
                                               {96, 8},

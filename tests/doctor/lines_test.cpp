@@ -263,7 +263,7 @@ TEST(DoctorLines, AHealthyMachineHasNoTrouble) {
   EXPECT_THAT(troublesOf(runChecks(machine.facts())), IsEmpty());
 }
 
-/// Limits the address space to `bytes`. Returns the line of the check address-space, or an empty
+/// Limits the address space to `bytes`. Returns the line of the check `address-space`, or an empty
 /// string if there is none.
 std::string lineOfAddresses(DoctorsMachine &machine, uint64_t bytes) {
   machine.limits.addressBytes = bytes;

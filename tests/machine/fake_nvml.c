@@ -1,8 +1,8 @@
 /*===- tests/machine/fake_nvml.c - a fake NVML with answers from a file ---------------------===*
  *
- * FAKE_NVML names the file. A line is a key, a blank and a value; `device` alone begins the next
- * device, and lines before the first one are about the system. Values without a line are not
- * supported. Written from NVML's documentation, without the declarations that it tests.
+ * FAKE_NVML names the file. A line consists of a key, a blank and a value. The line `device` begins
+ * the next device, and lines before the first device describe the system. A value without a line is
+ * not supported. Written from NVML's documentation, independently of the declarations under test.
  *
  *   driver 580.95.05
  *   device
@@ -10,8 +10,8 @@
  *   link3.up 1
  *   peer1.read 5
  *
- * With a line `hang 1` for the system, initialisation never ends. FAKE_OLD omits entry points that
- * old drivers do not have.
+ * If the system has the line `hang 1`, initialization never ends. If FAKE_OLD is defined, entry
+ * points that old drivers lack are missing.
  *
  *===---------------------------------------------------------------------------------------===*/
 #include <stdio.h>

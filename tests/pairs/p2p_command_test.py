@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """p2p_command_test.py P2P_FAULTY: tests `braid p2p` on CPU ranks whose links have faults. Checks
-that each fault is reported and nothing else, the exit codes, the output files, and that no process
-is left."""
+the exit codes and the output files, that each fault and nothing else is reported, and that no
+process is left running."""
 import json
 import os
 import re
@@ -63,8 +63,8 @@ class Command(unittest.TestCase):
 
     def run_it(self, ranks, faults="", graphs=0):
         """Returns the exit code and the verdicts that are not ok. Paths that are ok or slow must
-        have all measurements. Other work on the machine may make any pair slow, so the verdict slow
-        counts as ok unless a fault makes the pair slow."""
+        have all measurements. Other work on the machine may make any pair slow, so `slow` counts as
+        ok unless a fault makes the pair slow."""
         process = self.start(ranks, faults, graphs)
         self.out, self.err = process.communicate(timeout=120)
         paths = self.paths()

@@ -1,8 +1,8 @@
 //===- tests/pairs/p2p_faulty.cpp - `braid p2p` on CPU ranks with faulty links ----------------===//
 //
-// The cpu backend with simulated links between ranks: a copy takes a latency plus a time for its
-// bytes, both much longer than the real copy, so that other work on the machine has no visible
-// effect. BRAID_TEST_LINKS contains the parameters and faults:
+// The cpu backend with simulated links between ranks: a copy takes a fixed latency plus a time
+// proportional to its size, much longer than the real copy, so that other work on the machine has
+// no visible effect. BRAID_TEST_LINKS contains the parameters and faults:
 //
 //   LATENCY_US BYTES_PER_US HAS_GRAPHS
 //   [KIND SOURCE DESTINATION PROTOCOL FACTOR BYTES COUNT OFFSET]...
@@ -102,8 +102,8 @@ public:
   }
 
 private:
-  /// Executes a fault. Returns the factor by which the copy takes longer, unless the fault ends the
-  /// process or hangs.
+  /// Applies a fault to a copy. Returns the factor by which the copy takes longer, unless the fault
+  /// ends the process or hangs.
   static double act(const LinkFault &fault, const LinkCopy &copy) {
     if (fault.kind == "slow")
       return fault.factor;

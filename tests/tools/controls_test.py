@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """controls_test.py BRAID: text from the user never reaches the terminal as control characters.
 
-Every flag with a value gets a text that would colour the output, ring the bell, overwrite the line
-and reorder it. Names of files, commands and flags contain such texts, too, as do nested values.
+The value of every flag is replaced by a text that would color the output, ring the bell, overwrite
+the line and reorder it. Names of files, commands and flags, and nested values, contain it, too.
 """
 import os
 import re
@@ -15,7 +15,7 @@ EXAMPLE = os.path.abspath("examples/ag_matmul.braid")
 HOSTILE = b"a\x1b[31m\x07\r\x7f\xc2\x9b\xff\xe2\x80\xaez"
 WITHIN = {"--set": [HOSTILE + b"=1", b"M=" + HOSTILE],
           "--schedule": [b"ring;chunks=" + HOSTILE, b"ring;" + HOSTILE + b"=2", HOSTILE + b"=ring"]}
-# The other arguments. Commands that would measure for seconds get one that ends them early.
+# The other arguments. Commands that would measure for seconds get a value that ends them early.
 COMMANDS = {"compile": [EXAMPLE], "check": [EXAMPLE], "run": [EXAMPLE, "--ranks", "2"],
             "simulate": [EXAMPLE, "--machine", "h200-2", "--ranks", "2"], "view": [EXAMPLE],
             "explain": [EXAMPLE], "doctor": [], "calibrate": ["--backend", HOSTILE],

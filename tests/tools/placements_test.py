@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""placements_test.py BRAID [--write]: docs/placements.md lists how each of the 27 placements of a
-matmul's operands and result is compiled. --write updates the page.
+"""placements_test.py BRAID [--write]: checks that docs/placements.md lists how each of the 27
+placements of a matmul's operands and result is compiled. --write updates the page.
 """
 import difflib
 import itertools

@@ -105,7 +105,7 @@ class InBrowser(unittest.TestCase):
         """Runs `script` in a page, and returns the lines that it prints. Fails on any error."""
         path = pathlib.Path(self.folder.name) / "page.html"
         driver = DRIVER.replace("DRIVE", script)
-        # A headless browser would never call back for a frame.
+        # A headless browser never calls the callbacks of requestAnimationFrame().
         frames = "<script>requestAnimationFrame = then => setTimeout(then, 16);</script>"
         path.write_text(page.replace("<title>", frames + "<title>", 1)
                         .replace("</body>", driver + "</body>"))

@@ -89,8 +89,7 @@ TEST(Steps, SayWhichOrderDoesHarm) {
             "which is stale; if 1 comes before 2, 2 reads the data that 1 has written.");
 }
 
-/// If a transfer has no partner, the mark refers to the line of the transfer, because it has no
-/// command.
+/// A transfer without a partner has no command, so the mark refers to the line of the transfer.
 TEST(Steps, PointAtTheLineOfATransfer) {
   const Page page = checked(R"(program @alone mesh [0 .. 2) (%A: f32[4]) -> (%C: f32[4]) {
   %all = allocate symmetric f32[2, 4]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lanes.py BRAID OUT.svg: draws rank 0's commands in an MLP layer, without and with overlap.
 
-`braid view` predicts the times for 4 H200 GPUs. Each lane is a stream."""
+`braid view` predicts the times on 4 H200 GPUs. Each lane shows one stream."""
 import html
 import json
 import re

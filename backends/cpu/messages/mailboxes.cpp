@@ -52,7 +52,7 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::map(FileDescriptor descriptor, int
 }
 
 /// Ranks open rank 0's memory through /proc. On another machine, the path may refer to an unrelated
-/// file, which the size and the number reveal.
+/// file, whose size or number differs.
 Result<std::unique_ptr<Mailboxes>> Mailboxes::share(ControlPlane &control) {
   std::unique_ptr<Mailboxes> own;
   std::string place;

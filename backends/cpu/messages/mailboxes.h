@@ -43,7 +43,7 @@ public:
   Mailboxes(const Mailboxes &) = delete;
 
   Mailbox &between(int64_t from, int64_t to);
-  /// Returns the futex whose value changes when a peer posts a part to `rank` or takes one from it.
+  /// Returns the futex that changes when a peer posts a part for `rank` or receives a part from it.
   std::atomic<uint32_t> &bell(int64_t rank);
 
 private:

@@ -16,7 +16,7 @@
 
 namespace braid {
 
-/// One side of a message. A rank's n-th send to a peer matches the peer's n-th receive from it.
+/// One side of a message. The n-th send to a peer matches the peer's n-th receive from this rank.
 struct Transfer {
   enum class State : uint8_t {
     Waits,  ///< waits for the other side
@@ -25,7 +25,7 @@ struct Transfer {
   };
   Direction direction;
   int64_t peer;
-  char *data; ///< set when the operation begins if in scratch memory
+  char *data; ///< if in scratch memory, not set until the operation begins
   int64_t bytes;
   int64_t scratchAt = -1; ///< offset in the operation's scratch, or -1 if `data` is elsewhere
   uint32_t number = 0;    ///< message number, counted per peer and direction
@@ -36,8 +36,8 @@ struct Transfer {
   bool isOver() const { return state == State::IsOver; }
 };
 
-/// Combines the parts of all members into `dst`, in team order in f32 (f64 for f64), and rounds
-/// once. The parts are in scratch memory, in team order, except for this rank's part, `own`.
+/// Combines the parts of all members into `dst`, in team order, and rounds once. Accumulates in f32
+/// (in f64 for f64 parts). The parts, except `own`, are in scratch memory, also in team order.
 struct Reduction {
   ReductionOperator by;
   DType dtype;
@@ -97,7 +97,7 @@ public:
   Result<Advance> advance();
   /// Returns true if advance() could make progress now.
   bool canAdvance();
-  /// Sleeps until advance() may make progress, for at most `slice`. Call after it returned Waits.
+  /// Sleeps until advance(), which has returned Waits, may make progress, for at most `slice`.
   void sleep(std::chrono::milliseconds slice);
   /// Returns the futex that sleep() waits on; its scope is FutexScope::Processes.
   const void *sleepsOn() const;

@@ -76,8 +76,8 @@ public:
       return false;
     tail_->slots[tailUsed_++] = command;
     ++pushed_;
-    // Sequentially consistent, so that either this thread sees the sleeper, or the sleeper sees the
-    // command, because the kernel rechecks published_ before it puts the sleeper to sleep.
+    // Sequentially consistent, so that either this thread sees the sleeper or the sleeper sees the
+    // command: the kernel rechecks published_ before it puts the sleeper to sleep.
     published_.store(pushed_, std::memory_order_seq_cst);
     if (isSleeping_.load(std::memory_order_seq_cst))
       futexWake(&published_);

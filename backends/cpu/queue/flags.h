@@ -17,7 +17,7 @@ inline std::atomic_ref<uint32_t> flagAt(const void *address) {
   return std::atomic_ref<uint32_t>(*static_cast<uint32_t *>(const_cast<void *>(address)));
 }
 
-/// Compares modulo 2^32, so that a counter may wrap around.
+/// Returns true if `flag` is at least `value`, modulo 2^32, because counters may wrap around.
 inline bool hasReached(uint32_t flag, uint32_t value) {
   return static_cast<int32_t>(flag - value) >= 0;
 }

@@ -176,7 +176,7 @@ void HardwareQueue::runObserved(const QueuedCommand &command) {
   options_.observer.end(options_.number, command);
 }
 
-/// Returns false if an abort ended a wait or an exchange.
+/// Runs a command. Returns false if an abort ended a wait or an exchange.
 bool HardwareQueue::run(const QueuedCommand &command) {
   const QueuedCommand::Args &args = command.args;
   switch (command.kind) {

@@ -21,8 +21,8 @@ __device__ inline TileWalk tilesFor(const CopyAndSignal &batch, uint32_t copier,
   return TileWalk(batch.copies, batch.copyCount, copier, copiers);
 }
 
-/// Publishes the data that this block has copied, and adds the number of copied tiles to each
-/// copy's tile counter.
+/// Publishes the data that this block has copied: adds the number of tiles that it has copied for
+/// each copy to the copy's counter.
 __device__ inline void countTiles(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   uint32_t done[CopyAndSignal::kMost] = {};
   TileWalk walk = tilesFor(batch, copier, copiers);
@@ -154,12 +154,12 @@ __device__ inline void copyInBulk(const CopyAndSignal &batch, uint32_t copier, u
 
 // -- The first block, and the workers. --
 
-/// Returns the counter that is set to 1 once all awaits have passed and copies may begin.
+/// Returns the counter that is set to 1 once all awaits are complete and copies may begin.
 __device__ inline DeviceCounter gate(const CopyAndSignal &batch) {
   return DeviceCounter(batch.counters[CopyAndSignal::kMost]);
 }
 
-/// Returns once all awaits have passed. Called by all threads of a worker; only the first warp
+/// Waits until all awaits are complete. Called by all threads of a worker; only the first warp
 /// waits. Polls flags in GPU memory directly, which is faster than waiting for the first block.
 __device__ inline void passAwaits(const CopyAndSignal &batch) {
   if (batch.released)
@@ -168,8 +168,8 @@ __device__ inline void passAwaits(const CopyAndSignal &batch) {
     passWhen(batch, false, [&] { return gate(batch).load(::cuda::memory_order_acquire) != 0; });
 }
 
-/// The first block copies up to this many bytes itself, because signalling a worker and waiting for
-/// its copy would take longer.
+/// The first block copies up to this many bytes itself, because signaling a worker and waiting for
+/// the worker's copy would take longer.
 constexpr int64_t kMostBytesOfWarp = 2048;
 
 /// Executes all copies in 4-byte words. Loads bypass L1, because a peer may just have written data.
@@ -234,7 +234,7 @@ template <Movers kMovers> __device__ void makeMoves(const CopyAndSignal &batch) 
     finishMoves(batch);
 }
 
-/// Waits until all awaits have passed, then executes a worker's share of the copies.
+/// Waits until all awaits are complete, then executes a worker's share of the copies.
 template <bool InBulk>
 __device__ void copyShare(const CopyAndSignal &batch, uint32_t copier, uint32_t copiers) {
   passAwaits(batch);

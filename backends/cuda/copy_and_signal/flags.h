@@ -23,14 +23,14 @@ __device__ inline uint32_t look(uint32_t *flag) {
 }
 
 /// Returns true if a signal has set the flag or the host has released it. A flag is not set until
-/// all signalling blocks have added their shares (signalShare()).
+/// all signaling blocks have added their shares (signalShare()).
 __device__ inline bool isSet(uint32_t *flag) {
   const uint32_t value = look(flag);
   return value == 1 || value == kReleasedFlag;
 }
 
 /// Resets a flag and returns its previous value. If the value is not 1, as in a released flag, the
-/// flag stays unchanged, so that later awaits also pass. In GPU memory, an atomic exchange
+/// flag stays unchanged, so that later awaits also complete. In GPU memory, an atomic exchange
 /// completes the reset before returning, without a fence; host memory does not support atomics.
 __device__ inline uint32_t take(const CopyAndSignal &batch, uint32_t *flag) {
   SystemFlag counter(*flag);
@@ -60,9 +60,9 @@ __device__ inline void publishToPeers() {
 
 // -- Counting runs. --
 
-/// Counts a run in a caller's graph. The last lane of the waiting warp counts, because it polls no
-/// flag. Reading a counter takes as long as polling a flag, so the lane issues the read up front
-/// and uses the result after the first poll. Counting thus never delays a kernel that waits.
+/// Counts a run in a caller's graph, in the last lane of the waiting warp, because this lane polls
+/// no flag. Reading a counter takes as long as polling a flag, so the lane issues the read up front
+/// and uses the result after the first poll. Counting thus never delays a waiting kernel.
 class RunCount {
 public:
   __device__ RunCount(const CopyAndSignal &batch, bool isOfWarp)
@@ -78,7 +78,7 @@ public:
       braid::cuda::tellBegin(batch.guard, before_, ended_);
     begins_ = false;
   }
-  /// Runs never overlap, so no other run has ended since the constructor read the counter.
+  /// Reports the end. Runs never overlap, so none has ended since the constructor read the counter.
   __device__ void tellEnd(const CopyAndSignal &batch) const {
     if (!ends_)
       return;

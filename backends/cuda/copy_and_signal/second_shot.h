@@ -1,6 +1,6 @@
 //===- backends/cuda/copy_and_signal/second_shot.h - sends a sum to peers ---------------------===//
 //
-// Device code of the copy-and-signal kernels: the steps that follow the sum of the copied data.
+// Device code of the copy-and-signal kernels: the second shot, that is, the steps after the sum.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once
@@ -78,8 +78,8 @@ __device__ inline void coordinateSecondShot(const CopyAndSignal &batch) {
   leaveArrivals(batch);
 }
 
-/// Called by a worker after it has reported that it has read its parts. By then, this rank has sent
-/// every signal that a peer may await before the peer allows the stores.
+/// Waits until the peers allow the stores of the sum. Called by a worker after it has reported that
+/// it has read its parts. By then, this rank has sent all signals that a peer may be waiting for.
 __device__ inline void passSecondAwaits(const CopyAndSignal &batch) {
   passNear(batch, batch.second.awaits, batch.second.awaitCount);
   __syncthreads();

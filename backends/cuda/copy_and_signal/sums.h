@@ -25,8 +25,8 @@ __device__ void addOwn(const Sum &sum, const SumWalk &walk, int64_t thread, Plac
 }
 
 /// Counts this block and returns true if it is the last block. Acquire-release order is needed only
-/// if blocks also store the parts, because all data that they read had arrived before the awaits
-/// passed.
+/// if blocks also store the parts, because all data that they read arrived before the awaits
+/// completed.
 __device__ inline bool isLast(const CopyAndSignal &batch, uint32_t one = 1) {
   DeviceCounter count(batch.counters[0]);
   const uint32_t before = batch.sum.keepsParts ? count.fetch_add(one, ::cuda::memory_order_acq_rel)
@@ -58,7 +58,7 @@ struct FromSources {
     return begin - int64_t(threadIdx.x) < walk.groups;
   }
 
-  /// The addresses from which this block reads the parts.
+  /// Returns the addresses from which this block reads the parts.
   static __device__ const char **sources() {
     __shared__ const char *of[CopyAndSignal::kMost + 1];
     return of;
@@ -90,13 +90,13 @@ struct FromSources {
   }
 };
 
-/// The Place for launches with several blocks. Counts the block as soon as all its parts have been
+/// The Place in launches with several blocks. Counts the block as soon as all its parts have been
 /// read, because peers wait for these reads, then stores the block's results.
 struct AlongCopies : FromSources {
   /// State that a thread carries from round to round.
   struct Block {
     bool isLast = false;   ///< true if all blocks have read; valid in the counting thread
-    bool hasRound = false; ///< true if the thread has read a round
+    bool hasRound = false; ///< true if the thread has completed the reads of a round
     bool gives = false;    ///< true if results are also stored to the second shot's places
   };
   const CopyAndSignal &batch;
@@ -143,7 +143,7 @@ template <class Types> __device__ void copyAndAdd(const CopyAndSignal &batch, co
   }
 }
 
-/// The Place for launches with a single block. The block's last warp waits and signals in addition
+/// The Place in launches with a single block. The block's last warp waits and signals in addition
 /// to adding, and resets the awaits' flags while the parts are being loaded.
 struct Alone : FromSources {
   const CopyAndSignal &batch;

@@ -42,7 +42,7 @@ struct CublasLt {
 /// Converts `code`, the result of the expression `call`.
 Status cublasFailure(cublasStatus_t code, const char *call);
 
-/// If the call fails, returns the error from the enclosing function (of type Status or Result).
+/// Returns the error of a failed call from the enclosing function, which returns Status or Result.
 #define BRAID_CUBLAS_RETURN_IF_ERROR(call)                                                         \
   do {                                                                                             \
     if (cublasStatus_t braidCublasCode = (call); braidCublasCode != CUBLAS_STATUS_SUCCESS)         \

@@ -17,7 +17,7 @@ namespace {
 /// GPU.
 constexpr int64_t kRowsOfList = 4096;
 constexpr int kCandidates = 32; ///< requested from the library
-/// Includes values that are not powers of two, because a kernel may accept only whole tiles.
+/// The tested values of M. Not all are powers of two, because a kernel may accept only whole tiles.
 constexpr int64_t kTried[] = {1, 2, 7, 8, 17, 64, 100, 256, 1000, 4096, 10007, 32768};
 
 using TriedGemms = std::vector<std::unique_ptr<LtGemm>>;

@@ -13,9 +13,9 @@
 
 namespace braid {
 
-/// Returns `shape` without the properties that must not affect results: M, overlap, and any address
-/// alignment beyond that of rows. A kind is aligned if every row's size in bytes is a multiple of
-/// kGemmAlignment, so that any range of rows in an aligned operand is also aligned.
+/// Returns the kind of a GEMM: `shape` without the properties that must not affect results (M,
+/// overlap, and any address alignment beyond that of rows). A kind is aligned if every row's size
+/// in bytes is a multiple of kGemmAlignment, so that all rows of an aligned operand are aligned.
 GemmShape kindOf(GemmShape shape);
 
 /// Returns text such as "bf16 GEMMs with N = 8192 and K = 4096", followed by any other properties.

@@ -24,10 +24,10 @@ constexpr double kBatch = 2000;
 constexpr double kMostInBatch = 100;             ///< GEMMs per measurement
 constexpr std::chrono::milliseconds kWarmUp{10}; ///< time for clock rates to rise
 /// GEMMs longer than this are limited by power, and the GPU takes time to adapt to an algorithm's
-/// power draw. A millisecond-long measurement can favour an algorithm that draws more power and is
+/// power draw. A millisecond-long measurement can favor an algorithm that draws more power and is
 /// slower in a long run (4 % slower for a GEMM of 4096 x 16384 x 16384). A long measurement, or the
-/// mean of both, can favour an algorithm that is slower after a pause (8192 x 3584 x 4096, by 15 %
-/// and 10 %). The winner must therefore be faster in both measurements.
+/// mean of a short and a long one, can favor an algorithm that is slower after a pause (by 15 % and
+/// 10 % for 8192 x 3584 x 4096). The winner must therefore be faster in both measurements.
 constexpr double kLimitedByPower = 100; ///< microseconds
 /// For GEMMs limited by power, the relative speeds of algorithms vary by about this much between
 /// GPUs and over time. The first guess is rarely slower than the best algorithm by more than this.

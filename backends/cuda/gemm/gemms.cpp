@@ -43,7 +43,7 @@ std::string encode(const LtGemm::Algorithm &algorithm) {
   return llvm::toHex({reinterpret_cast<const uint8_t *>(&algorithm), sizeof(algorithm)});
 }
 
-/// Returns std::nullopt if `choice` is not an algorithm that `gemm` can use.
+/// Decodes `choice`. Returns std::nullopt if it is not an algorithm that `gemm` can use.
 std::optional<LtGemm::Algorithm> algorithmOf(const std::string &choice, const LtGemm &gemm) {
   std::string bytes;
   LtGemm::Algorithm algorithm;

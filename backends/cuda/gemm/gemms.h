@@ -77,7 +77,7 @@ private:
   std::vector<void *> workspaces_;
 
   std::unique_ptr<MeasurementCache> cache_; ///< null until first used
-  /// numbers of tune() calls that took measurements, and of those that found a cached result
+  /// number of tune() calls that took measurements, and of calls that found a cached result
   size_t tuned_ = 0, known_ = 0;
   std::chrono::duration<double> tuning_{0}; ///< time spent measuring
 };

@@ -38,8 +38,8 @@ public:
   virtual void close(void *base) = 0;
 };
 
-/// Create a provider on this rank. Fail with Unsupported and the reason if the machine does not
-/// support it.
+/// Create a provider on this rank. makeVmmMemory() fails with Unsupported and the reason if the
+/// machine does not support this kind of memory.
 std::unique_ptr<SymmetricMemory> makeIpcMemory();
 Result<std::unique_ptr<SymmetricMemory>> makeVmmMemory(ProcessGroup &group);
 

@@ -74,7 +74,7 @@ Result<void *> VmmMemory::map(Mapped memory) {
   return base;
 }
 
-/// Also cleans up after a failed mapAt().
+/// Unmaps and releases memory, even after a failed mapAt().
 void VmmMemory::unmap(const Mapped &memory) const {
   if (memory.address) {
     (void)driver_.memUnmap(memory.address, memory.bytes);

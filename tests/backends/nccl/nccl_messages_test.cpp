@@ -228,7 +228,7 @@ TEST_F(NcclMessagesTest, EveryErrorOfEveryCallIsNamed) {
   EXPECT_GT(tried, 150);
 }
 
-/// The watchdog must not enter the library either, not even to query errors.
+/// While a thread is in the library, the watchdog must not enter it, not even to query errors.
 TEST_F(NcclMessagesTest, TwoThreadsAreNeverInTheLibraryAtOnce) {
   auto messages = make();
   ASSERT_TRUE(openAll(*messages, 0, 2).isOk());

@@ -57,7 +57,7 @@ const char *name(nccl::Operator op) {
   return kNames[static_cast<int>(op)];
 }
 
-/// Counts the threads inside the library and records when two threads are inside at once.
+/// Counts the threads inside the library, and the calls that overlap another call.
 class Inside {
 public:
   Inside() {

@@ -1,5 +1,5 @@
 """same_digests.py BRAID FLAGS...: runs a fusion with --reproducible in every possible way, with
-threads and with processes, and prints the number of digests. Fails unless there is exactly one."""
+threads and with processes, and prints the number of runs. Fails unless all digests are equal."""
 import re
 import subprocess
 import sys
