@@ -95,7 +95,7 @@ public:
   const QueueView *leadingQueue(int64_t rank) const;
 
   /// Describes the state of `queue`, or of the host thread if `queue` is null, for example "rank 1
-  /// waits for rank 2 in ..., run 1 (the flag is 1, wanted 2)" or "rank 1 waits for its device".
+  /// waits for rank 2 in ..., run 1 (the flag is 1, expected 2)" or "rank 1 waits for its device".
   std::string activityText(int64_t rank, const QueueView *queue) const;
   /// Returns activityText(), followed by the duration and the last command that the queue (or the
   /// rank) has completed: `rank 2 is executing "matmul %out, %block, %B" (trip 3) at ag.braid:14:9,

@@ -110,7 +110,7 @@ public:
   }
 
 private:
-  /// Counts the job by the status code of its ranks and returns it, or -1 if no rank reported.
+  /// Counts the job under its ranks' status code and returns the code, or -1 if no rank reported.
   int count(const JobOutcome &outcome) {
     int code = -1;
     for (const Verdict &verdict : outcome.ranks)
