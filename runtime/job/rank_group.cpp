@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto kNoOrder = std::memory_order_relaxed;
 
-/// Returns the time at which the rank started to wait for other ranks, or nullopt. A host thread
-/// outside Braid counts as waiting if a queue is waiting, because it may need that queue's result.
+/// Returns when the rank started to wait for other ranks, or nullopt if it is not waiting. A host
+/// thread outside Braid counts as waiting if a queue is, because it may need that queue's result.
 std::optional<uint64_t> waitsSince(const RankSlot &slot) {
   if (slot.activity.load(kNoOrder) != HostActivity::OwnCode)
     return slot.activitySinceNs.load(kNoOrder);

@@ -74,14 +74,14 @@ public:
   }
   /// See Device::synchronize. Blocks until the device is done, even after an abort, because buffers
   /// must not be freed while worker threads use them. A rank in its own process waits at most
-  /// kGrace after an abort; if a command is still running then, the returned Status reports
-  /// this. Needs no other timeout, because the watchdog detects a stalled job. `isDone` returns
+  /// kGrace after an abort; if a command is then still running, the returned Status reports this.
+  /// Needs no other timeout, because the watchdog detects a stalled job. `isDone` returns
   /// true once every issued command has completed or been dropped; `sleep` sleeps until isDone()
   /// may have become true, but at most for the given time.
   Status waitForDevice(int64_t rank, llvm::function_ref<bool()> isDone,
                        llvm::function_ref<void(std::chrono::milliseconds)> sleep);
-  /// The time limit for worker threads to finish after an abort. Shorter than the time
-  /// after which the host kills the rank, so that the rank can still report its state.
+  /// The time limit for worker threads to finish after an abort. Shorter than the time after which
+  /// the launcher kills the rank, so that the rank can still report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
   /// Returns true after waitForDevice() has given up on a command.
   bool isStuck() const { return isStuck_; }

@@ -1,8 +1,8 @@
 /* tests/network/fake_pmix.c - a fake PMIx library, whose server is a folder.
  *
- * FAKE_PMIX_FOLDER names the folder, which has a file for each key. FAKE_PMIX selects a fault: "no
- * server", "late" (calls return after their timeout), "number" (values are not strings), "endless"
- * (strings are not terminated), "lost" (the server has died). FAKE_PMIX_RANK is the rank. */
+ * The folder FAKE_PMIX_FOLDER has a file for each key. FAKE_PMIX selects a fault: "no server",
+ * "late" (calls return after their timeout), "number" (values are not strings), "endless" (strings
+ * are not terminated), "lost" (the server has died). FAKE_PMIX_RANK is the rank. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

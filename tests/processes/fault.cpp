@@ -43,7 +43,7 @@ struct Armed {
   std::array<std::atomic<bool>, 8> hasStruck{};
   std::function<void()> onStrike = [] {};
 
-  /// Returns the fault that strikes now, or null.
+  /// Returns the fault that strikes now, or null if none does.
   const Fault *take(Site site, uint32_t index, uint32_t run) {
     for (size_t i = 0; i < faults.size(); ++i) {
       const Fault &fault = faults[i];

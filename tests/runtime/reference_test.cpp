@@ -153,7 +153,7 @@ TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
     const int64_t depth = world.fusion().globalShape(world.fusion().inputs()[0]->type).back();
     const int64_t rows = static_cast<int64_t>(world.input(0).size()) / depth;
     if (rows / world.ranks() < depth)
-      continue; // rows have one nonzero element each, so a block needs K rows to use every k
+      continue; // rows have one nonzero element each, so a block needs K rows to cover every k
     for (double &element : world.input(1)) {
       element += 1;
       ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;

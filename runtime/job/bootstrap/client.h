@@ -1,8 +1,8 @@
 //===- runtime/job/bootstrap/client.h - a rank's connection to its job ------------------------===//
 //
 // Only the rank's host thread calls these functions, except where stated. They block until the host
-// responds or the job is aborted. They need no timeout, because the watchdog aborts a job that has
-// stalled or whose host is gone.
+// (the process that hosts the job) responds or the job is aborted. They need no timeout, because
+// the watchdog aborts a job that has stalled or whose host is gone.
 //
 // The first letter of a message is its type:
 //

@@ -223,7 +223,7 @@ public:
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
-  /// Contributes `part` for `rank`, which is on this host, to its next all-gather, and blocks until
+  /// Contributes `part` to the next all-gather of `rank`, which is on this host, and blocks until
   /// all ranks have contributed or the job is aborted; returns the cause of an abort. `step` is the
   /// last step that the rank has completed, or 0; committed() shows whether it has been committed.
   /// Needs no timeout, because the watchdog aborts a job that has stalled. Aborts the job if

@@ -190,9 +190,9 @@ private:
         hello.rank, job, namePids(pid, other));
   }
 
-  /// Rejects a contradictory hello. Aborts the job unless it has started or already failed; in that
-  /// case, the peer may belong to the next job with the same name, whose first rank can listen once
-  /// this host has stopped listening.
+  /// Rejects a contradictory hello. Aborts the job unless it has started or failed. If it has, the
+  /// peer may belong to the next job with the same name, whose first rank can listen once this host
+  /// has stopped listening.
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
     if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
       if (memory_.isAborted() && hello.rank == ranks_.first)
