@@ -12,7 +12,7 @@
 
 namespace braid {
 
-/// Formats, for example, "2 hosts of 4 ranks each" or "1 host of 8 ranks".
+/// Formats a layout, for example "2 hosts of 4 ranks each" or "1 host of 8 ranks".
 static std::string hostsText(int64_t ranks, int64_t ranksPerHost) {
   const int64_t hosts = ranks / ranksPerHost;
   return fmt::format("{} of {}{}", counted(hosts, "host"), counted(ranksPerHost, "rank"),

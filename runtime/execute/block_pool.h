@@ -52,7 +52,7 @@ public:
   /// Frees all released blocks and returns them in order of release.
   std::vector<Memory> recycle();
 
-  /// Returns, in order, the regions without allocated blocks. They may contain released blocks.
+  /// Returns, in ascending order, the regions without allocated blocks; released blocks may remain.
   std::vector<uint32_t> unusedRegions() const;
   Memory region(uint32_t number) const;
   /// Removes a region that is entirely free.

@@ -4,8 +4,8 @@
 // memory that peers can access (peer_memory.h), messages (messages.h), graphs, tracing, and a
 // stopwatch. ControlPlane connects the rank to other ranks.
 //
-// Functions that allocate or load are called during preparation. Issue functions only append to a
-// stream: they never allocate device memory and never fail. Errors are sticky:
+// Functions that allocate memory or load code are called during preparation. Issue functions only
+// append to a stream: they never allocate device memory and never fail. Errors are sticky:
 // ControlPlane::failure() reports an error immediately, and the next synchronize() returns it.
 // Issue functions block only while a stream is full of work that waits for peers (kRunsAhead).
 //
@@ -118,7 +118,7 @@ public:
   virtual Tracer *tracer() { return nullptr; }
   virtual Stopwatch *stopwatch() { return nullptr; }
 
-  // -- Preparation. May block, allocate and load. --
+  // -- Preparation. May block, allocate memory and load code. --
 
   /// Allocates `bytes` of zeroed memory, aligned to 256 bytes. The device owns the memory until it
   /// is released, or until the device is destroyed. For zero bytes, returns a valid address.
@@ -128,7 +128,7 @@ public:
   /// Creates `count` events with consecutive numbers and returns the first number.
   virtual Result<uint32_t> createEvents(uint32_t count) = 0;
   /// Registers a Plan and its transfer mode before the Plan's first run, so that diagnostics can
-  /// name its commands. The Plan must outlive the device, or the recycle() after releasePlan().
+  /// name its commands. The Plan must outlive the device or, once released, the next recycle().
   virtual Status registerPlan(const Plan &, TransferMode) { return Status::ok(); }
   /// Returns the number of bytes that the device has allocated for a registered Plan, excluding
   /// memory from allocate().
@@ -181,13 +181,13 @@ public:
 
   // -- Progress and completion. --
 
-  /// Appends a mark to stream 0; `number` must exceed the numbers of earlier marks. Returns false
-  /// if stream 0 is being captured, or if marks are not supported. Does not block.
+  /// Appends a progress marker to stream 0; `number` must exceed the numbers of earlier markers.
+  /// Returns false if stream 0 is being captured or if markers are not supported. Does not block.
   virtual bool mark(int64_t number) {
     (void)number;
     return false;
   }
-  /// Returns the largest mark number that stream 0 has reached, or 0. Does not block.
+  /// Returns the number of the last marker that stream 0 has reached, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
   /// Blocks until all issued work is complete. Fails with TimedOut, naming the waiting commands, if
   /// no rank makes progress for the backend's timeout, or once no rank can make progress. After a

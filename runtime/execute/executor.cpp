@@ -131,7 +131,7 @@ Status Binder::share() {
   return programDifference(ranks, texts);
 }
 
-/// Also publishes messages, numbered like transfers, to detect mismatches before any run.
+/// Lists messages as well, numbered like transfers, so that mismatches are detected before any run.
 Hello Binder::hello() const {
   Hello message{plan_.program, plan_.fingerprint, {}, {}, {}};
   for (const Endpoint &e : plan_.endpoints) {

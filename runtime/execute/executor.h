@@ -22,7 +22,7 @@ public:
   Prepared(const Prepared &) = delete;
   /// Issues one run to stream 0 and the Plan's streams without waiting. Stream 0 serializes runs,
   /// and any number of runs may be in flight. If stream 0 is the caller's stream and is being
-  /// captured, the run becomes part of the caller's graph and is not counted. `inputs` and
+  /// captured, the run becomes part of the caller's graph, and epoch() is unchanged. `inputs` and
   /// `outputs` are device addresses, one for each parameter and result of the program in order. The
   /// addresses may differ between runs and must stay valid until the run is complete.
   void run(llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);

@@ -35,8 +35,8 @@ struct BatchedCommand {
 /// Returns true if the command copies the complete result of the sum to a peer.
 bool gives(const Command &command, const PlanSum &sum);
 /// Returns true if `command` is in the same batch as the preceding command. A batch consists of
-/// consecutive signals, awaits and copies on a stream, the sum that directly follows, awaits after
-/// the sum, and, if copies then send the sum to peers, the commands after those copies.
+/// consecutive signals, awaits and copies on a stream, the sum that directly follows, and awaits
+/// after the sum. If copies then send the sum to peers, the batch continues after those copies.
 bool continuesBatch(const Plan &plan, size_t command);
 /// Returns the index of the first command after the batch that starts at `first`.
 size_t endOfBatch(const Plan &plan, size_t first);
@@ -52,7 +52,7 @@ public:
   virtual bool countsRuns() const { return true; }
   /// Returns true if `mode` is supported.
   virtual bool offers(TransferMode mode) const { return mode == TransferMode(); }
-  /// Returns the arena for flags that are signalled and awaited in this mode.
+  /// Returns the arena for flags that are signaled and awaited in this mode.
   virtual ArenaKind arenaOfFlags(TransferMode) const { return ArenaKind::Flags; }
 
   // -- Preparation. --
@@ -70,8 +70,8 @@ public:
   // -- Freeing memory that peers have mapped. Call in this order; see executor.cpp. --
 
   /// Lists the memory to free, which no program on this rank uses any more. Unless `isAll` is set,
-  /// omits memory that was in use during the previous call, because the next program may need a
-  /// similar amount. Empty if there is nothing to free.
+  /// omits memory that was in use at the previous call, because the next program may need a similar
+  /// amount. Empty if there is nothing to free.
   virtual std::string unusedMemory([[maybe_unused]] bool isAll) { return ""; }
   /// Unmaps the memory that unusedMemory() listed on `peer`, if this rank has mapped it.
   virtual void closeUnused([[maybe_unused]] int64_t peer,

@@ -16,7 +16,7 @@ struct RankTrace {
 };
 
 /// Writes Chrome's JSON trace format: one process per rank, one track per stream, one slice per
-/// command (named after its kind, with node, place, trip, run, number and bytes as arguments), and
+/// command (named after its kind, with node, place, trip, run, command and bytes as arguments), and
 /// one arrow per transfer, from the sender's command to the receiver's. Times are microseconds
 /// since the first span began. `otherData` stores the program text. Deterministic for equal spans.
 void writeTrace(llvm::ArrayRef<RankTrace> ranks, llvm::raw_ostream &os);

@@ -40,8 +40,8 @@ const char *activityOf(const RankView &rank) {
                           : kStates[static_cast<size_t>(rank.state)];
 }
 
-/// Names the stream that records the event that the command `wait` waits for. A Plan is issued in
-/// order, so this is the stream of the last record of the event before `wait`.
+/// Names the stream on which the event awaited by the command `wait` was recorded. A Plan is issued
+/// in order, so this is the stream of the last record of the event before `wait`.
 std::string recordingStream(const Plan &plan, uint32_t wait) {
   for (uint32_t i = wait; i-- > 0;)
     if (plan.commands[i].kind == CommandKind::Record &&

@@ -1,8 +1,8 @@
 //===- runtime/job/job_view.h - describes what the ranks of a job are doing -------------------===//
 //
-// A view is read from the job memory, so it also covers ranks that are stopped or dead. A command
-// is identified by its name in the Plan, or by its number if the Plan is unknown. All messages
-// about a job and all flight records use these descriptions.
+// A view is a snapshot of the job memory, so it also covers ranks that are stopped or dead. A
+// command is identified by its name in the Plan, or by its number if the Plan is unknown. All
+// messages about a job and all flight records use these descriptions.
 //
 // Other processes may update individual fields of a slot while it is being read, so a view may be
 // slightly inconsistent. Its command, stream and queue numbers are not validated.
@@ -49,7 +49,7 @@ public:
   /// Removes `plans`, unless other Plans have replaced them.
   void remove(llvm::ArrayRef<Plan> plans);
   bool empty() const { return programs_.empty(); }
-  /// Returns the Plan of `rank` that contains `command`, or null.
+  /// Returns the Plan of `rank` that contains `command`, or null if it is unknown.
   const Plan *find(int64_t rank, uint32_t command) const;
 
 private:
@@ -58,7 +58,7 @@ private:
 
 /// Returns the command, or null if `plan` is null or does not contain `id`.
 const Command *commandOf(const Plan *plan, CommandId id);
-/// Returns the endpoint whose signal the command `id` awaits, or null.
+/// Returns the endpoint whose signal the command `id` awaits, or null if it awaits none.
 const Endpoint *endpointAwaitedIn(const Plan *plan, CommandId id);
 
 struct QueueView {
@@ -87,7 +87,7 @@ public:
   const JobMemory &memory() const { return memory_; }
   uint64_t nowNs() const { return nowNs_; }
   const RankView &at(int64_t rank) const { return ranks_[static_cast<size_t>(rank)]; }
-  /// Returns the Plan of `rank` that contains the command `id`, or null.
+  /// Returns the Plan of `rank` that contains the command `id`, or null if it is unknown.
   const Plan *plan(int64_t rank, CommandId id) const { return plans_.find(rank, id.command); }
   /// Returns the queue that best explains the state of `rank`: the one whose command has been
   /// executing longest, else one that waits for a peer, else one that waits for another queue.
@@ -95,7 +95,7 @@ public:
   const QueueView *leadingQueue(int64_t rank) const;
 
   /// Describes the state of `queue`, or of the host thread if `queue` is null, for example "rank 1
-  /// waits for rank 2 in ..., run 1 (the flag is 1, wanted 2)" or "rank 1 waits for its device".
+  /// waits for rank 2 in ..., run 1 (the flag is 1, expected 2)" or "rank 1 waits for its device".
   std::string activityText(int64_t rank, const QueueView *queue) const;
   /// Returns activityText(), followed by the duration and the last command that the queue (or the
   /// rank) has completed: `rank 2 is executing "matmul %out, %block, %B" (trip 3) at ag.braid:14:9,

@@ -149,7 +149,7 @@ Result<void *> ProcessGroup::import(int64_t peer, uint32_t number, size_t bytes)
   return known.get();
 }
 
-// -- The end. --
+// -- Shutdown. --
 
 /// Each rank records in the job memory that it has closed, because the host process may be gone.
 /// The wait for peers is bounded, because a peer may never call close(). Mapped shared memory
@@ -199,7 +199,7 @@ void ProcessGroup::watchRank() {
   watchProposal();
 }
 
-/// Aborts the job if the host has exited before the first commit or while this rank is busy.
+/// Aborts the job if the host process exits before the first commit or while this rank is busy.
 void ProcessGroup::watchHost() {
   if (isClosing_.load(std::memory_order_relaxed) || !client_->isHostGone())
     return;

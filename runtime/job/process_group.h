@@ -54,7 +54,7 @@ public:
   /// See PeerMemory::open. `handle` must have been returned by exportMemory() on rank `peer`.
   Result<void *> open(int64_t peer, const std::string &handle);
 
-  // -- Shutdown, in this order, after the device's workers have stopped. --
+  // -- Shutdown, in this order, after the device's worker threads have stopped. --
 
   enum class AfterAbort { GoesAway, Waits };
   /// Unmaps peers' memory, then waits, up to a time limit, until every rank on this host has done

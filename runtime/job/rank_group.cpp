@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto kNoOrder = std::memory_order_relaxed;
 
-/// Returns the time at which the rank started to wait for other ranks, or nullopt. A host thread
-/// outside Braid counts as waiting if a queue is waiting, because it may need that queue's result.
+/// Returns when the rank started to wait for other ranks, or nullopt if it is not waiting. A host
+/// thread outside Braid counts as waiting if a queue is, because it may need that queue's result.
 std::optional<uint64_t> waitsSince(const RankSlot &slot) {
   if (slot.activity.load(kNoOrder) != HostActivity::OwnCode)
     return slot.activitySinceNs.load(kNoOrder);
@@ -30,7 +30,7 @@ std::optional<uint64_t> waitsSince(const RankSlot &slot) {
 } // namespace
 
 Status checkGroup(const std::string &kind, int64_t ranks, std::chrono::milliseconds timeout) {
-  // Each rank needs a host thread and one worker per stream.
+  // Each rank needs a host thread and one worker thread per stream.
   constexpr int64_t kMaxThreads = 512;
   if (ranks < 1 || ranks > kMaxThreads)
     return badInput("expected 1 to {} ranks when ranks are {}, got {}", kMaxThreads, kind, ranks);
@@ -187,8 +187,8 @@ void RankGroup::watch() {
 }
 
 /// Returns true if the rank is a thread that runs, or is about to run, a command that needs no
-/// other rank and may take a long time. Without workers, commands run only once all ranks have
-/// arrived, so no rank is busy.
+/// other rank and may take a long time. Without worker threads, commands run only once all ranks
+/// have arrived, so no rank is busy.
 bool RankGroup::isBusy(const RankSlot &slot) const {
   if (!areThreads_ || runCommands_)
     return false;

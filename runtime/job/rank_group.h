@@ -30,8 +30,8 @@ namespace braid {
 /// `rank` argument must be a rank in this process.
 class RankGroup {
 public:
-  /// All ranks are threads of this process. `memory` must belong to a job on a single host, and
-  /// must outlive the group.
+  /// Creates a group for ranks that are all threads of this process. `memory` must belong to a job
+  /// on a single host, and must outlive the group.
   RankGroup(JobMemory &memory, std::chrono::milliseconds timeout)
       : RankGroup(memory, timeout, memory.allRanks(), /*areThreads=*/true) {}
   virtual ~RankGroup() { stop(); }
@@ -64,7 +64,7 @@ public:
   void abort(const Status &cause);
   /// Returns ok, or the cause of the abort.
   Status failure() const { return memory_.failure(); }
-  /// Sets a function to be called after an abort to wake threads that sleep outside this class.
+  /// Sets a function that wakes threads sleeping outside this class. It is called after an abort.
   void setWake(std::function<void()> wake) { wake_ = std::move(wake); }
 
   // -- Called by a rank's host thread; see ControlPlane. --
@@ -72,16 +72,16 @@ public:
   ControlPlane &control(int64_t rank) {
     return *controls_[static_cast<size_t>(rank - ranksHere_.first)];
   }
-  /// See Device::synchronize. Blocks until the device is done, even after an abort, because the
-  /// caller must not free its buffers while workers use them. A rank in its own process waits at
-  /// most kGrace after an abort; if a command is still running then, the returned Status reports
-  /// this. Needs no other timeout, because the watchdog detects a stalled job. `isDone` returns
+  /// See Device::synchronize. Blocks until the device is done, even after an abort, because buffers
+  /// must not be freed while worker threads use them. A rank in its own process waits at most
+  /// kGrace after an abort; if a command is then still running, the returned Status reports this.
+  /// Needs no other timeout, because the watchdog detects a stalled job. `isDone` returns
   /// true once every issued command has completed or been dropped; `sleep` sleeps until isDone()
   /// may have become true, but at most for the given time.
   Status waitForDevice(int64_t rank, llvm::function_ref<bool()> isDone,
                        llvm::function_ref<void(std::chrono::milliseconds)> sleep);
-  /// The time limit for the workers of a process to finish after an abort. Shorter than the time
-  /// after which the host kills the rank, so that the rank can still report its state.
+  /// The time limit for worker threads to finish after an abort. Shorter than the time after which
+  /// the launcher kills the rank, so that the rank can still report its state.
   static constexpr std::chrono::milliseconds kGrace{700};
   /// Returns true after waitForDevice() has given up on a command.
   bool isStuck() const { return isStuck_; }
@@ -122,9 +122,9 @@ private:
   const bool areThreads_;
   std::vector<std::unique_ptr<ControlPlane>> controls_;
   std::function<void()> wake_;
-  std::function<bool()> runCommands_; ///< null if workers run the commands
+  std::function<bool()> runCommands_; ///< null if worker threads run the commands
   std::function<void()> showWaits_;
-  bool isStuck_ = false; ///< a worker did not finish after an abort
+  bool isStuck_ = false; ///< a command did not finish after an abort
 
   std::mutex mutex_; ///< guards arrived_ and timesRun_
   std::condition_variable changed_;

@@ -57,7 +57,7 @@ std::optional<Blame> blameSilentRank(const JobView &job, milliseconds timeout) {
                                     job.rankText(*silent))};
 }
 
-/// Among commands that wait for no other rank, blames the one that has been running longest.
+/// Blames the rank with the longest-running command that waits for no other rank.
 std::optional<Blame> blameWorkingQueue(const JobView &job) {
   const QueueView *longest = nullptr;
   int64_t itsRank = 0;

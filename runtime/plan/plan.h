@@ -1,6 +1,6 @@
 //===- runtime/plan/plan.h - one rank's program, flat and without addresses -------------------===//
 //
-// A Plan is a Program specialised for one rank: loops are unrolled, conditions and indices are
+// A Plan is a Program specialized for one rank: loops are unrolled, conditions and indices are
 // evaluated, streams, events, signal flags and arena offsets are assigned, and every operand is a
 // byte range of a buffer. The checker, the simulator and the executor all consume Plans. Backends
 // add no further synchronization protocol.
@@ -13,7 +13,7 @@
 //   put   receiver  signal                       ...  await at `wait %r`    (data has arrived)
 //         sender    await, copy to peer, signal    ...  (nothing) at `wait %s`
 //
-// If a GEMM computes the data to be sent, the GEMM replaces the copy.
+// If a GEMM computes the data to be sent, it replaces the copy. The side that copies is active.
 //
 // A signal writes the run's epoch (1, 2, ...), or sets a binary flag if flags do not count runs
 // (PeerMemory::countsRuns). An await completes once the flag has reached the epoch of its run. Each

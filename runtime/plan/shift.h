@@ -6,8 +6,8 @@
 namespace braid {
 
 /// Ranks are alike if the peers of each rank r are those of rank 0 shifted by r. A shift adds r
-/// modulo the number of ranks, or xors r if that number is a power of two. Block indices shift in
-/// the same way.
+/// modulo the number of ranks (Add) or xors with r (Xor, only if that number is a power of two).
+/// Block indices shift in the same way.
 enum class Shift : uint8_t { Add, Xor };
 
 /// Returns true if `shift` is applicable to `count` ranks or blocks.

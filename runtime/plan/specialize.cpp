@@ -70,7 +70,7 @@ Result<Plan> Specializer::run() {
   return std::move(plan_);
 }
 
-/// Counts trips as well as nodes, because unrolling a billion empty trips would seem to hang.
+/// Counts iterations as well as nodes, because unrolling a billion empty ones would seem to hang.
 bool Specializer::countStep(const Op &op) {
   return ++steps_ <= kMaxSteps || error(op) << "the program unrolls to more than " << kMaxSteps
                                             << " steps per rank";

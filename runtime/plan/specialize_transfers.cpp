@@ -62,8 +62,8 @@ bool Specializer::visitP2P(const P2POp &op) {
   return true;
 }
 
-/// On the passive side, signals readiness immediately. A message is added to the current group, and
-/// the active side of a copy is issued after that group.
+/// Posts a transfer. The passive side signals readiness immediately, a message is added to the
+/// current group, and the active side of a copy is issued after that group.
 bool Specializer::post(const P2POp &op) {
   int64_t peer = 0;
   if (!peerOf(op, peer))

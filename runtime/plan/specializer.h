@@ -19,7 +19,7 @@
 namespace braid {
 
 /// Walks the program in the rank's execution order and emits commands. Stops at the first error,
-/// because later trips would repeat the error.
+/// because later loop iterations (trips) would repeat the error.
 class Specializer : public OpVisitor<Specializer, bool> {
 public:
   Specializer(const Program &program, int64_t rank, Diagnostics &diags, Transport transport);

@@ -81,7 +81,7 @@ std::string describe(const Result<std::optional<Place>> &place) {
 
 struct Row {
   const char *environment;
-  const char *expected; ///< describe() in full, or the beginning of an error
+  const char *expected; ///< all of describe(), or the beginning of an error
 };
 
 constexpr const char *kBraid = "1 of 4, 1 of 4 here, BRAID_*, job j7 meets at /run/x";
@@ -138,7 +138,7 @@ const Row kRows[] = {
     {"@openmpi @hydra @torchrun", kTorchrun},
     {"@batch @hydra", kHydra},
     {"@srun @intel", kHydra},
-    {"@srun @pmi2", kSrun},                                      // only SLURM's assign hosts
+    {"@srun @pmi2", kSrun},                                      // only SLURM assigns hosts
     {"@srun PMIX_RANK=1 PMIX_NAMESPACE=slurm.pmix.77.0", kSrun}, // srun --mpi=pmix
     // An error in the variables of an ignored launcher has no effect.
     {"@braid RANK=x SLURM_STEP_ID=-1", kBraid},

@@ -53,7 +53,7 @@ TEST(HostMessages, ACauseComesAsItWas) {
 
 // -- States of ranks. --
 
-/// Fills a slot with distinct numbers, in `queues` queues.
+/// Fills a slot and its first `queues` queues with distinct numbers.
 void fillSlot(RankSlot &slot, uint64_t first, uint32_t queues) {
   slot.state = RankState::Left;
   slot.activity = HostActivity::Committing;

@@ -109,7 +109,7 @@ TEST(JobMemoryTest, TellsWhatWasChosen) {
   EXPECT_EQ(second->choice(), "ring;chunks=2");
 }
 
-/// While a rank spins for long, its slot shows the watchdog that it is waiting.
+/// While a rank spins for a long time, its slot tells the watchdog that the rank is waiting.
 TEST(JobMemoryTest, WhoSpinsForLongWaits) {
   JobMemory memory = create(2);
   auto activity = [&] { return memory.slot(0).activity.load(); };
@@ -256,7 +256,7 @@ TEST(JobMemoryTest, LongTextsAreCut) {
   EXPECT_EQ(cause->rank, -1);
 }
 
-/// The process is killed at a random moment during abort(). Afterwards, either the job is open and
+/// A process is killed at a random moment during abort(). Afterwards, either the job is open and
 /// another process can abort it, or the cause is complete.
 TEST(JobMemoryTest, DeadWriterLeavesAllOrNothing) {
   const std::string text(16000, 'c');

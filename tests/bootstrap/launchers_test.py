@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""launchers_test.py LAUNCHER BRAID: 4 ranks of a real launcher find their places in the job.
+"""launchers_test.py LAUNCHER BRAID: checks that ranks find their places under real launchers.
 
 LAUNCHER is openmpi, hydra or pmi. With pmi, this script itself is the launcher and sets only
-PMI_RANK and PMI_SIZE. The exit status is 77 if the launcher is not installed. Two jobs run
-concurrently. Each must have the ranks 0 to 3, which agree on a job name that differs from the
-other job's.
+PMI_RANK and PMI_SIZE. The exit status is 77 if the launcher is not installed. Two jobs of four
+ranks run concurrently. The ranks of a job must be numbered 0 to 3 and agree on a job name that
+differs from the other job's.
 """
 import glob
 import json

@@ -246,7 +246,7 @@ std::string processes(pid_t one, pid_t other) {
          std::to_string(std::max(one, other));
 }
 
-/// The client, the rejected rank and ranks that connect later all get the same cause.
+/// Expects the client, the rejected rank and ranks that connect later to get the same cause.
 void expectAllHear(Host &host, Client &client, const ClientHello &hello, const std::string &cause) {
   EXPECT_EQ(refusalOf(host, hello), cause);
   Status status = allGather(client, "").status();
@@ -470,7 +470,7 @@ TEST(Rendezvous, AbortsWhenARankLeavesBeforeTheOthersAreDone) {
       leave();
     std::thread gathers([&] { status = allGather(*zero, "").status(); });
     if (!leavesFirst) {
-      std::this_thread::sleep_for(10ms); // by then the host most likely knows of the all-gather
+      std::this_thread::sleep_for(10ms); // by then, rank 0 has most likely joined the all-gather
       leave();
     }
     gathers.join();

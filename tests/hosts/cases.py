@@ -70,7 +70,7 @@ KINDS = ("kill", "stop", "kill host", "stop host", "cable", "partition", "delay"
 
 def drawn_fault(seed, hosts, ranks_of_host):
     """Returns a fault: its kind, its victim, and its time in seconds after the start. At that time,
-    hosts may still be connecting. Host 0 has the store, behind a proxy."""
+    hosts may still be connecting. Host 0 runs the store, behind a proxy."""
     draw = random.Random(seed)
     kind = KINDS[seed % len(KINDS)]
     # Connecting takes several round trips, and the time for connecting is not extended if hosts are

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-PREFIX = "brd"  # prefix of all link and namespace names; link names have at most 15 letters
+PREFIX = "brd"  # prefix of all link and namespace names; link names have at most 15 characters
 
 
 def ip(*arguments):
@@ -175,7 +175,7 @@ class Hosts(list):
                 with open(f"/etc/netns/{host.name}/hosts", "w", encoding="ascii") as file:
                     file.write(text)
             except OSError:
-                return  # hosts then know each other only by address
+                return  # hosts can then reach each other only by address
 
     def __exit__(self, *_):
         self.remove()

@@ -83,7 +83,7 @@ TEST(HostsRun, EveryScheduleEqualsTheReference) {
   EXPECT_GT(seen.collectives, 0);
 }
 
-/// The protocol put is used only within a host, where it is safe.
+/// The put protocol is used only within a host, where it is safe.
 TEST(HostsRun, PutWithinAHost) {
   for (const char *schedule : {"pairwise;protocol=put", "ring;protocol=put"}) {
     const Planned made = planned(gatherOf(4, 2), schedule);

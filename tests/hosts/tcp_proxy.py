@@ -48,7 +48,7 @@ class TcpProxy:
         self._pairs.append({"ends": (near, far), "waiting": ([], []), "ended": [False, False]})
 
     def _read(self, pair, side):
-        """Queues bytes with the time at which to forward them; None means the end."""
+        """Queues bytes with the time at which to forward them; None marks the end of the data."""
         try:
             data = pair["ends"][side].recv(65536)
         except BlockingIOError:
@@ -86,8 +86,8 @@ class TcpProxy:
                 selector.register(self._server, selectors.EVENT_READ)
                 for pair in self._pairs:
                     for side in (0, 1):
-                        # While the proxy holds bytes back, it does not read, so that the sender
-                        # notices.
+                        # While the proxy holds bytes back, it does not read either, so that the
+                        # sender's buffers fill up.
                         if not pair["ended"][side] and not self.holds and \
                                 len(pair["waiting"][side]) < 64:
                             selector.register(pair["ends"][side], selectors.EVENT_READ,

@@ -1,8 +1,8 @@
 /* tests/network/fake_pmix.c - a fake PMIx library, whose server is a folder.
  *
- * FAKE_PMIX_FOLDER has a file for each key. FAKE_PMIX selects a fault: "no server", "late" (calls
- * return only after their timeout), "number" (values are no texts), "endless" (texts are not
- * terminated), "lost" (the server has died). FAKE_PMIX_RANK is the rank. */
+ * The folder FAKE_PMIX_FOLDER has a file for each key. FAKE_PMIX selects a fault: "no server",
+ * "late" (calls return after their timeout), "number" (values are not strings), "endless" (strings
+ * are not terminated), "lost" (the server has died). FAKE_PMIX_RANK is the rank. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ int PMIx_Finalize(const struct info *info, size_t count) {
 int PMIx_Put(uint8_t scope, const char *key, struct value *value) {
   if (scope != 3 || value->type != 3)
     return -27;
-  /* Renamed when complete, so that readers never see a part. */
+  /* The file is renamed when complete, so that readers never see part of a value. */
   char part[4096 + 8];
   snprintf(part, sizeof part, "%s.part", file_of(key));
   FILE *file = fopen(part, "w");

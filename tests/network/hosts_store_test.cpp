@@ -55,7 +55,7 @@ protected:
     auto opened = open(source, host, deadline);
     return opened ? (*opened)->connect(deadline).status() : opened.status();
   }
-  /// Host 1 reads the value that host 0 puts, regardless of which host connects first.
+  /// Expects host 1 to read the value that host 0 puts, whichever host connects first.
   void expectMeeting(const char *source) {
     for (const int64_t first : {0, 1}) {
       for (const auto &file : std::filesystem::directory_iterator(folder_))
@@ -168,7 +168,7 @@ TEST_F(HostsStoreTest, PmixThatFails) {
   setenv("FAKE_PMIX", "late", 1);
   EXPECT_EQ(connect("Open MPI", 0, deadlineIn(50ms)).message(),
             "the PMIx server did not respond in time");
-  std::this_thread::sleep_for(2500ms); // the call returns late and does no harm
+  std::this_thread::sleep_for(2500ms); // the late return of the call does no harm
   unsetenv("FAKE_PMIX");
   const auto zero = open("Open MPI", 0);
   ASSERT_TRUE(zero && (*zero)->connect(soon()).isOk());

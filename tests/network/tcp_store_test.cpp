@@ -28,7 +28,7 @@ std::unique_ptr<Store> storeAt(const StoreServer &server) {
 }
 
 /// Repeats a call that times out, as callers do, because on a loaded machine an answer may take
-/// longer than one call.
+/// longer than the time limit of a call.
 template <class Call> auto patiently(Call call) {
   for (const Deadline end = soon();;)
     if (auto result = call();

@@ -43,7 +43,7 @@ struct Armed {
   std::array<std::atomic<bool>, 8> hasStruck{};
   std::function<void()> onStrike = [] {};
 
-  /// Returns the fault that strikes now, or null.
+  /// Returns the fault that strikes now, or null if none does.
   const Fault *take(Site site, uint32_t index, uint32_t run) {
     for (size_t i = 0; i < faults.size(); ++i) {
       const Fault &fault = faults[i];
@@ -58,7 +58,7 @@ struct Armed {
 };
 Armed armed;
 
-/// Executes a fault, which may end the process or throw. Returns false if the step must be skipped.
+/// Triggers a fault, which may end the process or throw. Returns false if the step must be skipped.
 bool strike(const Fault *fault) {
   if (!fault)
     return true;
@@ -72,7 +72,7 @@ bool strike(const Fault *fault) {
   case Action::Throw:
     throw std::runtime_error("no more paper");
   case Action::Exit:
-    // Exits immediately: an orderly exit would wait for this worker.
+    // Exits immediately: an orderly exit would wait for this thread.
     if (fault->site == Site::Run || fault->site == Site::Receive)
       _exit(0);
     std::exit(0);
@@ -154,7 +154,7 @@ ssize_t systemWrite(int file, const void *bytes, size_t count, off_t at) {
   return syscall(SYS_pwrite64, file, bytes, count, at);
 }
 
-/// First letters of a rank's messages to its host: "braid rank ...", an offer, a request.
+/// The first letters of a rank's messages to its host: "braid rank ...", an offer, a request.
 constexpr std::string_view kHelloOfferGet = "bOG";
 
 /// Intercepts a rank's messages to its host and its parts for other ranks. Used only by the host

@@ -3,7 +3,7 @@
 // A rank in a test first arms a list of faults. Each fault strikes once, at one site:
 //
 //  Join, ...       a step of the host thread
-//  Issue, Run      the host thread is about to issue a command; a worker is about to run it
+//  Issue, Run      the host thread is about to issue a command; a worker thread is about to run it
 //  Send            the host thread is about to send a message, or has sent half of it
 //  Receive         the beginning of a message has been read
 //
@@ -39,7 +39,7 @@ enum class Site : uint8_t {
   Joined, ///< before any program is prepared
   Commit, ///< before the last step
   Committed,
-  Teardown, ///< while the workers still exist
+  Teardown, ///< while the worker threads still exist
   Left,     ///< everything has been destroyed
   Issue,
   Run,
@@ -66,7 +66,7 @@ bool isPossible(Action action, Site site);
 
 /// Arms the faults of `rank` in this process. `onStrike` is called before a fault strikes.
 void arm(const std::vector<Fault> &faults, int64_t rank, std::function<void()> onStrike);
-/// Must be called when the host thread reaches `site`. Executes the fault that is armed there, if
+/// Must be called when the host thread reaches `site`. Triggers the fault that is armed there, if
 /// any.
 void pass(Site site);
 /// The kinds of the messages sent and received so far. Each message is represented by its first

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""fault_command_test.py BRAID [PATTERN]: `braid run` with unauthenticated peers, other jobs and
-killed ranks.
+"""fault_command_test.py BRAID [PATTERN]: tests `braid run` with unauthenticated peers, other jobs
+and killed ranks.
 
 Uses the Job class of launch_test.py, so no process and no file may remain after a test.
 """

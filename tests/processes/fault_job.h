@@ -57,7 +57,7 @@ struct JobOutcome {
   uint32_t committed = 0;
   uint64_t struckNs = 0; ///< time of the first fault, or 0
   int64_t elapsedMs = 0; ///< duration of the whole job
-  /// descriptions of resources that should have been released
+  /// Descriptions of resources that should have been released.
   std::vector<std::string> leftovers = {};
   std::string output = {}; ///< stdout and stderr of all processes
 

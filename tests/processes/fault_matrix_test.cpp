@@ -25,8 +25,8 @@ namespace braid::test {
 namespace {
 
 constexpr uint32_t kFaultyRun = 2;
-/// The maximum time in addition to the timeout until all ranks have ended on an idle machine, and
-/// the further time allowed on a loaded one.
+/// All ranks must end within kBoundMs after the timeout on an idle machine; a loaded machine is
+/// allowed kForLoadMs more.
 constexpr int64_t kBoundMs = 2000, kForLoadMs = 10000;
 constexpr size_t kAtOnce = 8;
 

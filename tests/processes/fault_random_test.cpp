@@ -60,7 +60,7 @@ JobSpec randomJob(uint64_t number) {
   spec.ranks = 2 + dice.below(3);
   spec.schedule = presets()[static_cast<size_t>(dice.below(3))].name.str();
   spec.schedule += dice.chance(50) ? ";protocol=get" : ";protocol=put";
-  spec.iterations = 1 + dice.below(6); // one wave of runs, or two
+  spec.iterations = 1 + dice.below(6); // one or two batches of runs in flight
   spec.isForeign = dice.chance(25);
   const FaultyProgram program = makeProgram(spec);
   for (int64_t faults = dice.chance(20) ? 2 : 1; faults > 0; --faults)
@@ -110,7 +110,7 @@ public:
   }
 
 private:
-  /// Counts the job by the status code of its ranks and returns it, or -1 if no rank reported.
+  /// Counts the job under its ranks' status code and returns the code, or -1 if no rank reported.
   int count(const JobOutcome &outcome) {
     int code = -1;
     for (const Verdict &verdict : outcome.ranks)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""launch_test.py BRAID [PATTERN]: how jobs of several processes start and end.
+"""launch_test.py BRAID [PATTERN]: tests how jobs of several processes start and end.
 
 Runs every test whose name contains PATTERN. Most tests start a job with `braid run` and then
 disturb it. No process and no temporary file may remain after a test. Exit status 77 means that all
@@ -84,7 +84,7 @@ class Job:
         return wait_for(find, f"{count} ranks that are prepared")
 
     def end(self, isJudged=True):
-        """Removes what the test left behind. If `isJudged`, fails if this includes files."""
+        """Removes what the test left behind. If `isJudged`, fails if the test left any files."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -249,7 +249,7 @@ def test_launcher_killed_at_any_moment(job):
 
 
 def test_ignored_ends_of_children(job):
-    """The launcher works even if it inherits a disposition that ignores SIGCHLD from its parent."""
+    """The launcher works even if it is started with SIGCHLD ignored."""
     job.run("examples/by_hand.braid", "--processes", "--verify",
             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)).expect_exact()
 
@@ -369,7 +369,7 @@ def test_two_jobs_choose_at_once(job):
 
 
 def test_killed_rank_after_choosing(job):
-    """After choosing, the launcher knows the program and can name the commands of ranks."""
+    """Once a schedule is chosen, the launcher has the program and can name the ranks' commands."""
     launcher = job.start("--ranks", 2, "--processes", "--time-best", 0, "--iterations", 1000000000,
                          "--no-check", "--explain", *SMALL)
     while not (line := launcher.stderr.readline()).startswith("  model:"):
@@ -670,7 +670,7 @@ def test_suspended_job_of_the_same_name(job):
 
 
 def test_default_folders_of_records_are_new(job):
-    """Each job has a new folder, even if jobs have the same name."""
+    """Each job gets a new folder for flight records, even if jobs have the same name."""
     folders = []
     for _ in range(2):
         ranks = [job.start("tests/tools/wrong.braid", "--verify", "--no-check",

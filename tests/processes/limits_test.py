@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""limits_test.py BRAID [PATTERN]: how every command ends when a resource is exhausted.
+"""limits_test.py BRAID [PATTERN]: tests how commands end when a resource is exhausted.
 
 Runs each command under each limit: standard output full, closed, or without a reader; little memory
 (ulimit -v); a full disk; and SIGHUP, SIGINT and SIGTERM while it is busy. The command must end in

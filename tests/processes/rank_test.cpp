@@ -119,7 +119,7 @@ Status runPipeline(const Pipeline &pipeline, Cluster &cluster, int64_t rank, uin
 
 // -- Faults. --
 
-/// Calls `act` when `rank` is about to run a command of the third run.
+/// Calls `act` when `rank` is about to run `command` in the third run.
 struct Fault {
   int64_t rank = -1;
   uint32_t command = 0;

@@ -1,7 +1,7 @@
 //===- tests/runtime/alike_ranks_test.cpp - checking one rank for all equivalent ranks --------===//
 //
-// Following one of several equivalent ranks must give the same verdict as following each rank. If
-// all ranks are damaged in the same way, they remain equivalent, so following one rank must detect
+// Checking one of several equivalent ranks must give the same verdict as checking each of them. If
+// all ranks are damaged in the same way, they remain equivalent, so checking one rank must detect
 // the damage. Damage on one rank may change only bytes and leave the order of commands equivalent.
 //
 //===----------------------------------------------------------------------------------------===//
@@ -57,7 +57,7 @@ Subject subjectOf(const std::string &text, int64_t ranks, const std::string &sch
           fmt::format("{}of {} ranks, '{}'", text, ranks, schedule)};
 }
 
-/// Expects equal reports with and without following each rank. Returns true if the Plans are safe.
+/// Expects equal reports from checking one rank and all ranks. Returns true if the Plans are safe.
 bool expectSame(const Subject &subject, const Plans &plans, const CheckOptions &options = {}) {
   Result<CheckReport> report = checkBothWays(plans, subject.compiled.fusion, options);
   EXPECT_TRUE(report.isOk()) << subject.name << report.status().message();

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 constexpr size_t kUnit = 256;
 
-/// Returns an address without memory, which the pool never accesses.
+/// Returns an address without memory behind it; the pool never accesses memory.
 void *somewhere(size_t number) { return reinterpret_cast<void *>((number + 1) << 40); }
 
 size_t offsetOf(const BlockPool &pool, const void *block) { return pool.find(block)->offset; }

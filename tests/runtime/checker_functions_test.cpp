@@ -81,7 +81,7 @@ TEST(CheckerOfFunctions, SaysWhatIsThere) {
 
 //===- Functions of sums ----------------------------------------------------------------------===//
 
-/// Returns a program with the bf16 partial results of all ranks in %parts that ends with `nodes`.
+/// Returns a program that ends with `nodes`, with the bf16 partial results of all ranks in %parts.
 std::string withSum(const std::string &nodes) {
   return R"(fusion @f(D = 2) {
   mesh [0 .. D)

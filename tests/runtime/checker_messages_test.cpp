@@ -1,7 +1,7 @@
 //===- tests/runtime/checker_messages_test.cpp - detection of damaged groups and collectives --===//
 //
 // Takes Plans of programs that are safe over messages and damages one rank's Plan in every possible
-// place. Each damage would cause a hang or transfer wrong data.
+// place. Any such damage would cause a hang or transfer wrong data.
 //
 //===----------------------------------------------------------------------------------------===//
 

@@ -25,7 +25,7 @@ const CheckOptions kOrdered{.ordered = true};
 
 //===- Accepted -------------------------------------------------------------------------------===//
 
-/// Calls `fn` for 1 to 4 ranks and all element types, types of partial results, and biases.
+/// Calls `fn` for 1 to 4 ranks and all element and partial-result types, with and without a bias.
 template <class Fn> void forEachOptions(Fn fn) {
   for (int64_t ranks : {1, 2, 3, 4})
     for (const char *dtype : {"f32", "bf16", "f16", "f64"})

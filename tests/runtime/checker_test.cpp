@@ -603,7 +603,7 @@ program @part implements @f mesh [0 .. 2) (%A: f32[3, 4], %B: f32[4, 1, 5])
 
 //===- Plans that lowering never produces -----------------------------------------------------===//
 
-/// The plans of kGather with its fusion.
+/// The Plans of kGather, with its fusion.
 struct Plans : Planned {
   explicit Plans(const std::string &text = kGather) : Planned(planned(text)) {}
 

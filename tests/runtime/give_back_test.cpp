@@ -136,8 +136,8 @@ TEST(GiveBack, AGraphIsNotLaunchedOnceItsTensorsLieInOtherAllocations) {
   EXPECT_EQ(checks, 2);
 }
 
-/// An allocator that maps memory in pieces may replace some pieces of a tensor's memory. The owner
-/// of an unknown allocation may also replace memory.
+/// An allocator that maps memory in pieces may replace some pieces of a tensor's memory. The same
+/// may happen to a tensor in an unknown allocation.
 TEST(GiveBack, NoGraphIsRecordedOfATensorInSeveralOrUnknownAllocations) {
   const Plan plan = copies();
   Keeper device;

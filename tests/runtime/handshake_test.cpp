@@ -65,7 +65,7 @@ TEST(Handshake, MatchesASendWithItsReceive) {
             "at least 1 for this pair of ranks");
 }
 
-/// Returns ranks with these programs, one letter per rank; equal letters are equal fingerprints.
+/// Returns ranks with these programs, one letter per rank; equal letters mean equal fingerprints.
 std::vector<Hello> running(llvm::StringRef programs) {
   std::vector<Hello> ranks;
   for (char program : programs)

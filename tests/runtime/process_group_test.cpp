@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 
 constexpr uint64_t kMs = 1000000;
 
-/// Calls isStalled() for every 10 ms, starting at time `from`. Returns the time in ms until it
-/// reports a stall, at most 5000.
+/// Calls isStalled() with times at intervals of 10 ms, starting at `from`. Returns the time in ms
+/// until it reports a stall, at most 5000.
 uint64_t askUntilStalled(StallRule &rule, uint64_t from, uint64_t blockedSince) {
   for (uint64_t now = from; now < from + 5000 * kMs; now += 10 * kMs)
     if (rule.isStalled(now, 1, true, blockedSince))
@@ -295,7 +295,7 @@ TEST_F(ProcessGroupTest, NobodyWaitsForARankThatHasLeft) {
   while (!group(0).isAborted() && std::chrono::steady_clock::now() - begin < milliseconds(10000))
     std::this_thread::sleep_for(milliseconds(5));
   EXPECT_GT(std::chrono::steady_clock::now() - begin, milliseconds(900))
-      << "what it signalled last may be on its way";
+      << "what it signaled last may be on its way";
   EXPECT_EQ(group(0).failure().code(), StatusCode::PeerFailed);
   EXPECT_EQ(group(0).failure().message(),
             "rank 1 has left the job, but rank 0 waits for rank 1 in \"%r = p2p recv\" at "

@@ -285,7 +285,7 @@ TEST(ReferenceSum, EveryElementOfASecondOperandCountsForEveryRank) {
 
 // -- Errors that some elements do not show. --
 
-/// Replaces the partial result by the partial result of another rank, block or iteration.
+/// Replaces the partial result with that of another rank, block or iteration.
 struct Mistake {
   uint32_t age;
   bool isOtherRank, isOtherBlock;

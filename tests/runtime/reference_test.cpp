@@ -153,7 +153,7 @@ TEST(ReferenceDamage, EveryElementOfASecondOperandCounts) {
     const int64_t depth = world.fusion().globalShape(world.fusion().inputs()[0]->type).back();
     const int64_t rows = static_cast<int64_t>(world.input(0).size()) / depth;
     if (rows / world.ranks() < depth)
-      continue; // the marks of a block cover every k only if the block has at least K rows
+      continue; // rows have one nonzero element each, so a block needs K rows to cover every k
     for (double &element : world.input(1)) {
       element += 1;
       ASSERT_EQ(world.objectingRanks(), world.allRanks()) << text;
@@ -313,7 +313,7 @@ TEST(ReferenceModels, AreComparedExactly) {
     }
 }
 
-/// Replaces every rank's block of every input by an old block, zeros, or the next rank's block.
+/// Replaces every rank's block of every input with an old block, zeros, or the next rank's block.
 TEST(ReferenceModels, ShowEveryWrongBlock) {
   for (const std::string &text : models()) {
     World world(text);

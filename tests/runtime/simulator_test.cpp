@@ -163,7 +163,7 @@ TEST(Simulator, FollowsATransfer) {
               70 + 2 + 400.0 / 10 + 70, 1e-3);
 }
 
-/// Takes as long as the GEMM or the transfer, whichever is longer. No separate copy is issued.
+/// The GEMM takes as long as its arithmetic or the transfer, whichever is longer, without a copy.
 TEST(Simulator, StoresAtAPeerWhileItMultiplies) {
   const char *text = R"(
 program @stored mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
@@ -233,9 +233,9 @@ program @group mesh [0 .. 3) (%A: f32[100]) -> () {
 )";
 
 TEST(Simulator, MakesOneKernelOfCopiesThatStandTogether) {
-  // Two copies of 400 bytes run between a signal in each direction. Engines copy sequentially,
-  // whereas a kernel copies both concurrently. A signal that uses a memory operation separates the
-  // copies.
+  // Two copies of 400 bytes run between two signals, one in each direction. Engines execute copies
+  // one by one, whereas a kernel executes both concurrently. A signal that uses a memory operation
+  // separates the copies.
   const double byEngine = 2 * (2 + 400 / 10.0), together = 2 + 400 / 5.0;
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Engine})), 140 + byEngine, 1e-3);
   EXPECT_NEAR(timeOf(kGroup, easyModel({CopyBy::Kernel})), 140 + together, 1e-3);
@@ -295,7 +295,7 @@ program @before mesh [0 .. 1) (%A: f32[4, 4], %B: f32[4, 4], %X: f32[1000]) -> (
   EXPECT_NEAR(timeOf(text, easyModel({CopyBy::Kernel})), 5 + (4000 + 40) / 100.0 + 100, 1e-3);
 }
 
-/// Returns a sum of two ranks' partial results. `copiesOwn` first copies the local one to %parts.
+/// Returns a sum of two partial results. If `copiesOwn`, the local one is first copied to %parts.
 std::string addedParts(int64_t elements, bool copiesOwn) {
   return fmt::format(R"(
 program @added mesh [0 .. 2) (%A: f32[{0}]) -> (%C: f32[{0}]) {{

@@ -307,7 +307,7 @@ program @kept mesh [0 .. 1) (%A: f32[2, 4]) -> (%C: f32[4], %parts: f32[2, 4]) {
   EXPECT_TRUE(made.plan->sums.front().keepsParts);
 }
 
-/// The receiver signals that it is ready or has read; the sender signals that the data has arrived.
+/// A receiver signals that it is ready or has read the data; a sender signals that data is there.
 TEST(Specialize, SaysWhatSignalsMakeKnown) {
   auto published = [](const std::string &protocol) {
     const Specialized made = specialized(R"(

@@ -260,7 +260,7 @@ TEST(StallCause, BlamesARankWhoseQueuesDoNotMove) {
 
 TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
   FakeJob job = waitingForEachOther(4);
-  // Rank 2 has signalled rank 1 in run 2, and is waiting in another command.
+  // Rank 2 has signaled rank 1 in run 2, and is waiting in another command.
   job.complete(2, 2, job.find(2, CommandKind::Signal, "p2p send", 1));
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);

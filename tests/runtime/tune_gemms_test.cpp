@@ -69,7 +69,7 @@ private:
 
 const char *const kBlock = "GEMM f32 4x16x8", *const kPart = "GEMM f32 2x16x8";
 
-/// Every rank multiplies kBlock; ranks that satisfy `condition` also multiply kPart.
+/// Every rank runs the GEMM kBlock; ranks that satisfy `condition` also run kPart.
 std::string program(const std::string &condition) {
   return "program @p mesh [0 .. 3) (%A: f32[4, 8], %B: f32[8, 16]) -> (%C: f32[4, 16]) {\n"
          "  matmul %C, %A, %B\n"

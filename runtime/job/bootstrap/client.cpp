@@ -106,7 +106,7 @@ void Client::abortIfHostIsGone() {
   memory_->decideHere();
 }
 
-/// Returns the reason why the connection failed. After an abort, the host closes all connections.
+/// Returns why the connection failed: the cause of an abort if there was one, otherwise `status`.
 Status Client::lost(const Status &status) {
   for (const Deadline end = deadlineIn(kForCause);
        !memory_->isAborted() && std::chrono::steady_clock::now() < end;)

@@ -1,17 +1,17 @@
 //===- runtime/job/bootstrap/client.h - a rank's connection to its job ------------------------===//
 //
 // Only the rank's host thread calls these functions, except where stated. They block until the host
-// responds or the job is aborted. They need no timeout, because the watchdog aborts a job that has
-// stalled or whose host is gone.
+// (the process that hosts the job) responds or the job is aborted. They need no timeout, because
+// the watchdog aborts a job that has stalled or whose host is gone.
 //
 // The first letter of a message is its type:
 //
-//   RANK RANKS           hello from a rank
-//   W with a descriptor  welcome from the host, with the job memory
-//   R reason             refusal: the hello contradicts another rank; the host then disconnects
-//   O name               offer: the rank sends a descriptor to the host under this name
-//   G RANK name          request for the descriptor that RANK has offered under this name
-//   D                    the host's reply to O or G, with the requested descriptor, if any
+//   braid rank RANK RANKS  hello from a rank
+//   W with a descriptor    welcome from the host, with the job memory
+//   R reason               refusal: the hello contradicts an earlier one; the host disconnects
+//   O name                 offer: the rank sends a descriptor to the host under this name
+//   G RANK name            request for the descriptor that RANK has offered under this name
+//   D                      the host's reply to O or G, with the requested descriptor, if any
 //
 // Ranks exchange everything else through the job memory. When a connection ends, the rank's slot
 // shows whether the rank left cleanly.
@@ -90,7 +90,7 @@ private:
   bool saidDisconnect_ = false;
 };
 
-/// Returns the socket name at which the first rank of a job listens.
+/// Returns the name of the socket on which the first rank of a job listens.
 std::string nameOfJob(const std::string &job);
 
 } // namespace braid

@@ -336,7 +336,7 @@ void JobMemory::decideHere() {
 }
 
 /// As long as host 0 is reachable, it may still commit a step, so no other host may decide yet.
-/// While host 0 is silent, the round-trip time grows until the polling thread decides.
+/// While host 0 is silent, the round-trip time grows until the thread that polls the store decides.
 void JobMemory::awaitDecision(std::chrono::milliseconds patience) {
   const auto start = std::chrono::steady_clock::now();
   while (proposal())

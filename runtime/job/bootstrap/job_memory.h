@@ -1,7 +1,7 @@
 //===- runtime/job/bootstrap/job_memory.h - the shared state of a job's ranks on one host -----===//
 //
-// A few pages of anonymous shared memory, created by the job's host and mapped by every rank. They
-// store the state that must not depend on message delivery:
+// A few pages of anonymous shared memory, created by the hosting process and mapped by every rank.
+// They store the state that must not depend on message delivery:
 //
 //  outcome       one atomic that records whether the job is aborted and how many steps have been
 //                committed. It changes only by compare-and-swap, so there is a single first cause,
@@ -20,7 +20,7 @@
 //                parts are stored in the same file, after the mapped pages, and accessed by file
 //                I/O: the file grows on demand, and a lack of memory is reported as an error code.
 //
-// Apart from the outcome, workers access this memory only with relaxed atomics, so that the
+// Apart from the outcome, worker threads access this memory only with relaxed atomics, so that the
 // accesses do not order the ranks' streams. All ranks belong to one user and trust each other's
 // writes; the length of each text is nevertheless checked against the size of its field.
 //
@@ -69,7 +69,7 @@ enum class HostActivity : uint32_t {
   Committing,    ///< waiting for all ranks to complete the step
 };
 
-/// The state of one queue, written by its worker.
+/// The state of one queue, written by the backend.
 struct alignas(64) QueueSlot {
   std::atomic<uint64_t> completed; ///< number of completed commands
   std::atomic<uint64_t> current;   ///< run << 32 | command; ~0 between commands
@@ -202,8 +202,8 @@ public:
   /// Waits, after abort(), until this or another host has aborted the job. If no decision arrives
   /// within `patience` plus the time since the last contact with host 0, this host decides.
   void awaitDecision(std::chrono::milliseconds patience = std::chrono::seconds(10));
-  /// Returns the first failure, or nullopt. Never blocks: if a process dies during abort(), either
-  /// the job is not aborted or the cause is complete.
+  /// Returns the first failure, or nullopt if there is none. Never blocks: if a process dies during
+  /// abort(), either the job is not aborted or the cause is complete.
   std::optional<JobCause> cause() const { return causeIn(Outcome::Aborted); }
   /// Returns ok, or the status of the first failure.
   Status failure() const;
@@ -213,7 +213,7 @@ public:
   bool commit(uint32_t step);
   uint32_t committed() const { return layout_->outcome.load(std::memory_order_acquire).committed; }
 
-  /// Returns this host's undecided proposal, or nullopt.
+  /// Returns this host's undecided proposal, or nullopt if there is none.
   std::optional<JobCause> proposal() const { return causeIn(Outcome::Proposed); }
   /// Aborts the job at once. Called when the hosts' store has decided to abort.
   void abortDecided(const JobCause &cause);
@@ -223,7 +223,7 @@ public:
 
   // -- All-gathers, numbered from 1. Every rank joins all of them, in order. --
 
-  /// Contributes `part` for `rank`, which is on this host, to its next all-gather, and blocks until
+  /// Contributes `part` to the next all-gather of `rank`, which is on this host, and blocks until
   /// all ranks have contributed or the job is aborted; returns the cause of an abort. `step` is the
   /// last step that the rank has completed, or 0; committed() shows whether it has been committed.
   /// Needs no timeout, because the watchdog aborts a job that has stalled. Aborts the job if

@@ -80,8 +80,8 @@ private:
     }
   }
 
-  /// Stops at the first failure; the next call retries. While a proposal is undecided, sends
-  /// neither heartbeats nor parts, because this host's state may be wrong.
+  /// Exchanges data with the store. Stops at the first failure; the next call retries. While a
+  /// proposal is undecided, sends no heartbeats or parts, because this host's state may be wrong.
   Status communicate() {
     BRAID_TRY(introduce());
     if (const Clock::time_point now = Clock::now(); now >= nextSign_ && !memory_.proposal()) {
@@ -275,7 +275,7 @@ private:
       memory_.decideHere();
   }
 
-  // -- The end. --
+  // -- Leaving. --
 
   /// Lets other hosts see this host's proposal before they see that it has left. Host 0 stays until
   /// all others have left, because the store may be in its process.

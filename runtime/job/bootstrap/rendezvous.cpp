@@ -190,9 +190,9 @@ private:
         hello.rank, job, namePids(pid, other));
   }
 
-  /// Rejects a contradictory hello. Aborts the job unless it has started or already failed: the
-  /// peer may then belong to the next job with the same name, whose first rank can listen once this
-  /// host has stopped listening.
+  /// Rejects a contradictory hello. Aborts the job unless it has started or failed. If it has, the
+  /// peer may belong to the next job with the same name, whose first rank can listen once this host
+  /// has stopped listening.
   void contradict(Connection &peer, const ClientHello &hello, const Status &cause) {
     if (!isContradicted_ && (memory_.gathered() > 0 || memory_.isAborted())) {
       if (memory_.isAborted() && hello.rank == ranks_.first)
@@ -267,7 +267,7 @@ private:
   }
 
   const std::string name_;
-  FileDescriptor listener_; ///< closed once all ranks have joined
+  FileDescriptor listener_; ///< closed once no further rank may join
   JobMemory &memory_;
   const RendezvousOptions options_;
   std::atomic<bool> isContradicted_{false};

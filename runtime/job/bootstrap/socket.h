@@ -30,7 +30,7 @@ inline constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24 
 constexpr std::chrono::milliseconds boundedTime(std::chrono::milliseconds time) {
   return std::clamp(time, std::chrono::milliseconds(0), kLongestTime);
 }
-/// Returns the deadline `time` from now, for any duration; see boundedTime().
+/// Returns a deadline `time` from now. Cannot overflow; see boundedTime().
 inline Deadline deadlineIn(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + boundedTime(time);
 }

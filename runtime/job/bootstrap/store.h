@@ -18,9 +18,9 @@ namespace braid {
 
 inline constexpr size_t kMaxStoreValue = size_t(4) << 20;
 
-/// Calls must be serialized. Each call returns within kLongest, with TimedOut if the store has not
-/// answered. A call that timed out may be retried, even if the store has already executed it.
-/// PeerFailed means that the store is permanently gone. Values have 1 to kMaxStoreValue bytes.
+/// A connection to the store. Calls must be serialized. Each returns within kLongest: with TimedOut
+/// if the store has not answered, and with PeerFailed if it is permanently gone. A timed-out call
+/// may be retried, even if the store has executed it. Values have 1 to kMaxStoreValue bytes.
 class Store {
 public:
   static constexpr std::chrono::milliseconds kLongest{100};

@@ -70,9 +70,9 @@ std::string takeText(Value *value) {
 }
 
 /// This rank's connection to its PMIx server, through a library that is never unloaded, because it
-/// may have started threads. Every rank of the job must open one, and finalize it before the
-/// process exits. Calls return TimedOut at the deadline, or up to three seconds later if a request
-/// is pending, and PeerFailed if the launcher is gone. Shared with calls that have not returned.
+/// may have started threads. Every rank of the job must open a connection, and finalize it before
+/// the process exits. Calls return TimedOut at the deadline, or up to three seconds later if a
+/// request is pending, and PeerFailed if the launcher is gone. Pending calls share ownership.
 class Pmix : public std::enable_shared_from_this<Pmix> {
 public:
   /// Returns Unsupported if the library (named by BRAID_PMIX_LIBRARY) or its server is missing.
@@ -91,7 +91,7 @@ public:
     pmix->finalize();
     return badInput("expected PMIx to report rank {}, got {}", place.rank, pmix->self_.rank);
   }
-  /// Waits briefly for the server's reply.
+  /// Disconnects from the server, and waits briefly for its reply.
   void finalize() {
     (void)run(deadlineIn(kForLastAnswer), [](Pmix &its) { return its.finalize_(nullptr, 0); });
   }
@@ -202,7 +202,7 @@ Result<std::unique_ptr<Store>> connectToStore(const TcpAddress &at, const std::s
     }
     if (tried.code() != StatusCode::PeerFailed && tried.code() != StatusCode::TimedOut)
       return tried;
-    // Prefer an earlier error to that of an attempt cut short by the deadline.
+    // Report an earlier error rather than that of an attempt cut short by the deadline.
     if (why.isOk() || tried.code() == StatusCode::PeerFailed)
       why = tried;
     if (Clock::now() >= deadline)

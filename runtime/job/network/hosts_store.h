@@ -23,8 +23,8 @@ public:
   static Result<std::unique_ptr<HostsStore>>
   open(const Place &place, const Environment &environment, Deadline deadline);
   virtual ~HostsStore() = default;
-  /// Must be called once, by the first rank of each host. Host 0 starts the store if there is none;
-  /// the other hosts wait for the store until the deadline.
+  /// Connects to the store. Must be called once, by the first rank of each host. Host 0 starts the
+  /// store if there is none; the other hosts wait for it until the deadline.
   virtual Result<std::unique_ptr<Store>> connect(Deadline deadline) = 0;
 };
 

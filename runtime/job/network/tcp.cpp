@@ -126,7 +126,7 @@ Result<TcpListener> listenAt(const TcpAddress &at) {
   for (const addrinfo *each = addresses.get(); each; each = each->ai_next) {
     if (std::optional<TcpListener> listener = tryToListen(*each, error))
       return std::move(*listener);
-    // Do not try the next address: other hosts would connect to this one and find another process.
+    // Do not try the next address: other hosts would still try this one and find another process.
     if (error == EADDRINUSE)
       break;
   }

@@ -65,7 +65,7 @@ private:
   ServiceThread thread_; ///< last, because it uses the other members
 };
 
-/// Encodes `text` as a string of the protocol.
+/// Encodes `text` as a string in the store's protocol.
 std::string textOfStore(llvm::StringRef text);
 
 } // namespace braid
