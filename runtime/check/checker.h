@@ -4,7 +4,7 @@
 // the issued commands: it does not depend on lowering and shares no code with it. It proves these
 // properties, in this order, and reports the first violation:
 //
-//   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
+//   transfers   each endpoint matches exactly one endpoint of its peer, with the same size, type
 //               and order; each flag is written by one signal per run; all ranks make the same
 //               number of handle exchanges
 //   deadlock    if stream k runs on hardware queue k mod Q and queues run in order, every command

@@ -55,7 +55,7 @@ void keepFinalists(std::vector<Candidate> &candidates) {
     candidates.erase(candidates.begin() + kFinalists + 1, candidates.end());
 }
 
-/// Measures each candidate in turn, so that drift over time does not favour any candidate.
+/// Measures each candidate in turn, so that drift over time does not favor any candidate.
 Status measureRound(std::vector<Candidate> &candidates, const MeasureCandidate &measure) {
   std::vector<double> ofFirst;
   for (Candidate &candidate : candidates) {
