@@ -86,7 +86,7 @@ bool isGemm(const Op &op);
 /// True for GEMMs and pointwise nodes.
 bool computes(const Op &op);
 
-/// Returns `name`, prefixed with the stage's name, as in "A_mine", if several stages gather.
+/// Returns `name`, with the stage's name as a prefix if several stages gather, as in "A_mine".
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);
 
 } // namespace braid
