@@ -325,7 +325,7 @@ private:
   Value *const bias_;
   const GatherOrder order_; ///< not used in the hierarchical order
   Rows rows_;               ///< each pair's A, with its rows as one axis
-  /// The result and tensors of the same shape, with rows as one axis.
+  /// Maps each tensor that joinSums() reshapes to its alias with a single row axis.
   llvm::DenseMap<Value *, Value *> sums_;
 };
 
