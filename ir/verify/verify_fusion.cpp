@@ -224,7 +224,7 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
 }
 
 /// Returns true if `cause` depends on a parameter and its error has already been reported, or if
-/// the mesh size is invalid and `extent` uses a parameter on which it depends.
+/// the mesh size is invalid and shares a parameter with `extent`.
 bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
   auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
   auto sizesMesh = [&](const Scalar *leaf) {

@@ -17,7 +17,7 @@ Configuration fieldsFor(const Configuration &given);
 /// returns the fields of the default preset.
 Configuration completed(const Configuration &given);
 
-/// Returns the preset of the stages that communicate: "mixed" if they differ, "local" if none do.
+/// Returns the preset of the stages that communicate, "mixed" for several, or "local" for none.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid
