@@ -1,4 +1,4 @@
-//===- ir/program.h - the host program that every rank issues ---------------------------------===//
+//===- ir/program.h - the host program that every rank executes -------------------------------===//
 //
 // All ranks of a mesh [0 .. ranks) execute the same Program. The ranks are on one host, or on
 // several hosts, each with the same number of consecutive ranks. Executing a node issues work to
@@ -167,8 +167,8 @@ struct SetOp : OpOf<OpKind::Set> {
 /// partial type (isPartialType). The addend has dst's type, and is added before the result is
 /// rounded.
 ///
-/// `linear %dst, %a, %b[, %bias]`, or `add %addend` instead of the bias: a matmul with b
-/// transposed, which contracts the last c axes of both a and b. The bias has b's remaining axes.
+/// `linear %dst, %a, %b [, %bias | add %addend]`: a matmul with b transposed, which contracts the
+/// last c axes of both a and b. The bias has b's remaining axes.
 struct MatmulOp : OpOf<OpKind::Matmul> {
   using OpOf::OpOf;
   Value *dst = nullptr;

@@ -51,7 +51,7 @@ enum class ScalarKind : uint8_t {
 
 inline bool isComparison(ScalarKind kind) { return kind >= ScalarKind::Eq; }
 inline bool isBinary(ScalarKind kind) { return kind >= ScalarKind::Add; }
-/// True if the operator is written as a call, `min(a, b)`, instead of infix.
+/// True if the operator is written as a call, such as `min(a, b)`, rather than infix.
 inline bool isCall(ScalarKind kind) { return kind >= ScalarKind::Min && kind <= ScalarKind::Ceil; }
 /// True if the second operand must not be zero.
 inline bool divides(ScalarKind kind) {

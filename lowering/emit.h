@@ -54,7 +54,7 @@ protected:
                     const Scalar *block);
   /// For a tensor whose leading axes are blocks and rows, returns an alias with a single row axis
   /// and without padding rows, or the tensor itself if it has no padding. If the tensor has only
-  /// one block, this must be the rank's local block.
+  /// one block, that block must be the rank's local block.
   Value *existingRows(const std::optional<UnevenRows> &uneven, Value *tensor);
   /// Returns an alias of `count` blocks of `tensor`, starting with block `first`, without padding
   /// rows. `flattened` caches aliases in which the rows of all blocks form one axis.
@@ -86,7 +86,7 @@ bool isGemm(const Op &op);
 /// True for GEMMs and pointwise nodes.
 bool computes(const Op &op);
 
-/// Returns `name`, prefixed with the stage's name, as in "A_mine", if several stages gather.
+/// Returns `name`, with the stage's name as a prefix if several stages gather, as in "A_mine".
 std::string nameInStage(const LoweringState &state, const Stage &stage, llvm::StringRef name);
 
 } // namespace braid

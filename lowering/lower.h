@@ -19,7 +19,7 @@ using AfterPass = std::function<void(const Pass &pass, const Program &program, b
 /// results in rank order.
 ///
 /// If the fusion cannot be lowered, reports the axis, the reason and accepted alternatives to
-/// `diags`, at the GEMM's location, and fails with Unsupported, or with BadInput if an option is
+/// `diags`, at the node's location, and fails with Unsupported, or with BadInput if an option is
 /// the cause. Fails with Internal, naming the pass, if the verifier rejects a program.
 Result<std::unique_ptr<Program>> lower(const Module &module, const Fusion &fusion,
                                        const Configurations &options, Diagnostics &diags,

@@ -4,7 +4,7 @@
 
 namespace braid {
 
-/// Returns `wanted`, or if it is already taken, `wanted` with the smallest unused suffix.
+/// Returns `wanted` or, if it is already taken, `wanted` with the smallest unused suffix.
 template <class IsTaken> static std::string firstFree(llvm::StringRef wanted, IsTaken isTaken) {
   std::string name = wanted.str();
   for (int suffix = 2; isTaken(name); ++suffix)

@@ -28,8 +28,8 @@ struct Gemm {
   /// The tensor computed in the same stage whose slice is the first operand; null if the first
   /// operand is the stage's block.
   const FusionTensor *source = nullptr;
-  llvm::SmallVector<Value *, 1> rights = {}; ///< B or w of each pair
-  /// The full buffers of A of each pair; the first is null without a source.
+  llvm::SmallVector<Value *, 1> rights = {}; ///< the second operand of each pair
+  /// The full buffer of the first operand of each pair; null for the first pair without a source.
   llvm::SmallVector<Value *, 1> lefts = {};
 };
 
@@ -145,7 +145,7 @@ struct Stage {
   }
   /// True if the stage has a single result.
   bool makesOne() const { return gemms.size() + pointwise.size() + reshards.size() == 1; }
-  /// True for A of a pair after the first, of which each step reads a slice.
+  /// True for the first operand of any pair after the first. Each step reads a slice of it.
   bool isAdded(const Value &tensor) const {
     return llvm::any_of(gemms, [&](const Gemm &gemm) {
       return llvm::is_contained(llvm::drop_begin(gemm.lefts), &tensor);

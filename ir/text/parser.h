@@ -15,7 +15,7 @@
 namespace braid {
 
 /// Maximum nesting of blocks, parentheses and unary minus. Walks over a program recurse up to this
-/// depth; together with kMaxOperators, it limits the stack of a walk to 128 KiB.
+/// depth; together with kMaxOperators, this limits a walk's stack usage to 128 KiB.
 inline constexpr int kMaxNesting = 64;
 /// Maximum number of operators in one scalar. A chain of n operators is a tree of depth n.
 inline constexpr int kMaxOperators = 200;

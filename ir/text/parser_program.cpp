@@ -64,9 +64,9 @@ private:
   std::map<std::string, Entry> visible_;
   std::vector<std::string> order_;   ///< the names in visible_, in order of definition
   Block *current_ = nullptr;         ///< the builder's insertion block
-  const Token *loopIndex_ = nullptr; ///< the index in the last `for` header
+  const Token *loopIndex_ = nullptr; ///< the index in the most recent `for` header
   int depth_ = 0;
-  bool wasTooDeep_ = false; ///< true once the nesting error is reported
+  bool wasTooDeep_ = false; ///< true once the nesting error has been reported
   /// While positive, unknown names are not reported, because an earlier error may be the cause.
   int lenient_ = 0;
 };

@@ -224,7 +224,7 @@ bool FusionVerifier::verifyType(const FusionTensor &tensor) {
 }
 
 /// Returns true if `cause` depends on a parameter and its error has already been reported, or if
-/// `extent` uses a parameter of the mesh size and the mesh size is invalid.
+/// the mesh size is invalid and shares a parameter with `extent`.
 bool FusionVerifier::isReported(const Scalar *extent, const Scalar *cause) {
   auto isParameter = [](const Scalar *leaf) { return !leaf->isConstant(); };
   auto sizesMesh = [&](const Scalar *leaf) {
@@ -385,7 +385,7 @@ void FusionVerifier::verifyMatmul(const FusionNode &node) {
   verifyPartial(node);
 }
 
-/// Checks that the operands form pairs; only `linear` has a bias.
+/// Checks that the operands form pairs. Only `linear` may have another operand: the bias.
 bool FusionVerifier::verifyPairs(const FusionNode &node) {
   if (node.transposeB || node.operands.size() % 2 == 0)
     return true;
@@ -395,8 +395,8 @@ bool FusionVerifier::verifyPairs(const FusionNode &node) {
          << "; use 'linear %x, %w, %bias' to add a bias, where %w has the shape [N, K]";
 }
 
-/// Checks that the operands of a pair have the axes of the first pair's, and that all pairs or none
-/// contract over devices.
+/// Checks that the operands of a pair have the same axes as those of the first pair, and that
+/// either all pairs contract over devices or none do.
 bool FusionVerifier::verifyLikeFirst(const FusionNode &node, size_t pair) {
   const auto [first, second, count] = contractionOf(node);
   if (!verifyLike(node, node.a(pair), node.a(), first, count) ||
@@ -412,7 +412,7 @@ bool FusionVerifier::verifyLikeFirst(const FusionNode &node, size_t pair) {
          << "; expected a contracted DIDx axis in every pair of operands or in none";
 }
 
-/// Checks that `tensor` has the extents and the existing rows of `model`, except along the `count`
+/// Checks that `tensor` has the same extents and row totals as `model`, except along the `count`
 /// contracted axes from `begin` on.
 bool FusionVerifier::verifyLike(const FusionNode &node, const FusionTensor *tensor,
                                 const FusionTensor *model, size_t begin, size_t count) {
@@ -482,8 +482,8 @@ Shape FusionVerifier::otherAxes(const FusionTensor *tensor, size_t first, size_t
   return shape;
 }
 
-/// Returns, for each axis, the total number of rows in all blocks that are not padding, or 0 if the
-/// axis has no padding.
+/// Returns, for each axis, the number of rows in all blocks, excluding padding, or 0 if the axis
+/// has no padding.
 Shape FusionVerifier::rowTotals(const FusionTensor *tensor) const {
   Shape totals(tensor->type.axes.size(), 0);
   if (std::optional<UnevenRows> uneven = fusion_.unevenRows(tensor->type))

@@ -15,7 +15,7 @@
 //
 // If transfers take longer than GEMMs, only the last chunk's GEMM is exposed, because it cannot
 // begin before the last bytes have arrived. A tail split T makes the last chunk smaller, by
-// splitting the last step into T times as many chunks. The steps remain one loop. The number of
+// splitting the last step into T times as many chunks. The steps still form one loop: the number of
 // chunks is an expression of the step number that has the same value on both sides of a transfer:
 //
 //   for %i in 1 .. 8 {

@@ -29,7 +29,7 @@ class Storer : Emitter {
 public:
   Storer(LoweringState &state, const Stage &stage) : Emitter(state), stage_(stage) {
     walk(body_, [&](Op &op) { forEachOperand(op, [&](Value *&value) { ++uses_[value]; }); });
-    walk(body_, [&](Op &op) { // the products of further pairs add to their own result
+    walk(body_, [&](Op &op) { // the GEMMs of further pairs add to their own dst
       const auto *matmul = llvm::dyn_cast<MatmulOp>(&op);
       if (matmul && matmul->addend == matmul->dst)
         uses_[matmul->dst] -= 2;

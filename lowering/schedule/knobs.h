@@ -46,9 +46,9 @@ struct KnobRow {
   /// Returns "one of get, put", "a 64-bit integer of at least 1" or "an integer from 1 to 1024".
   std::string accepted() const;
   bool accepts(int64_t value) const;
-  /// The inverse of parse(). Returns "default" for an unset value.
+  /// Returns the text that parse() accepts for `value`, or "default" if it is unset.
   std::string str(std::optional<int64_t> value) const;
-  /// Fails with BadInput: "expected `what` to be ..., got 'text'".
+  /// Parses a value. Fails with BadInput: "expected `what` to be ..., got 'text'".
   Result<int64_t> parse(llvm::StringRef text, const std::string &what) const;
 };
 

@@ -5,8 +5,8 @@
 
 namespace braid {
 
-/// Sets the configuration of each stage. Reports tensors that no stage produces, conflicting
-/// entries for a stage, and incompatible fields. Returns true if there were no errors.
+/// Sets the configuration of each stage. Reports entries for tensors that no stage produces,
+/// conflicting entries for a stage, and incompatible fields. Returns true if there were no errors.
 bool configureStages(LoweringState &state);
 
 /// Returns the fields of the first preset that is compatible with `given` under all rules,
@@ -17,7 +17,7 @@ Configuration fieldsFor(const Configuration &given);
 /// returns the fields of the default preset.
 Configuration completed(const Configuration &given);
 
-/// Returns the common preset of all stages that communicate, or "mixed", or "local" if none do.
+/// Returns the preset of the stages that communicate, "mixed" for several, or "local" for none.
 std::string scheduleName(const LoweringState &state);
 
 } // namespace braid

@@ -9,8 +9,8 @@
 //     matmul %H_out, %block, %W1
 //     pointwise %G_out, gelu_tanh(%H_out)
 //
-// A node read only by another pointwise node becomes part of the reader's expression; its result
-// has no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
+// A node whose only reader is another pointwise node becomes part of the reader's expression; its
+// result has no buffer. If a tensor is also needed in rounded form, a separate node rounds it.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

@@ -86,7 +86,7 @@ private:
       checkLikeFirst({first(), 0}, {node_.a(), 0});
   }
 
-  /// Checks that every rank has the same rows of the first operands of all pairs.
+  /// Checks that the leading axes of two pairs' first operands are both split or both replicated.
   void checkLikeFirst(AxisOf axis, AxisOf other) {
     if (isSplit(axis) != isSplit(other))
       refuse(axis.strWithType() + " is " + (isSplit(axis) ? "" : "not ") +
@@ -126,7 +126,7 @@ private:
       refuse("the size of the partial results of all ranks overflows 64 bits", "a smaller result");
   }
 
-  /// Checks that only the leading axis of a partial result, if any, becomes split over devices.
+  /// Checks that no axis of a partial result except the leading axis becomes split over devices.
   void checkReduced(AxisOf to) {
     AxisOf from = sourceOf(to);
     if (!isFromFirst(to) && isSplit(from))

@@ -15,7 +15,7 @@ namespace braid {
 /// Requires the stage's configuration.
 void countReducedRows(const Fusion &fusion, Stage &stage);
 
-/// True if operand and result have a leading axis of blocks, and each rank sums one block.
+/// True if the operand and the result have a leading axis of blocks, and each rank sums one block.
 bool liesInBlocks(const Fusion &fusion, const Stage &stage);
 
 /// Returns the shape of the partial sums that one rank sends to another: all rows, or only the

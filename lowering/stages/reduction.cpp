@@ -46,9 +46,9 @@ public:
   }
 
 private:
-  using Rows = llvm::SmallVector<Value *, 1>; ///< the same rows of A of each pair
+  using Rows = llvm::SmallVector<Value *, 1>; ///< the same rows of each pair's A
 
-  /// Slices every B that is replicated to this rank's range of the contracted axis.
+  /// Slices every replicated B to this rank's range of the contracted axis.
   void takeOwnRights() {
     const Contraction contraction = contractionOf(*gemm_.node);
     for (size_t i = 0; i < gemm_.rights.size(); ++i) {
@@ -215,9 +215,9 @@ private:
     builder_.sum(dst, parts, rows ? constant(0) : nullptr, rows);
   }
 
-  /// Emits one GEMM over all rows, then all transfers. So that it overlaps the transfers, the copy
-  /// of the local partial sum to its slot is issued after them if they are on the caller's stream,
-  /// and otherwise before the fork of the transfer streams.
+  /// Emits one GEMM over all rows, then all transfers. To overlap them, the copy of the local
+  /// partial sum to its slot is issued after the transfers if they are on the caller's stream, and
+  /// otherwise before the transfer streams fork.
   void formWhole() {
     const bool isPushedHere = stage_.config.placement() == schedule::Placement::Caller;
     if (stage_.isScattered()) {
@@ -300,8 +300,8 @@ private:
                          stage_.keepsOwnRows() ? constant(0) : rank, rank);
   }
 
-  /// Returns the rows of `rank` in A of each pair. `as` names those of the first pair, and is
-  /// followed by the pair's number in the other names.
+  /// Returns the rows of `rank` in each pair's A. The rows of the first pair are named `as`; for
+  /// the other pairs, the pair's number is appended.
   Rows selectRows(const std::string &as, const Scalar *rank) {
     Rows rows;
     for (size_t i = 0; i < rows_.size(); ++i)
@@ -324,8 +324,8 @@ private:
   Gemm gemm_; ///< without its bias
   Value *const bias_;
   const GatherOrder order_; ///< not used in the hierarchical order
-  Rows rows_;               ///< A of each pair, with its rows as one axis
-  /// The result and tensors of the same shape, with rows as one axis.
+  Rows rows_;               ///< each pair's A, with its rows as one axis
+  /// Maps each tensor that joinSums() reshapes to its alias with a single row axis.
   llvm::DenseMap<Value *, Value *> sums_;
 };
 
@@ -436,7 +436,7 @@ private:
     builder_.wait(isGet ? sent : received);
   }
 
-  /// Moves partial sums within a host, and the host's sums to other hosts.
+  /// Transfers partial sums within a host, and the host's sums to other hosts.
   void moveInHosts() {
     const HostOrder order(scalars_, stage_);
     const Scalar *host = stage_.loop->index, *step = stage_.relay->index;

@@ -16,7 +16,7 @@ protected:
   struct Places {
     StreamRef ready = {};    ///< receives whose data peers write
     StreamRef sends = {};    ///< sends whose data peers copy
-    StreamRef copies = {};   ///< transfers that this rank copies, and waits for its pushed sends
+    StreamRef copies = {};   ///< transfers whose data this rank copies, and waits for pushed sends
     StreamRef arrivals = {}; ///< waits for receives
     StreamRef reads = {};    ///< waits for peers to copy sent data
     StreamRef computes = {}; ///< all other nodes
@@ -28,7 +28,7 @@ protected:
   /// Places the nodes in `block`, up to `end`.
   void assign(Block &block, Block::iterator end, const Places &places);
   void assign(Block &block, const Places &places) { assign(block, block.end(), places); }
-  /// Returns the places for a step of a reduction: a GEMM, the send of its result, and a receive.
+  /// Returns the streams for a step of a reduction: a GEMM, the send of its result, and a receive.
   /// Ready signals use stream(0).
   Places exchange(StreamRef sums, StreamRef copies, StreamRef gemms) const;
   /// Places the copy of this rank's sums, which follows the second shot of an all-reduce.

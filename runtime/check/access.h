@@ -44,7 +44,7 @@ Operands operandsOf(const Plan &plan, const Command &command);
 
 /// Returns the place of a range in one of the rank's local buffers.
 Place placeOf(const Plan &plan, const Range &range);
-/// Returns the place of a range in the event's Plan, or in the peer's Plan if it is a peer's range.
+/// Returns the place of a range that an event accesses, which may be in its peer's memory.
 Place placeOf(const History &history, const Event &event, const Range &range, uint32_t endpoint);
 /// Returns all accesses of an event, reads first, omitting those to peer memory unless `withPeers`.
 /// Before a run, the caller writes the inputs and may clear the outputs; afterwards, it reads the

@@ -179,9 +179,9 @@ Result<CheckReport> check(llvm::ArrayRef<Plan> plans, const Fusion *fusion,
     report.violation = findUnprovable(plans, options.ordered, fusion != nullptr);
   if (report.violation)
     return report;
-  // All ranks of a whole wait for each other. If ranks also access each other's memory, ordering
-  // must not rely on these waits, because a library may let a rank continue as soon as its own
-  // messages are complete.
+  // Ranks whose groups exchange messages wait for each other. If ranks also access each other's
+  // memory, ordering must not rely on these waits, because a library may let a rank continue as
+  // soon as its own messages are complete.
   const bool relyOnMeetings = transfersOf(plans) == 0;
   const std::vector<Plan> spelled = spellOut(plans);
   report = BRAID_TRY(Check(spelled, fusion, relyOnMeetings, options).run());

@@ -4,7 +4,7 @@
 // the issued commands: it does not depend on lowering and shares no code with it. It proves these
 // properties, in this order, and reports the first violation:
 //
-//   transfers   each endpoint matches exactly one endpoint of its peer, with the same bytes, type
+//   transfers   each endpoint matches exactly one endpoint of its peer, with the same size, type
 //               and order; each flag is written by one signal per run; all ranks make the same
 //               number of handle exchanges
 //   deadlock    if stream k runs on hardware queue k mod Q and queues run in order, every command
@@ -105,8 +105,8 @@ struct CheckReport {
   bool isOfMessages = false;    ///< true if ranks may send messages
   size_t collectives = 0;       ///< in one run, on rank 0
   size_t accesses = 0;          ///< memory accesses of all ranks and runs
-  bool seamsChecked = false;    ///< transitions between runs were checked; false for a single run
-  bool orderChecked = false;    ///< order of additions was checked; see CheckOptions::ordered
+  bool seamsChecked = false;    ///< true if transitions between runs were checked (`runs` > 1)
+  bool orderChecked = false;    ///< true if the order of additions was checked (`ordered`)
   bool resultChecked = false;   ///< false if the correct result is unknown
   std::string resultNotChecked; ///< the reason if `resultChecked` is false
   std::optional<Violation> violation;

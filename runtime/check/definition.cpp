@@ -139,7 +139,7 @@ Pieces Definition::inputContents(const FusionTensor &tensor, uint32_t number, in
   return pieces;
 }
 
-/// Returns the factor of a pair of a GEMM's operands, the second of which contains `b`.
+/// Returns the factor for a pair of a GEMM's operands. `b` is the contents of the second operand.
 Factor Definition::factorOf(const FusionNode &gemm, size_t pair, Pieces b, DType result) const {
   const DType dtype = gemm.a(pair)->type.dtype;
   const Shape shape = fusion_.localShape(gemm.a(pair)->type);

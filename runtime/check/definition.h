@@ -6,12 +6,12 @@
 
 namespace braid::checker {
 
-/// One device's partial result in a sum over devices, or one of several products that it adds.
+/// One device's partial result in a sum over devices, or one of the products that it consists of.
 struct PartialResult {
   const FusionTensor *tensor;
   int64_t rank;
   uint32_t run;       ///< 0, 1, ...
-  size_t product = 0; ///< the number of a product that it adds, counted from 1; 0 for the whole
+  size_t product = 0; ///< 1, 2, ... for one product; 0 for the whole partial result
 };
 
 /// Computes, from the definition alone, the symbolic contents of a fusion's tensors on each rank.

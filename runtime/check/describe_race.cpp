@@ -125,7 +125,7 @@ void sayOrders(Violation &race, int reader, int first) {
   race.otherwise = reader == second ? after : before;
 }
 
-/// Describes both orders of a use and of `end`, the event (1 or 2) that ends the buffer's lifetime.
+/// Describes both orders of a use and `end`, the event (1 or 2) that ends the buffer's lifetime.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
   use.summary = "a memory access is not ordered with the deallocation of its buffer";

@@ -2,8 +2,8 @@
 //
 // If ranks are alike (runtime/plan/alike_ranks.h), it suffices to follow the waits of rank 0 or, if
 // ranks span hosts, of the first host's ranks. Ranks 0 .. P-1 form the first block, and the mesh of
-// N ranks consists of N/P blocks; P is the period. Below, b + d and b - d denote block b shifted by
-// d and back, by addition or by xor. The argument requires only that shifts form a group.
+// N ranks consists of N/P blocks; P is the period. Below, b + d denotes block b shifted by d, and
+// b - d the inverse. A shift is an addition or an xor; it matters only that shifts form a group.
 //
 // The argument applies only to the order of events. The accessed bytes and their contents differ
 // between ranks (each rank owns a different block), so they are checked for each rank.

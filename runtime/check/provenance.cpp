@@ -43,7 +43,7 @@ public:
 
   std::optional<Violation> take() { return std::move(violation_); }
   /// Prepends to the violation's events the commands in `before` that wrote the wrong byte of an
-  /// output and its operands.
+  /// output or the data from which the byte was computed.
   void accuseWriters(llvm::ArrayRef<EventId> before) {
     if (!wrong_)
       return;

@@ -152,8 +152,8 @@ private:
   }
 
   /// Returns false, and records a wrong use, if a command may read bytes after overwriting them.
-  /// A command may work in place, writing exactly the bytes that it reads, but a GEMM only if no
-  /// operand except its addend contains these bytes.
+  /// A command may work in place, writing exactly the bytes that it reads. A GEMM may do so only
+  /// if no operand except its addend contains these bytes.
   bool isClear(const Event &event, EventId id, llvm::ArrayRef<Access> accesses) {
     if (event.kind != EventKind::Command)
       return true;

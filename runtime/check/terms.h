@@ -106,7 +106,7 @@ struct Summands {
   std::vector<TypedPieces> parts; ///< not empty; all of one element type
   TypedPieces bias;
   DType dtype;         ///< element type of the sum
-  bool isCopy = false; ///< true for a pure type conversion, unless of a received partial result
+  bool isCopy = false; ///< true for a pure type conversion, except of received partial results
 
   DType partial() const { return parts.front().dtype; }
 };
@@ -197,7 +197,7 @@ private:
   TermId unique(TermKind kind, int64_t first, int64_t second = 0, int64_t third = 0) {
     return static_cast<TermId>(terms_.numberOf({kind, first, second, third}));
   }
-  /// Creates a term distinct from all others: Mixed for rows or elements that span several blocks.
+  /// Creates a term distinct from all others, for rows or elements that span several blocks.
   TermId newTerm(TermKind kind);
   /// Concatenates the results of `fn` for each maximal range of elements in which each operand
   /// stays within one piece. `fn` receives the first element of each operand, the start of the

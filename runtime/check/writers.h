@@ -14,7 +14,7 @@ std::optional<Place> writtenBy(const History &history, const Event &event, const
 /// wrote it, the command that wrote the byte from which it was copied or computed, and so on: at
 /// most `most` commands, each with the places that it writes and reads. The trace ends at the
 /// writers of a sum's parts, a GEMM with an addend, or a binary pointwise operation. `operand` is
-/// the operand of the first GEMM to trace; for later GEMMs, it is A. `done` lists the executed
+/// the operand to follow at the first GEMM; A is followed at later GEMMs. `done` lists the executed
 /// events in order; `history` must follow every rank. Returns an empty list if there is no writer.
 std::vector<CheckedEvent> findWriters(const History &history, llvm::ArrayRef<EventId> done,
                                       Place place, GemmOperand operand, size_t most);

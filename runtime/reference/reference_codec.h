@@ -12,7 +12,7 @@ namespace braid::reference {
 
 /// Returns the largest n such that all integers up to 2^n are exact in `dtype`.
 int digitsOf(DType dtype);
-/// Returns the bits of `value` in `dtype`, or nullopt if it is not exactly representable.
+/// Returns the bits of `value` in `dtype`, or nullopt if `dtype` cannot represent it exactly.
 /// Subnormals count as not representable.
 std::optional<uint64_t> encodeExactly(DType dtype, double value);
 

@@ -5,9 +5,9 @@
 
 namespace braid::reference {
 
-/// The distribution of a tensor, viewed as [outer, devices, inner] elements, over devices: device d
-/// stores the elements (o, d, i), ordered by (o, i). If devices == 1, every rank stores the whole
-/// tensor.
+/// The distribution of a tensor over devices. The tensor is viewed as [outer, devices, inner]
+/// elements; device d stores the elements (o, d, i), ordered by (o, i). If devices == 1, every rank
+/// stores the whole tensor.
 struct Placement {
   int64_t outer = 1;
   int64_t devices = 1;
@@ -79,7 +79,7 @@ struct Function {
   llvm::SmallVector<size_t, 2> operands;
   std::optional<PointwiseFunction> function;
 
-  /// The column of pointwise_functions.def; a resharding is always exact.
+  /// The column Exact of pointwise_functions.def; a resharding is always exact.
   enum class Exact : uint8_t { Always, Far, Sum, Product };
   bool is(Exact kind) const;
   bool isFar() const { return is(Exact::Far); }
@@ -96,7 +96,7 @@ struct Graph {
   std::vector<size_t> outputs; ///< indices into `tensors`
 
   Graph(const Fusion &fusion, const std::string &fileName);
-  /// Returns the GEMMs of all pairs of operands of a tensor that GEMMs compute.
+  /// Returns the GEMMs that compute `tensor`, one for each pair of operands.
   llvm::ArrayRef<Gemm> gemmsOf(const Tensor &tensor) const {
     return llvm::ArrayRef<Gemm>(gemms).slice(*tensor.gemm, tensor.pairs);
   }

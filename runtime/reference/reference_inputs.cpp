@@ -45,7 +45,7 @@ bool isArgument(const Graph &graph, size_t tensor) {
   });
 }
 
-/// Returns true if `tensor` is only the second operand of GEMMs whose first operand is an input.
+/// Returns true for an input that is used only as the second operand of GEMMs of two inputs.
 bool isWeights(const Graph &graph, size_t tensor) {
   const auto allows = [&](const Gemm &gemm) {
     return gemm.bias != tensor && (gemm.second != tensor || graph.tensors[gemm.first].input);
@@ -54,8 +54,8 @@ bool isWeights(const Graph &graph, size_t tensor) {
          !isFirstOperand(graph, tensor) && !isArgument(graph, tensor);
 }
 
-/// Makes the pattern of a first operand. Every element must be a mark, unless all second operands
-/// that it is multiplied by are weights, which make the products dense.
+/// Makes the pattern of a first operand. Every element must be a mark, unless the second operands
+/// of all its GEMMs are weights, which make the products dense.
 Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   int64_t segments = 1;
   for (const Gemm &gemm : graph.gemms)
@@ -67,9 +67,9 @@ Pattern makeFirst(const Graph &graph, size_t tensor, const Gemm &consumer) {
   return {Kind::Marks, consumer.rows, segments, segments};
 }
 
-/// Makes the pattern of a second operand. In a sum over devices, each column selects one element of
-/// each device's part, so that no part is zero. In any other GEMM, the columns together select all
-/// elements.
+/// Makes the pattern of a second operand. If devices split the depth, each column has one mark in
+/// each device's part, so that no partial result is zero. Otherwise, the marks of all columns
+/// together select every element of a row of the first operand.
 Pattern makeSecond(const Graph &graph, size_t tensor, const Gemm &consumer) {
   const int64_t depth = consumer.depth(), columns = consumer.columns.placement.localElements();
   if (isWeights(graph, tensor))
@@ -245,8 +245,8 @@ private:
     return static_cast<double>(terms);
   }
 
-  /// Halves the marks per line, in later GEMMs before earlier ones. Returns false if no line has
-  /// more than one mark.
+  /// Halves the number of marks per line, in later GEMMs before earlier ones. Returns false if no
+  /// line has more than one mark.
   bool halveEntries() {
     for (Pattern &pattern : llvm::reverse(inputs_.patterns)) {
       const bool isThinned = pattern.kind == Kind::Marks || pattern.kind == Kind::Selection;

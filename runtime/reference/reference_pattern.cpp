@@ -20,10 +20,10 @@ constexpr int64_t kWord = 64;
 /// even if one block is up to 4 iterations old.
 constexpr uint64_t kLineStep = 29, kBlockStep = 25, kSegmentStep = 13;
 
-/// Returns the shift of the marks in a group of as many neighboring lines as a segment has
-/// elements. `turn` is a random number that is the same for all lines of the group. The shift is
-/// neither 0 nor half the segment, so that a square matrix with one mark per line is not its own
-/// transpose.
+/// Returns the shift of the marks in a group of `width` neighboring lines, where `width` is the
+/// number of elements in a segment. `turn` is a random number that is the same for all lines of the
+/// group. The shift is neither 0 nor half the segment, so that a square matrix with one mark per
+/// line is not its own transpose.
 uint64_t shiftOf(uint64_t turn, uint64_t width) {
   if (width == 1)
     return 0;

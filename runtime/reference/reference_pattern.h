@@ -8,8 +8,8 @@ namespace braid::reference {
 /// The values of one input for every iteration: small integers times a power of two.
 struct Pattern {
   /// Weights are nonzero everywhere. Their magnitudes along a line (Lines) alternate between 1 and
-  /// 2, and the last of an odd-length line with one segment is 4, so neighbors differ, even across
-  /// lines, and a square matrix is not its own transpose. If `high` is 1, all magnitudes are 1.
+  /// 2, and the last one in an odd-length line with one segment is 4, so neighbors differ, even
+  /// across lines, and a square matrix is not its own transpose. If `high` is 1, all are 1.
   ///
   /// All other kinds divide lines into equal segments. All or some segments have one nonzero
   /// element, the mark, with a magnitude from `low` to `high`. Marks of neighboring lines,

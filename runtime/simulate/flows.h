@@ -4,8 +4,8 @@
 // times at which flows start or end.
 //
 //   resources   flows that use the same resource, such as the link out of a rank, share it evenly
-//   machine     a GEMM, a message, or a kernel that adds or copies within a rank occupies the whole
-//               machine of the rank; these flows run one after another, in order of start time
+//   machine     a rank's processors. A GEMM, a message, or a kernel that adds or copies locally
+//               occupies them all; such flows run one after another, in order of start time
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

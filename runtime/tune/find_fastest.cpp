@@ -11,7 +11,7 @@
 namespace braid {
 namespace {
 
-constexpr size_t kFinalists = 2; ///< in addition to candidate 0
+constexpr size_t kFinalists = 2; ///< number of finalists besides candidate 0
 /// Two rounds are too few: the median would be the larger value, and the spread meaningless.
 constexpr int kLeastRounds = 3, kMostRounds = 11;
 constexpr double kNoise = 1.5;     ///< a difference counts if it exceeds the spread by this factor
@@ -55,7 +55,7 @@ void keepFinalists(std::vector<Candidate> &candidates) {
     candidates.erase(candidates.begin() + kFinalists + 1, candidates.end());
 }
 
-/// Measures each candidate in turn, so that drift over time does not favour any candidate.
+/// Measures each candidate in turn, so that drift over time does not favor any candidate.
 Status measureRound(std::vector<Candidate> &candidates, const MeasureCandidate &measure) {
   std::vector<double> ofFirst;
   for (Candidate &candidate : candidates) {

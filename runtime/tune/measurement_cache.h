@@ -28,7 +28,7 @@
 namespace braid {
 
 /// Returns the folder for measurements: $BRAID_CACHE_DIR, else $XDG_CACHE_HOME/braid, else
-/// ~/.cache/braid. Empty if BRAID_CACHE_DIR=none, or if none of the variables is set.
+/// ~/.cache/braid; or an empty string if BRAID_CACHE_DIR=none or none of the variables is set.
 std::string measurementFolder(const Environment &environment);
 
 /// A map from strings to strings. Several caches for one machine may exist at the same time, in one

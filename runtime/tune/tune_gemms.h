@@ -12,7 +12,7 @@ enum class UnknownGemms : uint8_t {
   Guess,   ///< uses the library's heuristic until a later job measures the GEMM
 };
 
-/// Tunes every GEMM that `plan` warms, and sets the chosen algorithms. Must be called before
+/// Tunes every distinct GEMM of `plan`, and sets the chosen algorithms. Must be called before
 /// warm(). Rank 0 measures for all ranks whose devices have the same key, so that these ranks use
 /// the same algorithms and do not disturb each other's measurements. Every other rank measures only
 /// the GEMMs that rank 0 does not execute, or all of its GEMMs if its device has a different key.

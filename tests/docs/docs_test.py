@@ -5,7 +5,7 @@ usage: docs_test.py BRAID     (from the root of the repository)
 The blocks of a page are executed in order, in a folder with links to everything in the repository:
 
   ```console      commands, each after "$ ", and their output on stdout. If a command ends with
-                  `# exits N`, its exit code must be N, and the output is that on stdout and stderr.
+                  `# exits N`, its exit code must be N, and its output includes stderr.
                   "..." stands for any text within a line, or for any lines if it is a whole line.
   ```braid        a file that `braid check` accepts; with title="NAME" it is written to NAME for the
                   commands that use it instead.
@@ -68,7 +68,7 @@ def commands_in(block):
 
 
 def command_lines(page):
-    """Returns all lines of code that begin with a command of this project, continuations joined."""
+    """Returns all code lines that begin with a command of this project, joining continuations."""
     text = read(page).replace("\\\n", " ")
     lines = re.findall(r"^(?:    |\$ )(.*)$", text, re.MULTILINE)
     lines += re.findall(r"`([^`\n]+)`", text)

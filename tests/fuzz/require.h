@@ -1,4 +1,4 @@
-//===- tests/fuzz/require.h - reports a bug in a fuzz target ----------------------------------===//
+//===- tests/fuzz/require.h - reports a bug that a fuzz target finds --------------------------===//
 #pragma once
 
 #include <cstdlib>

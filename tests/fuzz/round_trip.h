@@ -41,7 +41,7 @@ inline void evaluateAll(Module &module) {
   }
 }
 
-/// Parses and verifies any text. If it parses, its printed form must parse and print the same.
+/// Parses and verifies any text. If it parses, the printed text must parse and print unchanged.
 inline void checkText(std::string text) {
   Diagnostics diags("fuzz", std::move(text));
   Module module = parse(diags);

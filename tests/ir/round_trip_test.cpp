@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Files, RoundTrip,
                                          "tests/ir/inputs/design.braid",
                                          "tests/ir/inputs/nodes.braid"));
 
-/// Random texts parse to the same module. Every form of a sum and of a partial type occurs.
+/// Random texts are printed and parsed again. Every form of a sum and of a partial type occurs.
 TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
   std::string all;
   for (uint64_t seed = 0; seed < 200; ++seed)
@@ -73,7 +73,7 @@ TEST(RoundTripOfRandomTexts, ParseVerifyAndPrintTheSame) {
     EXPECT_TRUE(std::regex_search(all, std::regex(form))) << form;
 }
 
-/// A text without comments, alignment and blank lines prints unchanged.
+/// A text without comments, alignment or blank lines prints unchanged.
 TEST(Print, KeepsTheLayoutOfTheDesign) {
   std::string program = R"(program @p implements @f mesh [0 .. 8)
     (%A: bf16[1, 128, 1024], %B: bf16[1024, 1024]) -> (%C: bf16[8, 128, 1024]) {

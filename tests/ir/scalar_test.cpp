@@ -82,7 +82,7 @@ TEST(Scalar, XorIsBitByBit) {
   EXPECT_EQ(ctx.bitXor(rank, c(0)), rank);
   EXPECT_EQ(ctx.bitXor(c(0), rank), rank);
   EXPECT_EQ(evaluate(ctx.bitXor(rank, c(5)), {.rank = 6}).value, 3);
-  // It has lower precedence than arithmetic and higher precedence than comparisons.
+  // `xor` has lower precedence than arithmetic and higher precedence than comparisons.
   EXPECT_EQ(ctx.add(ctx.bitXor(rank, c(2)), c(1))->str(), "(rank xor 2) + 1");
   EXPECT_EQ(ctx.bitXor(ctx.add(rank, c(2)), c(1))->str(), "rank + 2 xor 1");
   EXPECT_EQ(ctx.bitXor(rank, ctx.bitXor(rank, c(1)))->str(), "rank xor (rank xor 1)");

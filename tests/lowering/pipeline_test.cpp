@@ -200,7 +200,7 @@ TEST(Pipeline, RefusesOptionsThatMeanNothing) {
   EXPECT_EQ(messageFor(Knob::Protocol, 2), "expected protocol to be one of get, put, got 2");
 }
 
-// Blames a pass if verification fails after it: here because the fusion is not in the module.
+// Verification fails after the first pass, because the fusion is not in the module.
 TEST(Pipeline, BlamesThePassForAnInvalidProgram) {
   Diagnostics diags("test.braid", gather(2, 2, 2, "matmul"));
   Module module = parse(diags);
@@ -487,7 +487,7 @@ TEST(Reductions, AreSafeAfterEveryPass) {
   expectLowered(reduction(3, 6, kReduced[1]), "bulk;protocol=put");
 }
 
-// A knob for all stages only applies to stages that support it.
+// A knob that is set for all stages applies only to those that support it.
 TEST(Reductions, HaveTwoShotsBesideAGather) {
   const std::string text = named("mlp_all");
   checkLowered(text, "reduction=two-shot;chunks=2;protocol=put");

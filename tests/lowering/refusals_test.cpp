@@ -199,7 +199,7 @@ TEST(Refusals, VanishOnOneDevice) {
 
 //===- Options --------------------------------------------------------------------------------===//
 
-/// The first line of the text is a schedule; the others are nodes.
+/// Returns the messages for a text whose first line is a schedule and whose other lines are nodes.
 std::string messagesAboutOptions(const std::string &text) {
   const auto [schedule, nodes] = llvm::StringRef(text).split('\n');
   const Lowered lowered = lowerText(fusion(nodes), schedule.str());

@@ -38,7 +38,7 @@ std::string rewrite(bool (*pass)(LoweringState &), const std::string &body) {
   return nodes.substr(0, nodes.rfind("}\n")).str();
 }
 
-/// The first line of the text names a pass; the others are nodes.
+/// Applies the pass that is named by the first line of the text to the nodes on the other lines.
 std::string rewritten(const std::string &text) {
   const auto [pass, body] = llvm::StringRef(text).split('\n');
   return rewrite(pass == "simplify" ? simplify : sinkWaits, body.str());

@@ -123,7 +123,7 @@ def check(kind, definitions, protocol, folder):
     if status != 0 or "Error" in output:
         raise RuntimeError(f"spin: {output.strip()}")
     mode = ["-DNP"] if ends else ["-DSAFETY"]
-    # A mistake is found faster than the compiler optimises the code.
+    # A mistake is found faster than the compiler optimizes the code.
     level = "-O0" if kind == "found" else "-O1"
     status, output = call(["cc", level, "-w", *mode, "-DCOLLAPSE", f"-DMEMLIM={MEMORY_MIB}",
                            "-o", "pan", "pan.c"], folder)

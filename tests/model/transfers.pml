@@ -1,19 +1,19 @@
 /* transfers.pml: the protocol of transfers between GPUs (docs/transfers.md), for spin.
  *
  * Every rank runs the pairwise schedule on a main stream and two side streams, STEPS * RUNS_A_STEP
- * times, each run issued eagerly or as the replay of a graph. On side stream s a rank sends its
+ * times, each run issued eagerly or as the replay of a graph. On side stream s, a rank sends its
  * block to one peer and receives the block of another (with two ranks, half a block per stream).
  * run_model.py lists the configurations that are checked and the mistakes that have to be found.
  *
  *   RANKS 2|3          STEPS, RUNS_A_STEP    a step ends with a commit
  *   PUT                the sender copies; otherwise the receiver does
  *   MODES 0..4         runs: all eager, all replayed, alternating, alternating and out of step
- *                      between ranks, any
+ *                      between ranks, or arbitrary
  *   FAILURES 0..2      no failure; a rank aborts at any moment; or a rank dies at any moment
  *   ONE_SIDE           only one of the side streams
  *   FLAG               words in the GPUs' memory, released by a flag; all runs by kernels (MODES 1)
  *   FINE               every access is a separate step; otherwise see below
- *   COARSE_ABORT       after an abort the streams of a rank end in one step, as the release loop
+ *   COARSE_ABORT       after an abort, the streams of a rank end in one step, as the release loop
  *                      makes them end; configurations without COARSE_ABORT check that it does
  *   BUG_...            one mistake
  *
@@ -410,7 +410,7 @@ proctype judge() {
 #endif
 }
 
-/* -- Failures and initialisation. -- */
+/* -- Failures and initialization. -- */
 
 #if FAILURES > 0
 proctype failure() {

@@ -2,7 +2,7 @@
 //
 // These tests insert mistakes into lowered and hand-written programs, one at a time, at every
 // possible site. A mutant that the checker accepts must run correctly in 60 random orders, most of
-// which favour rare interleavings, and in every possible order if there are at most 300. A mutant
+// which favor rare interleavings, and in every possible order if there are at most 300. A mutant
 // that the checker rejects must fail in some order. judge.cpp lists the exceptions: mutants that
 // violate the definition of safety but never fail. The tests limit the number of these exceptions.
 //

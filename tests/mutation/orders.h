@@ -33,7 +33,7 @@ public:
 };
 
 /// Tries `rounds` random orders. One in four uses seededPicker(); the others use priorityPicker(),
-/// which favours rare orders.
+/// which favors rare orders.
 class RandomOrders final : public Orders {
 public:
   RandomOrders(uint32_t rounds, uint64_t seed) : rounds_(rounds), seed_(seed) {}

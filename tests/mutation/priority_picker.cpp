@@ -1,4 +1,4 @@
-//===- tests/mutation/priority_picker.cpp - a Picker that favours rare orders -----------------===//
+//===- tests/mutation/priority_picker.cpp - a Picker that favors rare orders ------------------===//
 
 #include "tests/mutation/priority_picker.h"
 

@@ -222,7 +222,7 @@ SiteText turnAround(Program &program, size_t k) {
   return what == quoted(op) ? "" : what + " becomes " + quoted(op);
 }
 
-/// Makes two neighbouring blocks share a slot.
+/// Makes two neighboring blocks share a slot.
 SiteText reuseSlot(Program &program, size_t k) {
   std::vector<Site> sites = sitesOf<SelectOp>(program);
   if (k / 2 >= sites.size())

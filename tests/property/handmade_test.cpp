@@ -204,7 +204,7 @@ void judgeAgainstExecution(uint64_t seed, std::map<std::string, Count> &counts) 
     return;
   }
   if (numberFrom("BRAID_FREE", 0))
-    return; // the sanitizer would report the undefined behaviour of a racy program
+    return; // the sanitizer would report the undefined behavior of a racy program
   Count &count = counts["rejected: " + name(judged.report->violation->rule).str()];
   bool wasShown = isGuilty(judged, seed);
   ++count.programs;

@@ -136,7 +136,7 @@ TEST(Hosts, RandomCasesAreExact) {
 // Counts
 //===----------------------------------------------------------------------------------------===//
 
-/// Bytes from other hosts, by host and by offset in the destination.
+/// The bytes that each host receives from other hosts, by host and by offset in the destination.
 using Crossings = std::map<std::pair<int64_t, int64_t>, int64_t>;
 
 Crossings countCrossings(const std::string &text, const std::string &schedule, const Mesh &mesh) {
