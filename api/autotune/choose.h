@@ -13,8 +13,8 @@
 
 namespace braid {
 
-/// Modes set in `given` are not varied. If the list of transfer modes is empty, tries all modes
-/// that the device supports and that are worth trying.
+/// Options for choose(). Modes set in `given` are not varied. If `transferModes` is empty, tries
+/// all transfer modes that the device supports and that are worth trying.
 struct ChooseOptions : JobModelOptions {
   /// The user's choices, which are not varied.
   CompileOptions given;

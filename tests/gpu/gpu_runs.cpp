@@ -11,7 +11,6 @@
 //   [{"name": "ring", "file": "examples/ag_matmul.braid", "schedule": "ring;launch=graph",
 //     "set": {"M": 82}, "iterations": 300}]
 //
-//
 // Prints `passed SECONDS NAME` for each run as soon as all ranks have committed it. The first
 // failed run ends the job with the reason.
 //
@@ -57,7 +56,7 @@ public:
   explicit RunsOfRank(std::unique_ptr<JobState> job)
       : backend_(job->backend), job_(std::move(job)) {}
 
-  /// Collective.
+  /// Performs one run, and prints that it has passed. Collective.
   Status operator()(const Json &wanted) {
     const auto begin = std::chrono::steady_clock::now();
     const std::string name = wanted["name"].text();

@@ -1,6 +1,6 @@
 """Builds an operator's fusion from the shapes and layouts of its tensors.
 
-"Rows" refers to the axis that is gathered or scattered, split as by `torch.chunk`. The rows are the
+"Rows" refers to the axis that is gathered or scattered, split as `torch.chunk` splits it. It is the
 first axis of every tensor in a fusion. If other axes precede the rows in the caller's tensors, as
 in [batch, rows, K], the fusion has one statement for each entry of these axes, called a *sequence*.
 Its tensors are then contiguous parts of the caller's tensors.
@@ -100,8 +100,8 @@ class Layout(NamedTuple):
 
     def fusion(self) -> Fusion:
         """Returns the fusion. The inputs are the operands A of every sequence (one for each weight
-        in a reduction, otherwise one), then each weight and its bias, if any. The outputs are those
-        of widths(), for every sequence."""
+        in a reduction, otherwise one), then each weight and its bias, if any. The outputs are the
+        results listed at `widths`, for every sequence."""
         f = Fusion(self.name)
         f.mesh(self.rows.ranks)
         rows, contracted, result = _axes(self)
@@ -124,7 +124,7 @@ class Layout(NamedTuple):
 
 
 def _name(letter: str, index: int, sequence: int) -> str:
-    """Returns the name of a tensor: of weight `index`, and of a sequence, if not the first."""
+    """Returns a tensor's name, such as "W1" or "A1_2". Omits weight 0 and sequence 0."""
     return f"{letter}{index or ''}" + (f"_{sequence}" if sequence else "")
 
 
@@ -168,7 +168,7 @@ def _axes(layout: Layout) -> Tuple[List[AxisLike], List[AxisLike], List[AxisLike
 
 
 class Term(NamedTuple):
-    """A weight in a fusion. Of a sum, only the first weight may have a bias."""
+    """A weight in a fusion. In a sum of products, only the first weight may have a bias."""
 
     weight: Weight
     W: Value
@@ -189,8 +189,8 @@ def _term(layout: Layout, fusion: Fusion, index: int, outer: Sequence[AxisLike])
 
 def _product(layout: Layout, fusion: Fusion, name: str, As: Sequence[Value],
              terms: Sequence[Term], axes: Sequence[AxisLike]) -> Value:
-    """Adds the sum of the products of the operands `As` and the weights in `terms`, then the
-    activation."""
+    """Adds statements for the sum of the products of `As` and the weights in `terms`, and for the
+    activation. Returns the result."""
     product = f"{'H' if layout.activation else 'Y'}{name}"
     Ws, bias, weight = [term.W for term in terms], terms[0].bias, terms[0].weight
     if weight.is_transposed:

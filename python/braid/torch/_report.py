@@ -19,7 +19,7 @@ class Calls(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a collective next to a GEMM in the compiled graphs."""
+    """Describes a collective next to a GEMM in compiled graphs."""
 
     collective: str
     group: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Collectives next to GEMMs that were replaced or not, for the same reason."""
+    """Equal collectives that were replaced, or that were not replaced for the same reason."""
 
     collective: str
     group: str
@@ -48,22 +48,22 @@ class Passed(NamedTuple):
     calls: int
 
 
-_sites: Counter[Tuple[Place, str]] = Counter()  # number of sites, keyed by place and reason
+_sites: Counter[Tuple[Place, str]] = Counter()  # number of collectives, keyed by place and reason
 _passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
 
 
 def record(place: Place, reason: str) -> None:
-    """Counts a site in a compiled graph. `reason` says why it was not replaced, or is empty."""
+    """Counts a collective. `reason` says why it was not replaced, or is empty if it was."""
     _sites[place, reason] += 1
 
 
 def pass_on(name: str, reason: str) -> None:
-    """Counts a call that PyTorch executes, for the report."""
+    """Counts, for the report, a call that Braid leaves to PyTorch."""
     _passed[name, reason] += 1
 
 
 class Report(NamedTuple):
-    """This rank's calls in live groups, and what Braid did not replace. str() formats tables."""
+    """This rank's calls in live groups, and what Braid replaced or left. str() formats tables."""
 
     calls: List[Calls]
     taken: List[Site]
