@@ -134,7 +134,7 @@ typedef struct {
   int64_t most_bytes;
   int32_t device; /* -1: the only GPU, or else the rank's index on this host */
   int32_t reproducible;
-  const char *name; /* `name`, `rank` and `ranks`: a braid::JobPlace; NULL: the environment's */
+  const char *name; /* with `rank` and `ranks`: a braid::JobPlace; NULL: use the environment */
   int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \

@@ -36,7 +36,7 @@ struct ScheduleChoice {
   int64_t ranks = 0;
   Configurations schedule;
   std::string reason;
-  std::string source;                   ///< origin of the machine model, or of a known choice
+  std::string source;                   ///< origin of the machine model, or of a stored choice
   std::vector<StageTrials> stages = {}; ///< in order; empty if there was no search
   /// If there was no search: "known" if an earlier job made the choice, otherwise "default".
   std::string origin = {};

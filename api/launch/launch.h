@@ -78,7 +78,7 @@ struct LaunchReport {
   /// (Killed)", with the reason if the launcher killed the rank. If some output could not be
   /// forwarded, an additional line reports this. If `signal` is set, there are no lines for ranks.
   std::vector<std::string> endings;
-  /// True if the run was committed, but its output could not be written, as was already reported.
+  /// True if the run was committed, but its output was lost. The loss has already been reported.
   bool isOutputLost = false;
   std::string job;                 ///< the job's name
   std::optional<JobMemory> memory; ///< the job's memory, with the final state of each rank

@@ -11,8 +11,8 @@ parallelism, as torchtitan splits its Llama. Only the compiler decides how ranks
     measured  the same, after braid.torch.prepare_all()
     local     no communication: each rank repeats its own shard instead of gathering all shards, and
               keeps its own part of a tensor instead of summing it. The results are wrong.
-    bound     `local`, while as many bytes as usual are copied to another rank, for which nothing
-              waits; GPUs only. Copies and GEMMs share memory and power, so no step is much faster.
+    bound     `local` beside copies of the same total size to another rank, for which no GEMM waits;
+              GPUs only. Copies and GEMMs share memory and power, so no step is much faster.
 
 A step is a forward and a backward pass, on GPUs in one CUDA graph. First, all results and gradients
 are compared with those of the same model in float64, without compilation. Then all ways are timed
@@ -539,4 +539,4 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     dist.barrier()
-    os._exit(code)  # a normal exit would destroy graphs that contain collectives in a wrong order
+    os._exit(code)  # a normal exit destroys graphs that contain collectives in the wrong order

@@ -365,7 +365,7 @@ def test_killed_amid_batch():
 
 
 def test_killed_unnoticed():
-    """The file contains the known results, and the command ends."""
+    """The file contains the results so far, and the command ends."""
     sys.path.insert(0, FOLDER)
     from gpu_commands import bound_to_us
     with Machine(4, HANGS) as machine:

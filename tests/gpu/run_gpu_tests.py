@@ -420,7 +420,7 @@ CALLS_WITHIN, CALLS_WITHIN_US = 0.02, 3
 
 
 def torch_device_time(suite, python):
-    """A call at known addresses takes as much GPU time as a run of the benchmark. Both vary by 4 %
+    """A call at recurring addresses takes as much GPU time as a benchmark run. Both vary by 4 %
     between processes, so the shortest of three is used."""
     calls, runs, said = [], [], []
     for _ in range(3):

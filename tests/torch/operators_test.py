@@ -560,7 +560,7 @@ def part_bounds_memory_of_all_lengths(rank, ranks):
 
 
 def part_new_shapes_cost_the_same(rank, ranks):
-    """The cost of a new shape does not depend on the number of known shapes. The test counts
+    """The cost of a new shape does not depend on the number of earlier shapes. The test counts
     function calls instead of measuring time."""
     B, counts = draw(8, 6), []
 

@@ -63,7 +63,7 @@ def pass_on(name: str, reason: str) -> None:
 
 
 class Report(NamedTuple):
-    """This rank's calls in live groups, and what Braid replaced or left. str() formats tables."""
+    """This rank's calls in live groups, and what Braid did or did not replace. str() formats it."""
 
     calls: List[Calls]
     taken: List[Site]
