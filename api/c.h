@@ -15,7 +15,7 @@
  *
  * An options struct begins with its size, because later versions append fields: initialize it with
  * its ..._DEFAULTS macro. Fields missing from an older caller's struct get their defaults; fields
- * that an older library does not know must be 0, or the call fails with BRAID_BAD_INPUT.
+ * that an older library does not have must be 0, or the call fails with BRAID_BAD_INPUT.
  *
  * Arguments may be NULL only where documented. If any other argument is NULL, functions that return
  * an error fail with BRAID_BAD_INPUT and a message that names the argument. Other functions return
@@ -81,7 +81,7 @@ typedef struct {
 typedef struct {
   size_t size;       /* sizeof(braid_lowering) */
   const char *entry; /* NULL: the text has only one entry */
-  int64_t ranks;     /* 0: as in the text, or else as in the job */
+  int64_t ranks;     /* 0: as in the job or, without a job, as in the text */
   const char *const *parameter_names;
   const int64_t *parameter_values;
   size_t parameters;
@@ -132,9 +132,9 @@ typedef struct {
   int64_t ranks;
   int64_t timeout_ms;
   int64_t most_bytes;
-  int32_t device; /* -1: the only GPU, or the rank's index on this host */
+  int32_t device; /* -1: the only GPU, or else the rank's index on this host */
   int32_t reproducible;
-  const char *name; /* with `rank` and `ranks`: a braid::JobPlace; NULL: see braid_job_join() */
+  const char *name; /* with `rank` and `ranks`: a braid::JobPlace; NULL: use the environment */
   int64_t rank;
 } braid_job_options;
 #define BRAID_JOB_DEFAULTS                                                                         \

@@ -32,7 +32,7 @@ public:
   friend Extent operator-(const Extent &a, const Extent &b) { return join(a, " - ", b); }
   friend Extent operator*(const Extent &a, const Extent &b) { return join(a, " * ", b); }
   friend Extent operator/(const Extent &a, const Extent &b) { return join(a, " / ", b); }
-  /// Returns `a` / `b`, rounded up. An axis of this extent must directly follow one of extent `b`.
+  /// Returns a / b, rounded up. An axis of this extent must directly follow an axis of extent b.
   friend Extent ceil(const Extent &a, const Extent &b) {
     return Extent("ceil(" + a.text_ + ", " + b.text_ + ")");
   }

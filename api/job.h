@@ -45,7 +45,7 @@ struct JobOptions {
   std::optional<int> device = {};
   /// For join(): overrides the rank and the job defined by the environment.
   std::optional<JobPlace> place = {};
-  /// For create() on cpu: the seed of a random execution order of commands that keeps stream order.
+  /// For create() on cpu: the seed for a random order of execution that respects stream order.
   std::optional<uint64_t> scheduleSeed = {};
 };
 
@@ -58,7 +58,7 @@ struct JobUsage {
   /// Memory reserved for sessions on the ranks in this process: the memory of existing and
   /// destroyed sessions, and unused gaps between them.
   int64_t held = 0;
-  /// The maximum held by any rank after the last prepare() or giveBack(); equal on all ranks.
+  /// The maximum reserved on any rank after the last prepare() or giveBack(); equal on all ranks.
   int64_t mostHeld = 0;
 };
 
@@ -109,17 +109,17 @@ public:
   /// Collective; blocks. All later calls except close() fail with BadInput. If close() was not
   /// called, the destructor releases resources on a best-effort basis.
   Status close();
-  /// Ends the job on all ranks with `cause`, unless the job has failed. Returns the first failure.
+  /// Ends the job on all ranks with `cause`, unless it failed earlier. Returns the first failure.
   Status fail(const Status &cause);
   /// Like fail(), but does not block and may be called from any thread. Calls that are blocked in
   /// other threads return the job's first failure. Must not run concurrently with the destructor.
   void abort(const Status &cause);
 
   JobUsage usage() const;
-  /// Returns the memory of destroyed sessions to the system, except memory that it shares with
-  /// existing sessions or that NCCL uses until the job ends. Without giveBack(), each prepare()
-  /// returns only memory that neither it nor the previous prepare() needed; on CPU ranks, it
-  /// returns all unused memory. Collective; blocks until all work issued to the job is done.
+  /// Returns the memory of destroyed sessions to the system, except memory that existing sessions
+  /// share or that NCCL uses until the job ends. Without giveBack(), each prepare() returns only
+  /// memory that neither it nor the previous prepare() needed or, on CPU ranks, all unused memory.
+  /// Collective; blocks until all work issued to the job is done.
   Status giveBack();
 
   /// Marks the end of all runs issued so far. Returns the mark's number, counting from 1, or 0 if

@@ -68,10 +68,10 @@ public:
   /// If `stream` is being captured, the run is not executed. Instead, it is appended to the
   /// caller's graph with the given addresses. A job's runs in one graph are serialized. The caller
   /// may launch the graph any number of times while the session exists, but must serialize these
-  /// launches, launches of other graphs with runs of the job, and other runs of this session: if
-  /// two runs of one session overlap, the job ends with BadInput. All ranks must issue runs and
-  /// launches in the same order. The results of a launch are valid once the caller has waited for
-  /// the launch's stream and Job::synchronize() or commit() has then returned Ok.
+  /// launches with one another, with launches of any other graph that contains runs of the job, and
+  /// with other runs of this session. If two runs of a session overlap, the job ends with BadInput.
+  /// All ranks must issue runs and launches in the same order. Results of a launch are valid once
+  /// the caller has waited for its stream and Job::synchronize() or commit() has then returned Ok.
   Status run(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
              void *stream = nullptr);
   /// Like run(), but takes only the addresses of tensors that match the program, inputs first.

@@ -1,8 +1,8 @@
-/*===- python/no_terminal.c - the shared library asks no terminal for its colours -------------===//
+/*===- python/no_terminal.c - replaces terminfo in the shared library -------------------------===//
  *
- * LLVM's support library asks terminfo whether a terminal has colours, which nothing here uses, and
- * the static terminfo of the distributions cannot be part of a shared library. These functions take
- * its place, and say that there is no terminal.
+ * LLVM's support library calls terminfo to find out whether a terminal supports colors, which Braid
+ * does not need. The static terminfo library of Linux distributions cannot be linked into a shared
+ * library, so these functions replace its functions, and report that there is no terminal.
  *
  *===----------------------------------------------------------------------------------------===*/
 #define HIDDEN __attribute__((visibility("hidden")))

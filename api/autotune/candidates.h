@@ -9,7 +9,7 @@
 
 namespace braid {
 
-/// The values of the varied knobs, for one stage and for the run. The user has set all other knobs.
+/// The knobs of one stage and of the run: the user's choices, and the values of the varied knobs.
 using Candidate = Configuration;
 
 struct JudgedCandidate {
@@ -34,9 +34,9 @@ std::vector<TransferMode> transferModesOf(llvm::function_ref<bool(TransferMode)>
 /// mode.
 void narrowModes(const Configuration &given, RunModes &modes);
 
-/// Returns the candidates in the default modes: every combination of schedule, protocol, number of
-/// chunks, tail split, and number of streams. Knobs in `given` are not varied. Some candidates may
-/// be invalid for the stage; lowering rejects them later.
+/// Returns the candidates in the default modes: every schedule, in every combination of the values
+/// worth trying for protocol, chunks, streams and other knobs. Does not vary knobs in `given`. Some
+/// candidates may be invalid for the stage; lowering rejects them later.
 std::vector<Candidate> candidatesFor(const Configuration &given, const FusionStage &stage);
 /// Returns `candidate` in each combination of transfer mode and launch mode.
 std::vector<Candidate> inAllModes(const Candidate &candidate, const RunModes &modes);

@@ -13,8 +13,8 @@
 
 namespace braid {
 
-/// Modes set in `given` are not varied. If the list of transfer modes is empty, tries all modes
-/// that the device supports and that are worth trying.
+/// Options for choose(). Modes set in `given` are not varied. If `transferModes` is empty, tries
+/// all transfer modes that the device supports and that are worth trying.
 struct ChooseOptions : JobModelOptions {
   /// The user's choices, which are not varied.
   CompileOptions given;
@@ -36,7 +36,7 @@ struct ScheduleChoice {
   int64_t ranks = 0;
   Configurations schedule;
   std::string reason;
-  std::string source;                   ///< origin of the machine model, or of a known choice
+  std::string source;                   ///< origin of the machine model, or of a stored choice
   std::vector<StageTrials> stages = {}; ///< in order; empty if there was no search
   /// If there was no search: "known" if an earlier job made the choice, otherwise "default".
   std::string origin = {};

@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 /// The time that the host waits, after a failure, for ranks that have not joined yet, in order to
 /// report the failure to them.
 constexpr milliseconds kForLateRanks{2000};
-/// The part of the join timeout reserved for reporting to the ranks on this machine that the host
-/// could not reach the store.
+/// The part of the join timeout that is reserved for telling the ranks on this machine that their
+/// host could not reach the store.
 constexpr milliseconds kForRanksOfHost{1000};
 /// The time that the host waits for ranks to leave. Ranks that leave later do not need the host.
 constexpr milliseconds kForLeaving{1000};

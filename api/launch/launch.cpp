@@ -127,7 +127,7 @@ private:
   int signalsSeen_ = 0;
   std::optional<Clock::time_point> decidedAt_;
   bool hasSaidFailure_ = false;
-  std::unique_ptr<Rendezvous> rendezvous_; ///< declared last: its thread uses the others
+  std::unique_ptr<Rendezvous> rendezvous_; ///< last, because its thread uses the other members
 };
 
 Status JobLauncher::start() {

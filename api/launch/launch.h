@@ -75,10 +75,10 @@ struct LaunchReport {
   /// The signal that ended the job: SIGINT, SIGTERM or SIGHUP; otherwise 0.
   int signal = 0;
   /// One line for each rank that did not end as `status` implies: "rank 2: killed by signal 9
-  /// (Killed)", with the reason if the launcher killed the rank. An additional line reports that
-  /// some output could not be forwarded. If `signal` is set, there are no lines for ranks.
+  /// (Killed)", with the reason if the launcher killed the rank. If some output could not be
+  /// forwarded, an additional line reports this. If `signal` is set, there are no lines for ranks.
   std::vector<std::string> endings;
-  /// True if the run was committed but its output could not be written, which was reported.
+  /// True if the run was committed, but its output was lost. The loss has already been reported.
   bool isOutputLost = false;
   std::string job;                 ///< the job's name
   std::optional<JobMemory> memory; ///< the job's memory, with the final state of each rank

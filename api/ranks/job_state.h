@@ -63,7 +63,7 @@ struct JobState {
   int64_t mostBytes = 0; ///< see JobOptions
   /// The Plans timed on each rank in this process. After a failure, they may still be running.
   std::vector<TimedPlans> trials;
-  std::vector<Plan> chosenFor; ///< name the text of the last choose() in messages
+  std::vector<Plan> chosenFor; ///< make messages name the text of the last choose()
   Sessions sessions;
   Sessions ended;       ///< ended sessions, whose runs may still be in flight
   int64_t mostHeld = 0; ///< see JobUsage

@@ -36,7 +36,7 @@ uint64_t digestOf(std::vector<uint64_t> words, llvm::StringRef bytes = "") {
                                         words.size() * sizeof(uint64_t)));
 }
 
-/// One rank's part of a RunReport.
+/// One rank's contribution to a RunReport.
 struct RankSummary {
   double runSeconds = 0;
   std::vector<uint64_t> digests; ///< one per output, over all runs

@@ -29,15 +29,15 @@ struct RunOptions {
   bool isGraph() const { return launchModeOf(knobs) == LaunchMode::Graph; }
 };
 
-/// The outcome of a run, the same in the processes of all ranks except for `trace` and `choices`.
+/// The outcome of a run. Counts, `runSeconds` and `digests` are equal in all ranks' processes.
 struct RunReport {
   int64_t commandsPerRun = 0;   ///< on rank 0
   int64_t streams = 0;          ///< on rank 0, excluding the caller's stream
   int64_t elementsCompared = 0; ///< over all ranks, iterations and outputs; 0 without `verify`
   double prepareSeconds = 0;    ///< allocation, handle exchange and other work before the first run
-  double runSeconds = 0; ///< slowest rank's time to issue and wait, without filling and comparing
-  std::string choices;   ///< Compute::choices() of rank 0; set only in the process of rank 0
-  std::string messages;  ///< Messages::describe() of rank 0; empty if it sends none
+  double runSeconds = 0;        ///< the slowest rank's time to issue all runs and to wait for them
+  std::string choices;          ///< Compute::choices() of rank 0; set only in the process of rank 0
+  std::string messages;         ///< Messages::describe() if rank 0 sends any; set like `choices`
   /// For a reproducible run, the name of each output, and a digest of its bits over all ranks and
   /// iterations.
   std::vector<std::pair<std::string, uint64_t>> digests;

@@ -1,4 +1,4 @@
-"""Prints a program, proves it, runs it, and shows when each command was executed.
+"""Prints a program, proves it safe, runs it, and shows when each command was executed.
 
 usage: look_and_verify.py [PAGE.html]     (the file for the HTML page)
 """

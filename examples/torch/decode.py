@@ -1,4 +1,4 @@
-"""Generates M sequences, one token of each per step; every rank has all M rows.
+"""Generates M sequences; each step adds one token to each, and every rank has all M rows.
 
     torchrun --nproc-per-node 2 examples/torch/decode.py
 

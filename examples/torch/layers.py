@@ -1,7 +1,7 @@
 """Megatron-style layers with tensor and sequence parallelism, built on Braid's functions.
 
-Dimension 0 of an activation is the tokens. Between layers, each rank has some of the tokens with
-all of their hidden values, [tokens / ranks, ..., hidden]. A column-parallel layer gathers the
+Dimension 0 of an activation contains the tokens. Between layers, each rank has some of the tokens
+with all of their hidden values, [tokens / ranks, ..., hidden]. A column-parallel layer gathers the
 tokens while it multiplies them, and returns this rank's columns for all tokens. A row-parallel
 layer takes this result, and scatters the tokens while it sums over the ranks. The operations
 between the two, such as attention heads or an activation, do not communicate.
@@ -12,9 +12,9 @@ between the two, such as attention heads or an activation, do not communicate.
     finish_gradients(block, group)    # sums the gradients of layer norms, as Megatron does
 
 Weights have the layout of torch.nn.Linear, [out, in]. `group` is a ProcessGroup; None is the
-default group. Every forward() and backward() of a linear layer is collective, and so are those of
-modules that contain one. The numbers of tokens and heads, and the hidden and inner sizes, must be
-divisible by the number of ranks.
+default group. Every forward() and backward() of a linear layer, or of a module that contains one,
+is collective. The numbers of tokens and heads, and the hidden and inner sizes, must be divisible by
+the number of ranks.
 """
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ColumnParallelLinear(nn.Module):
                                  activation=self.activation)
 
     def own_slice(self, name: str, full: Tensor) -> Tensor:
-        """Returns this rank's slice of a full weight or bias. Dimension 0 of both is outputs."""
+        """Returns this rank's slice of a full weight or bias. Dimension 0 is out_features."""
         return own_chunk(full.unflatten(0, (self.parts, -1)), 1, self.group).flatten(0, 1)
 
 

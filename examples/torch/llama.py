@@ -9,22 +9,22 @@ parallelism, as torchtitan splits its Llama. Only the compiler decides how ranks
     async_tp  PyTorch's async tensor parallelism; GPUs only
     braid     braid.torch.enable()
     measured  the same, after braid.torch.prepare_all()
-    local     no communication: each rank repeats its own shard instead of gathering shards, and
-              takes its own part instead of summing parts. The results are wrong.
-    bound     `local` beside copies of the same number of bytes to another rank that nothing waits
-              for; GPUs only. Copies and GEMMs share memory and power, so no step is much faster.
+    local     no communication: each rank repeats its own shard instead of gathering all shards, and
+              keeps its own part of a tensor instead of summing it. The results are wrong.
+    bound     `local` beside copies of the same total size to another rank, for which no GEMM waits;
+              GPUs only. Copies and GEMMs share memory and power, so no step is much faster.
 
-A step is a forward and a backward pass, on GPUs in one CUDA graph. First, all gradients are
-compared with those of the same model in float64 that is not compiled. Then all ways take turns, in
-a random order in each round. The script prints one JSON object for each case and way:
+A step is a forward and a backward pass, on GPUs in one CUDA graph. First, all results and gradients
+are compared with those of the same model in float64, without compilation. Then all ways are timed
+in rounds, each in a random order. The script prints one JSON object for each case and way:
 
-    error        the largest difference of a gradient, relative to the largest element
+    error        the largest error in any result or gradient, relative to its largest element
     ms           the median step time; each time is the maximum over the ranks
     saved_ms     the median of the differences from `nccl` in the same round, with the 95 % interval
-    gained       the part of the time between `nccl` and `local` that was saved
+    gained       saved_ms, as a fraction of the difference between `nccl` and `local`
     exposed_ms   the median of the differences from `local` in the same round
     link_ms      the time that the transfers take at 370 GB/s
-    device_mib   GPU memory in use by all processes. Compare it with only one way at a time.
+    device_mib   GPU memory in use by all processes; comparable only if each run measures one way
 
 With --json, the objects are also appended to a file. Cases that the file already contains are
 skipped, so that an interrupted measurement continues.
@@ -58,7 +58,7 @@ from torch.nn import functional as F
 
 import common
 
-# Hidden size: heads, heads of keys and values, inner size of the feed-forward part.
+# Hidden size: heads, key and value heads, inner size of the feed-forward part.
 SIZES = {128: (4, 2, 256), 256: (8, 4, 512), 4096: (32, 8, 14336), 8192: (64, 8, 28672)}
 LINK_BYTES_PER_MS = 370e6
 WAYS = ["nccl", "async_tp", "braid", "measured", "local", "bound"]
@@ -134,8 +134,8 @@ def split(block: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 class Llama:
-    """The blocks, an input of this rank's tokens, and the result of the last step. Random values
-    depend only on the rank, so that models of different types are the same."""
+    """The blocks, the input for this rank's tokens, and the result of the last step. Random values
+    do not depend on the dtype, so that models with different dtypes can be compared."""
 
     def __init__(self, options: argparse.Namespace, rows: int, mesh: DeviceMesh,
                  dtype: torch.dtype) -> None:
@@ -176,7 +176,7 @@ class Llama:
 
     def compiled(self, graphs: str) -> Callable[[Tensor], Tensor]:
         """Compiles all blocks in one graph (`whole`), or each separately (`blocks`)."""
-        # The backend is a new function, so that PyTorch does not reuse graphs of another way.
+        # Pass a new function each time, so that PyTorch does not reuse the graphs of another way.
         from torch._inductor.compile_fx import compile_fx
         compiler = functools.partial(torch.compile, fullgraph=True, dynamic=False,
                                      backend=lambda graph, inputs: compile_fx(graph, inputs))
@@ -282,7 +282,7 @@ def maxima(values: Sequence[float], place: torch.device) -> List[float]:
 
 
 def burst(step: Step, steps: int, place: torch.device) -> float:
-    """Returns this rank's time of one of several steps, in milliseconds."""
+    """Runs several steps, and returns this rank's time per step in milliseconds."""
     maxima([0], place)
     if place.type == "cpu":
         begin = time.perf_counter()
@@ -300,8 +300,8 @@ def burst(step: Step, steps: int, place: torch.device) -> float:
 
 def take_turns(steps: Dict[str, Step], options: argparse.Namespace,
                place: torch.device) -> Dict[str, List[float]]:
-    """Returns the times of each step in all rounds. Before each measurement, the step runs for half
-    as long, so that clocks and caches are those of this step."""
+    """Returns the times of each step in all rounds. Before each measurement, the same step runs for
+    half as long, so that clock rates and caches settle."""
     counts, times = {}, {}
     for name, step in steps.items():
         burst(step, 2, place)
@@ -315,7 +315,7 @@ def take_turns(steps: Dict[str, Step], options: argparse.Namespace,
 
 
 def copies_to_peer(bytes_: float) -> Step:
-    """Returns a step that copies so many bytes into another rank's memory. Collective."""
+    """Returns a step that copies about `bytes_` bytes to another rank's memory. Collective."""
     from torch.distributed import _symmetric_memory
     rank, ranks, size = dist.get_rank(), dist.get_world_size(), 1 << 24
     buffer = _symmetric_memory.empty(2 * size, dtype=torch.uint8, device="cuda")
@@ -362,7 +362,7 @@ def interval(values: List[float]) -> Tuple[float, float, float]:
 
 
 class Case:
-    """One number of rows and one kind of graphs."""
+    """The measurement of one number of rows, compiled in one way (`blocks` or `whole`)."""
 
     def __init__(self, options: argparse.Namespace, rows: int, graphs: str,
                  mesh: DeviceMesh) -> None:
@@ -405,7 +405,7 @@ class Case:
             if way == "bound":
                 step = beside(step, copies_to_peer(self.sent))
             if self.place.type == "cuda":
-                self.kept.append(step)  # its memory, which the graph uses
+                self.kept.append(step)  # keeps alive the memory that the graph uses
                 step = captured(step, self.pool).replay
                 step()
         self.steps[way] = step
@@ -418,9 +418,9 @@ class Case:
             self.found[way]["device_mib"] = round(maxima([total - free], self.place)[0] / 2**20)
 
     def measure(self) -> None:
-        """Adds the times to what was found. Collective."""
+        """Measures all steps, and adds their times to `found`. Collective."""
         turns = self.steps
-        if self.place.type == "cpu":  # `enable` applies while a step runs, too
+        if self.place.type == "cpu":  # the context must also be active while a step runs
             turns = {way: in_context(CONTEXTS.get(way, plain), each)
                      for way, each in self.steps.items()}
         times = take_turns(turns, self.options, self.place)
@@ -490,7 +490,7 @@ def progress(text: str) -> None:
 
 
 def run_case(options: argparse.Namespace, rows: int, graphs: str, mesh: DeviceMesh) -> int:
-    """Returns how many ways have errors of more than rounding. Collective."""
+    """Returns how many ways have errors that rounding cannot explain. Collective."""
     name = {"hidden": options.hidden, "layers": options.layers, "rows": rows,
             "batch": options.batch, "compile": graphs, "dtype": options.dtype,
             "ranks": dist.get_world_size()}
@@ -539,4 +539,4 @@ def main() -> int:
 if __name__ == "__main__":
     code = main()
     dist.barrier()
-    os._exit(code)  # graphs that hold collectives cannot be destroyed in order
+    os._exit(code)  # a normal exit destroys graphs that contain collectives in the wrong order

@@ -57,7 +57,7 @@ class _Watch:
                 self._hear()
 
     def _hear(self) -> None:
-        """Reads the pending signals, and calls the current function if one is SIGINT."""
+        """Reads the pending signals, and calls the current function if one of them is SIGINT."""
         if signal.SIGINT in self._read() and self._on_interrupt:
             try:
                 self._on_interrupt()
@@ -77,7 +77,7 @@ class _Watch:
 
 @functools.lru_cache(maxsize=None)
 def _watch_of(process: int) -> _Watch:
-    """Returns the _Watch of the process with this ID: fork() does not copy the watch's thread."""
+    """Returns this process's _Watch. A forked process needs its own: fork() copies no threads."""
     return _Watch()
 
 

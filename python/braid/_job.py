@@ -25,7 +25,7 @@ def _numbers(name: str, address: int, *kinds: Any) -> List[int]:
 class Usage(NamedTuple):
     """Memory used by a job's operations on the ranks of this process, in bytes.
 
-    most: the maximum over all ranks; the same on all ranks.
+    most: the sum of all operations' OperationUsage.most; the same on all ranks.
     in_graphs: the part of `most` used by operations whose is_in_graph is True.
     held: all memory allocated by the job, including unused space and memory of closed operations.
     most_held: the maximum of `held` over all ranks when the job's last prepare() or give_back()

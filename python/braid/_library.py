@@ -136,7 +136,7 @@ def ask(name: str, *arguments: Any) -> Any:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function that may block. If the interpreter exits meanwhile, it frees no objects."""
+    """Calls a function that may block. If the interpreter exits meanwhile, no object is freed."""
     global _calls
     _calls += 1
     try:

@@ -130,8 +130,8 @@ class Program:
         return self._answer("program_schedule")
 
     def explain(self) -> str:
-        """Returns the compiler's choices and their origins: one line per knob, one line with the
-        reason for each stage that is not overlapped, and the trials if the choice was measured.
+        """Returns the compiler's choices and their origins: one line per knob, one line that lists
+        the stages that are not overlapped and the reasons, and the trials if there were any.
         """
         text = self._answer("program_explain")
         if self.request.is_auto:

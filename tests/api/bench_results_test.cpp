@@ -83,7 +83,7 @@ BenchProblem problemOf(const Operation &operation, BenchShape shape, int64_t ran
   return {operation.name, operation.fusion(shape, DType::F32, ranks), {.ranks = ranks}};
 }
 
-/// Returns how many rows of 8 f32 all ranks send, add and multiply, or an error message.
+/// Returns how many rows, of 8 f32 each, all ranks send, add and multiply, or an error message.
 std::string rowsOf(const Operation &operation, const std::string &name, int64_t m) {
   Result<TimedRow> row = makeRow(problemOf(operation, {m, 8, 8}, 3), name, false);
   if (!row)

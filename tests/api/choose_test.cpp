@@ -106,7 +106,8 @@ std::string gatherOf(int64_t rows) {
                      rows);
 }
 
-/// `outer` is the outer axis of the result: "DIDx{D}" for a reduce-scatter, "D" for an all-reduce.
+/// Returns a reduce-scatter if `outer`, the result's outer axis, is "DIDx{D}", or an all-reduce if
+/// it is "D".
 std::string reductionOf(const char *outer, int64_t rows) {
   return fmt::format("fusion @reduction(D = 4) {{\n"
                      "  mesh [0 .. D)\n"
@@ -416,7 +417,7 @@ TEST(Choose, MakesOneChoiceForAllRanks) {
     EXPECT_GE(*all[i].burstUs, *all[0].burstUs);
 }
 
-/// One stage is varied after the other, and all ranks choose the same schedule.
+/// Stages are varied one after another, and all ranks choose the same schedule.
 TEST(Choose, ChoosesForEachStage) {
   ChooseOptions options;
   options.timed = 2;
@@ -441,7 +442,7 @@ TEST(Choose, ChoosesForEachStage) {
   EXPECT_EQ(read->str(), choice.schedule.str());
 }
 
-/// A reduce-scatter, and an all-reduce with one shot or two.
+/// Chooses for a reduce-scatter, and for an all-reduce with one shot or two.
 TEST(Choose, ChoosesForReductions) {
   ChooseOptions options;
   options.timed = 2;

@@ -24,7 +24,7 @@ namespace {
 
 #ifdef NDEBUG
 constexpr size_t kAllowed = size_t(128) << 10;
-#else // frames of unoptimised code are larger
+#else // frames of unoptimized code are larger
 constexpr size_t kAllowed = size_t(512) << 10;
 #endif
 

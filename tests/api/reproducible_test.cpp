@@ -81,8 +81,8 @@ std::vector<std::string> resultsOf(const std::string &text, const CompileOptions
     const Plan &plan = (*mesh)->plan(rank);
     all.push_back(std::move(*Arguments::allocate(plan, (*mesh)->device(rank))));
     const int64_t rows = plan.buffers[plan.inputs[0]].bytes / aBytes;
-    // In a gather, each rank's input contains a block of rows; otherwise, it contains a part of
-    // every row.
+    // In a gather, each rank's input contains a block of rows; otherwise, it contains some columns
+    // of every row.
     const bool hasBlock = compiled->fusion->inputs()[0]->type.axes[0].kind == AxisKind::DIDx;
     for (int64_t row = 0; row < rows; ++row)
       drawNumbers(a.dtype, static_cast<char *>(all.back().input(0)) + row * aBytes, kK,

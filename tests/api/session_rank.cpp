@@ -30,7 +30,7 @@ using namespace braid;
 
 namespace {
 
-constexpr int64_t kRows = 2, kDepth = 3, kColumns = 4; // rows of each rank
+constexpr int64_t kRows = 2, kDepth = 3, kColumns = 4; // kRows: per rank
 constexpr int kRuns = 400;
 
 std::string fusion(int64_t ranks, int64_t rows, int64_t depth = kDepth,

@@ -476,12 +476,12 @@ TEST(SessionTest, AThousandLeaveNothingBehind) {
   EXPECT_EQ(job->usage().bytes, 0);
   EXPECT_EQ(countFiles("/proc/self/fd"), files);
   EXPECT_EQ(countFiles("/proc/self/task"), threads);
-#ifndef __SANITIZE_THREAD__ // its shadow of freed memory grows
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer's shadow memory grows
   EXPECT_LT(residentKiB(), resident + 4096);
 #endif
 }
 
-/// Joins a job whose only rank is this process. Unlike ranks that are threads, it uses the
+/// Joins a job whose only rank is this process. Unlike a rank that is a thread, this rank uses the
 /// connections and the shared memory of a job of processes.
 std::shared_ptr<Job> joinAlone() {
   const std::string name = "alone " + std::to_string(getpid());
@@ -699,7 +699,7 @@ TEST_F(ChoiceTest, MistakesSayWhyAndTheJobGoesOn) {
   EXPECT_TRUE(choose(*job, kKinds[0], "auto", 0).isOk());
 }
 
-#ifndef __SANITIZE_THREAD__ // it has another heap and is slow
+#ifndef __SANITIZE_THREAD__ // ThreadSanitizer has its own heap and is slow
 TEST_F(ChoiceTest, TrialsLeaveNothingBehind) {
   setenv("BRAID_CACHE_DIR", "none", 1);
   const std::shared_ptr<Job> job = makeJob();

@@ -16,7 +16,7 @@ import time
 from gpu_commands import Command, Stopped
 
 PROGRAM = "gpu_runs"
-# `start`: a command that starts the ranks instead of gpu_runs.
+# `start`: a command prefix that starts the ranks; if it is empty, gpu_runs starts them itself.
 Batch = collections.namedtuple("Batch", "backend start shares_gpus", defaults=((), False))
 SILENCE = 120  # maximum duration of a run in seconds
 # Flags of `braid run` that have the same value for all runs of a job, or do not affect a job.
@@ -66,7 +66,7 @@ def wait_for(command):
 
 
 def run_job(arguments, environment, count):
-    """Implements run_together()."""
+    """Runs a job of `count` runs, and returns its Outcome."""
     with Command(arguments, environment) as command:
         try:
             wait_for(command)

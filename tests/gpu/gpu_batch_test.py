@@ -17,7 +17,7 @@ from gpu_faults import ranks_of
 from gpu_suite import Suite
 
 ONLY_ON_GPUS = ("copies", "signals", "launch", "memory")
-MOST_ELEMENTS = 1 << 22  # maximum size of an operand
+MOST_ELEMENTS = 1 << 22  # of an operand
 ITERATIONS = 2
 # In seconds; longer than the ten seconds that a launcher waits for the ranks of a finished job.
 PAUSE = 11

@@ -31,7 +31,7 @@ constexpr int64_t kRows[] = {4096, 256, 17, 1}; ///< values of M; the first cove
 
 Status wrong(std::string message) { return Status(StatusCode::WrongResult, std::move(message)); }
 
-/// A GEMM. If N is small and K is large, a library splits K unless this is disabled.
+/// A GEMM. If N is small and K is large, GEMM libraries split K unless splitting is disabled.
 struct Problem {
   const char *name;
   bool isGather; ///< if false, partial results are summed in f32

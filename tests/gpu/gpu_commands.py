@@ -41,7 +41,7 @@ def is_stopped():
 
 @functools.lru_cache(maxsize=None)
 def bound_to_us():
-    """Returns a prefix that makes a command end with this process, or nothing if not supported."""
+    """Returns a prefix that makes a command end with this process; empty if not supported."""
     words = ("setpriv", "--pdeathsig", "KILL")
     try:
         works = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0

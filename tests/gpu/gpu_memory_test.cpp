@@ -89,7 +89,7 @@ private:
     return static_cast<float>((round * 7919 + rank * 104729 + index * 31) % 16777213);
   }
 
-  const int64_t rank_, ranks_, elements_; ///< elements of each rank's block
+  const int64_t rank_, ranks_, elements_; ///< `elements_`: in each rank's block
   void *a_ = nullptr, *c_ = nullptr;
   std::vector<float> host_;
 };

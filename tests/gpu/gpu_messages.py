@@ -15,7 +15,7 @@ ALL_REDUCE = os.path.join(ROOT, "examples", "matmul_all_reduce.braid")
 
 
 def nccl_missing(suite):
-    """Returns the reason why `braid doctor` finds no NCCL, or nothing."""
+    """Returns the reason why `braid doctor` finds no NCCL, or ""."""
     code, out, _ = run([suite.braid, "doctor", "--json"], 60)
     try:
         found = [line for line in json.loads(out)["lines"] if line["check"] == "nccl"]
@@ -158,7 +158,7 @@ def bus_bandwidth(suite, ranks=2):
 
 
 def add_messages(suite, missing):
-    """`missing` is the reason why there is no NCCL, or empty."""
+    """Adds all cases that use NCCL. `missing` is the reason why there is no NCCL, or ""."""
     if missing:
         suite.add("messages", 1, lambda devices: ("skipped", missing))
         return

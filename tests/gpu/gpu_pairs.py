@@ -85,7 +85,7 @@ def check_report(suite, devices, has_nccl):
 
 
 def plain_figures(program, devices):
-    """Returns times by path, kind and size, or nothing and the reason if GPUs are missing."""
+    """Returns the figures by path, kind and size, or None and the reason if GPUs are missing."""
     code, out, err = run([program], 120, only_on(devices))
     if code == SKIPPED:
         return None, out.strip()

@@ -246,8 +246,8 @@ Status runsWithoutAllocating(RankTest &test) {
 
 // -- Copies by kernels, with all sizes and alignments. --
 
-/// Source and destination on this rank's GPU. Each pair of alignments has `room` bytes, and a copy
-/// may change only its destination within them.
+/// Source and destination on this rank's GPU. Each pair of alignments has `room` bytes, of which a
+/// copy may change only its destination.
 class CopyPlaces {
 public:
   static constexpr int64_t kAlignments = 16, kPairs = kAlignments * kAlignments;
@@ -363,7 +363,7 @@ public:
   }
   SumPlaces(const SumPlaces &) = delete;
 
-  /// `sum` has no addresses yet; this function sets them.
+  /// Sets the addresses in `sum`, and checks the results of both kernels.
   Status check(cuda::Sum sum, int64_t shift, bool hasBias, cuda::CopyAndSignalBlocks most) {
     bytes_ = static_cast<size_t>(shift + sum.elements * cuda::sizeOf(sum.result) + kBehind);
     sum.parts = parts_ + shift;
@@ -439,8 +439,8 @@ private:
     return batch;
   }
 
-  /// Adds while every second part is copied; the other parts are already in place. Returns false if
-  /// the kernel does not support this for the sum.
+  /// Computes the sum in a kernel that also copies every second part; the other parts are already
+  /// in place. Returns false if the kernel does not support the sum.
   bool launchAlong(cuda::Sum sum, cuda::CopyAndSignalBlocks most, bool hasSecondShot) {
     const auto *from = static_cast<const char *>(sum.parts);
     char *to = copied_ + (from - parts_);

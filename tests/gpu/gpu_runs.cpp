@@ -4,13 +4,11 @@
 //   gpu_runs RUNS.json --as-rank [--backend NAME]     one rank of a job started by a launcher
 //
 // Executes runs like `braid run --verify` one after another in one job, because starting ranks on
-// GPUs takes far longer than such a run. The runs share the ranks' mesh. The checks that `braid
-// run` performs before it starts ranks are omitted. RUNS.json is a list with values for flags of
-// `braid run`:
+// GPUs takes far longer than such a run. Unlike `braid run`, does not check first whether there is
+// enough memory. RUNS.json is a list with values for flags of `braid run`:
 //
 //   [{"name": "ring", "file": "examples/ag_matmul.braid", "schedule": "ring;launch=graph",
 //     "set": {"M": 82}, "iterations": 300}]
-//
 //
 // Prints `passed SECONDS NAME` for each run as soon as all ranks have committed it. The first
 // failed run ends the job with the reason.
@@ -57,7 +55,7 @@ public:
   explicit RunsOfRank(std::unique_ptr<JobState> job)
       : backend_(job->backend), job_(std::move(job)) {}
 
-  /// Collective.
+  /// Performs one run, and prints that it has passed. Collective.
   Status operator()(const Json &wanted) {
     const auto begin = std::chrono::steady_clock::now();
     const std::string name = wanted["name"].text();
@@ -133,7 +131,7 @@ int rankMain(const Flags &flags) {
 }
 
 /// Rank 0 prints the runs that passed, because launch() treats a job as successful after its first
-/// commit. A run that hangs fails after the mesh's timeout.
+/// commit. A run that hangs fails after the job's timeout.
 int launchRanks(const Flags &flags, const std::string &program) {
   LaunchOptions options;
   options.ranks = flags.ranks;

@@ -27,7 +27,7 @@
 namespace braid::test {
 namespace {
 
-constexpr int64_t kRows = 96, kDepth = 64, kColumns = 40; // rows of each rank
+constexpr int64_t kRows = 96, kDepth = 64, kColumns = 40; // kRows: per rank
 constexpr size_t kStreams = 10, kSessions = 4;
 constexpr int kTimeoutMs = 5000, kShortTimeoutMs = 1500;
 
@@ -468,7 +468,8 @@ Status closeBesideGraph(const std::shared_ptr<Job> &job, std::unique_ptr<Session
   return closed.isOk() ? expect(!job->synchronize().isOk(), "a closed job to be closed") : closed;
 }
 
-/// All ranks must agree that a session is in a graph as long as any rank has such a graph.
+/// As long as any rank keeps a graph with a run of a session, all ranks must report that the
+/// session is in a graph.
 Status knowGraphs(const std::shared_ptr<Job> &job, std::unique_ptr<Session> session,
                   cudaGraphExec_t graph) {
   const bool keepsIt = job->firstRank() == 0;

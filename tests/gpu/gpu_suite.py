@@ -74,7 +74,7 @@ Case = collections.namedtuple("Case", "name ranks check may_share uses_nccl batc
 
 class Suite:
     def __init__(self, braid, only, path=None, about=None, shares_gpus=False):
-        """`about` contains additional entries for the file."""
+        """`about` contains additional entries for the file `path`."""
         self.braid, self.only, self.path, self.about = braid, only, path, about or {}
         self.shares_gpus = shares_gpus and bool(gpus())
         self.cases, self.results = [], []
@@ -141,7 +141,7 @@ class Suite:
         return gpus()
 
     def why_not(self, case):
-        """Returns the reason why the case cannot run on this machine, or nothing."""
+        """Returns the reason why the case cannot run on this machine, or ""."""
         if case.ranks <= len(gpus()):
             return ""
         if not case.may_share or not self.shares_gpus:

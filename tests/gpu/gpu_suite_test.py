@@ -186,7 +186,7 @@ class Run:
 
 
 def exact_cases(gpus, *flags):
-    """Returns outcome and runs of the cases named "exact", some with 2, 3 and 4 ranks."""
+    """Runs the cases named "exact", which have 2 to 4 ranks. Returns the outcome and the runs."""
     with Machine(gpus, NOTES) as machine:
         outcome = machine.run("--only", "exact", "--commit", "1a2b3c4", *flags)
         check(outcome.json["machine"] == gpus * ["a GPU, 1.2"] and outcome.json["date"]
@@ -365,7 +365,7 @@ def test_killed_amid_batch():
 
 
 def test_killed_unnoticed():
-    """The file contains the known results, and the command ends."""
+    """The file contains the results so far, and the command ends."""
     sys.path.insert(0, FOLDER)
     from gpu_commands import bound_to_us
     with Machine(4, HANGS) as machine:

@@ -68,7 +68,7 @@ __global__ void setFlag(uint32_t *flag) {
   __threadfence_system();
 }
 
-/// Resets the flag for the next turn.
+/// Waits until the flag is set, and resets it for the next turn.
 __global__ void awaitFlag(uint32_t *flag) {
   auto *seen = reinterpret_cast<volatile uint32_t *>(flag);
   while (*seen == 0) {

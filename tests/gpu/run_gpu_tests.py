@@ -51,8 +51,8 @@ def linear(dtype):
 def exactness(suite):
     """Runs every schedule with get and put 1,000 times each, as in practice, at addresses that
     change between runs if possible. Eager and replayed runs, transfer modes and numbers of ranks
-    alternate, because gpu_ranks_test covers all combinations. Most cases have 2 ranks, because two
-    such cases can run concurrently. Ranks that share a GPU alternate on it every few milliseconds.
+    alternate, because gpu_ranks_test covers all combinations. Most cases have 2 ranks. Ranks that
+    share a GPU alternate on it every few milliseconds.
     """
     schedules = ("sequential", "pairwise", "ring", "batched", "bulk", "coalesced")
     means = ([], ["--copies", "kernel"], ["--signals", "memory"], ["--placement", "shared"])
@@ -420,7 +420,7 @@ CALLS_WITHIN, CALLS_WITHIN_US = 0.02, 3
 
 
 def torch_device_time(suite, python):
-    """A call at known addresses takes as much GPU time as a run of the benchmark. Both vary by 4 %
+    """A call at recurring addresses takes as much GPU time as a benchmark run. Both vary by 4 %
     between processes, so the shortest of three is used."""
     calls, runs, said = [], [], []
     for _ in range(3):

@@ -410,7 +410,7 @@ class Rank:
             raise AssertionError("expected the failure of the job")
 
     def device_time(self):
-        """Measures the device time of successive calls at known addresses, with a measured
+        """Measures the device time of successive calls at recurring addresses, with a measured
         schedule. As in the benchmark, ranks begin a burst together after a warm-up of 0.1 s."""
         torch, bt = self.torch, self.bt
         rows, columns, depth = 4096, 4096, 4096

@@ -1,6 +1,6 @@
 /*===- tests/python/c_test.c - the shared library from C --------------------------------------===//
  *
- * usage: c_test EXAMPLE     (a fusion of f32 or any other type that gathers A for A * B)
+ * usage: c_test EXAMPLE     (a bf16 fusion with parameters M, K and N that gathers A for A * B)
  *
  * Checks the message of an error, and one run on two ranks with inputs of ones, where every element
  * of the result is the depth. Then checks that wrong arguments and a forked child do no harm.

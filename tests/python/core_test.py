@@ -788,7 +788,7 @@ def part_passes_signals_on():
             job.commit()
         except braid.PeerError as error:
             assert "rank 0 was interrupted" in str(error), error
-        assert time.monotonic() - begin < 10  # without Ctrl-C, it would wait forever
+        assert time.monotonic() - begin < 10  # without Ctrl-C, the call would wait forever
         for _ in range(100):
             if heard:
                 return

@@ -19,8 +19,8 @@ public:
 
   size_t synchronizations() const { return synchronizations_; }
   /// Simulates a GPU on which all runs between two waits take `run` in total. If `event` is set,
-  /// each recorded event adds `event` to the measured time, whereas the device's stopwatch reports
-  /// shorter times for bursts with more events.
+  /// each recorded event adds `event` to the time on the host's clock, whereas the device's
+  /// stopwatch reports shorter times if runs record more events.
   void actAsGpu(std::chrono::microseconds run, std::chrono::microseconds event = {}) {
     isGpu_ = true;
     run_ = run;

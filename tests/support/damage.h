@@ -16,7 +16,7 @@ std::optional<size_t> findCommand(const Plan &plan, size_t k,
                                   llvm::function_ref<bool(const Command &)> isWanted);
 std::optional<size_t> findCommand(const Plan &plan, size_t k, CommandKind kind);
 
-/// Damages the k-th place in a Plan. Returns false if none exists, nullopt if nothing changes.
+/// Damages the k-th place in a Plan. Returns false if there is none, or nullopt if nothing changes.
 using DamageFn = std::optional<bool> (*)(Plan &plan, size_t k);
 inline constexpr std::optional<bool> kSame = std::nullopt;
 
@@ -35,7 +35,7 @@ template <CommandKind Kind> std::optional<bool> dropCommand(Plan &plan, size_t k
 std::optional<bool> splitGroup(Plan &plan, size_t k);
 
 /// Damages Plans in every possible place, one at a time. Expects `find`, which receives the Plans
-/// and the damaged rank, to detect each damage, and at least `least` places per kind of damage.
+/// and the damaged rank, to detect each damage. Counts the damaged places for each kind of damage.
 using FindFn = llvm::function_ref<bool(const std::vector<Plan> &damaged, size_t rank)>;
 class DamageCount {
 public:

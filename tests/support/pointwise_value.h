@@ -9,7 +9,7 @@
 
 namespace braid::test {
 
-/// Independent of runtime/pointwise_math.h, which this function tests.
+/// Returns the function's value. Does not use runtime/pointwise_math.h, which it is used to test.
 inline double pointwiseValue(PointwiseFunction function, double x, double y) {
   switch (function) {
   case PointwiseFunction::Relu:

@@ -259,7 +259,7 @@ private:
     gemms_.push_back({made, "", "", 0, true});
   }
 
-  /// Adds a matmul or linear with a new second operand and possibly a bias, as an output.
+  /// Adds a matmul or linear with a new second operand and possibly a bias. It may be an output.
   std::string addNode(const std::string &first, const std::string &depth,
                       const std::string &columns, const std::string &partial,
                       const std::string &result) {

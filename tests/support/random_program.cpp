@@ -13,7 +13,7 @@
 namespace braid::test {
 namespace {
 
-constexpr int kMain = 0; ///< streams are the caller's, stream(0), stream(1), ...
+constexpr int kMain = 0; ///< the caller's stream; stream(0), stream(1), ... follow
 
 /// A block of a buffer. Two blocks of a buffer are known to be different if they have the same kind
 /// but different offsets.
@@ -404,7 +404,7 @@ private:
     return sides;
   }
 
-  /// If blocks are pulled, the passive side is the sender.
+  /// Adds one side of a transfer. If blocks are pulled, the passive side is the sender.
   void post(const Sides &sides, bool isPassive, const std::string &tensor,
             const std::string &peer) {
     bool isSend = isPassive == sides.isGet;
@@ -414,7 +414,7 @@ private:
     pending_.push_back({request, isPassive ? sides.passive : sides.active, !isSend});
   }
 
-  /// Every rank sends to one neighbour and receives from the other neighbour.
+  /// Makes every rank send to one neighbor and receive from the other.
   void exchange() {
     std::optional<Sides> sides = anySides();
     if (!sides)
@@ -462,7 +462,7 @@ private:
     line("}}");
   }
 
-  /// One rank sends to one other rank.
+  /// Makes one rank send to one other rank.
   void oneWay() {
     std::optional<Sides> sides = anySides();
     if (!sides)

@@ -4,7 +4,7 @@
 // contain 2 to 4 ranks, up to 3 streams besides the caller's, buffers with one block per rank,
 // local work, sums, contractions of two axes, exchanges with get and put, early and late waits,
 // loops, branches, groups, and scratch memory. Every program can be parsed, verified and
-// specialised, but need not be safe.
+// specialized, but need not be safe.
 //
 //===----------------------------------------------------------------------------------------===//
 #pragma once

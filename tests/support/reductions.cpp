@@ -10,7 +10,7 @@
 namespace braid::test::reductions {
 namespace {
 
-/// Extents are small, but the numbers of rows and columns differ.
+/// Returns the named text with small extents. The numbers of rows and columns differ.
 std::string textOf(const char *name, const Options &options) {
   std::string text = caseNamed("tests/support/inputs/reductions.cases", name);
   const bool isLinear = options.hasBias;

@@ -63,7 +63,7 @@ def go_on(rank, ranks, dead, suffix):
 
 
 def part_killed(rank, ranks):
-    """If a rank is killed while operators run, the others raise in time and form a new group."""
+    """If a rank is killed while operators run, the others notice in time and form a new group."""
     meet(rank, ranks, "short")
     call(rank, ranks)
     dist.barrier()
@@ -209,7 +209,7 @@ def part_ends_with_everything_open(rank, ranks):
 
 
 def part_disagrees(rank, ranks):
-    """Ranks make different calls, which may be known or new. All ranks soon raise an error that
+    """Ranks make different calls, which may be repeated or new. All ranks soon raise an error that
     names the difference. The timeout is too long to be the cause of the error."""
     def gather(rows, group):
         return bt.all_gather_matmul(torch.ones(rows, 8), torch.ones(8, 6), group)

@@ -161,7 +161,7 @@ def part_gradients(rank, ranks):
 
 
 def part_gradients_are_contiguous(rank, ranks):
-    """Gradients are contiguous as after collectives, also if another dimension is scattered."""
+    """Gradients are contiguous, as after collectives, even if another dimension is scattered."""
     a, found = real(2, 4 * ranks, 8).requires_grad_(), []
     a.register_hook(lambda gradient: found.append(gradient.is_contiguous()))
     bt.matmul_reduce_scatter(a, real(8, 6), scatter_dim=1).square().sum().backward()
@@ -169,7 +169,7 @@ def part_gradients_are_contiguous(rank, ranks):
 
 
 def part_gradients_of_what_is_gathered(rank, ranks):
-    """Uses return_A and two weights, also in an operator that keeps nothing for gradients."""
+    """Uses return_A and two weights, and then a torch.ops operator without return_A."""
     X, V, W = real(2 * ranks, 8), real(8, 6), real(8, 4)
     x, v, w = (each.clone().requires_grad_() for each in (mine(X, rank, ranks), V, W))
     (Y, Z), G = bt.all_gather_matmul(x, [v, w], return_A=True)
@@ -583,7 +583,7 @@ def part_bounds_memory_of_all_lengths(rank, ranks):
 
 
 def part_new_shapes_cost_the_same(rank, ranks):
-    """The cost of a new shape does not depend on the number of known shapes. The test counts
+    """The cost of a new shape does not depend on the number of earlier shapes. The test counts
     function calls instead of measuring time."""
     B, counts = draw(8, 6), []
 

@@ -65,7 +65,7 @@ def run(part, ranks, limit=120, **environment):
 
 
 def again(dist, rank, ranks, suffix, timeout=60):
-    """Creates a default group with a separate store, and synchronises its ranks, because gloo fails
+    """Creates a default group with a separate store, and synchronizes its ranks, because gloo fails
     on a rank that is still connecting when another rank destroys the group."""
     store = dist.FileStore(os.environ["TEST_STORE"] + suffix, ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks,

@@ -60,7 +60,7 @@ def chain(draw, shape, steps):
 
 
 def indices(dims):
-    """Returns, for each element, the index in the source where it comes from."""
+    """Returns the index of each element in the source."""
     found = torch.zeros([1] * len(dims), dtype=torch.long)
     for axis, atoms in enumerate(dims):
         along = torch.zeros(1, dtype=torch.long)

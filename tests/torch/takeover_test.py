@@ -166,8 +166,8 @@ def part_any_rows(rank, ranks):
 
 
 def part_sums(rank, ranks):
-    """A sum of GEMMs is one operator, as is a gather of several GEMMs. Gradients are those of the
-    model on one device, also of biases."""
+    """A sum of GEMMs is one operator, as is a gather for several GEMMs. Gradients, including those
+    of biases, equal those of the model on one device."""
     bt.enable()
     for shape, dim, bias, has_rows in (((8 * ranks, 32), 0, False, True),
                                        ((2, 4 * ranks, 32), 1, True, True),

@@ -84,7 +84,7 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     bias: [N], or a list with a bias or None for each B.
     activation: "relu", "gelu", "gelu_tanh", "silu", or None.
     rows: the total number of rows. Required only if the rows do not divide evenly among the ranks;
-        they are then split as by torch.chunk.
+        they must then be split as torch.chunk splits them.
     group: a ProcessGroup, a one-dimensional DeviceMesh, the name of a group, or None for the
         default group.
     keep: what the forward pass saves for the gradient of B: "gathered", or "shard" to save memory.
@@ -125,8 +125,8 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     """Computes activation(reduce_scatter(A @ B) + bias), overlapping the reduce-scatter with the
     GEMM.
 
-    A: all rows, [..., K], where K is this rank's slice. `scatter_dim` is the dimension to scatter,
-        which is split as by torch.chunk; it cannot be the last one.
+    A: all rows, [..., K], where K is this rank's slice. `scatter_dim` is the dimension to scatter;
+        it is split as torch.chunk splits it, and cannot be the last one.
     B: [K, N], where K is this rank's slice. For a torch.nn.Linear, pass weight.t().
     bias: [N], the same on all ranks; added once.
     reduce_op: "sum", or "avg" if there is neither a bias nor an activation.
@@ -172,8 +172,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     shape has already been measured on this machine, uses the stored schedule instead.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
-    A, B, group, options: the arguments of a call, with or without gradients and autocast. The
-        contents of the tensors are not read. Calls with gradients are measured separately.
+    A, B, group, options: the arguments of a call. The contents of the tensors are not read. Enable
+        gradients and autocast as for the call: calls with gradients are measured separately.
 
     Returns the schedule in the syntax of the command line. Collective; blocks. Must be called
     before a run of the operator is captured into a CUDA graph.
@@ -203,8 +203,8 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
 
 
 def prepare_all(seconds: float = 2.0) -> List[str]:
-    """Measures schedules, as prepare() does, for every operator that calls or compiled graphs have
-    prepared in this process, in the layouts of those calls. Takes at most `seconds` for each.
+    """Measures schedules, as prepare() does, for every operator and layout that this process has
+    called, directly or in compiled graphs. Takes at most `seconds` for each.
 
     Skips operators that have been measured, and operators in a live CUDA graph: call this function
     after a first step, before the step is captured. Returns a line for each measured operator.
@@ -221,7 +221,7 @@ def prepare_all(seconds: float = 2.0) -> List[str]:
 
 def synchronize(group: Any = None) -> None:
     """Blocks until all of this rank's calls in the group are done. Raises an exception if a call
-    failed. On GPUs, the call itself raises only errors that occur while it is issued."""
+    failed. On GPUs, a call itself raises only errors that occur while it is being issued."""
     name = name_of(group)
     for job in all_jobs():
         if job.group == name:

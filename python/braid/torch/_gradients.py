@@ -157,8 +157,8 @@ def _scattered(G: Tensor, dim: int, count: Any, name: str, ranks: int) -> Tensor
 
 def _input_gradients(terms: Sequence[Tuple[Tensor, Tensor]], dim: int,
                      name: str) -> List[Tensor]:
-    """Returns tensors whose sum is the reduce-scattered sum of the products in `terms`. There is
-    one, unless the gradient has to be differentiated or traced."""
+    """Returns tensors whose sum is the reduce-scattered sum of the products in `terms`: a single
+    tensor, unless the gradient has to be differentiated or traced."""
     dYs, Bs = [dY for dY, _ in terms], [B for _, B in terms]
     if len(terms) > 1 and _is_plain(dYs + Bs) and not wants_gradients(dYs + Bs):
         return [_operations.reduced("matmul_reduce_scatter", dYs, Bs, None, "", "sum", dim, name)]

@@ -105,7 +105,7 @@ class GroupJob:
         self.on_gpu = device.type == "cuda"
         self.operations: Dict[Any, Any] = {}
         self.turns = itertools.count()  # the sequence numbers of calls
-        self.sites: Dict[Any, Any] = {}  # the operation for each known call, keyed by Site
+        self.sites: Dict[Any, Any] = {}  # cached calls; see _operations._run()
         self.counts: Dict[Any, Any] = {}  # Counts, keyed by operator, shape and schedule
         # If set (by prepare()), calls pass their layout to this function instead of running.
         self.instead_of_run: Optional[Callable[[Any], None]] = None

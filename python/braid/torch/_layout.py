@@ -98,8 +98,8 @@ class Layout(NamedTuple):
 
     def fusion(self) -> Fusion:
         """Returns the fusion. The inputs are the operands A of every sequence (one for each weight
-        in a reduction, otherwise one), then each weight and its bias, if any. The outputs are those
-        of widths(), for every sequence."""
+        in a reduction, otherwise one), then each weight and its bias, if any. The outputs are the
+        results listed at `widths`, for every sequence."""
         f = Fusion(f"{self.operator}_{self.shape.replace(' ', '_')}")  # messages show this name
         f.mesh(self.rows.ranks)
         rows, contracted, result = _axes(self)
@@ -183,8 +183,8 @@ def _term(layout: Layout, fusion: Fusion, index: int, outer: Sequence[AxisLike])
 
 def _product(layout: Layout, fusion: Fusion, name: str, As: Sequence[Value],
              terms: Sequence[Term], axes: Sequence[AxisLike]) -> Value:
-    """Adds the sum of the products of the operands `As` and the weights in `terms`, of which only
-    the first may have a bias, then the activation."""
+    """Adds statements for the sum of the products of `As` and the weights in `terms`, of which only
+    the first may have a bias, and for the activation. Returns the result."""
     product = f"{'H' if layout.activation else 'Y'}{name}"
     (weight, _, bias), Ws = terms[0], [W for _, W, _ in terms]
     if weight.is_transposed:

@@ -58,8 +58,8 @@ def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
 
 # -- Calls. --
 
-# The most sequences (entries of the axes that precede the rows) for which a fusion has a statement
-# each. Operands with more of them are copied, so that the rows come first.
+# The maximum number of sequences (entries of the axes that precede the rows) in a fusion, which has
+# a statement for each. Operands with more sequences are copied, so that the rows come first.
 MOST_SEQUENCES = 4
 
 
@@ -88,7 +88,7 @@ class Call(NamedTuple):
     layout: Layout
     dim: int
     outputs: List[Output]
-    rows_first: bool  # copies operands and results, in which the rows are axis `dim`
+    rows_first: bool  # operands and results are copied to move the rows from `dim` to the front
 
 
 def _describe(operator: str, job: GroupJob, As: Sequence[Tensor], Bs: Sequence[Tensor],
@@ -139,8 +139,8 @@ def _outputs_of(layout: Layout, rank: int, A: Tensor, dim: int, rows_first: bool
 
 def _laid_out(prepared: Prepared, call: Call, As: Sequence[Tensor], Bs: Sequence[Tensor],
               biases: Biases) -> List[Tensor]:
-    """Returns the operands, the weights and the biases in the program's order, but the operands of
-    all sequences as one tensor. Copies non-contiguous tensors, and counts them."""
+    """Returns the operands, the weights and the biases in the program's order. Each operand
+    contains all sequences. Copies non-contiguous tensors, and counts them."""
     inputs = [A.movedim(call.dim, 0) if call.rows_first else A for A in As]
     for weight, B, bias in zip(call.layout.weights, Bs, biases):
         inputs.append(B.t() if weight.is_transposed else B)

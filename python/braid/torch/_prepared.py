@@ -197,8 +197,8 @@ def _ask_for_graphs(job: GroupJob) -> None:
 
 
 def unmeasured(job: GroupJob) -> List[Layout]:
-    """Returns the layouts whose schedules were not measured, except those in a live CUDA graph. The
-    order is that of the first calls. Collective if there is any; blocks."""
+    """Returns the layouts whose schedules were not measured, except those in a live CUDA graph, in
+    the order of their first calls. Collective; may block."""
     found = [layout for layout, each in job.operations.items() if not each.is_measured]
     if found and job.on_gpu:
         _ask_for_graphs(job)

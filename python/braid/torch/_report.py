@@ -19,7 +19,8 @@ class Calls(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Collectives next to GEMMs in compiled graphs, all replaced, or not for the same reason."""
+    """Equal collectives next to GEMMs in compiled graphs that were replaced, or that were not
+    replaced for the same reason."""
 
     collective: str
     group: str
@@ -38,7 +39,7 @@ class Passed(NamedTuple):
     calls: int
 
 
-sites: Counter[Site] = Counter()  # number of sites, keyed by a Site whose `number` is 1
+sites: Counter[Site] = Counter()  # number of collectives, keyed by a Site whose `number` is 1
 passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
 
 

@@ -87,9 +87,9 @@ def enable(keep: str = "gathered") -> None:
     """Replaces collectives next to GEMMs with Braid's operators in code that torch.compile compiles
     later.
 
-    Applies to all groups whose ranks are on one host: to gathers whose result one or more GEMMs
-    multiply, and to reduce-scatters and all-reduces of a GEMM, or of a sum of GEMMs, however the
-    graph spells the views between them. The results have the layout of the nodes that they
+    Applies to all groups whose ranks are on one host: to gathers whose result is an operand of one
+    or more GEMMs, and to reduce-scatters and all-reduces of a GEMM, or of a sum of GEMMs, however
+    the graph expresses the views between them. The results have the layout of the nodes that they
     replace. `symm_mem::fused_all_gather_matmul` and `symm_mem::fused_matmul_reduce_scatter`, which
     other passes insert, also run Braid's operators. Idempotent.
 
