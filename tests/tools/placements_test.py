@@ -13,9 +13,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PAGE = os.path.join(ROOT, "docs", "placements.md")
 HEAD = """# How Braid compiles a matmul, by tensor placement
 
-A fusion specifies the placement of each tensor of a matmul. The types determine whether Braid has
-to transfer data, and which data. This page lists all combinations for one matmul `C = A·B` on D
-devices.
+A fusion specifies the placement of each tensor of a matmul. The placements determine whether Braid
+has to transfer data and, if so, which data. This page lists all combinations for one matmul
+`C = A·B` on D devices.
 
 Each of the tensors A, B and C is in one of two states:
 
