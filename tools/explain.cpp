@@ -13,7 +13,7 @@ constexpr const char *kExplainFooter = R"(
 Prints why a job failed: the first cause, and what each rank was doing.
 
   braid explain records/host0.txt
-  braid view --records records/host0.txt    the same as a page)";
+  braid view --records records/host0.txt    the same, as an HTML page)";
 
 Result<int> explainCommand(const std::string &file) {
   const std::vector<std::string> lines = BRAID_TRY(readFlightRecords(file));

@@ -24,12 +24,12 @@ using std::chrono::milliseconds;
 
 constexpr const char *kP2pFooter = R"(
 For each pair of devices, two processes measure the bandwidth of each path in both directions, and
-its latency. Every byte that arrives is compared. If a process dies or a transfer does not complete,
+its latency. Every byte that arrives is checked. If a process dies or a transfer does not complete,
 the pair and the path are reported, and the other measurements continue.
 
   put-engine, put-kernel   a copy engine or a kernel of the source writes to the destination
   get-engine, get-kernel   a copy engine or a kernel of the destination reads from the source
-  messages                 a send and a receive of NCCL
+  messages                 an NCCL send and receive
 
 Exit codes: 0 all data is correct, even if a pair is slow; 1 wrong data; 5 a process died; 6 a
 transfer did not complete.

@@ -212,7 +212,7 @@ std::string lineOf(const JudgedCandidate &judged) {
 /// Describes to users which candidates were timed, and how.
 std::string howTimed(const StageTrials &trials) {
   std::string text = fmt::format("  timed: {} of {} in {:.2f} s, starting with one of each "
-                                 "schedule, protocol and transfer mode",
+                                 "combination of schedule, protocol and transfer mode",
                                  trials.timed(), trials.candidates.size(), trials.seconds);
   if (trials.finalists > 0)
     text += fmt::format("; the fastest {} were then timed in alternation {} more times",
