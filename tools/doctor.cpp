@@ -47,7 +47,7 @@ std::string describe(const std::optional<Place> &place) {
 std::string variablesText(const std::vector<VariableReport> &variables) {
   constexpr size_t kWidestValue = 32;
   std::vector<std::array<std::string, 5>> rows = {
-      {"variable", "value", "source", "counts", "meaning"}};
+      {"variable", "value", "source", "used", "meaning"}};
   for (const VariableReport &variable : variables)
     if (variable.value)
       rows.push_back({variable.name, printable(*variable.value, kWidestValue), variable.source,

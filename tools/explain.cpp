@@ -28,7 +28,7 @@ Command addExplain(CLI::App &app) {
   auto file = std::make_shared<std::string>();
   CLI::App *command =
       app.add_subcommand("explain", "Explain why a job failed, from its flight records");
-  command->add_option("FILE", *file, "flight records")->required();
+  command->add_option("FILE", *file, "file with flight records")->required();
   command->footer(kExplainFooter);
   return {command, [file] { return runCommand([&] { return explainCommand(*file); }); }};
 }

@@ -225,8 +225,8 @@ std::string tableOf(const ScheduleChoice &choice, const StageTrials &trials, siz
   const llvm::ArrayRef<JudgedCandidate> all = trials.candidates;
   const size_t shown = std::min(all.size() - trials.timed(), next) + trials.timed();
   const std::string stage = trials.stage.empty() ? "" : ", stage of %" + trials.stage + ",";
-  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds "
-                                 "per run, with runs back to back\n"
+  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; times are in "
+                                 "microseconds per run, with runs issued back to back\n"
                                  "   predicted    measured    error  candidate\n",
                                  all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))

@@ -418,8 +418,9 @@ bool FusionVerifier::verifyLike(const FusionNode &node, const FusionTensor *tens
                                 const FusionTensor *model, size_t begin, size_t count) {
   const Shape &got = shapes_[tensor], &expected = shapes_[model];
   if (got.size() != expected.size())
-    return diags_.error(node.location) << ref(tensor) << " has " << got.size() << " axes, expected "
-                                       << expected.size() << ", like " << ref(model);
+    return diags_.error(node.location)
+           << ref(tensor) << " and " << ref(model) << " must have the same number of axes, got "
+           << got.size() << " and " << expected.size();
   const Shape rows = rowTotals(tensor), expectedRows = rowTotals(model);
   auto text = [](int64_t extent, int64_t total) {
     return total == 0 ? "extent " + std::to_string(extent)

@@ -138,8 +138,7 @@ private:
       return (void)checkStream(to);
     if (!isFromFirst(to))
       refuse(to.strWithType() + " comes from %" + second()->name +
-             ", but a partial result can be split only along its rows, which come from the first "
-             "operand");
+             ", but a partial result can be split only along rows of the first operand");
     else if (from.axis().kind == AxisKind::DIDx)
       refuse(from.strWithType() + " is already split over devices");
   }

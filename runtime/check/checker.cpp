@@ -140,9 +140,9 @@ private:
       report.violation = deadlock(history, execution, queues);
     if (report.violation && share)
       report.violation->notes.push_back(
-          fmt::format("{} streams share {} hardware queues on this backend, and the assignment "
-                      "of streams to queues is unknown",
-                      streams, options_.ownQueues));
+          fmt::format("{} streams share {} on this backend, and the assignment of streams to "
+                      "queues is unknown",
+                      streams, counted(options_.ownQueues, "hardware queue")));
     return execution;
   }
 
@@ -262,10 +262,10 @@ std::string str(const CheckReport &report) {
   }
   const std::string messages =
       report.isOfMessages
-          ? fmt::format(
-                "  messages   {}all groups match; {} collectives per rank, in the same order\n",
-                report.hosts > 1 ? fmt::format("{} of the transfers; ", report.messages) : "",
-                report.collectives)
+          ? fmt::format("  messages   {}all groups match; {} per rank, in the same order\n",
+                        report.hosts > 1 ? fmt::format("{} of the transfers; ", report.messages)
+                                         : "",
+                        counted(int64_t(report.collectives), "collective"))
           : std::string();
   const std::string hosts =
       report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();

@@ -262,7 +262,7 @@ TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
   EXPECT_TRUE(isSafe(text, {.queues = 2, .ownQueues = 1}));
   EXPECT_THAT(verdict(text, {.ownQueues = 1}),
               AllOf(HasSubstr("with 1 hardware queue per rank, no rank can make progress\n"),
-                    HasSubstr("  2 streams share 1 hardware queues on this backend")));
+                    HasSubstr("  2 streams share 1 hardware queue on this backend")));
 }
 
 /// Stream k uses queue k mod 2, so main and stream(1), the third stream, share a queue.
