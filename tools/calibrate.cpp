@@ -40,11 +40,11 @@ struct CalibrateFlags {
 };
 
 constexpr const char *kCalibrateFooter = R"(
-Measures copies, signals and launches between ranks, issued eagerly and as graphs, for each way to
-exchange data; messages, if the backend supports them; and GEMMs. Pass the file to braid simulate
---machine or braid view --machine; --schedule auto does not need it, because it measures by itself.
-GEMMs of other sizes are estimated from the nearest ones, so pass to --shapes the GEMMs that one
-rank computes in your models, both with all rows and with the rows of one chunk.
+Measures launches, and copies and signals between ranks, both eagerly and as graphs, for each way to
+exchange data. Also measures GEMMs, and messages if the backend supports them. Pass the file to
+braid simulate --machine or braid view --machine; --schedule auto does its own measurements instead.
+GEMMs of other sizes are estimated from the nearest measured ones, so use --shapes to list the GEMMs
+that one rank computes in your models, both with all rows and with the rows of one chunk.
 
   braid calibrate machine.json --backend cuda
   braid calibrate machine.json --backend cuda --ranks 4 --shapes 512x8192x3584,4096x8192x3584
@@ -146,8 +146,8 @@ void print(const CalibrateFlags &flags, const CostModel &model) {
                       rate(costs.pull.bytesPerUs), rate(costs.push.bytesPerUs), costs.signalUs);
   os << fmt::format("\n  GEMMs     {}, up to {:.3g} TFLOP/s\n", model.gemms.size(), most);
   if (flags.file != "-")
-    os << fmt::format("To use it, run: braid simulate FILE --ranks {} --machine {}\n", model.ranks,
-                      printable(flags.file, PATH_MAX));
+    os << fmt::format("To use this model, run: braid simulate FILE --ranks {} --machine {}\n",
+                      model.ranks, printable(flags.file, PATH_MAX));
 }
 
 // -- One rank. --

@@ -27,7 +27,7 @@ struct CheckFlags {
 
 constexpr const char *kCheckFooter = R"(
 Follows the program on all ranks through successive runs, between which the caller writes inputs and
-reads outputs. Prints what was proved, or a counterexample with exit code 3.
+reads outputs. Prints what was proved, or prints a counterexample and exits with code 3.
 
   braid check examples/ag_matmul.braid --ranks 8
   braid check examples/by_hand.braid --queues 1

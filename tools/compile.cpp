@@ -20,7 +20,7 @@ struct CompileFlags {
 
 constexpr const char *kCompileFooter = R"(
 Prints a fusion and the host program that it is lowered to. If FILE contains a program, verifies and
-prints it. Other commands read what --emit all prints.
+prints it. Other commands can read the output of --emit all.
 
   braid compile examples/ag_matmul.braid --ranks 4
   braid compile examples/ag_linear.braid --schedule ring --protocol put --chunks 2

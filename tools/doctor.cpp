@@ -21,12 +21,12 @@ namespace {
 constexpr const char *kDoctorFooter = R"(
 Prints the rank of this process and the variables that Braid reads, and checks whether programs can
 run on the GPUs of this machine: driver and libraries, access between GPUs, limits of processes and
-containers, power, clocks, errors, environment variables and the folder for measurements. It runs
+containers, power, clocks, errors, environment variables and the folder for measurements. Runs
 nothing on a GPU and changes nothing. Each line is ok, a note or a problem; the line below it says
 what to do. Under torchrun, mpirun or srun, only the first rank of each host prints its results;
 with --json, every rank does, and also lists the variables that are not set.
 
-Exit codes: 0 programs can run, even if there are notes or no GPU; 4 a problem prevents it.
+Exit codes: 0 programs can run, even if there are notes or no GPU; 4 programs cannot run.
 
   braid doctor
   mpirun -n 4 braid doctor --json)";
@@ -47,7 +47,7 @@ std::string describe(const std::optional<Place> &place) {
 std::string variablesText(const std::vector<VariableReport> &variables) {
   constexpr size_t kWidestValue = 32;
   std::vector<std::array<std::string, 5>> rows = {
-      {"variable", "value", "source", "counts", "meaning"}};
+      {"variable", "value", "source", "used", "meaning"}};
   for (const VariableReport &variable : variables)
     if (variable.value)
       rows.push_back({variable.name, printable(*variable.value, kWidestValue), variable.source,

@@ -39,9 +39,8 @@ CLI::Option *addInteger(CLI::App &app, const std::string &name, T &variable,
   auto rewrite = [](std::string &text) -> std::string {
     Integer number = 0;
     if (llvm::StringRef(text).getAsInteger(10, number))
-      return std::string("expected ") +
-             (std::is_signed_v<Integer> ? "an integer of " : "a whole number of ") +
-             std::to_string(8 * sizeof(Integer)) + " bits, got '" + text + "'";
+      return std::string("expected ") + (std::is_signed_v<Integer> ? "a " : "an unsigned ") +
+             std::to_string(8 * sizeof(Integer)) + "-bit integer, got '" + text + "'";
     text = std::to_string(number);
     return "";
   };

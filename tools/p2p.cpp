@@ -24,12 +24,12 @@ using std::chrono::milliseconds;
 
 constexpr const char *kP2pFooter = R"(
 For each pair of devices, two processes measure the bandwidth of each path in both directions, and
-its latency. Every byte that arrives is compared. If a process dies or a transfer does not complete,
+its latency. Every byte that arrives is checked. If a process dies or a transfer does not complete,
 the pair and the path are reported, and the other measurements continue.
 
   put-engine, put-kernel   a copy engine or a kernel of the source writes to the destination
   get-engine, get-kernel   a copy engine or a kernel of the destination reads from the source
-  messages                 a send and a receive of NCCL
+  messages                 an NCCL send and receive
 
 Exit codes: 0 all data is correct, even if a pair is slow; 1 wrong data; 5 a process died; 6 a
 transfer did not complete.
@@ -61,8 +61,8 @@ void addFlags(CLI::App &app, P2pFlags &flags) {
   withCommas(addText(app, "--paths", flags.paths, "PATH",
                      "comma-separated paths to measure, which are explained below (default: all)"));
   withCommas(addInteger(app, "--sizes", flags.meter.sizes, "BYTES",
-                        "transfer sizes, as comma-separated multiples of 4 (default: five from 4 "
-                        "to 268435456; on CPU ranks, four up to 16777216)"));
+                        "transfer sizes, as comma-separated multiples of 4 (default: five sizes "
+                        "from 4 to 268435456; on CPU ranks, four sizes up to 16777216)"));
   addInteger(app, "--timeout-ms", flags.timeoutMs, "T",
              "report a transfer or a driver call as hung after this long (default: 20000)");
   addText(app, "--json", flags.json, "OUT.json", "write all measurements as JSON");
@@ -223,7 +223,7 @@ Result<int> p2p(const P2pFlags &flags, const BackendRegistry &registry) {
 Command addP2p(CLI::App &app, std::function<BackendRegistry()> backends) {
   auto flags = std::make_shared<P2pFlags>();
   CLI::App *command = app.add_subcommand(
-      "p2p", "Measure the links between all devices; find slow, faulty and hung links");
+      "p2p", "Measure the links between all devices, and find slow, faulty and hung links");
   addFlags(*command, *flags);
   return {command,
           [flags, backends] { return runCommand([&] { return p2p(*flags, backends()); }); }};

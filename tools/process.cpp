@@ -42,8 +42,7 @@ StatusCode explainException() {
       return StatusCode::Internal;
     }
     say("cannot start a thread: the limit on memory or processes has been reached (ulimit -v, "
-        "ulimit "
-        "-u)");
+        "ulimit -u)");
   } catch (const std::exception &error) {
     say(error.what());
     return StatusCode::Internal;

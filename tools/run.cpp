@@ -72,8 +72,8 @@ void addFlags(CLI::App &app, RunFlags &flags) {
                "print each output line of the processes as '[rank] text'")
       ->group(kOutput);
   addText(app, "--flight-records", flags.flightRecords, "DIR",
-          "folder for flight records, which show what each process was doing when the job failed; "
-          "none to write no records (default: a new folder)")
+          "folder for flight records, which show what each process was doing when the job failed, "
+          "or none to disable them (default: a new folder)")
       ->group(kOutput);
   app.add_flag_callback(
       "--graph",

@@ -37,7 +37,7 @@ commands of all ranks, what each wait waits for, and the critical path.
   braid view --trace run.json --out run.html                  a measured run
   braid view examples/mlp.braid --ranks 4 --trace run.json    both, one above the other
   braid view broken.braid --check                             why a program is unsafe
-  braid view --records records/host0.txt                      where ranks of a failed job were)";
+  braid view --records records/host0.txt                      what a failed job was doing)";
 
 void addFlags(CLI::App &app, ViewFlags &flags) {
   flags.source.isRun = true; // launch and transfer modes affect predictions

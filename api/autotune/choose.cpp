@@ -212,7 +212,7 @@ std::string lineOf(const JudgedCandidate &judged) {
 /// Describes to users which candidates were timed, and how.
 std::string howTimed(const StageTrials &trials) {
   std::string text = fmt::format("  timed: {} of {} in {:.2f} s, starting with one of each "
-                                 "schedule, protocol and transfer mode",
+                                 "combination of schedule, protocol and transfer mode",
                                  trials.timed(), trials.candidates.size(), trials.seconds);
   if (trials.finalists > 0)
     text += fmt::format("; the fastest {} were then timed in alternation {} more times",
@@ -225,8 +225,8 @@ std::string tableOf(const ScheduleChoice &choice, const StageTrials &trials, siz
   const llvm::ArrayRef<JudgedCandidate> all = trials.candidates;
   const size_t shown = std::min(all.size() - trials.timed(), next) + trials.timed();
   const std::string stage = trials.stage.empty() ? "" : ", stage of %" + trials.stage + ",";
-  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; microseconds "
-                                 "per run, with runs back to back\n"
+  std::string text = fmt::format("braid: auto: {} candidates for @{}{} on {} ranks; times are in "
+                                 "microseconds per run, with runs issued back to back\n"
                                  "   predicted    measured    error  candidate\n",
                                  all.size(), choice.fusion, stage, choice.ranks);
   for (const JudgedCandidate &each : all.take_front(shown))

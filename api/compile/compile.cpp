@@ -117,9 +117,8 @@ bool setRanks(Fusion &fusion, const CompileOptions &options, Diagnostics &diags)
   for (const auto &[name, value] : options.parameters)
     if (name == parameter->name && value != *options.ranks)
       return diags.error(fusion.meshLocation())
-             << "expected " << name << "=" << *options.ranks
-             << ", because this parameter is the mesh size and ranks=" << *options.ranks << ", got "
-             << value;
+             << "expected " << name << "=" << *options.ranks << ", got " << value << ": " << name
+             << " is the mesh size, and ranks=" << *options.ranks;
   return fusion.setParameter(parameter->name, *options.ranks);
 }
 

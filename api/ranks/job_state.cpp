@@ -285,11 +285,12 @@ JobUsage JobState::usage() const {
 /// memory), or "" if it can.
 std::string JobState::whatIsHeld(int64_t number) const {
   if (!sessions.empty())
-    return fmt::format("still has {} of its sessions open; close them first", sessions.size());
+    return fmt::format("still has {} of its sessions open; close all sessions first",
+                       sessions.size());
   Graphs *graphs = cluster->device(number).graphs();
   const int64_t held = graphs ? graphs->callersGraphs() : 0;
   return held == 0 ? ""
-                   : fmt::format("still has {} with captured runs; destroy them first "
+                   : fmt::format("still has {} with captured runs; destroy all such graphs first "
                                  "(cudaGraphExecDestroy, cudaGraphDestroy)",
                                  counted(held, "graph"));
 }

@@ -110,7 +110,7 @@ Result<Page> measuredPage(const std::string &name, const std::string &text) {
   const JsonObject object = valueOr(root->getAsObject(), JsonObject());
   const JsonArray *array = object.getArray("traceEvents");
   if (!array)
-    return badInput("{}: expected traceEvents", name);
+    return badInput("{}: expected a traceEvents list", name);
   const PrintedProgram program = BRAID_TRY(programOf(name, object));
   std::vector<TraceEvent> events = BRAID_TRY(eventsOf(name, *array));
   uint32_t last = 0;

@@ -328,7 +328,7 @@ bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Locati
   if (error == ScalarError::Unbound)
     return diags_.error(location)
            << subject
-           << " uses a name that is not in scope here, expected only parameters and integers";
+           << " uses a name that is not in scope here; only parameters and integers are allowed";
   const Scalar *step = failingStep(scalar);
   const std::string lhs = std::to_string(fusion_.valueOf(step->lhs()).value),
                     rhs = std::to_string(fusion_.valueOf(step->rhs()).value),
@@ -370,7 +370,7 @@ void FusionVerifier::verifyMatmul(const FusionNode &node) {
   Shape expected = otherAxes(node.a(), contraction.first, contraction.count);
   const Shape columns = otherAxes(node.b(), contraction.second, contraction.count);
   if (node.bias() && hasShape(node.bias()) && shapes_[node.bias()] != columns)
-    diags_.error(node.location) << "the bias " << ref(node.bias()) << " is "
+    diags_.error(node.location) << "the shape of the bias " << ref(node.bias()) << " is "
                                 << str(shapes_[node.bias()]) << ", expected " << str(columns)
                                 << ", the axes of " << ref(node.b()) << " except the last"
                                 << (contraction.count == 2 ? " two" : "");
@@ -418,8 +418,9 @@ bool FusionVerifier::verifyLike(const FusionNode &node, const FusionTensor *tens
                                 const FusionTensor *model, size_t begin, size_t count) {
   const Shape &got = shapes_[tensor], &expected = shapes_[model];
   if (got.size() != expected.size())
-    return diags_.error(node.location) << ref(tensor) << " has " << got.size() << " axes, expected "
-                                       << expected.size() << ", like " << ref(model);
+    return diags_.error(node.location)
+           << ref(tensor) << " and " << ref(model) << " must have the same number of axes, got "
+           << got.size() << " and " << expected.size();
   const Shape rows = rowTotals(tensor), expectedRows = rowTotals(model);
   auto text = [](int64_t extent, int64_t total) {
     return total == 0 ? "extent " + std::to_string(extent)
@@ -551,7 +552,7 @@ bool FusionVerifier::verifyOuterAxes(const FusionNode &node, size_t pair,
           (i != index && operand->type.axes[i].kind == AxisKind::DIDx))
         return diags_.error(node.location)
                << "'" << keyword(node) << "' contracts axis " << i << " of " << ref(operand)
-               << ", expected a plain axis" << (i == index ? " or DIDx" : "") << ", got "
+               << ", expected a plain axis" << (i == index ? " or a DIDx axis" : "") << ", got "
                << name(operand->type.axes[i].kind);
   return true;
 }

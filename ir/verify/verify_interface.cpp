@@ -21,9 +21,9 @@ void verifyList(llvm::StringRef what, llvm::StringRef theirs, const Program &pro
                 llvm::ArrayRef<const FusionTensor *> tensors, Diagnostics &diags) {
   if (values.size() != tensors.size()) {
     diags.error(program.location()).note(fusion.location(), "the fusion is defined here")
-        << "program @" << program.name() << " has " << values.size() << " " << what
-        << "s, expected " << tensors.size() << ", the number of " << theirs << "s of @"
-        << fusion.name();
+        << "expected program @" << program.name() << " to have as many " << what << "s as @"
+        << fusion.name() << " has " << theirs << "s, got " << values.size() << " and "
+        << tensors.size();
     return;
   }
   for (size_t i = 0; i < values.size(); ++i) {

@@ -287,7 +287,8 @@ void NodeVerifier::visitSum(const SumOp &op) {
   TensorType expected = selectedType(op.parts->type);
   expected.dtype = op.dst->type.dtype;
   if (op.begin && op.parts->type.rank() < 2) {
-    error(op) << quoted(op) << " expects parts with at least one axis, got " << typed(op.parts);
+    error(op) << quoted(op) << " with a range expects a tensor with at least two axes, got "
+              << typed(op.parts);
     return;
   }
   if (op.begin && !expectRange(op, op.begin, op.end, op.parts, 1))
@@ -402,17 +403,17 @@ void NodeVerifier::visitP2P(const P2POp &op) {
   if (!isPassive || llvm::is_contained(handles.buffers, rootOf(op.tensor)))
     return;
   error(op).note(handles.location(), "the handles are created here")
-      << "expected a tensor in a buffer that " << ref(op.handles) << " shares, because with '"
-      << name(op.protocol()) << "' the peer " << (isReceive ? "writes" : "reads") << " it, got "
-      << ref(op.tensor);
+      << "expected a tensor in a buffer that " << ref(op.handles) << " shares, got "
+      << ref(op.tensor) << ": with '" << name(op.protocol()) << "', the peer "
+      << (isReceive ? "writes" : "reads") << " the tensor";
 }
 
 /// Checks the send, then checks the GEMM against the rules for a matmul node.
 bool NodeVerifier::verifySentGemm(const P2POp &op) {
   if (op.protocol() != Protocol::Put)
     return error(op).note(op.handles->location, "the handles are created here")
-           << "expected 'put' handles, because a GEMM that is sent writes its result directly into "
-           << "the receiver's memory, but " << ref(op.handles) << " is shared with 'get'";
+           << "a GEMM in 'p2p' writes its result directly into the receiver's memory, which "
+           << "requires 'put' handles, but " << ref(op.handles) << " is created with 'get'";
   if (op.gemm->bias)
     return error(op) << quoted(*op.gemm) << " in 'p2p' expects no bias, got " << ref(op.gemm->bias);
   const Value *addend = op.gemm->addend;

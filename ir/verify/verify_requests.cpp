@@ -49,7 +49,7 @@ void RequestVerifier::verifyBlock(const Block &block) {
     if (!requests_[order_[i]].waitedAt)
       diags_.error(order_[i]->location)
           << "request " << ref(order_[i]) << " is never waited for; expected one 'wait "
-          << ref(order_[i]) << "' in its block";
+          << ref(order_[i]) << "' in the same block";
   for (size_t i = before; i < order_.size(); ++i)
     requests_.erase(order_[i]);
   order_.resize(before);

@@ -69,9 +69,8 @@ bool checkRanges(const Stage &stage, bool isTail, int64_t times, int64_t ranges,
   else
     message << "only " << stage.rows << (stage.rows == 1 ? " row" : " rows");
   if (ranges > 1)
-    message << ", already split into " << ranges << " chunks";
-  return message << (most == 1 ? "; only 1" : "; 1 to " + std::to_string(most))
-                 << (most == 1 ? " is possible" : " are possible");
+    message << ", which are already split into " << ranges << " chunks";
+  return message << "; the maximum is " << most;
 }
 
 /// Moves the steps of a stage into an inner loop over row ranges.

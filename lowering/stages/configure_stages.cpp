@@ -178,8 +178,7 @@ std::string conflictOfCollective(const Stage &stage, const Configuration &config
     return "";
   if (stage.uneven)
     return "some ranks have fewer rows, but a collective requires the same number of rows on every "
-           "rank; use "
-           "transfers=pairs";
+           "rank; use transfers=pairs";
   if (stage.isReduction())
     return conflictOfChunks(stage, config);
   if (stage.gathersSlices && config.granularity() != Granularity::Chunk)
@@ -197,8 +196,7 @@ std::string conflictOfHosts(const Stage &stage, const Configuration &config) {
   const std::string hierarchical = config.sums() == Sums::Gemm ? "" : " or order=hierarchical";
   if (config.partials() == Partials::Peer && !staysInHosts)
     return "partials=peer stores partial results in peer memory, but some peers are on other "
-           "hosts; use "
-           "partials=local with protocol=get" +
+           "hosts; use partials=local with protocol=get" +
            hierarchical;
   if (config.protocol() == Protocol::Put && config.transfers() == Transfers::Pairs && !staysInHosts)
     return "protocol=put waits for received partial results separately, but messages between "

@@ -90,14 +90,15 @@ private:
   void checkLikeFirst(AxisOf axis, AxisOf other) {
     if (isSplit(axis) != isSplit(other))
       refuse(axis.strWithType() + " is " + (isSplit(axis) ? "" : "not ") +
-             "split over devices but " + other.strWithType() + (isSplit(axis) ? " is not" : " is") +
-             ", and the two products are added");
+             "split over devices, but " + other.strWithType() +
+             (isSplit(axis) ? " is not" : " is") + ", and the two products are added");
   }
 
   void checkContracted(AxisOf axis) {
     if (isSplit(axis))
       refuse(axis.strWithType() + " is contracted and split over devices, with one entry per "
-                                  "device; partial results require a DIDx axis and an inner axis");
+                                  "device, but partial results require two contracted axes, a "
+                                  "DIDx axis and an inner axis");
   }
 
   /// Checks a GEMM that contracts over devices: each rank multiplies local shards of both operands.
@@ -137,7 +138,7 @@ private:
       return (void)checkStream(to);
     if (!isFromFirst(to))
       refuse(to.strWithType() + " comes from %" + second()->name +
-             ", but only the rows of a partial result are contiguous");
+             ", but a partial result can be split only along rows of the first operand");
     else if (from.axis().kind == AxisKind::DIDx)
       refuse(from.strWithType() + " is already split over devices");
   }
@@ -168,7 +169,7 @@ private:
     const bool areRows = isFromFirst(to) && to.index == 0;
     if (!isSplit(from) && isSplit(to) && !areRows)
       return refuse(
-          from.strWithType() + " is replicated on every device but " + to.strWithType() +
+          from.strWithType() + " is replicated on every device, but " + to.strWithType() +
           " is split over devices" +
           (from.index > 0 ? ", and the part that each device needs is not contiguous" : ""));
     if (isSplit(from) && !isSplit(to))
@@ -179,7 +180,7 @@ private:
   /// gather the leading axis, or the second axis for each slice of a Stream axis.
   void checkGather(AxisOf from, AxisOf to) {
     std::string both =
-        from.strWithType() + " is split over devices but " + to.strWithType() + " is not, and ";
+        from.strWithType() + " is split over devices, but " + to.strWithType() + " is not, and ";
     if (!isFromFirst(to))
       return refuse(both + "only %" + first()->name + " is gathered");
     if (node_.pairs() > 1)
@@ -212,7 +213,7 @@ private:
     if (isSplit(axis) == isSplit(to))
       return;
     std::string lies =
-        isSplit(axis) ? " is split over devices but " : " is replicated on every device but ";
+        isSplit(axis) ? " is split over devices, but " : " is replicated on every device, but ";
     std::string toLies = isSplit(to) ? " is split" : " is replicated";
     refuse(axis.strWithType() + lies + to.strWithType() + ", to which it is added," + toLies);
   }
@@ -240,7 +241,7 @@ std::vector<Refusal> checkPointwise(const Fusion &fusion, const FusionNode &node
       const bool isFromSplit = isSplit(fusion, from.axis());
       if (isFromSplit != isSplit(fusion, to.axis()))
         refusals.push_back({from.strWithType() + " is " + (isFromSplit ? "" : "not ") +
-                            "split over devices but " + to.strWithType() +
+                            "split over devices, but " + to.strWithType() +
                             (isFromSplit ? " is not" : " is")});
     }
   }

@@ -81,7 +81,8 @@ bool checkUnrolledSize(const Stage &stage, Diagnostics &diags) {
     return true;
   return diags.error(stage.location())
          << "cannot unroll " << transfers << " sends and receives of %" << stage.name()
-         << ": expected at most " << kMaxTransfers << "; use pairwise, which keeps them in a loop";
+         << ": expected at most " << kMaxTransfers
+         << "; use the pairwise schedule, which keeps them in a loop";
 }
 
 } // namespace braid

@@ -139,9 +139,10 @@ private:
     if (!execution.cycle.empty())
       report.violation = deadlock(history, execution, queues);
     if (report.violation && share)
-      report.violation->notes.push_back(fmt::format(
-          "{} streams share {} hardware queues on this backend, and their assignment is unknown",
-          streams, options_.ownQueues));
+      report.violation->notes.push_back(
+          fmt::format("{} streams share {} on this backend, and the assignment of streams to "
+                      "queues is unknown",
+                      streams, counted(options_.ownQueues, "hardware queue")));
     return execution;
   }
 
@@ -231,7 +232,7 @@ std::string str(const Violation &violation) {
   for (const CheckedEvent &event : events.take_front(shown))
     text += str(event);
   if (shown < events.size())
-    text += fmt::format("  and {} similar ones\n", events.size() - shown);
+    text += fmt::format("  and {} similar events\n", events.size() - shown);
   return text;
 }
 
@@ -261,10 +262,10 @@ std::string str(const CheckReport &report) {
   }
   const std::string messages =
       report.isOfMessages
-          ? fmt::format(
-                "  messages   {}all groups match; {} collectives per rank, in the same order\n",
-                report.hosts > 1 ? fmt::format("{} of these; ", report.messages) : "",
-                report.collectives)
+          ? fmt::format("  messages   {}all groups match; {} per rank, in the same order\n",
+                        report.hosts > 1 ? fmt::format("{} of the transfers; ", report.messages)
+                                         : "",
+                        counted(int64_t(report.collectives), "collective"))
           : std::string();
   const std::string hosts =
       report.hosts > 1 ? fmt::format(" of {} hosts", report.hosts) : std::string();

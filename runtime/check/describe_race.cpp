@@ -128,7 +128,7 @@ void sayOrders(Violation &race, int reader, int first) {
 /// Describes both orders of a use and `end`, the event (1 or 2) that ends the buffer's lifetime.
 void sayOrdersOfEnd(Violation &use, int end) {
   use.rule = CheckRule::Lifetime;
-  use.summary = "a memory access is not ordered with the deallocation of its buffer";
+  use.summary = "a memory access is not ordered with respect to the deallocation of its buffer";
   use.staleIfFirst = static_cast<size_t>(end) - 1;
   use.stale = fmt::format("{} uses memory that may belong to another buffer", 3 - end);
   use.otherwise = fmt::format("{} uses its buffer before the deallocation", 3 - end);

@@ -283,7 +283,7 @@ std::optional<Violation> findWrongResult(const History &history, llvm::ArrayRef<
   if (!notChecked.empty())
     fusion = nullptr;
   Follower follower(history, fusion, ordered);
-  ProgressStep step(progress, "results", "commands", order.size() * history.blocks());
+  ProgressStep step(progress, "checking results", "commands", order.size() * history.blocks());
   auto visitInAllBlocks = [&](EventId id) {
     const bool touches = touchesMemory(history, history.event(id));
     for (uint32_t block = 0; block < history.blocks(); ++block) {

@@ -77,7 +77,7 @@ public:
           return history_.blocks() == 1
                      ? describeRace(history_, earlier.id, id)
                      : Violation{
-                           CheckRule::Race, "accesses of equivalent ranks are not ordered", {}, {}};
+                           CheckRule::Race, "accesses by equivalent ranks are not ordered", {}, {}};
       if (!earlySignal)
         earlySignal = findEarlySignal(history_, before, id);
     }

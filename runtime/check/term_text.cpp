@@ -36,9 +36,9 @@ std::string Terms::str(TermId id) const {
   case TermKind::EveryRow:
     return str(rows_[static_cast<size_t>(term.first)].front().term);
   case TermKind::Unrounded:
-    return "a sum to which a GEMM has added its own result without rounding it first";
+    return "the sum of an addend and the unrounded result of a GEMM";
   case TermKind::Mixed:
-    return "the result of rows or elements that are composed of several blocks";
+    return "the result of rows or elements that span several blocks";
   }
   return "";
 }

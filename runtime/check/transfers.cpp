@@ -196,7 +196,7 @@ private:
         bool isPassive = (e.protocol == Protocol::Get) == (e.direction == Direction::Send);
         if (isPassive && e.range.buffer == kPeerBuffer)
           return violation(
-              "the peer cannot access this rank's data, because the data is stored on the peer",
+              "the peer must access data of this rank, but the data is in the peer's own memory",
               {describe(plan, e)});
         if (isPassive && plan.buffers[e.range.buffer].kind != BufferKind::Symmetric)
           return violation(
@@ -236,7 +236,7 @@ private:
         const uint32_t kind = 1u << static_cast<uint32_t>(command.kind);
         if (seen[command.endpoint] & kind)
           return violation(
-              fmt::format("{} is issued twice for one transfer", name(command.kind).str()),
+              fmt::format("the {} is issued twice for one transfer", name(command.kind).str()),
               {describe(plan, e)});
         seen[command.endpoint] |= kind;
         if (command.kind == CommandKind::Await && command.flag != e.flag)

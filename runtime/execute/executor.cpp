@@ -18,7 +18,7 @@
 namespace braid {
 
 Result<void *> PeerMemory::allocateFrom(MemoryFrom from, int64_t) {
-  return unsupported("this backend does not support memory '{}'", name(from));
+  return unsupported("this backend does not support memory={}", name(from));
 }
 
 /// The channel number under which messages are published.

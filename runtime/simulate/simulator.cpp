@@ -54,7 +54,7 @@ public:
     for (const Lane &lane : job_.lanes) {
       const Plan &plan = *job_.ranks[lane.rank].plan;
       if (!lane.isDone())
-        text += fmt::format("\n  rank {} waits in {}", plan.rank,
+        text += fmt::format("\n  rank {} is waiting in {}", plan.rank,
                             describeOrigin(plan, plan.commands[lane.step().command].origin));
     }
     if (!text.empty())

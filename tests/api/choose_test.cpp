@@ -530,10 +530,11 @@ TEST(Choose, ExplainsWhatWasTimedAndAFewMore) {
   EXPECT_EQ(llvm::StringRef(text).count("  pairwise"), 4u + 3) << "one is chosen\n" << text;
   EXPECT_THAT(
       text,
-      HasSubstr("\n  and 5 more\n"
-                "  timed: 4 of 12 in 0.00 s, starting with one of each schedule, protocol and "
-                "transfer mode; the fastest 2 were then timed in alternation 7 more times\n"
-                "  chosen: pairwise: the fastest of the 4 that were timed\n"));
+      HasSubstr(
+          "\n  and 5 more\n"
+          "  timed: 4 of 12 in 0.00 s, starting with one of each combination of schedule, "
+          "protocol and transfer mode; the fastest 2 were then timed in alternation 7 more times\n"
+          "  chosen: pairwise: the fastest of the 4 that were timed\n"));
   EXPECT_THAT(text, HasSubstr("\n   predicted    measured    error  candidate\n"
                               "       112.0        50.0   +124 %  pairwise  <-\n"));
   EXPECT_THAT(text, HasSubstr("\n       108.0           -           pairwise\n"));

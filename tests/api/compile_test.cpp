@@ -81,8 +81,7 @@ TEST(Compile, RefusesParametersThatDoNotExistOrContradict) {
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROW", 1}}}),
             "t.braid:1:1: error: @gather has no parameter 'ROW' (did you mean 'ROWS'?)");
   EXPECT_EQ(failure(kFusion, {.ranks = 2, .parameters = {{"D", 4}}}),
-            "t.braid:2:3: error: expected D=2, because this parameter is the mesh size and "
-            "ranks=2, got 4");
+            "t.braid:2:3: error: expected D=2, got 4: D is the mesh size, and ranks=2");
   EXPECT_EQ(failure(kFusion, {.parameters = {{"ROWS", 4}, {"D", 2}, {"ROWS", 4}}}),
             "t.braid:1:1: error: expected only one value for 'ROWS' of @gather, got 4 and 4");
   EXPECT_THAT(failure(kFusion, {.ranks = 3}), HasSubstr("8 / 3"));

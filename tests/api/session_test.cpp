@@ -420,9 +420,8 @@ TEST(JobTest, WhatCannotBeMadeSaysWhy) {
 TEST(JobTest, ClosesOnceItsSessionsHaveEnded) {
   const std::shared_ptr<Job> job = makeJob();
   auto session = prepare(job);
-  EXPECT_THAT(
-      job->close().message(),
-      HasSubstr("cannot close the job: rank 0 still has 1 of its sessions open; close them first"));
+  EXPECT_THAT(job->close().message(), HasSubstr("cannot close the job: rank 0 still has 1 of its "
+                                                "sessions open; close all sessions first"));
   Arguments arguments(session->program(), kKinds[0], 1);
   ASSERT_TRUE(session->run(arguments.tensors()).isOk()) << "it goes on";
   session.reset(); // with a run in flight

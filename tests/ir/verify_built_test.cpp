@@ -61,7 +61,7 @@ TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
   b.output({scalar, b.input("B", DType::F32, {b.plain(foreign.rank())})});
   EXPECT_EQ(messages(), "<input>: error: %A has no axes, expected at least one\n"
                         "<input>: error: extent rank of axis 0 of %B uses a name that is not in "
-                        "scope here, expected only parameters and integers\n");
+                        "scope here; only parameters and integers are allowed\n");
 }
 
 TEST_F(VerifyFusion, OperandsAreDefinedBefore) {

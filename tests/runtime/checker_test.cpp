@@ -215,7 +215,7 @@ TEST(CheckerDeadlock, OfManyAlikeRanksIsShort) {
   EXPECT_EQ(made.report->violation->events.size(), 64u) << "for tools";
   const std::string told = str(*made.report);
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 11) << told;
-  EXPECT_THAT(told, HasSubstr("\n  and 61 similar ones\n"));
+  EXPECT_THAT(told, HasSubstr("\n  and 61 similar events\n"));
   EXPECT_THAT(verdict(edited(kGather, {{"  %r = p2p recv %theirs from 1 - rank via %h\n", ""},
                                        {"  %s = p2p", "  %r = p2p recv %theirs from 1 - rank via "
                                                       "%h\n  %s = p2p"}})),
@@ -262,7 +262,7 @@ TEST(CheckerDeadlock, StreamsThatShareQueuesNeedToBeSafeWithOne) {
   EXPECT_TRUE(isSafe(text, {.queues = 2, .ownQueues = 1}));
   EXPECT_THAT(verdict(text, {.ownQueues = 1}),
               AllOf(HasSubstr("with 1 hardware queue per rank, no rank can make progress\n"),
-                    HasSubstr("  2 streams share 1 hardware queues on this backend")));
+                    HasSubstr("  2 streams share 1 hardware queue on this backend")));
 }
 
 /// Stream k uses queue k mod 2, so main and stream(1), the third stream, share a queue.
@@ -365,7 +365,8 @@ TEST(CheckerLifetime, FreedWhileAnotherStreamUsesIt) {
   EXPECT_EQ(
       verdict(edited(kScratch, {{"  synchronize stream(0)\n  deallocate %t\n",
                                  "  deallocate %t\n  synchronize stream(0)\n"}})),
-      "unsafe (lifetime): a memory access is not ordered with the deallocation of its buffer\n"
+      "unsafe (lifetime): a memory access is not ordered with respect to the deallocation of its "
+      "buffer\n"
       "  rank 0, stream(0), run 1: copy of \"set %C, %t\" at t.braid:7:3\n"
       "  rank 0, main, run 1: end of %t in \"deallocate %t\" at t.braid:9:3\n"
       "  both touch %t of rank 0, bytes [0 .. 16)\n"
@@ -661,7 +662,7 @@ TEST(CheckerPlans, SignalledTwice) {
   Plans p;
   p.plans[0].commands.push_back(p.find(0, CommandKind::Signal));
   EXPECT_THAT(p.verdict(),
-              HasSubstr("unsafe (transfers): signal is issued twice for one transfer"));
+              HasSubstr("unsafe (transfers): the signal is issued twice for one transfer"));
 }
 
 TEST(CheckerPlans, EventThatIsRecordedAfterItsWait) {

@@ -354,7 +354,7 @@ TEST(Simulator, ReportsADeadlock) {
   const std::string text = fmt::format(kShift, "get", kReceive, kSend);
   Result<Simulation> simulation = simulate(plansOf(text), easyModel(), {LaunchMode::Eager});
   EXPECT_EQ(simulation.status().code(), StatusCode::TimedOut);
-  EXPECT_THAT(simulation.status().message(), HasSubstr("rank 1 waits in \"%r = p2p recv"));
+  EXPECT_THAT(simulation.status().message(), HasSubstr("rank 1 is waiting in \"%r = p2p recv"));
 }
 
 TEST(Simulator, SaysWhatTheModelLacks) {

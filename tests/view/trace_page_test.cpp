@@ -92,7 +92,7 @@ TEST(TracePage, RefusesWhatIsNoTrace) {
       {"", "run.json:1:1: expected JSON"},
       {"{\n", "run.json:2:1: expected JSON"},
       {with("\"dur\":1.000", "\"dur\":1e999"), "]: expected pid, ts, dur, and args"},
-      {"[]", "expected traceEvents"},
+      {"[]", "expected a traceEvents list"},
       {"{\"traceEvents\":[]}", "expected otherData to contain the program"},
       {with("program @", "programme @"), "run.json: otherData.program:1:1: error: expected"},
       {with("\"ph\":\"X\",\"pid\":0", "\"ph\":\"X\",\"pid\":7"), "expected a rank below 2, got 7"},

@@ -86,8 +86,8 @@ Status checkNothingBefore(const CLI::App &command, const Operation &operation) {
 }
 
 constexpr const char *kFooter = R"(
-braid bench gather-matmul --help describes the rows of a fusion and what is measured; the rows of a
-program are program, gemms, transfers and uncoupled.
+braid bench gather-matmul --help describes the rows for a fusion and what is measured; the rows for
+a program are program, gemms, transfers and uncoupled.
 
   braid bench gather-matmul -m 4096 -n 4096 -k 4096 --ranks 4 --backend cuda
   braid bench examples/ag_matmul.braid --ranks 4 --impl 'given,pairwise;protocol=put')";

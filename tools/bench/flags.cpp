@@ -17,10 +17,10 @@ constexpr const char *kMethod = R"(
 ;KNOB=VALUE after a row changes a knob, as the flags of braid run do. A LIST that names tensors, as
 --impl 'H=ring,Y=pairwise;chunks=2' does, is one row with a schedule for each stage.
 
-The rows are timed in alternation. Times are in microseconds and are the maximum over ranks: of
-single runs, each after a barrier, and of bursts, in which runs follow one another for about 10 ms.
+The rows are timed in alternation. Times are in microseconds, and are the maximum over ranks. Single
+runs are timed after a barrier; in a burst, runs follow one another for about 10 ms.
 E is the time of the fastest gemms or transfers, whichever is longer, divided by the time of the
-row. It uses bursts if all rows have them. tools/bench_torch.py compares Braid with PyTorch, NCCL
+row; bursts are used if all rows have them. tools/bench_torch.py compares Braid with PyTorch, NCCL
 and others.
 )";
 

@@ -201,7 +201,7 @@ const used = new Set(allRefs.map(ref => commandOf(ref).kind));
 KINDS.forEach((name, kind) => { if (used.has(kind)) explain('k' + kind, name); });
 if (data.failure) explain('bad', 'never ends');
 const withPath = timings.find(timing => timing.path.length);
-if (withPath) explain('path', 'critical path; thin: ' + withPath.gap);
+if (withPath) explain('path', 'critical path (thin line: ' + withPath.gap + ')');
 if (timings.length > 1) explain('lane', timings.map(timing => timing.name).join(' over '));
 
 /// Draws a number where each marked command begins. Dashed lines connect linked marks.
