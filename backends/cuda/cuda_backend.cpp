@@ -144,7 +144,7 @@ Status checkOptions(const ClusterOptions &options) {
   BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
   if (options.scheduleSeed)
     return unsupported(
-        "the seeded scheduler requires all ranks to be threads of one process on the cpu backend");
+        "a random command order requires --backend cpu, with all ranks in one process");
   if (options.queues != 0)
     return unsupported(
         "--queues is not available on GPUs, where the driver assigns streams to hardware queues");

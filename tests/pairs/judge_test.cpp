@@ -120,7 +120,7 @@ PairReport faultyReport() {
 
 TEST(Report, IsShownAsText) {
   EXPECT_EQ(reportText(faultyReport()),
-            R"(3 devices of host<1>, cuda
+            R"(3 devices of host<1>, backend cuda
   10 NVIDIA H200 GPU-1
   11 NVIDIA H200 GPU-1
   12 NVIDIA H200 GPU-1
