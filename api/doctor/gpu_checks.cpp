@@ -19,7 +19,7 @@ std::string addressesOf(const Facts &facts) {
 
 /// Formats a CUDA version, such as "13.0" for 13000.
 std::string versionText(int64_t version) {
-  return version == 0 ? "an unknown version"
+  return version == 0 ? "(unknown version)"
                       : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 

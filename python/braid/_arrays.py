@@ -126,8 +126,7 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
         raise InputError(f"{what} %{spec.name}: expected an array in host memory, got one on "
                          f"{array.device}")
     if what == "output" and not array.is_writable:
-        raise InputError(f"{what} %{spec.name}: expected a writable array, got a "
-                         "read-only one")
+        raise InputError(f"{what} %{spec.name}: expected a writable array, got a read-only one")
     if array.dtype != spec.dtype or array.shape != spec.shape:
         raise InputError(f"{what} %{spec.name}: expected {spec.dtype}{list(spec.shape)}, got "
                          f"{array.dtype}{list(array.shape)}")

@@ -163,10 +163,11 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);
   EXPECT_EQ(cause.status.code(), StatusCode::TimedOut);
-  EXPECT_THAT(firstLine(cause),
-              MatchesRegex("no progress for 300 ms: rank 2 has been unresponsive for [0-9.]+ s "
-                           "\\(stopped\\?\\): rank 2 is waiting for rank 3 in \"%r = p2p recv .*\" "
-                           "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
+  EXPECT_THAT(
+      firstLine(cause),
+      MatchesRegex("no progress for 300 ms: rank 2 has been unresponsive for [0-9.]+ s "
+                   "\\(is it stopped\\?\\): rank 2 is waiting for rank 3 in \"%r = p2p recv .*\" "
+                   "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
   job.memory.slot(1).heartbeatNs.store(job.ago(500), kRelaxed);
   EXPECT_EQ(stall(job).rank, 1) << "the longest silence";
   job.memory.slot(3).heartbeatNs.store(0, kRelaxed);
