@@ -55,7 +55,7 @@ Status expectGiven(std::initializer_list<Needed> needed) {
 
 Status expectArray(const char *name, const void *given, size_t count) {
   return given || count == 0 ? Status::ok()
-                             : badInput("{}: expected an array of {}, got NULL", name, count);
+                             : badInput("{}: expected {} elements, got NULL", name, count);
 }
 
 /// Returns a static error, because allocating an error would also fail.

@@ -30,7 +30,7 @@ Result<Place> toPlace(const JobPlace &given) {
   if (given.ranks < 1)
     return badInput("JobOptions::place: expected at least 1 rank, got {}", given.ranks);
   if (given.rank < 0 || given.rank >= given.ranks)
-    return badInput("JobOptions::place: expected a rank from 0 to {}, got {} of {}",
+    return badInput("JobOptions::place: expected a rank from 0 to {}, got rank {} of {} ranks",
                     given.ranks - 1, given.rank, given.ranks);
   if (given.name.empty())
     return badInput("JobOptions::place: expected a job name, got none");

@@ -50,8 +50,8 @@ Result<CompiledProgram> compileText(const std::string &name, const std::string &
                                     const LoweringOptions &options) {
   const CompileOptions lowering = BRAID_TRY(toCompileOptions(options));
   if (lowering.isAuto)
-    return badInput(
-        "schedule auto takes measurements on the ranks of a job: call Job::compileText() instead");
+    return badInput("schedule auto requires measurements on the ranks of a job: call "
+                    "Job::compileText() instead");
   return CompiledProgram(BRAID_TRY(ProgramState::make(parseSource(name, text), lowering)));
 }
 

@@ -63,7 +63,7 @@ std::string jsonGot(const JsonValue *value) {
   if (!value || value->kind() == JsonValue::Null)
     return "nothing";
   if (value->kind() == JsonValue::Array || value->kind() == JsonValue::Object)
-    return value->kind() == JsonValue::Array ? "array" : "object";
+    return value->kind() == JsonValue::Array ? "an array" : "an object";
   const std::string text = printable(jsonText([&](JsonWriter &json) {
     if (const auto number = value->getAsNumber(); number && !value->getAsInteger())
       json.rawValue(fmt::format("{}", *number)); // may be infinite

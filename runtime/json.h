@@ -25,7 +25,7 @@ inline constexpr int kMostJsonLevels = 64;
 /// check ranges, and fingerprints must be written as hexadecimal strings.
 Result<JsonValue> parseJson(llvm::StringRef text);
 
-/// Describes a rejected value for an error message: "array" or "object"; "nothing" for null or a
+/// Describes a rejected value in a message: "an array" or "an object"; "nothing" for null or a
 /// missing field (a null pointer); otherwise at most 60 characters of the value in printable ASCII.
 std::string jsonGot(const JsonValue *value);
 

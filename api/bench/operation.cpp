@@ -66,7 +66,7 @@ llvm::ArrayRef<Operation> operations() {
        kGatherMatmul,
        standardRows({"pairwise", "pairwise;protocol=put", "ring"})},
       {"matmul-reduce-scatter",
-       "multiply each rank's share of K, then reduce-scatter the rows",
+       "multiply over each rank's share of K, then reduce-scatter the rows",
        std::string("C[m, n] = A[m, k] B[k, n], summed over ranks: each rank holds its own k "
                    "columns of A\nand k rows of B, and keeps m / ranks rows of the sum.") +
            kUneven,
@@ -75,7 +75,7 @@ llvm::ArrayRef<Operation> operations() {
        standardRows({"bulk", "pairwise", "pairwise;protocol=put",
                      "pairwise;placement=shared;protocol=put"})},
       {"matmul-all-reduce",
-       "multiply each rank's share of K, then all-reduce",
+       "multiply over each rank's share of K, then all-reduce",
        "C[m, n] = A[m, k] B[k, n], summed over ranks: each rank holds its own k columns of A\nand "
        "k rows of B, and receives the full sum.",
        {"rows of A and C", "columns of B and C", kShareOfRank},

@@ -73,7 +73,7 @@ private:
   Status measure(const std::string &name, const std::string &text,
                  Transport transport = Transport::PeerMemory, bool hasCopies = true) {
     const std::vector<RunTime> times = BRAID_TRY(calibration::timeProgram(
-        timer_, "calibrating with " + name, text,
+        timer_, "calibrating with program '" + name + "'", text,
         {.launchModes = options_.launchModes,
          .transferMode = transport == Transport::Messages ? TransferMode() : transferMode_,
          .transport = transport,

@@ -67,7 +67,7 @@ std::vector<PlanMatmul> shapesToMeasure(llvm::ArrayRef<PlanMatmul> shapes) {
 
 Result<bool> measureGemms(CostModel &model, llvm::ArrayRef<PlanMatmul> shapes, PlanTimer &timer,
                           const CalibrationOptions &options) {
-  ProgressStep progress(options.progress, "multiplying", "GEMMs", shapes.size());
+  ProgressStep progress(options.progress, "timing GEMMs", "GEMMs", shapes.size());
   bool hasMeasured = false;
   for (const PlanMatmul &shape : shapes) {
     if (!model.find(shape)) {

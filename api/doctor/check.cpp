@@ -23,9 +23,9 @@ std::string summary(const Facts &facts, const std::vector<Finding> &findings) {
   const int64_t problems = countOf(findings, Severity::Problem);
   const std::string counts =
       counted(problems, "problem") + ", " + counted(countOf(findings, Severity::Note), "note");
-  const char *where = facts.cudaDevices() > 0 ? "GPUs and cpu ranks" : "cpu ranks";
+  const char *where = facts.cudaDevices() > 0 ? "GPUs and CPUs" : "CPUs";
   return problems > 0 ? counts + "\n"
-                      : fmt::format("{}: programs can run on {} here\n", counts, where);
+                      : fmt::format("{}: programs can run here on {}\n", counts, where);
 }
 
 } // namespace

@@ -110,7 +110,7 @@ void readGpus(const Sources &sources, Facts &facts) {
     gpu.cuda = cudaNumberAt(facts, device.pci);
     gpu.isHidden =
         !gpu.cuda && facts.cudaDevices() > 0 && facts.variables.count("CUDA_VISIBLE_DEVICES") != 0;
-    gpu.name = fmt::format("{}GPU {} ({})", gpu.cuda || facts.cudaDevices() == 0 ? "" : "NVML's ",
+    gpu.name = fmt::format("{}GPU {} ({})", gpu.cuda || facts.cudaDevices() == 0 ? "" : "NVML ",
                            gpu.cuda.value_or(static_cast<int64_t>(gpu.index)), device.pci);
     gpu.iommu = textAt(devices + device.pci + "/iommu_group/type");
   }

@@ -19,7 +19,7 @@ std::string addressesOf(const Facts &facts) {
 
 /// Formats a CUDA version, such as "13.0" for 13000.
 std::string versionText(int64_t version) {
-  return version == 0 ? "an unknown version"
+  return version == 0 ? "(unknown version)"
                       : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
@@ -63,7 +63,7 @@ void checkDriver(const Facts &facts, Lines &lines) {
                          "nvidia-smi as root once",
                          facts.kernelDriver);
   if (cuda != 0 && cuda < needed)
-    return lines.problem("too-old", "the driver supports CUDA {0}, but this program needs CUDA {1}",
+    return lines.problem("too-old", "the driver supports CUDA {0}, but braid needs CUDA {1}",
                          "update the driver, or put NVIDIA's cuda-compat first in LD_LIBRARY_PATH",
                          versionText(cuda), versionText(needed));
   const std::string version = hasNvml ? facts.nvml->driver : "";
@@ -205,8 +205,8 @@ void checkPower(const Facts &, const Gpu &gpu, Lines &lines) {
 
 constexpr std::pair<ClockReason, const char *> kThrottles[] = {
     {ClockReason::PowerCap, "the power cap"},
-    {ClockReason::Heat, "heat (software)"},
-    {ClockReason::HardwareHeat, "heat (hardware)"},
+    {ClockReason::Heat, "software thermal throttling"},
+    {ClockReason::HardwareHeat, "hardware thermal throttling"},
     {ClockReason::PowerBrake, "a power brake"},
     {ClockReason::Hardware, "a hardware slowdown"},
     {ClockReason::SyncBoost, "sync boost with another GPU"},
@@ -222,7 +222,7 @@ void checkClocks(const Facts &, const Gpu &gpu, Lines &lines) {
     if (hasReason(reason))
       reasons.push_back(text);
   if (!reasons.empty())
-    lines.note("throttled", "{0} is slowed by {1}: it runs at {2} MHz; the maximum is {3} MHz",
+    lines.note("throttled", "{0} runs at {2} of {3} MHz because of {1}",
                "check power and cooling; times measured in this state are unreliable", gpu.name,
                llvm::join(reasons, ", "), clock, most);
   if (hasReason(ClockReason::Setting))
@@ -309,7 +309,7 @@ void checkAccess(const Facts &facts, Lines &lines) {
     for (size_t b = a + 1; b < gpus.size(); ++b)
       checkPair(gpus[a], gpus[b]);
   if (lines.isEmpty() && reachable > 0)
-    lines.ok("all", "the GPUs in all {0} pairs can access each other's memory", reachable);
+    lines.ok("all", "the GPUs of each pair can access each other's memory (pairs: {0})", reachable);
 }
 
 /// Ignores groups of type "identity", which are harmless.

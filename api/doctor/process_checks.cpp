@@ -94,8 +94,8 @@ void checkNamespace(const std::optional<bool> &isOwn, const char *kind, const ch
                     Lines &lines) {
   if (isOwn.value_or(false))
     lines.note("own", "this process is in a separate {0} namespace",
-               "all ranks must share this namespace, because CUDA IPC fails across namespaces; "
-               "otherwise, use docker run --{1}=host, or --memory vmm",
+               "CUDA IPC fails across namespaces: if any rank is in another namespace, use docker "
+               "run --{1}=host, or --memory vmm",
                kind, flag);
   else if (isOwn)
     lines.ok("first", "this process is in the host's {0} namespace", kind);

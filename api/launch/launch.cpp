@@ -37,14 +37,14 @@ constexpr milliseconds kSlice{10};
 constexpr milliseconds kTeardownOfRank0{10000};
 
 Status lacking(const char *what) {
-  return unsupported("cannot get {} for the ranks of a job: {}", what, std::strerror(errno));
+  return unsupported("cannot {} for the ranks of a job: {}", what, std::strerror(errno));
 }
 
 Status makeRoomForDescriptors(int64_t ranks) {
   const rlim_t needed = static_cast<rlim_t>(openFilesFor(ranks));
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return lacking("the limit on open files");
+    return lacking("read the limit on open files");
   if (limit.rlim_cur >= needed)
     return Status::ok();
   if (limit.rlim_max < needed)
@@ -52,14 +52,14 @@ Status makeRoomForDescriptors(int64_t ranks) {
                        "limited to {} (ulimit -Hn)",
                        ranks, needed, limit.rlim_max);
   limit.rlim_cur = needed;
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("more open files");
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? Status::ok() : lacking("open enough files");
 }
 
 /// Creates an anonymous file that contains `text`.
 Result<FileDescriptor> fileOf(const std::string &text) {
   FileDescriptor file(memfd_create("braid-input", MFD_CLOEXEC));
   if (!file.isValid() || writeAll(file.get(), text) != 0)
-    return lacking("memory for standard input");
+    return lacking("store standard input in memory");
   return file;
 }
 
@@ -67,8 +67,8 @@ Result<FileDescriptor> fileOf(const std::string &text) {
 Status expectProc() {
   if (access("/proc/self/exe", X_OK) == 0)
     return Status::ok();
-  return unsupported("/proc must be mounted (mount -t proc proc /proc), because ranks that run as "
-                     "processes execute /proc/self/exe: {}",
+  return unsupported("/proc must be mounted (mount -t proc proc /proc) to start ranks as "
+                     "processes: cannot execute /proc/self/exe: {}",
                      std::strerror(errno));
 }
 
@@ -158,7 +158,7 @@ Status JobLauncher::startRank(int64_t rank, const std::string &endpoint,
   FileDescriptor stdinFile(
       open(fmt::format("/proc/self/fd/{}", input.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!stdinFile.isValid())
-    return lacking("a standard input");
+    return lacking("open standard input");
   ChildOptions child{.arguments = options_.arguments,
                      .environment = {{"BRAID_RANK", std::to_string(rank)},
                                      {"BRAID_RANKS", std::to_string(options_.ranks)},
@@ -241,12 +241,12 @@ void JobLauncher::onEnded() {
     if (ending->notBegun() != 0)
       memory_.abort({cannotStart(ending->notBegun()).annotated(startingRank(rank)), rank});
     else if (state == RankState::Absent)
-      memory_.abort(
-          {{codeOf(*ending), fmt::format("rank {} {} before joining the job", rank, str(*ending))},
-           rank});
+      memory_.abort({{codeOf(*ending),
+                      fmt::format("rank {} ended before joining the job: {}", rank, str(*ending))},
+                     rank});
     else
       memory_.abort(
-          {peerFailed("rank {} {} before the run had finished", rank, str(*ending)), rank});
+          {peerFailed("rank {} ended before the run had finished: {}", rank, str(*ending)), rank});
   }
 }
 

@@ -45,7 +45,7 @@ void expect(PathReport &path, double least, double usual, const std::string &wha
   const PathPoint point = path.points.back();
   if (point.GBps < least)
     path.worsen(Verdict::Slow,
-                fmt::format("{} GB/s at {}, expected about {}, {}", figureText(point.GBps),
+                fmt::format("{} GB/s at {}, expected about {}{}", figureText(point.GBps),
                             sizeText(point.bytes), figureText(usual), what));
 }
 
@@ -132,7 +132,7 @@ void judge(PairReport &report) {
     const double usual = median(figures),
                  least = limitsOf(report, std::get<LinkClass>(like)).ofMedian;
     for (PathReport *path : paths)
-      expect(*path, least * usual, usual, "the median of similar pairs");
+      expect(*path, least * usual, usual, ", the median of similar pairs");
   }
   for (PairRow &row : report.rows) {
     const double nominal = row.link.nominalGBps;
@@ -143,7 +143,7 @@ void judge(PairReport &report) {
     if (fastest && static_cast<double>(row.on(*fastest).points.back().bytes) >=
                        nominal * kSaturatedUs * kBytesOfGBpsAndUs)
       expect(row.on(*fastest), least, least,
-             fmt::format("for a link of {} GB/s ({})", figureText(nominal),
+             fmt::format(" for a link of {} GB/s ({})", figureText(nominal),
                          name(row.link.kind).str()));
   }
 }

@@ -126,7 +126,7 @@ td, th { min-width: 3.5em; padding: .4em; text-align: right; } td { color: #222;
 } // namespace
 
 std::string reportText(const PairReport &report) {
-  std::string text = fmt::format("{} devices of {}, {}\n", report.devices.size(),
+  std::string text = fmt::format("{} devices of {}, backend {}\n", report.devices.size(),
                                  printable(report.hostname), report.backend);
   for (const MeasuredDevice &device : report.devices)
     text += fmt::format("  {} {}\n", device.number, printable(device.name + " " + device.uuid));

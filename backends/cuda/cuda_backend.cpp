@@ -119,8 +119,8 @@ Result<int> chooseDevice(int asked, const char *backend, int64_t localRank, bool
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
-    return noGpu(code == cudaSuccess ? "none found" : cudaGetErrorString(code), driver, runtime,
-                 backend);
+    return noGpu(code == cudaSuccess ? "the device count is 0" : cudaGetErrorString(code), driver,
+                 runtime, backend);
   }
   int64_t device = given >= 0 ? given : count == 1 ? 0 : localRank;
   if (device >= count && mayShare)
@@ -144,7 +144,7 @@ Status checkOptions(const ClusterOptions &options) {
   BRAID_TRY(checkGroup("processes", options.ranks, options.timeout));
   if (options.scheduleSeed)
     return unsupported(
-        "the seeded scheduler requires all ranks to be threads of one process on the cpu backend");
+        "a random command order requires --backend cpu, with all ranks in one process");
   if (options.queues != 0)
     return unsupported(
         "--queues is not available on GPUs, where the driver assigns streams to hardware queues");

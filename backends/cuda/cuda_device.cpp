@@ -90,7 +90,7 @@ std::string CudaDevice::description() const {
   cudaRuntimeGetVersion(&runtime);
   return fmt::format("{}, driver for CUDA {}.{}, runtime {}.{}{}", properties.name, driver / 1000,
                      driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
-                     options_.mayShare  ? ", perhaps shared"
+                     options_.mayShare  ? ", possibly shared"
                      : options_.isTuned ? ""
                                         : ", not tuned");
 }

@@ -45,7 +45,7 @@ def _of_numpy(array: Any) -> Array:
 def _of_torch(tensor: Any) -> Array:
     dtype = _name_of(tensor.dtype)
     if tensor.is_neg():
-        dtype += " with a pending negation (call resolve_neg() first)"
+        dtype = f"a pending negation (call resolve_neg() first) of {dtype}"
     return Array(tensor.data_ptr(), dtype, tensor.shape, tensor.is_contiguous(), tensor,
                  device="" if tensor.is_cpu else str(tensor.device))
 
@@ -90,7 +90,7 @@ def _of_dlpack(array: Any, stream: Optional[int]) -> Array:
     tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
     shape = tuple(tensor.shape[:tensor.axes])
     dtype = (tensor.dtype.code, tensor.dtype.bits)
-    name = _DTYPES.get(dtype, f"DLPack type {dtype[0]} with {dtype[1]} bits")
+    name = _DTYPES.get(dtype, f"{dtype[1]}-bit DLPack type {dtype[0]}")
     if tensor.dtype.lanes != 1:
         name += f" x {tensor.dtype.lanes}"
     return Array((tensor.data or 0) + tensor.byte_offset, name, shape,
@@ -126,8 +126,7 @@ def check(array: Array, spec: TensorSpec, what: str, is_on_host: bool) -> None:
         raise InputError(f"{what} %{spec.name}: expected an array in host memory, got one on "
                          f"{array.device}")
     if what == "output" and not array.is_writable:
-        raise InputError(f"{what} %{spec.name}: expected a writable array, got a "
-                         "read-only one")
+        raise InputError(f"{what} %{spec.name}: expected a writable array, got a read-only one")
     if array.dtype != spec.dtype or array.shape != spec.shape:
         raise InputError(f"{what} %{spec.name}: expected {spec.dtype}{list(spec.shape)}, got "
                          f"{array.dtype}{list(array.shape)}")

@@ -290,8 +290,8 @@ def join(backend: str = "cpu", ranks: int = 0, *, timeout: float = 60.0, max_byt
         raise InputError(f"rank {rank} requires a job name; without one, the environment sets the "
                          "rank")
     if name is not None and not 0 <= rank < ranks:
-        raise InputError(f"rank: expected a rank from 0 to {ranks - 1} for the {ranks} ranks of "
-                         f"'{name}', got {rank}")
+        raise InputError(f"expected a rank from 0 to ranks - 1 in job '{name}', got rank={rank} "
+                         f"and ranks={ranks}")
     options = _options(backend, ranks, timeout, max_bytes, reproducible,
                        rank=rank,
                        device=-1 if device is None else

@@ -168,8 +168,8 @@ def seconds(name: str, value: Any, most: float = float("inf")) -> float:
     """Returns `value` as a float. Raises InputError unless it is a number in [0, most]."""
     given = float(value) if isinstance(value, numbers.Real) else -1.0
     if not 0 <= given <= most:
-        bound = "of 0 or more" if most == float("inf") else f"up to {most:g}"
-        raise InputError(f"{name}: expected a number of seconds {bound}, got {value!r}")
+        bound = "" if most == float("inf") else f" up to {most:g}"
+        raise InputError(f"{name}: expected a non-negative number of seconds{bound}, got {value!r}")
     return given
 
 

@@ -33,9 +33,9 @@ RankView viewOf(const RankSlot &slot) {
 
 const char *activityOf(const RankView &rank) {
   constexpr const char *kStates[] = {"has not joined", "", "has left", "is dead"};
-  constexpr const char *kActivities[] = {"is executing the caller's code",
-                                         "waits for the other ranks in an all-gather",
-                                         "waits for its device", "waits for all ranks to finish"};
+  constexpr const char *kActivities[] = {
+      "is executing the caller's code", "is waiting for the other ranks in an all-gather",
+      "is waiting for its device", "is waiting for all ranks to finish"};
   return rank.hasJoined() ? kActivities[static_cast<size_t>(rank.activity)]
                           : kStates[static_cast<size_t>(rank.state)];
 }
@@ -47,7 +47,7 @@ std::string recordingStream(const Plan &plan, uint32_t wait) {
     if (plan.commands[i].kind == CommandKind::Record &&
         plan.commands[i].event == plan.commands[wait].event)
       return fmt::format("its stream '{}'", plan.streams[plan.commands[i].stream]);
-  return "an event from an earlier run";
+  return "an earlier run";
 }
 
 std::string waitedFor(const Plan &plan, uint32_t index) {
@@ -156,9 +156,9 @@ std::string JobView::activityText(int64_t rank, const QueueView *queue) const {
     return fmt::format("rank {} is executing {}", rank, commandText(rank, id));
   const Plan *plan = this->plan(rank, id);
   if (!plan)
-    return fmt::format("rank {} waits in {}", rank, commandText(rank, id));
+    return fmt::format("rank {} is waiting in {}", rank, commandText(rank, id));
   std::string text =
-      fmt::format("rank {} waits for {} in {}", rank,
+      fmt::format("rank {} is waiting for {} in {}", rank,
                   waitedFor(*plan, id.command - plan->firstCommand), commandText(rank, id));
   if (commandOf(plan, id)->kind == CommandKind::Await)
     text += fmt::format(" (the flag is {}, expected {})", queue->flagValue, queue->wantedValue);
@@ -172,7 +172,7 @@ std::string JobView::text(int64_t rank, const QueueView *queue) const {
     return text;
   const uint64_t sinceNs = queue ? queue->sinceNs : view.hasJoined() ? view.activitySinceNs : 0;
   if (sinceNs != 0)
-    text += ", for " + durationText(nowNs_ - std::min(nowNs_, sinceNs));
+    text += ", for " + durationText(nowNs_ - std::min(nowNs_, sinceNs)) + " so far";
   return text + lastCompleted(rank, queue);
 }
 

@@ -94,12 +94,12 @@ public:
   /// Returns null if all queues are idle.
   const QueueView *leadingQueue(int64_t rank) const;
 
-  /// Describes the state of `queue`, or of the host thread if `queue` is null, for example "rank 1
-  /// waits for rank 2 in ..., run 1 (the flag is 1, expected 2)" or "rank 1 waits for its device".
+  /// Describes the state of `queue`, or of the host thread if `queue` is null, for example "rank
+  /// 1 is waiting for rank 2 in ..., run 1 (the flag is 1, expected 2)" or "rank 1 has left".
   std::string activityText(int64_t rank, const QueueView *queue) const;
   /// Returns activityText(), followed by the duration and the last command that the queue (or the
   /// rank) has completed: `rank 2 is executing "matmul %out, %block, %B" (trip 3) at ag.braid:14:9,
-  /// run 2, for 0.4 s; last completed: "%r = p2p recv ..." (trip 3) at ag.braid:12:5, run 2`.
+  /// run 2, for 0.4 s so far; last completed: "%r = p2p ..." (trip 3) at ag.braid:12:5, run 2`.
   std::string text(int64_t rank, const QueueView *queue) const;
   /// Returns text() for the leading queue: one line that explains what is holding up `rank`.
   std::string rankText(int64_t rank) const { return text(rank, leadingQueue(rank)); }

@@ -52,8 +52,8 @@ std::optional<Blame> blameSilentRank(const JobView &job, milliseconds timeout) {
   }
   if (!silent)
     return std::nullopt;
-  return Blame{*silent, fmt::format("rank {} has been unresponsive for {} (stopped?): {}", *silent,
-                                    durationText(job.nowNs() - lastSign(job.at(*silent))),
+  return Blame{*silent, fmt::format("rank {} has been unresponsive for {} (is it stopped?): {}",
+                                    *silent, durationText(job.nowNs() - lastSign(job.at(*silent))),
                                     job.rankText(*silent))};
 }
 

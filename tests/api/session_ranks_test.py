@@ -48,7 +48,7 @@ def main():
     expect(program, ["auto-named"], [2, 2, 2], ["same call with .*, but rank 1 did not"])
     expect(program, ["auto-leave"], [5, 0, 5], ["rank 1"])
     expect(program, ["auto-stop"], [6, -signal.SIGKILL, 6], ["rank 1 has been unresponsive"])
-    wait = r"rank 1 waits for rank 2 in .* at first:5:3, run 1 \(the flag is 0, expected 1\)"
+    wait = r"rank 1 is waiting for rank 2 in .* at first:5:3, run 1 \(the flag is 0, expected 1\)"
     expect(program, ["first-leave"], [5, 0, 5], [wait])
     if not os.path.exists("/dev/nvidiactl"):
         got, said = run(program, "cuda")

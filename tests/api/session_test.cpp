@@ -496,7 +496,7 @@ TEST(JobTest, APlaceIsARankOfItsJob) {
         .message();
   };
   EXPECT_EQ(refusal(0, 0), "JobOptions::place: expected at least 1 rank, got 0");
-  EXPECT_EQ(refusal(2, 2), "JobOptions::place: expected a rank from 0 to 1, got 2 of 2");
+  EXPECT_EQ(refusal(2, 2), "JobOptions::place: expected a rank from 0 to 1, got rank 2 of 2 ranks");
 }
 
 CompiledProgram compiledFor(Job &job, int64_t rows) {

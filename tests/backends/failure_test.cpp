@@ -64,7 +64,7 @@ TEST_P(FailureTest, WaitWithoutSignalTimesOut) {
       outcomes[rank] = control(rank).allGather("").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 waits for rank 1 in \"node 5\" at "
+  EXPECT_THAT(outcomes[0].message(), HasSubstr("rank 0 is waiting for rank 1 in \"node 5\" at "
                                                "test.braid:15:5, run 3"));
   EXPECT_LT(watch.elapsed(), milliseconds(20000));
   // The failure is permanent on every rank.
@@ -122,7 +122,7 @@ TEST_P(FailureTest, CircleOfRanksIsNamed) {
   for (int64_t rank = 0; rank < kRanks; ++rank) {
     expectSame(outcomes[rank], outcomes[0]);
     EXPECT_THAT(outcomes[0].message(),
-                HasSubstr("rank " + std::to_string(rank) + " waits for rank " +
+                HasSubstr("rank " + std::to_string(rank) + " is waiting for rank " +
                           std::to_string((rank + 1) % kRanks) + " in \"node 5\""));
   }
 }
@@ -149,9 +149,9 @@ TEST_P(FailureTest, GatherNamesWhoIsMissing) {
       outcomes[rank] = control(rank).allGather("here").status();
   });
   EXPECT_EQ(outcomes[0].code(), StatusCode::TimedOut);
-  for (const char *line : {"rank 0 waits for the other ranks in an all-gather",
+  for (const char *line : {"rank 0 is waiting for the other ranks in an all-gather",
                            "rank 1 is executing the caller's code",
-                           "rank 2 waits for the other ranks in an all-gather",
+                           "rank 2 is waiting for the other ranks in an all-gather",
                            "rank 3 is executing the caller's code"})
     EXPECT_THAT(outcomes[0].message(), HasSubstr(line));
   expectSame(outcomes[0], outcomes[2]);

@@ -117,9 +117,9 @@ TEST_P(ScheduleTest, DeadlockIsReportedAtOnce) {
     EXPECT_THAT(
         outcomes[rank].message(),
         StartsWith("deadlock: no rank can make progress: the ranks are waiting for each other: "
-                   "rank 0 waits for rank 1 in \"node 5\" at test.braid:15:5, run 1 "
+                   "rank 0 is waiting for rank 1 in \"node 5\" at test.braid:15:5, run 1 "
                    "(the flag is 0, expected 1); "
-                   "rank 1 waits for rank 0 in \"node 5\" at test.braid:15:5, run 1 "));
+                   "rank 1 is waiting for rank 0 in \"node 5\" at test.braid:15:5, run 1 "));
   }
 }
 

@@ -138,7 +138,8 @@ TEST(Rendezvous, PassesDescriptorsOn) {
       }
       auto nothing = client->want(1, "other");
       EXPECT_EQ(nothing.status().code(), StatusCode::BadInput);
-      EXPECT_EQ(nothing.status().message(), "rank 1 does not offer 'other'");
+      EXPECT_EQ(nothing.status().message(),
+                "rank 1 has not shared a file descriptor named 'other'");
       ASSERT_TRUE(allGather(*client, "").isOk());
     });
     EXPECT_TRUE(host.rendezvous->waitForAllToLeave(soon()).isOk());
@@ -434,8 +435,7 @@ std::string causeAfter(const std::string &text, const std::vector<int> &descript
 
 TEST(Rendezvous, EndsARankThatBreaksTheProtocol) {
   const std::string broke = "rank 1 violated the protocol: ";
-  const std::string noOffer =
-      broke + "it sent neither an offer with a descriptor nor a request for one";
+  const std::string noOffer = broke + "it neither shared nor requested a file descriptor";
   EXPECT_EQ(causeAfter(""), "rank 1 closed its connection");
   EXPECT_EQ(causeAfter("rubbish"), noOffer);
   EXPECT_EQ(causeAfter("Oarena"), noOffer);

@@ -39,10 +39,10 @@ TEST(DoctorReport, TextHasLinesAndWhatToDo) {
 TEST(DoctorReport, TextEndsWithWhatRuns) {
   DoctorsMachine machine;
   EXPECT_THAT(reportText(machine.facts(), {}),
-              HasSubstr("0 problems, 0 notes: programs can run on GPUs and cpu ranks here\n"));
+              HasSubstr("0 problems, 0 notes: programs can run here on GPUs and CPUs\n"));
   machine.hasBackends = false; // a build without CUDA
   EXPECT_THAT(reportText(machine.facts(), {}),
-              HasSubstr("0 problems, 0 notes: programs can run on cpu ranks here\n"));
+              HasSubstr("0 problems, 0 notes: programs can run here on CPUs\n"));
 }
 
 TEST(DoctorReport, JsonHasTheSame) {

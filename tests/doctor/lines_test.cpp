@@ -139,7 +139,7 @@ const std::vector<Case> &cases() {
          ill.ofDevice[1]["clock_reasons"] = "0x44";
          ill.ofDevice[1]["sm_clock"] = "990";
        },
-       {"GPU 1 ", "the power cap, heat (hardware)", "990 MHz; the maximum is 1980 MHz"}},
+       {"GPU 1 ", "990 of 1980 MHz", "the power cap, hardware thermal throttling"}},
       {"clocks.set", [](M &ill) { ill.ofDevice[0]["clock_reasons"] = "2"; }, {"GPU 0 ", "345 MHz"}},
       {"ecc.off", [](M &ill) { ill.ofDevice[0]["ecc"] = "0"; }, {"GPU 0 "}},
       {"ecc.errors",

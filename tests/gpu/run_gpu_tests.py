@@ -312,8 +312,8 @@ class TuningRun:
         said = re.search(r"; prepared in ([0-9.]+) (s|ms|us)$", out, re.MULTILINE)
         unit = {"s": 1, "ms": 1e-3, "us": 1e-6}
         self.seconds = float(said[1]) * unit[said[2]] if said else float("inf")
-        counts = re.search(r"^braid: GEMMs: (\d+) tuned in ([0-9.]+) s, (\d+) known \((.*)\)$",
-                           self.lines, re.MULTILINE)
+        counts = re.search(r"^braid: GEMMs: (\d+) tuned in ([0-9.]+) s, (\d+) already known "
+                           r"\((.*)\)$", self.lines, re.MULTILINE)
         self.tuned, self.known = (int(counts[1]), int(counts[3])) if counts else (None, None)
         return self
 

@@ -64,7 +64,7 @@ TEST(Judge, ComparesWithTheNominalRate) {
   judge(report);
   EXPECT_EQ(slowPairs(report), (Pairs{{0, 1}, {1, 0}}));
   EXPECT_EQ(report.rows.front().on(Path::PutEngine).reason,
-            "200 GB/s at 256 MiB, expected about 324, for a link of 450 GB/s (nvlink)");
+            "200 GB/s at 256 MiB, expected about 324 for a link of 450 GB/s (nvlink)");
 }
 
 TEST(Judge, SaysNothingWithoutReason) {
@@ -120,7 +120,7 @@ PairReport faultyReport() {
 
 TEST(Report, IsShownAsText) {
   EXPECT_EQ(reportText(faultyReport()),
-            R"(3 devices of host<1>, cuda
+            R"(3 devices of host<1>, backend cuda
   10 NVIDIA H200 GPU-1
   11 NVIDIA H200 GPU-1
   12 NVIDIA H200 GPU-1

@@ -61,7 +61,7 @@ TEST(CostModel, SaysWhatItDoesNotUnderstand) {
   const std::string text = someModel().encode();
   EXPECT_EQ(CostModel::decode("").status().message(), "cost model: 1:1: expected JSON");
   EXPECT_EQ(CostModel::decode("[]").status().message(),
-            "cost model: expected an object, got array");
+            "cost model: expected an object, got an array");
   struct Case {
     const char *from, *to, *message;
   };

@@ -61,9 +61,10 @@ TEST(FlightRecord, SaysWhoFailedFirstAndWhatRanksWereInFurthestBehindFirst) {
                                "  rank 1 was killed by signal 9\n"));
   EXPECT_THAT(text, HasSubstr("; slowest first\n"
                               "        20/40  rank 1 is executing \"set %mine, %own\" at "));
-  EXPECT_THAT(text, HasSubstr("\n        21/40  rank 0 waits for rank 1 in \"%r = p2p recv %block "
-                              "from (rank + %i) mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 "
-                              "(the flag is 1, expected 2), for "));
+  EXPECT_THAT(text,
+              HasSubstr("\n        21/40  rank 0 is waiting for rank 1 in \"%r = p2p recv %block "
+                        "from (rank + %i) mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 "
+                        "(the flag is 1, expected 2), for "));
 }
 
 TEST(FlightRecord, ComparesRanksWhoseRunsHaveMoreCommands) {

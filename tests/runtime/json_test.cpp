@@ -35,8 +35,8 @@ TEST(Json, ParserSaysWhereItStopped) {
 TEST(Json, GotQuotesTheStartOfAValue) {
   EXPECT_EQ(jsonGot(nullptr), "nothing");
   EXPECT_EQ(got("null"), "nothing");
-  EXPECT_EQ(got("[1]"), "array");
-  EXPECT_EQ(got("{}"), "object");
+  EXPECT_EQ(got("[1]"), "an array");
+  EXPECT_EQ(got("{}"), "an object");
   EXPECT_EQ(got("0.1"), "0.1");
   EXPECT_EQ(got("1e999"), "inf");
   EXPECT_EQ(got("\"\\u001b[2J\""), "\"\\u001b[2J\"");

@@ -298,7 +298,7 @@ TEST_F(ProcessGroupTest, NobodyWaitsForARankThatHasLeft) {
       << "what it signaled last may be on its way";
   EXPECT_EQ(group(0).failure().code(), StatusCode::PeerFailed);
   EXPECT_EQ(group(0).failure().message(),
-            "rank 1 has left the job, but rank 0 waits for rank 1 in \"%r = p2p recv\" at "
+            "rank 1 has left the job, but rank 0 is waiting for rank 1 in \"%r = p2p recv\" at "
             "slow.braid:12:5, run 3 (the flag is 0, expected 0)");
 }
 

@@ -80,7 +80,7 @@ TEST(RankText, NamesTheCommandItIsInAndTheLastOne) {
   EXPECT_THAT(
       rankText(job, 2),
       MatchesRegex("rank 2 is executing \"set %out, %block\" \\(trip 2\\) at ring.braid:16:5, run "
-                   "1, for [0-9.]+ s; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
+                   "1, for [0-9.]+ s so far; last completed: \"%r = p2p recv .*\" \\(trip 2\\) at "
                    "ring.braid:13:5, run 1"));
   // Numbers the commands as those of a trial program, which ranks time to choose a schedule.
   numberCommands(job.plans, 1000);
@@ -110,12 +110,14 @@ TEST(RankText, NamesTheCommandsOfEachProgramOfItsJob) {
 
 TEST(RankText, NamesThePeerAndTheFlagOfAWait) {
   FakeJob job = waitingForEachOther(4);
-  EXPECT_THAT(rankText(job, 3),
-              AllOf(StartsWith("rank 3 waits for rank 0 in \"%r = p2p recv %block from (rank + %i) "
-                               "mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 (the flag is 1, "
-                               "expected 2), for "),
-                    HasSubstr("; last completed: ")));
-  EXPECT_THAT(rankText(job, {}, 0), MatchesRegex("rank 0 waits in command [0-9]+, run 2, for .*"));
+  EXPECT_THAT(
+      rankText(job, 3),
+      AllOf(StartsWith("rank 3 is waiting for rank 0 in \"%r = p2p recv %block from (rank + %i) "
+                       "mod 4 via %h\" (trip 1) at ring.braid:13:5, run 2 (the flag is 1, "
+                       "expected 2), for "),
+            HasSubstr("; last completed: ")));
+  EXPECT_THAT(rankText(job, {}, 0),
+              MatchesRegex("rank 0 is waiting in command [0-9]+, run 2, for .*"));
   job.enter(1, 2, job.find(1, CommandKind::Copy, "set %mine"), /*isWaiting=*/false);
   EXPECT_THAT(rankText(job, 1), StartsWith("rank 1 is executing \"set %mine, %own\""))
       << "work comes before waits";
@@ -125,9 +127,9 @@ TEST(RankText, SaysWhatTheHostThreadDoes) {
   FakeJob job(3, /*hasPlans=*/false);
   const std::pair<HostActivity, const char *> texts[] = {
       {HostActivity::OwnCode, "rank 1 is executing the caller's code, for "},
-      {HostActivity::InAllGather, "rank 1 waits for the other ranks in an all-gather, for "},
-      {HostActivity::InSynchronize, "rank 1 waits for its device, for "},
-      {HostActivity::Committing, "rank 1 waits for all ranks to finish, for "},
+      {HostActivity::InAllGather, "rank 1 is waiting for the other ranks in an all-gather, for "},
+      {HostActivity::InSynchronize, "rank 1 is waiting for its device, for "},
+      {HostActivity::Committing, "rank 1 is waiting for all ranks to finish, for "},
   };
   for (const auto &[activity, text] : texts) {
     job.host(1, activity, 500);
@@ -149,7 +151,7 @@ TEST(RankText, SurvivesMemoryThatSaysNonsense) {
     queue.lastDone.store(uint64_t(9) << 32 | 987654321, kRelaxed);
     queue.isWaiting.store(5, kRelaxed);
   }
-  EXPECT_THAT(rankText(job, 0), StartsWith("rank 0 waits in command 123456789, run 9"));
+  EXPECT_THAT(rankText(job, 0), StartsWith("rank 0 is waiting in command 123456789, run 9"));
   EXPECT_EQ(stall(job).status.code(), StatusCode::TimedOut);
 }
 
@@ -161,10 +163,11 @@ TEST(StallCause, BlamesARankWithoutHeartbeatFirst) {
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);
   EXPECT_EQ(cause.status.code(), StatusCode::TimedOut);
-  EXPECT_THAT(firstLine(cause),
-              MatchesRegex("no progress for 300 ms: rank 2 has been unresponsive for [0-9.]+ s "
-                           "\\(stopped\\?\\): rank 2 waits for rank 3 in \"%r = p2p recv .*\" "
-                           "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
+  EXPECT_THAT(
+      firstLine(cause),
+      MatchesRegex("no progress for 300 ms: rank 2 has been unresponsive for [0-9.]+ s "
+                   "\\(is it stopped\\?\\): rank 2 is waiting for rank 3 in \"%r = p2p recv .*\" "
+                   "\\(trip 1\\) at ring.braid:13:5, run 2 .*; last completed: .*, run 1"));
   job.memory.slot(1).heartbeatNs.store(job.ago(500), kRelaxed);
   EXPECT_EQ(stall(job).rank, 1) << "the longest silence";
   job.memory.slot(3).heartbeatNs.store(0, kRelaxed);
@@ -208,17 +211,15 @@ TEST(StallCause, BlamesACommandThatWaitsForNobody) {
   EXPECT_THAT(
       firstLine(cause),
       MatchesRegex("no progress for 300 ms: rank 1 is executing \"set %out, %block\" \\(trip "
-                   "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s; last completed: .*"));
+                   "2\\) at ring.braid:16:5, run 2, for [0-9.]+ s so far; last completed: .*"));
 }
 
 TEST(StallCause, BlamesOwnCodeThatHasNotIssuedWhatOthersWaitFor) {
   const JobCause cause = stall(waitingForOwnCode(4, 2));
   EXPECT_EQ(cause.rank, 2);
-  EXPECT_THAT(
-      firstLine(cause),
-      MatchesRegex(
-          "no progress for 300 ms: rank 2 is executing the caller's code, for [0-9.]+ s; last "
-          "completed: .*, run 1"));
+  EXPECT_THAT(firstLine(cause), MatchesRegex("no progress for 300 ms: rank 2 is executing the "
+                                             "caller's code, for [0-9.]+ s so far; last "
+                                             "completed: .*, run 1"));
 }
 
 /// Rank 0 has completed all its work; rank 2 has issued one run fewer.
@@ -255,7 +256,7 @@ TEST(StallCause, BlamesARankWhoseQueuesDoNotMove) {
   job.host(2, HostActivity::InSynchronize, 400);
   const JobCause cause = stall(job);
   EXPECT_EQ(cause.rank, 2);
-  EXPECT_THAT(firstLine(cause), HasSubstr("rank 2 waits for its device"));
+  EXPECT_THAT(firstLine(cause), HasSubstr("rank 2 is waiting for its device"));
 }
 
 TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
@@ -266,7 +267,7 @@ TEST(StallCause, DistinguishesALostSignalFromOneToCome) {
   EXPECT_EQ(cause.rank, 2);
   EXPECT_THAT(firstLine(cause),
               AllOf(StartsWith("no progress for 300 ms: rank 2 has already signaled rank 1, so the "
-                               "signal was lost; rank 1 waits for rank 2 in \"%r = p2p recv "),
+                               "signal was lost; rank 1 is waiting for rank 2 in \"%r = p2p recv "),
                     HasSubstr("(trip 1) at ring.braid:13:5, run 2 (the flag is 1, expected 2)")));
 }
 
@@ -278,7 +279,7 @@ TEST(StallCause, BlamesARankThatIsLateInAGathering) {
   job.memory.slot(2).gathers = 6;
   EXPECT_EQ(stall(job).rank, 2);
   EXPECT_THAT(firstLine(stall(job)),
-              StartsWith("no progress for 300 ms: rank 2 waits for the other ranks"));
+              StartsWith("no progress for 300 ms: rank 2 is waiting for the other ranks"));
   job.memory.slot(2).gathers = 7;
   EXPECT_EQ(stall(job).rank, -1);
 }
@@ -288,14 +289,14 @@ TEST(StallCause, ReportsACycleWithAllItsWaits) {
   EXPECT_EQ(cause.rank, -1);
   EXPECT_THAT(firstLine(cause),
               AllOf(HasSubstr("no progress for 300 ms: the ranks are waiting for each "
-                              "other: rank 0 waits for rank 1 in \"%r = p2p recv"),
-                    HasSubstr("; rank 1 waits for rank 2 in "),
-                    HasSubstr("; rank 2 waits for rank 0 in ")));
+                              "other: rank 0 is waiting for rank 1 in \"%r = p2p recv"),
+                    HasSubstr("; rank 1 is waiting for rank 2 in "),
+                    HasSubstr("; rank 2 is waiting for rank 0 in ")));
   ASSERT_EQ(linesOf(cause).size(), 4u);
   for (int64_t rank = 0; rank < 3; ++rank)
     EXPECT_THAT(
         linesOf(cause)[1 + rank],
-        AllOf(StartsWith(fmt::format("  rank {} waits for rank {} in ", rank, (rank + 1) % 3)),
+        AllOf(StartsWith(fmt::format("  rank {} is waiting for rank {} in ", rank, (rank + 1) % 3)),
               HasSubstr("; last completed: ")));
 }
 

@@ -526,7 +526,7 @@ def part_prepares(rank, ranks):
     expect_error(bt.InputError, "expected an activation", lambda: bt.prepare(
         bt.all_gather_matmul, A, W, activation="tan"))
     expect_error(bt.InputError, "expected one of all_gather", lambda: bt.prepare(print, A, B))
-    expect_error(bt.InputError, "expected a number of seconds of 0 or more",
+    expect_error(bt.InputError, "expected a non-negative number of seconds",
                  lambda: bt.prepare(bt.matmul_all_reduce, X, B, seconds=-1))
     expect(bt.matmul_all_reduce(X, B), ranks * X @ B)  # the group still works
     bt.synchronize()
@@ -625,7 +625,7 @@ def part_mistakes(rank, ranks):
     split = DTensor.from_local(A, init_device_mesh("cpu", (ranks,)), [Shard(0)])
     for words, call in (
             ("expected B to have shape [8, N]", lambda: bt.all_gather_matmul(A, draw(7, 6))),
-            ("to be a dimension of A before the last one (1), which is contracted, got 1",
+            ("to be a dimension of A before the last one (1), got 1;",
              lambda: bt.all_gather_matmul(A, B, gather_dim=1)),
             ("to have the same type and device", lambda: bt.all_gather_matmul(A, B.double())),
             ("got torch.int64", lambda: bt.matmul_all_reduce(A.long(), B.long())),
@@ -642,7 +642,7 @@ def part_mistakes(rank, ranks):
             ("activation: expected a str, got 5", lambda: bt.matmul_all_reduce(A, B, activation=5)),
             ("reduce_op: expected a str, got 3", lambda: bt.matmul_reduce_scatter(
                 A, B, reduce_op=3)),
-            ("expected a number of seconds of 0 or more, got 'x'", lambda: bt.prepare(
+            ("expected a non-negative number of seconds, got 'x'", lambda: bt.prepare(
                 bt.matmul_all_reduce, A, B, seconds="x")),
             ("expected tensors, got list", lambda: bt.prepare(bt.matmul_all_reduce, [A], B)),
             ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),
@@ -654,7 +654,7 @@ def part_mistakes(rank, ranks):
             ("got 4.0", lambda: bt.all_gather_matmul(A, B, rows=4.0)),
             ("expected tensors, got list", lambda: bt.all_gather_matmul([A], B)),
             ("expected tensors, got ndarray", lambda: bt.all_gather_matmul(A, [B.numpy()])),
-            ("a list of them, got NoneType", lambda: bt.all_gather_matmul(A, None)),
+            ("a list of tensors, got NoneType", lambda: bt.all_gather_matmul(A, None)),
             ("expected tensors, got NoneType", lambda: bt.matmul_all_reduce(A, None)),
             ("got a torch.sparse_coo tensor", lambda: bt.matmul_all_reduce(A.to_sparse(), B)),
             ("dimension index, got 0.0", lambda: bt.all_gather_matmul(A, B, gather_dim=0.0)),

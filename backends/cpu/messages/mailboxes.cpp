@@ -39,7 +39,7 @@ Result<std::unique_ptr<Mailboxes>> Mailboxes::make(int64_t ranks) {
     return unsupported("cannot allocate memory for messages between {} ranks", ranks);
   auto made = BRAID_TRY(map(std::move(descriptor), ranks));
   if (getrandom(&made->header_->number, sizeof(uint64_t), 0) != sizeof(uint64_t))
-    return unsupported("cannot get a random number to identify the message memory");
+    return unsupported("cannot generate a random ID for the memory that holds messages");
   return made;
 }
 

@@ -47,7 +47,8 @@ GemmShape kindOf(GemmShape shape) {
 
 std::string nameOfKind(const GemmShape &kind) {
   return fmt::format("{} GEMMs with N = {} and K = {}{}{}{}", name(kind.dtype).str(), kind.n,
-                     kind.k, kind.result != kind.dtype ? " to " + name(kind.result).str() : "",
+                     kind.k,
+                     kind.result != kind.dtype ? ", " + name(kind.result).str() + " results" : "",
                      kind.transposeB ? ", B transposed" : "", kind.hasBias ? ", with a bias" : "");
 }
 

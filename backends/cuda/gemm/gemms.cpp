@@ -36,7 +36,7 @@ GemmShape shapeOf(const PlanMatmul &shape, bool isAligned) {
 std::string nameOf(const GemmShape &shape) {
   const bool isPartial = shape.result != shape.dtype;
   return fmt::format("a {} GEMM of {} x {} x {}{}", name(shape.dtype).str(), shape.m, shape.n,
-                     shape.k, isPartial ? " to " + name(shape.result).str() : "");
+                     shape.k, isPartial ? " with " + name(shape.result).str() + " results" : "");
 }
 
 std::string encode(const LtGemm::Algorithm &algorithm) {
@@ -182,8 +182,8 @@ std::string Gemms::choices() const {
   if (tuned_ + known_ == 0)
     return "";
   const std::string &path = cache_->path();
-  return fmt::format("GEMMs: {} tuned in {:.2f} s, {} known ({})", tuned_, tuning_.count(), known_,
-                     path.empty() ? "not cached" : path);
+  return fmt::format("GEMMs: {} tuned in {:.2f} s, {} already known ({})", tuned_, tuning_.count(),
+                     known_, path.empty() ? "not cached" : path);
 }
 
 // -- Warming and multiplying. --

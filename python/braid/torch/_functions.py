@@ -47,7 +47,7 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
                              f"{type(bias).__name__}")
         return ([B], [], 0) if bias is None else ([B], [bias], 1)
     if not isinstance(B, (list, tuple)):
-        raise InputError(f"expected a tensor B, or a list of them, got {type(B).__name__}")
+        raise InputError(f"expected B to be a tensor or a list of tensors, got {type(B).__name__}")
     weights = list(B)
     biases = [None] * len(weights) if bias is None else list(bias)
     if not weights or len(biases) != len(weights):

@@ -166,7 +166,7 @@ class GroupJob:
             if time.monotonic() >= deadline:
                 absent = [rank for rank, key in enumerate(keys) if not store.check([key])]
                 raise PeerError(f"group '{self.group}', rank {self.rank}: expected the other ranks "
-                                f"to make the call within {timeout:g} s, but these did not: rank "
+                                f"to make the call within {timeout:g} s, but these ranks did not: "
                                 + ", ".join(map(str, absent)))
             time.sleep(pause)
             pause = min(2 * pause, MOST_PAUSE)

@@ -41,14 +41,14 @@ def _dimension(A: Tensor, dim: int, what: str) -> int:
     found = dim + A.dim() if dim < 0 else dim
     if not 0 <= found < A.dim() - 1:
         raise InputError(f"expected {what} to be a dimension of A before the last one "
-                         f"({A.dim() - 1}), which is contracted, got {dim}")
+                         f"({A.dim() - 1}), got {dim}; the last dimension is contracted")
     return found
 
 
 def _weight(A: Tensor, B: Tensor, bias: Optional[Tensor]) -> Weight:
     if B.dim() != 2 or B.shape[0] != A.shape[-1]:
-        raise InputError(f"expected B to have shape [{A.shape[-1]}, N], because A has shape "
-                         f"{tuple(A.shape)}; got {tuple(B.shape)}")
+        raise InputError(f"expected B to have shape [{A.shape[-1]}, N] to match A's shape "
+                         f"{tuple(A.shape)}, got {tuple(B.shape)}")
     if bias is not None and tuple(bias.shape) != (B.shape[1],):
         raise InputError(f"expected the bias to have shape [{B.shape[1]}], got {tuple(bias.shape)}")
     # A bias requires a `linear`, whose weight is transposed. Matrices in other layouts are copied.

@@ -76,7 +76,7 @@ def _reason(path: Path) -> str:
     moved = sorted({str(node.target) for node in between if node.target in _MOVES})
     if moved:
         return f"the collective and the GEMM are separated by {', '.join(moved)}"
-    return "the GEMM's result is not only added to results of other GEMMs"
+    return "the GEMM and the collective are separated by an addition that is not a sum of GEMMs"
 
 
 def _type_of(node: Any) -> str:

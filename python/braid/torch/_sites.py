@@ -324,5 +324,5 @@ def _sequences(elements: Any, block: Atom) -> int:
     # A quotient of symbolic extents remains symbolic, even if its value is known.
     found = next((count for count in range(1, 65) if known(elements == count * whole)), None)
     if found is None:
-        raise Refused("the number of sequences is unknown at compile time")
+        raise Refused("the number of sequences (the batch size) is unknown at compile time")
     return found

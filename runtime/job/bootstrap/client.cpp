@@ -141,7 +141,7 @@ Result<FileDescriptor> Client::want(int64_t rank, const std::string &name) {
   Message answer = BRAID_TRY(ask(fmt::format("G{} {}", rank, name), -1));
   if (answer.descriptor.isValid())
     return std::move(answer.descriptor);
-  return badInput("rank {} does not offer '{}'", rank, name);
+  return badInput("rank {} has not shared a file descriptor named '{}'", rank, name);
 }
 
 void Client::disconnect() {

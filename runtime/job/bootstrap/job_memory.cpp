@@ -62,7 +62,7 @@ Result<JobMemory> JobMemory::create(int64_t ranks, const HostPlace &place) {
   Layout &layout = *memory.layout_;
   layout.magic = kLayoutMagic;
   if (getrandom(&layout.number, sizeof layout.number, 0) != sizeof layout.number)
-    return failed("a random number");
+    return failed("a random ID");
   layout.ranks = ranks;
   layout.host = place.host;
   layout.hosts = place.hosts;

@@ -235,7 +235,7 @@ private:
     if (message.text.front() == 'O' && message.descriptor.isValid())
       offers_.insert_or_assign(fmt::format("{} {}", rank, text), std::move(message.descriptor));
     else if (message.text.front() != 'G')
-      return badInput("it sent neither an offer with a descriptor nor a request for one");
+      return badInput("it neither shared nor requested a file descriptor");
     else if (const auto found = offers_.find(text); found != offers_.end())
       wanted = found->second.get();
     return connection.send("D", wanted);

@@ -165,7 +165,7 @@ private:
       return timedOut("the PMIx server did not respond in time");
     return code == Success ? Status::ok()
                            : peerFailed("the PMIx server failed: {} ({})",
-                                        explain_ ? explain_(code) : "an error", code);
+                                        explain_ ? explain_(code) : "unknown error", code);
   }
 
   int (*init_)(Process *, Info *, size_t) = nullptr;
