@@ -255,7 +255,7 @@ def part_keeps_what_gradients_need(rank, ranks):
 
 
 def part_keeps_shards(rank, ranks):
-    """With keep="shard", the forward pass saves only this rank's rows."""
+    """The forward pass saves only this rank's rows if keep="shard"."""
     X, W = real(3 * ranks, 2, 8), real(8, 6)
     for rows in (None, 3 * ranks):
         gradients = []

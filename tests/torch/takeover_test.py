@@ -96,7 +96,7 @@ def part_replaces(rank, ranks):
 
 
 def part_keeps_shards(rank, ranks):
-    """With keep="shard", compiled forward passes save rows of this rank, not gathered rows."""
+    """Compiled forward passes save this rank's rows instead of gathered rows if keep="shard"."""
     rows = 8
     for batch in (1, 2):
         saved = {}

@@ -198,8 +198,8 @@ def all_gather_matmul(A: Tensor, Bs: Sequence[Tensor], given: Sequence[Tensor],
                       biased: int, activation: str, gather_dim: int, rows: int, return_A: bool,
                       keeps_shard: bool, group_name: str, ranks: int = 0) -> List[Tensor]:
     """Returns the results, followed by the gathered A if `return_A`. Bit i of `biased` is set if
-    Bs[i] has a bias; `given` contains these biases. Only the gradients use `keeps_shard`, and only the fake kernel
-    uses `ranks`."""
+    Bs[i] has a bias; `given` contains these biases. Only gradients use `keeps_shard`, and only
+    the fake kernel uses `ranks`."""
     if not Bs:
         raise InputError("expected at least one B, got none")
     return run("all_gather_matmul", [A], Bs, _spread(len(Bs), given, biased), activation,

@@ -31,8 +31,8 @@ _MOVES = RESHAPES | PERMUTATIONS | SPLITS | {
     operator.getitem}
 _BETWEEN = _CASTS | _MOVES | {_c10d.wait_tensor.default, aten.add.Tensor}
 _MOST_STEPS = 12  # the maximum number of nodes between a collective and a GEMM
-# The region of recomputed gathers. Greater than the regions of activation checkpointing, so that the
-# compiler saves what those regions pass to a gather.
+# The region of recomputed gathers. Its number is greater than those of activation checkpointing, so
+# that the compiler saves what those regions pass to a gather.
 _CHECKPOINT = 1 << 30
 # Advice if the element type is converted before a reduction or after a gather, respectively.
 _ADVICE = ("reduce in {0}, then convert the result",
