@@ -99,24 +99,22 @@ public:
 
 private:
   struct Ready {
-    double us = 0;
+    std::string schedule;
     TimedPlan plan;
   };
-  Result<double> time(Ready &ready, const JudgedCandidate &candidate, const TimingEffort &warmUp,
-                      BurstEffort effort);
+  Result<double> time(Ready &ready, const TimingEffort &warmUp, BurstEffort effort);
 
   PlanTimer &timer_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::map<std::string, Ready> ready_; ///< the fastest candidates so far, keyed by schedule
+  Fastest<Ready> ready_;
   bool isFirst_ = true;
 };
 
-Result<double> JobTimer::time(Ready &ready, const JudgedCandidate &candidate,
-                              const TimingEffort &warmUp, BurstEffort effort) {
+Result<double> JobTimer::time(Ready &ready, const TimingEffort &warmUp, BurstEffort effort) {
   Result<double> us = timer_.warmUpRuns(ready.plan, warmUp);
   if (us)
     us = timer_.timeBursts(ready.plan, *us, effort);
-  return us ? us : us.status().annotated(candidate.schedule.str());
+  return us ? us : us.status().annotated(ready.schedule);
 }
 
 /// Times short bursts. A burst of five runs reduces the overhead per run to a fifth. Releases the
@@ -126,17 +124,12 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
                                             transferModeOf(candidate.candidate));
   if (!plan)
     return plan.status().annotated(candidate.schedule.str());
-  Ready ready{0, std::move(*plan)};
+  Ready ready{candidate.schedule.str(), std::move(*plan)};
   // Later trials need less warm-up, because the previous trial drew a similar amount of power.
   const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
   const double warmUpUs = share * timer_.warmUpTimeUs(flopsOf(candidate.plans->front()));
-  const double us = ready.us =
-      BRAID_TRY(time(ready, candidate, {.warmUpUs = warmUpUs}, {.runs = 5, .bursts = 3}));
-  ready_.emplace(candidate.schedule.str(), std::move(ready));
-  if (ready_.size() > kMostFinalists)
-    ready_.erase(std::max_element(ready_.begin(), ready_.end(), [](const auto &a, const auto &b) {
-      return a.second.us < b.second.us;
-    }));
+  const double us = BRAID_TRY(time(ready, {.warmUpUs = warmUpUs}, {.runs = 5, .bursts = 3}));
+  ready_.add(us, std::move(ready));
   return us;
 }
 
@@ -144,8 +137,12 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
 /// the candidate that draws the most power would lower the clock rates for all others.
 Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
   const double warmUpUs = timer_.warmUpTimeUs(flopsOf(candidate.plans->front()));
+  const auto found = llvm::find_if(ready_.values(), [&](const auto &each) {
+    return each.second.schedule == candidate.schedule.str();
+  });
+  assert(found != ready_.values().end() && "expected one of the fastest candidates");
   return time(
-      ready_.at(candidate.schedule.str()), candidate, {.warmUp = 1},
+      found->second, {.warmUp = 1},
       {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
 }
 

@@ -123,8 +123,8 @@ TEST_P(MessagesTest, SidesThatDoNotFitAreNamed) {
   });
   for (const std::string &text : texts) {
     EXPECT_THAT(text, HasSubstr("message 0 from rank 0 to rank 1"));
-    EXPECT_THAT(text, HasSubstr("8 sent in "));
-    EXPECT_THAT(text, HasSubstr("12 received in "));
+    EXPECT_THAT(text, HasSubstr("8 bytes are sent in "));
+    EXPECT_THAT(text, HasSubstr("12 are received in "));
     EXPECT_THAT(text, HasSubstr("run 4"));
   }
 }

@@ -334,7 +334,7 @@ TEST(Client, SaysWhyItCannotJoin) {
   EXPECT_EQ(status.code(), StatusCode::TimedOut);
   EXPECT_EQ(status.message(), "joining as rank 0 at '@" + deaf.name + "', where process " +
                                   std::to_string(getpid()) +
-                                  " listens: no message arrived in time");
+                                  " is listening: no message arrived in time");
   deaf.listener.reset();
   EXPECT_EQ(Client::join(deaf.name, {}, soon()).status().code(), StatusCode::PeerFailed);
   status = Client::find({"nobody's", 1, 2}, deadlineIn(20ms)).status();

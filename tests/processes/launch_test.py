@@ -664,7 +664,7 @@ def test_suspended_job_of_the_same_name(job):
     for rank in (0, 1):
         job.run("examples/ag_matmul.braid", "--timeout-ms", 1000, variables=by_hand(rank)).expect(
             6, rf"^rank {rank}: braid: error: joining as rank {rank} at '@braid-.*', where process "
-               rf"{old.pid} listens: ")
+               rf"{old.pid} is listening: ")
     old.kill()
     old.wait()
 

@@ -284,7 +284,8 @@ def part_opcheck(rank, ranks):
     place = "0", rank, ranks
     for op, arguments in ((ops.all_gather_matmul,
                            (A, [B, W.t()], [b], 2, "", 0, -1, True, True, "0", ranks)),
-                          (ops.all_gather_matmul, (A3, [B], [], 0, "", 1, -1, False, False, "0", ranks)),
+                          (ops.all_gather_matmul,
+                           (A3, [B], [], 0, "", 1, -1, False, False, "0", ranks)),
                           (ops.matmul_reduce_scatter, (A, B, b, "", "sum", 0, *place)),
                           (ops.matmul_reduce_scatter, (A3, W.t(), None, "", "avg", 1, *place)),
                           (ops.matmul_all_reduce, (A3, B, b, "", "0"))):
