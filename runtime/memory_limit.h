@@ -23,7 +23,7 @@ struct MemoryNeed {
 };
 
 /// Returns Unsupported if the operation needs more memory than is available: "checking 3 runs takes
-/// about 123 GiB of memory, but 20 GiB are available (MemAvailable)". `forWhat` is the beginning of
+/// about 123 GiB of memory, but only 20 GiB is available (MemAvailable)". `forWhat` begins
 /// the message: "checking 3 runs takes"; `advice` is appended if not empty.
 Status expectMemory(const MemoryNeed &need, const std::string &forWhat,
                     const std::string &advice = "");

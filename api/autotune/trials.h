@@ -65,8 +65,8 @@ struct TimingLimits {
 /// The maximum number of finalists. Candidates over 25 % slower than the fastest are excluded.
 inline constexpr size_t kMostFinalists = 5;
 
-/// The kMostFinalists values with the smallest times. Like a stable sort, it prefers values that were
-/// added earlier if times are equal.
+/// The kMostFinalists values with the smallest times. If times are equal, prefers values that were
+/// added earlier, like a stable sort.
 template <class T> class Fastest {
 public:
   void add(double us, T value) {
