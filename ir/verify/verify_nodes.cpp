@@ -332,10 +332,10 @@ bool NodeVerifier::expectMixable(const Op &op, const Value *first, const Value *
   const DType a = first->type.dtype, b = other->type.dtype;
   if (isPartialType(a, b) || isPartialType(b, a))
     return true;
-  return error(op)
-         << quoted(op)
-         << " expects all tensors to have the same element type, or f32 and one 16-bit type, "
-         << "got " << typed(first) << " and " << typed(other);
+  return error(op) << quoted(op)
+                   << " expects all tensors to have the same element type, or a mix of f32 and one "
+                      "16-bit type, "
+                   << "got " << typed(first) << " and " << typed(other);
 }
 
 /// Checks that the range of a sum is as long as its destination. Non-constant lengths are checked

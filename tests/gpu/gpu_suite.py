@@ -135,7 +135,7 @@ class Suite:
                 for at in range(0, len(task), MOST_OF_BATCH)]
 
     def devices_for(self, case):
-        """Returns all GPUs, or one GPU per rank if ranks share them."""
+        """Returns the numbers of all GPUs or, if ranks must share GPUs, one for each rank."""
         if case.may_share and self.has_too_few(case.ranks):
             return [gpus()[i % len(gpus())] for i in range(case.ranks)]
         return gpus()

@@ -558,7 +558,8 @@ def test_number_of_ranks_is_the_launchers(job):
 
 
 def hosts(job):
-    """Maps the processes of this test that listen for ranks to the names of their sockets."""
+    """Returns the name of the socket of each process of this test that is listening for ranks,
+    keyed by PID."""
     with open("/proc/net/unix", encoding="utf-8") as file:
         sockets = [line.split() for line in file if f" @braid-{os.geteuid()}-" in line]
     listening = {f"socket:[{fields[6]}]": fields[7][1:] for fields in sockets

@@ -43,8 +43,8 @@ def _lists(B: Bs, bias: Any) -> Tuple[List[Tensor], List[Tensor], int]:
     """Returns the weights, the biases, and a bit mask of the weights that have a bias."""
     if isinstance(B, Tensor):
         if bias is not None and not isinstance(bias, Tensor):
-            raise InputError("expected a tensor or None as the bias of a single B, got "
-                             f"{type(bias).__name__}")
+            raise InputError("expected bias to be a tensor or None, because B is a single tensor, "
+                             f"got {type(bias).__name__}")
         return ([B], [], 0) if bias is None else ([B], [bias], 1)
     if not isinstance(B, (list, tuple)):
         raise InputError(f"expected B to be a tensor or a list of tensors, got {type(B).__name__}")

@@ -259,7 +259,7 @@ private:
       giveUp(timedOut("expected {} hosts to join within {} s, but {} did not", memory_.hosts(),
                       seconds(options_.joinTimeout), fmt::join(missing, ", ")),
              -1);
-    // The store may have been part of host 0's process. Host 0 has left, so it no longer decides.
+    // The store was part of host 0's process, which has ended. Now this host decides alone.
     if (!isZero() && others_.front().hasLeft && !reached_.isOk()) {
       abortIfRoundCannotEnd();
       memory_.decideHere();
