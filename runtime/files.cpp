@@ -28,7 +28,7 @@ Status cannot(const char *what, const std::string &path, int error) {
   const StatusCode code = *what == 'r' ? StatusCode::BadInput : StatusCode::Unsupported;
   const std::string name = path != "-"    ? "'" + printable(path, PATH_MAX) + "'"
                            : *what == 'r' ? "standard input"
-                                          : "standard output";
+                                          : "to standard output";
   return Status(code, fmt::format("cannot {} {}: {}", what, name, std::strerror(error)));
 }
 

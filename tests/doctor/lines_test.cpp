@@ -165,7 +165,7 @@ const std::vector<Case> &cases() {
          ill.ofDevice[1]["peer0.write"] = "1";
        },
        {"GPU 0 ", "GPU 1 ", "the chipset does not support peer access"}},
-      {"peer-access.all", [](M &) {}, {"1 pairs"}},
+      {"peer-access.all", [](M &) {}, {"pairs: 1"}},
       {"iommu.translates",
        [](M &ill) {
          ill.folder.write("/sys/bus/pci/devices/0000:18:00.0/iommu_group/type", "DMA-FQ\n");

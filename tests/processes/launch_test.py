@@ -471,7 +471,8 @@ def test_no_proc(job):
     if subprocess.run(hide + ("true",), stderr=subprocess.DEVNULL).returncode != 0:
         raise Skipped("expected a namespace to hide /proc in")
     job.run("examples/matmul_local.braid", "--processes", command=hide + (BRAID, "run")).expect(
-        4, r"^braid: error: /proc must be mounted \(mount -t proc proc /proc\), ")
+        4, r"^braid: error: /proc must be mounted \(mount -t proc proc /proc\) to start ranks as "
+           r"processes: ")
 
 
 def test_prefixes_keep_streams_apart(job):

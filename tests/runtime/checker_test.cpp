@@ -110,7 +110,7 @@ TEST(Checker, SaysHowFarItIs) {
                            "making Plans", "listing transfers", "matching transfers",
                            "matching signals with flags", "matching commands with transfers",
                            "building the history", "executing", "listing memory accesses",
-                           "finding races and early signals", "results"));
+                           "finding races and early signals", "checking results"));
     EXPECT_EQ(told["making Plans"], 2);
     EXPECT_EQ(told["matching transfers"], 2);
     EXPECT_EQ(told["finding races and early signals"], eachRank ? 84 : 42);
