@@ -403,7 +403,7 @@ def part_unusual_tensors(rank, ranks):
                         ("not a member", lambda: bt.matmul_all_reduce(
                             A, B, dist.GroupMember.NON_GROUP_MEMBER)),
                         ("a ProcessGroup", lambda: bt.matmul_all_reduce(A, B, 3)),
-                        ("a single B", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
+                        ("B is a single tensor", lambda: bt.all_gather_matmul(A, B, bias=[B[0]])),
                         ("rows to be None or at least 0", lambda: bt.all_gather_matmul(
                             A, B, rows=-7))):
         expect_error(bt.InputError, words, call)
