@@ -12,7 +12,6 @@ namespace braid::test {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 /// Tests for backends that can derive their execution order from a seed. Skipped for other
