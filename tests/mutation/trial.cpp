@@ -5,8 +5,8 @@
 #include "backends/cpu/cpu_backend.h"
 #include "ir/failure.h"
 
+#include <barrier>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 namespace braid::test {
@@ -118,32 +118,50 @@ private:
   std::vector<Bytes> poison_;
 };
 
-/// Starts each rank on its own thread, because ranks wait for one another.
-Status startAll(std::vector<Rank> &ranks, Cluster &cluster) {
-  std::mutex mutex;
-  Status first;
-  std::vector<std::thread> threads;
-  for (size_t number = 0; number < ranks.size(); ++number)
-    threads.emplace_back([&, number] {
-      const Status status = ranks[number].start();
-      if (status.isOk())
-        return;
-      std::lock_guard lock(mutex);
-      if (first.isOk())
-        first = status;
-      cluster.control(static_cast<int64_t>(number)).abort(status);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  return first;
-}
+/// Runs all rounds of a trial. Each rank has a thread, because ranks wait for one another.
+class Rounds {
+public:
+  Rounds(std::vector<Rank> &ranks, Cluster &cluster, Orders &orders)
+      : ranks_(ranks), cluster_(cluster), orders_(orders), statuses_(ranks.size()) {}
 
-Status synchronize(Cluster &cluster) {
-  return cluster.onEveryRank([&](int64_t rank) -> Status {
-    BRAID_TRY(cluster.device(rank).synchronize());
-    return cluster.control(rank).allGather("").status();
-  });
-}
+  Status run() {
+    std::barrier next(static_cast<ptrdiff_t>(ranks_.size()), [this]() noexcept { begin(); });
+    std::vector<std::thread> threads;
+    for (size_t number = 0; number < ranks_.size(); ++number)
+      threads.emplace_back([this, number, &next] {
+        const auto rank = static_cast<int64_t>(number);
+        statuses_[number] = ranks_[number].start();
+        if (!statuses_[number].isOk())
+          cluster_.control(rank).abort(statuses_[number]);
+        for (next.arrive_and_wait(); hasNext_; next.arrive_and_wait())
+          statuses_[number] = cluster_.device(rank).synchronize();
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    return first_;
+  }
+
+private:
+  /// Compares the results of the last round, if any, and issues the next one. All ranks wait.
+  void begin() {
+    for (size_t number = 0; number < ranks_.size() && first_.isOk(); ++number)
+      first_ = statuses_[number];
+    for (size_t number = 0; number < ranks_.size() && first_.isOk() && round_ > 0; ++number)
+      first_ = ranks_[number].compareRound(round_ - 1);
+    hasNext_ = first_.isOk() && orders_.next();
+    for (size_t number = 0; number < ranks_.size() && hasNext_; ++number)
+      ranks_[number].issueRound(round_);
+    ++round_;
+  }
+
+  std::vector<Rank> &ranks_;
+  Cluster &cluster_;
+  Orders &orders_;
+  std::vector<Status> statuses_; ///< the status of the last call of each rank
+  Status first_;                 ///< the first failure
+  uint32_t round_ = 0;           ///< the number of rounds that were begun
+  bool hasNext_ = false;
+};
 
 } // namespace
 
@@ -157,15 +175,7 @@ Status runTrial(const Case &original, llvm::ArrayRef<Plan> plans, Orders &orders
   std::vector<Rank> ranks;
   for (const Plan &plan : plans)
     ranks.emplace_back(original, plan, *created, options);
-  BRAID_TRY(startAll(ranks, *created));
-  for (uint32_t round = 0; orders.next(); ++round) {
-    for (Rank &rank : ranks)
-      rank.issueRound(round);
-    BRAID_TRY(synchronize(*created));
-    for (const Rank &rank : ranks)
-      BRAID_TRY(rank.compareRound(round));
-  }
-  return Status::ok();
+  return Rounds(ranks, *created, orders).run();
 }
 
 } // namespace braid::test
