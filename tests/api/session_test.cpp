@@ -337,7 +337,8 @@ const Mistake kMistakes[] = {
     {"too few", [](RankTensors &t) { t.inputs.pop_back(); }, "expected 2 inputs, got 1"},
     {"too many", [](RankTensors &t) { t.outputs.push_back(t.outputs[0]); },
      "expected 1 output, got 2"},
-    {"overlap", [](RankTensors &t) { t.outputs[0].data = moved(t.inputs[0].data, 8); },
+    // The input is smaller, so it overlaps only this output, wherever other tensors are.
+    {"overlap", [](RankTensors &t) { t.inputs[0].data = moved(t.outputs[0].data, 8); },
      "output 0 (%C): expected memory that no other tensor uses, got memory that overlaps input 0 "
      "(%A)"},
 };
