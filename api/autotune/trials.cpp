@@ -140,7 +140,8 @@ Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
   const auto found = llvm::find_if(ready_.values(), [&](const auto &each) {
     return each.second.schedule == candidate.schedule.str();
   });
-  assert(found != ready_.values().end() && "expected one of the fastest candidates");
+  if (found == ready_.values().end())
+    return internalError("{} is not among the fastest candidates", candidate.schedule.str());
   return time(
       found->second, {.warmUp = 1},
       {.runs = 40, .bursts = 1, .budgetUs = std::max(8e3, 0.4 * warmUpUs), .warmUpUs = warmUpUs});
