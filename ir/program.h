@@ -164,8 +164,8 @@ struct SetOp : OpOf<OpKind::Set> {
 /// `matmul %dst, %a, %b [add %addend]`: dst = a·b + addend, contracting a's last c axes with b's
 /// first c axes; c is 1 or 2 (contractedAxes). dst has a's remaining axes, then b's. dst must not
 /// overlap an operand, except that it may be the addend. dst has the element type of a and b, or a
-/// partial type (isPartialType). The addend has dst's type, and is added before the result is
-/// rounded.
+/// partial type (isPartialType). The addend has dst's type. It is added before the result is
+/// rounded; but if it is dst itself, the product may also be rounded first.
 ///
 /// `linear %dst, %a, %b [, %bias | add %addend]`: a matmul with b transposed, which contracts the
 /// last c axes of both a and b. The bias has b's remaining axes.

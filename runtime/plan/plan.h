@@ -169,7 +169,8 @@ struct Command {
 
 /// c[m, n] = a[m, k] · b, plus at most one of bias[n] (added to every row) and addend[m, n],
 /// rounded once. b is [k, n], or [n, k] if `transposeB`. All operands are row-major and contiguous.
-/// The addend may be c itself; no other operand overlaps c.
+/// The addend may be c itself; then the product may be rounded before it is added (cuBLASLt 13.1 on
+/// H200: some kernels add their tiles to c in memory). No other operand overlaps c.
 struct PlanMatmul {
   DType dtype;
   int64_t m, n, k;
