@@ -93,7 +93,7 @@ endif()
 function(braid_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SECONDS" "COMMAND;LABELS")
   if(NOT arg_SECONDS)
-    set(arg_SECONDS 1800) # ends a test that hangs; mutation_test takes half of it on a busy machine
+    set(arg_SECONDS 1800) # only ends tests that hang; a busy machine makes tests much slower
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_SECONDS} SKIP_RETURN_CODE 77
