@@ -35,7 +35,8 @@ const char *activityOf(const RankView &rank) {
   constexpr const char *kStates[] = {"has not joined", "", "has left", "is dead"};
   constexpr const char *kActivities[] = {
       "is executing the caller's code", "is waiting for the other ranks in an all-gather",
-      "is waiting for its device", "is waiting for all ranks to finish"};
+      "is waiting for its device", "is waiting for the process that hosts the job",
+      "is waiting for all ranks to finish"};
   return rank.hasJoined() ? kActivities[static_cast<size_t>(rank.activity)]
                           : kStates[static_cast<size_t>(rank.state)];
 }

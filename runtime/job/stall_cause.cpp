@@ -131,7 +131,7 @@ bool isLate(const JobView &job, int64_t rank) {
 }
 
 /// Reasons why a rank waits for no other rank, starting with the best explanation of a stall.
-enum class Idle { Absent, OwnCode, Left, Queues, No };
+enum class Idle { AskingHost, Absent, OwnCode, Left, Queues, No };
 
 Idle idleOf(const JobView &job, int64_t rank) {
   const RankView &view = job.at(rank);
@@ -139,6 +139,8 @@ Idle idleOf(const JobView &job, int64_t rank) {
     return view.state == RankState::Absent ? Idle::Absent : Idle::Left;
   if (job.leadingQueue(rank)) // a queue is waiting
     return Idle::No;
+  if (view.activity == HostActivity::AskingHost)
+    return Idle::AskingHost;
   if (view.activity == HostActivity::OwnCode)
     return Idle::OwnCode;
   if (view.activity == HostActivity::InSynchronize)

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <set>
 
+#include <poll.h>
+
 namespace braid {
 namespace {
 
@@ -316,6 +318,29 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   EXPECT_FALSE(group(0).isAborted()) << group(0).failure().message();
   EXPECT_TRUE(control(1).allGather(""));
   rank0.join();
+}
+
+/// A host that welcomes a rank and then never replies, like a process that has been stopped.
+TEST(StoppedHostTest, IsReportedAfterTheTimeout) {
+  Result<JobMemory> memory = JobMemory::create(1);
+  Result<RendezvousPlace> place = listenAnywhere();
+  ASSERT_TRUE(memory && place);
+  std::optional<Connection> host;
+  std::thread welcome([&] {
+    waitUntilReady(place->listener.get(), POLLIN, soon());
+    host.emplace(acceptFrom(place->listener));
+    ASSERT_TRUE(host->receive(soon()));
+    memory->slot(0).state = RankState::Joined;
+    ASSERT_TRUE(host->send("W", memory->descriptor()).isOk());
+  });
+  ProcessGroup group(joinAs(place->name, 0, 1), milliseconds(300));
+  welcome.join();
+  ASSERT_TRUE(group.start().isOk());
+  const Result<std::string> handle = group.exportMemory(*group.allocateSymmetric(64));
+  EXPECT_EQ(handle.status().code(), StatusCode::TimedOut);
+  EXPECT_EQ(handle.status().message().substr(0, 78),
+            "no progress for 300 ms: rank 0 is waiting for the process that hosts the job, ");
+  group.close();
 }
 
 /// Measures the CPU time of all threads of this process, which only wait.

@@ -4,6 +4,8 @@
 #include "ir/failure.h"
 #include "runtime/job/bootstrap/store.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <fmt/format.h>
 
 #include <thread>
@@ -117,17 +119,19 @@ Status Client::lost(const Status &status) {
 }
 
 /// Sends a message and waits for the reply, even to an offer, because peers may request the offered
-/// descriptor as soon as this function has returned.
+/// descriptor as soon as this function has returned. If the host never replies, for example because
+/// it has been stopped, the watchdog aborts the job.
 Result<Message> Client::ask(const std::string &text, int descriptor) {
   BRAID_TRY(memory_->failure());
+  RankSlot &slot = memory_->slot(rank());
+  slot.setActivity(HostActivity::AskingHost);
+  const auto atEnd = llvm::make_scope_exit([&slot] { slot.setActivity(HostActivity::OwnCode); });
   if (const Status sent = connection_.send(text, descriptor); !sent.isOk())
     return lost(sent);
   for (;;) {
     Result<Message> answer = connection_.receive(deadlineIn(kSlice));
     BRAID_TRY(memory_->failure());
-    if (answer)
-      memory_->slot(rank()).tick();
-    else if (answer.status().code() == StatusCode::TimedOut)
+    if (!answer && answer.status().code() == StatusCode::TimedOut)
       continue;
     return answer ? std::move(answer) : lost(answer.status());
   }

@@ -13,7 +13,7 @@
 namespace braid {
 
 /// The version of this format. Hosts with different versions cannot run a job together.
-inline constexpr int kHostVersion = 10;
+inline constexpr int kHostVersion = 11;
 
 /// Encodes the parts that this host's ranks contribute to all-gather `round`, and their last
 /// completed step.

@@ -28,7 +28,7 @@ namespace braid {
 namespace {
 
 // The last byte is the version of the memory layout.
-constexpr uint64_t kLayoutMagic = 0x4252414944'4a4211;
+constexpr uint64_t kLayoutMagic = 0x4252414944'4a4212;
 constexpr int64_t kMaxRanks = 4096;
 
 Status failed(const char *what) {

@@ -66,6 +66,7 @@ enum class HostActivity : uint32_t {
   OwnCode,       ///< outside Braid, preparing a program, or issuing commands
   InAllGather,   ///< waiting for all ranks to join
   InSynchronize, ///< waiting for its device
+  AskingHost,    ///< waiting for an answer from the process that hosts the job
   Committing,    ///< waiting for all ranks to complete the step
 };
 
