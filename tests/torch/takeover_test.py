@@ -2,8 +2,10 @@
 
 usage: takeover_test.py FOLDER     (the folder that contains the package)
 """
+import json
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -305,6 +307,19 @@ def part_reports(rank, ranks):
         assert reason in str(found) and not found.taken, found
 
 
+def part_caches(rank, ranks):
+    """Prints how many graphs Inductor compiled and loaded from its disk cache, and all sites."""
+    bt.enable()
+    compare(rank, ranks, 0, False, (8 * ranks, 32))
+    torch.compile(used_elsewhere, fullgraph=True)(torch.ones(4 * ranks, 8), torch.ones(8, 6))
+    counters = torch._dynamo.utils.counters["inductor"]
+    found = bt.report()
+    print(json.dumps([counters["fxgraph_cache_miss"], counters["fxgraph_cache_hit"],
+                      counts(), found.taken, found.apart]))
+    bt.report(clear=True)
+    assert not bt.report().taken and not bt.report().apart
+
+
 def gathered(x, w):
     return F.relu(gather(x, 0, dist.group.WORLD) @ w)
 
@@ -487,6 +502,18 @@ class Ranks(unittest.TestCase):
 
     def test_reports(self):
         self.expect("reports")
+
+    def test_caches(self):
+        """A second process loads the graphs from the disk cache, and reports the same sites."""
+        with tempfile.TemporaryDirectory() as cache:
+            runs = []
+            for _ in range(2):
+                codes, said, _ = processes.run("caches", 2, 240, TORCHINDUCTOR_CACHE_DIR=cache)
+                self.assertEqual(codes, [0, 0], "\n".join(said)[-6000:])
+                runs.append([json.loads(text.splitlines()[-1]) for text in said])
+        for (compiled, loaded, *first), second in zip(*runs):
+            self.assertEqual(second, [0, compiled + loaded, *first])
+            self.assertTrue(first[1] and first[2], first)
 
     def test_leaves(self):
         self.expect("leaves")

@@ -1,13 +1,15 @@
 """The pass that enable() adds to Inductor: replaces collectives next to GEMMs, and reports them."""
 from __future__ import annotations
 
+import glob
 import operator
-import uuid
+import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
-from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.pattern_matcher import stable_topological_sort
+from torch.distributed import distributed_c10d
 from torch.utils.checkpoint import CheckpointPolicy
 
 from braid.torch import _report
@@ -37,6 +39,9 @@ _CHECKPOINT = 1 << 30
 # Advice if the element type is converted before a reduction or after a gather, respectively.
 _ADVICE = ("reduce in {0}, then convert the result",
            "gather x.to(torch.{0}), or keep the model's parameters in {0}")
+
+# All sources of the package, because graphs also contain calls of its operators.
+_SOURCES = tuple(sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*.py"))))
 
 Node = torch.fx.Node
 Path = Tuple[Node, ...]  # from a collective to a GEMM, inclusive
@@ -100,16 +105,28 @@ def _replace(collective: Node, direction: str) -> None:
         replace(collective)
     except Refused as why:
         site = site._replace(reason=str(why) or _reason(path))
-    _report.sites[site] += 1
+    _report.count(site)
 
 
-class Pass(CustomGraphPass):
-    """A pass that runs after all of PyTorch's passes, and after the user's pass, if any."""
+class _After(CustomGraphPass):
+    """A pass that runs after the user's pass, if any."""
 
     def __init__(self, first: Any = None) -> None:
         self._first = first
-        # A unique ID disables Inductor's cache, because this pass would not see a cached graph.
-        self._uuid = f"braid {uuid.uuid4()}"
+
+    def uuid(self) -> Any:
+        """Returns what the result depends on besides the graph. Inductor's disk cache loads a graph
+        only if this is equal. Returns None if the user's pass does not support the cache."""
+        first = self._first.uuid() if isinstance(self._first, CustomGraphPass) else None
+        if self._first is not None and first is None:
+            return None
+        groups = sorted((name, group.size())
+                        for group, name in distributed_c10d._world.pg_names.items())
+        return get_hash_for_files(_SOURCES, f"{type(self).__name__} {groups} {first}")
+
+
+class Pass(_After):
+    """A pass that runs after all of PyTorch's passes, and after the user's pass, if any."""
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self._first is not None:
@@ -120,16 +137,10 @@ class Pass(CustomGraphPass):
             _replace(node, "backward" if is_backward else "forward")
         stable_topological_sort(graph)
 
-    def uuid(self) -> str:
-        return self._uuid
 
-
-class KeepShards(CustomGraphPass):
+class KeepShards(_After):
     """A pass over joint graphs of the forward and the backward pass that makes the backward pass
     gather again what GEMMs of the forward pass multiply, instead of saving it."""
-
-    def __init__(self, first: Any = None) -> None:
-        self._first = first
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         if self._first is not None:
@@ -141,9 +152,6 @@ class KeepShards(CustomGraphPass):
                 backward.add(node)
             elif node.target is GATHER and _find_gemm(node):
                 _recompute(node)
-
-    def uuid(self) -> str:
-        return "braid.torch.enable(keep='shard'), version 1"
 
 
 def _recompute(node: Node) -> None:

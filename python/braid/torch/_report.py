@@ -1,8 +1,10 @@
 """Reports the operators that ran, and the collectives that were not replaced."""
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple
 
 from braid.torch._group import all_jobs
 
@@ -39,7 +41,7 @@ class Passed(NamedTuple):
     calls: int
 
 
-sites: Counter[Site] = Counter()  # number of collectives, keyed by a Site whose `number` is 1
+_KEY = "braid.torch: "
 passed: Counter[Tuple[str, str]] = Counter()  # number of calls, keyed by operator and reason
 
 
@@ -77,21 +79,43 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
             for text in texts]
 
 
+def count(site: Site) -> None:
+    """Counts a site of the graph that Inductor is compiling. Inductor's counters are used, because
+    Inductor saves what a graph adds to them together with the graph in its disk cache, and adds it
+    again in a process that loads the graph."""
+    _inductor_counters()[_KEY + json.dumps(site)] += 1
+
+
+def _inductor_counters() -> Counter[str]:
+    module: Any = sys.modules.get("torch._dynamo.utils")  # importing it takes seconds
+    return module.counters["inductor"] if module else Counter()
+
+
+def _sites(clear: bool) -> List[Site]:
+    """Returns all counted sites, and optionally forgets them."""
+    counters = _inductor_counters()
+    keys = [key for key in counters if key.startswith(_KEY)]
+    found = [Site(*json.loads(key[len(_KEY):]))._replace(number=counters[key]) for key in keys]
+    for key in keys if clear else ():
+        del counters[key]
+    return found
+
+
 def report(clear: bool = False) -> Report:
     """Returns every operator that ran, with its shape, its schedule, and the numbers of calls and
-    copied operands. Also returns every collective next to a GEMM that was compiled while Braid was
-    enabled, with the reason if it was not replaced, and the calls that PyTorch executed.
+    copied operands. Also returns every collective next to a GEMM that was compiled, or loaded from
+    Inductor's disk cache, while Braid was enabled, with the reason if it was not replaced, and the
+    calls that PyTorch executed.
 
     clear: if True, starts all counts again at 0.
     """
     calls = [Calls(operator, job.group, shape, schedule, counts.calls, counts.copies)
              for job in all_jobs()
              for (operator, shape, schedule), counts in list(job.counts.items())]
-    found = [site._replace(number=number) for site, number in sites.items()]
+    found = _sites(clear)
     left = [Passed(name, reason, number) for (name, reason), number in passed.items()]
     if clear:
         passed.clear()
-        sites.clear()
         for job in all_jobs():
             for counts in job.counts.values():
                 counts.calls = counts.copies = 0

@@ -96,10 +96,9 @@ def enable(keep: str = "gathered") -> None:
     keep: what compiled forward passes save of a gather next to a GEMM for the backward pass:
         "gathered", or "shard" to save memory. The backward pass then gathers again.
 
-    Code that was compiled earlier does not change. Graphs in Inductor's disk cache are recompiled,
-    so that report() lists every collective that was not replaced, such as one next to a scaled
-    GEMM. If a call turns out to be unsupported at run time, for example because the ranks span
-    hosts, the collective and the GEMM run separately, and report() counts the call.
+    Code that was compiled earlier does not change. If a call turns out to be unsupported at run
+    time, for example because the ranks span hosts, the collective and the GEMM run separately, and
+    report() counts the call.
     """
     global _takeover
     keeps_shards = is_shard(keep)
