@@ -1,7 +1,7 @@
-# Adds sanitized tests to the ordinary build, so that a single configure, ninja and ctest run covers
-# them. A test and its libraries are compiled again, as separate targets, with the flags of one
-# sanitizer and with assertions enabled. They are compiled by clang if available, because clang is
-# faster than g++, especially without optimisation.
+# Adds sanitized tests and fuzzers to the ordinary build, so that one configure, ninja and ctest run
+# covers them. A test and its libraries are compiled again, as separate targets, with the flags of
+# one sanitizer and with assertions enabled. They are compiled by clang if available, because clang
+# is faster than g++, especially without optimisation.
 
 # libtsan of g++ 12 fails to start on kernels that randomise more address bits than it supports
 # ("unexpected memory mapping"), so instrumented programs use fixed addresses where permitted.
@@ -11,7 +11,12 @@ if(refused EQUAL 0)
   set(braid_fixed_addresses setarch -R)
 endif()
 
-set(braid_asan_flags ${braid_address_flags})
+# The fuzzers link the same libraries as the tests under ASan. Therefore, these libraries report
+# which code has run. They do not report compared values, which would make tests twice as slow.
+set(braid_asan_flags ${braid_address_flags} -fno-sanitize=null,object-size) # ASan finds these
+if(BRAID_CLANG)
+  list(APPEND braid_asan_flags -fsanitize-coverage=inline-8bit-counters,pc-table)
+endif()
 set(braid_tsan_flags ${braid_thread_flags})
 
 # The targets in which instrumented tests spend most of their time. Other targets are not optimised,
@@ -119,4 +124,25 @@ function(braid_sanitized_program name sanitizer)
   endforeach()
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE -O1 -g1 -UNDEBUG ${braid_${sanitizer}_flags})
+endfunction()
+
+# braid_fuzzer(fuzz_a.cpp LINK braid_ir ... [SOURCES b.cpp ...])
+# Adds a fuzzer, and a test that runs it for FUZZ_SECONDS, starting from the seeds in
+# tests/fuzz/corpus. If there is no clang++ that supports libFuzzer, the test is skipped.
+function(braid_fuzzer source)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  cmake_path(GET source STEM name)
+  if(NOT BRAID_CLANG)
+    braid_add_test(${name} COMMAND sh -c "echo 'skipped: ${BRAID_CLANG_MISSING}'; exit 77"
+                   LABELS fuzz)
+    return()
+  endif()
+  braid_sanitized_program(${name} asan SOURCES ${source} ${arg_SOURCES} LINK ${arg_LINK})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  math(EXPR limit "${FUZZ_SECONDS} + 600") # only ends fuzzers that hang
+  braid_add_test(${name} COMMAND ${CMAKE_COMMAND} -DFUZZER=$<TARGET_FILE:${name}>
+                                 -DSECONDS=${FUZZ_SECONDS}
+                                 -DSEEDS=${PROJECT_SOURCE_DIR}/tests/fuzz/corpus
+                                 -P ${PROJECT_SOURCE_DIR}/cmake/RunFuzzer.cmake
+                 LABELS fuzz SECONDS ${limit})
 endfunction()
