@@ -320,6 +320,23 @@ TEST_F(ProcessGroupTest, TheTimeLimitIsNoneForASlowPeer) {
   rank0.join();
 }
 
+/// A rank that is a thread may run a command, such as a large GEMM, for longer than the timeout.
+TEST(RankGroupTest, RunningCommandIsNoStall) {
+  Result<JobMemory> memory = JobMemory::create(1);
+  ASSERT_TRUE(memory);
+  RankSlot &slot = memory->slot(0);
+  slot.queues = 1;
+  slot.queue[0].current = uint64_t(1) << 32;
+  RankGroup group(*memory, milliseconds(5));
+  slot.setActivity(HostActivity::InSynchronize);
+  ASSERT_TRUE(group.start().isOk());
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(group.isAborted()) << group.failure().message();
+  slot.queue[0].isWaiting = 1;
+  EXPECT_TRUE(eventually([&] { return group.isAborted(); }));
+  EXPECT_EQ(group.failure().code(), StatusCode::TimedOut);
+}
+
 /// A host that welcomes a rank and then never replies, like a process that has been stopped.
 TEST(StoppedHostTest, IsReportedAfterTheTimeout) {
   Result<JobMemory> memory = JobMemory::create(1);
