@@ -62,11 +62,11 @@ std::string loweringOption(const CompileOptions &options) {
   return options.afterPass ? "print-after" : "";
 }
 
-/// Returns "; to lower its fusion, use entry=NAME" if the source also contains the program's
+/// Returns "; to lower its fusion, set the entry to NAME" if the source also contains the program's
 /// fusion.
 std::string otherEntry(const Source &source, const Program &program) {
   const Fusion *fusion = source.module.findFusion(program.implements());
-  return fusion ? fmt::format("; to lower its fusion, use entry={}", fusion->name()) : "";
+  return fusion ? fmt::format("; to lower its fusion, set the entry to {}", fusion->name()) : "";
 }
 
 Result<Compiled> compileProgram(Source &source, Program &program, const CompileOptions &options) {

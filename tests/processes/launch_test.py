@@ -316,7 +316,8 @@ def test_rank_killed_when_the_run_is_complete(job):
             err = launcher.communicate(timeout=SECONDS)[1]
         if kills:
             Result(launcher, out, err).expect(
-                0, r"^braid: warning: the run completed, but rank 0: killed by signal 9")
+                0, "^braid: warning: the run completed, but failed afterwards: "
+                   "rank 0: killed by signal 9")
         else:
             Result(launcher, out, err).expect(0, r"^@by_hand on 8 ranks", stream="out")
             check(without_progress(err) == "", f"expected no warning, got {err}")

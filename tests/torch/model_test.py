@@ -1,6 +1,6 @@
-"""Tests that a compiled model has the same gradients with Braid as without. Its parameters are split
-in two dimensions: tensor parallelism with sequence parallelism, and FSDP. It has biases, shares the
-weight of its embedding with its last layer, splits the loss, and recomputes activations.
+"""Tests that a compiled model has the same gradients with Braid as without. Its parameters are
+split in two dimensions: tensor parallelism with sequence parallelism, and FSDP. It has biases,
+shares the weight of its embedding with its last layer, splits the loss, and recomputes activations.
 
 usage: model_test.py FOLDER     (the folder that contains the package)
 """
