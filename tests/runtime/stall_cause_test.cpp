@@ -129,6 +129,7 @@ TEST(RankText, SaysWhatTheHostThreadDoes) {
       {HostActivity::OwnCode, "rank 1 is executing the caller's code, for "},
       {HostActivity::InAllGather, "rank 1 is waiting for the other ranks in an all-gather, for "},
       {HostActivity::InSynchronize, "rank 1 is waiting for its device, for "},
+      {HostActivity::AskingHost, "rank 1 is waiting for the process that hosts the job, for "},
       {HostActivity::Committing, "rank 1 is waiting for all ranks to finish, for "},
   };
   for (const auto &[activity, text] : texts) {
