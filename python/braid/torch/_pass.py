@@ -40,8 +40,9 @@ _CHECKPOINT = 1 << 30
 _ADVICE = ("reduce in {0}, then convert the result",
            "gather x.to(torch.{0}), or keep the model's parameters in {0}")
 
-# All sources of the package, because graphs also contain calls of its operators.
+# A digest of all sources of the package, because graphs also contain calls of its operators.
 _SOURCES = tuple(sorted(glob.glob(os.path.join(os.path.dirname(__file__), "*.py"))))
+_DIGEST = get_hash_for_files(_SOURCES) if _SOURCES else None
 
 Node = torch.fx.Node
 Path = Tuple[Node, ...]  # from a collective to a GEMM, inclusive
@@ -116,13 +117,14 @@ class _After(CustomGraphPass):
 
     def uuid(self) -> Any:
         """Returns what the result depends on besides the graph. Inductor's disk cache loads a graph
-        only if this is equal. Returns None if the user's pass does not support the cache."""
+        only if this is equal. Returns None, which disables the cache, if the user's pass does."""
         first = self._first.uuid() if isinstance(self._first, CustomGraphPass) else None
-        if self._first is not None and first is None:
+        if _DIGEST is None or (self._first is not None and not first):
             return None
+        # An all-reduce does not contain the number of ranks, so a graph depends on the groups.
         groups = sorted((name, group.size())
                         for group, name in distributed_c10d._world.pg_names.items())
-        return get_hash_for_files(_SOURCES, f"{type(self).__name__} {groups} {first}")
+        return type(self).__name__, _DIGEST, groups, first
 
 
 class Pass(_After):

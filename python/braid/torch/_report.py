@@ -82,7 +82,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
 def count(site: Site) -> None:
     """Counts a site of the graph that Inductor is compiling. Inductor's counters are used, because
     Inductor saves what a graph adds to them together with the graph in its disk cache, and adds it
-    again in a process that loads the graph."""
+    again whenever a process loads the graph. torch._dynamo.utils.counters.clear() clears them."""
     _inductor_counters()[_KEY + json.dumps(site)] += 1
 
 
