@@ -12,8 +12,9 @@ if(refused EQUAL 0)
 endif()
 
 # The fuzzers link the same libraries as the tests under ASan. Therefore, these libraries report
-# which code has run. They do not report compared values, which would make tests twice as slow.
-set(braid_asan_flags ${braid_address_flags} -fno-sanitize=null,object-size) # ASan finds these
+# which code has run. Only the sources of the fuzzers also report compared values, which would make
+# tests twice as slow.
+set(braid_asan_flags ${braid_address_flags} -fno-sanitize=object-size) # ASan finds these faults
 if(BRAID_CLANG)
   list(APPEND braid_asan_flags -fsanitize-coverage=inline-8bit-counters,pc-table)
 endif()
@@ -138,6 +139,7 @@ function(braid_fuzzer source)
     return()
   endif()
   braid_sanitized_program(${name} asan SOURCES ${source} ${arg_SOURCES} LINK ${arg_LINK})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   math(EXPR limit "${FUZZ_SECONDS} + 600") # only ends fuzzers that hang
   braid_add_test(${name} COMMAND ${CMAKE_COMMAND} -DFUZZER=$<TARGET_FILE:${name}>
