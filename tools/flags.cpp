@@ -153,8 +153,9 @@ Result<LaunchReport> launchRanks(LaunchOptions options, const std::string &succe
   options.onFailure = [](const Status &cause) { report(cause); };
   LaunchReport job = BRAID_TRY(launch(options));
   for (const std::string &ending : job.endings)
-    llvm::errs() << (job.status.isOk() ? "braid: warning: " + success + ", but failed afterwards: "
-                                       : "")
+    llvm::errs() << (job.status.isOk()
+                         ? "braid: warning: " + success + ", but a rank failed afterwards: "
+                         : "")
                  << ending << "\n";
   return job;
 }

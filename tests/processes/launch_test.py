@@ -316,7 +316,7 @@ def test_rank_killed_when_the_run_is_complete(job):
             err = launcher.communicate(timeout=SECONDS)[1]
         if kills:
             Result(launcher, out, err).expect(
-                0, "^braid: warning: the run completed, but failed afterwards: "
+                0, "^braid: warning: the run completed, but a rank failed afterwards: "
                    "rank 0: killed by signal 9")
         else:
             Result(launcher, out, err).expect(0, r"^@by_hand on 8 ranks", stream="out")
