@@ -149,17 +149,15 @@ Idle idleOf(const JobView &job, int64_t rank) {
 }
 
 /// Blames the idle rank that best explains the stall; among equals, the one with the fewest runs. A
-/// rank that waits for the process that hosts the job explains the stall, but is not to blame.
+/// rank that waits for the process that hosts the job is blamed, because its request may be late.
 std::optional<Blame> blameIdleRank(const JobView &job) {
   auto key = [&](int64_t rank) { return std::pair(idleOf(job, rank), job.at(rank).runs); };
   int64_t first = 0;
   for (int64_t rank : job.memory().allRanks())
     if (key(rank) < key(first))
       first = rank;
-  const Idle idle = idleOf(job, first);
-  return idle == Idle::No ? std::nullopt
-                          : std::optional(Blame{idle == Idle::AskingHost ? -1 : first,
-                                                job.text(first, nullptr)});
+  return idleOf(job, first) == Idle::No ? std::nullopt
+                                        : std::optional(Blame{first, job.text(first, nullptr)});
 }
 
 std::optional<Blame> blameNobody(const JobView &job) {

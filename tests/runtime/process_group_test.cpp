@@ -357,7 +357,6 @@ TEST(StoppedHostTest, IsReportedAfterTheTimeout) {
   EXPECT_EQ(handle.status().code(), StatusCode::TimedOut);
   EXPECT_EQ(handle.status().message().substr(0, 78),
             "no progress for 300 ms: rank 0 is waiting for the process that hosts the job, ");
-  EXPECT_EQ(memory->cause()->rank, -1) << "rank 0 is not to blame";
   group.close();
 }
 
