@@ -9,7 +9,6 @@
 
 #include <array>
 #include <atomic>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
