@@ -14,7 +14,7 @@ import unittest
 
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 SMALL, LARGE = 4096, 1 << 20
-LIMIT = 3  # in seconds
+LIMIT = 10  # in seconds; longer than any measurement of a healthy link on a busy machine
 FLAGS = ["--sizes", f"{SMALL},{LARGE}", "--paths", "put-engine,get-engine", "--timeout-ms",
          str(int(1000 * LIMIT))]
 

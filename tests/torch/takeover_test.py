@@ -41,21 +41,22 @@ class MLP(nn.Module):
         return self.down(torch.relu(self.up(x)))
 
 
-def models(rank, ranks, dim, bias):
+def models(rank, ranks, dim, bias, layers=1):
     """Returns a model that is split over the ranks, and the same model on one device."""
     torch.manual_seed(0)
-    whole, split = MLP(bias), MLP(bias)
+    whole, split = (nn.Sequential(*(MLP(bias) for _ in range(layers))) for _ in range(2))
     split.load_state_dict(whole.state_dict())
     mesh = init_device_mesh("cpu", (ranks,))
-    parallelize_module(split, mesh, {"up": ColwiseParallel(input_layouts=Shard(dim)),
-                                     "down": RowwiseParallel(output_layouts=Shard(dim))})
+    for layer in split:
+        parallelize_module(layer, mesh, {"up": ColwiseParallel(input_layouts=Shard(dim)),
+                                         "down": RowwiseParallel(output_layouts=Shard(dim))})
     return split, whole
 
 
-def compare(rank, ranks, dim, bias, shape):
+def compare(rank, ranks, dim, bias, shape, layers=1):
     """Compares the compiled model, including its gradients, with the model on one device."""
     torch._dynamo.reset()
-    split, whole = models(rank, ranks, dim, bias)
+    split, whole = models(rank, ranks, dim, bias, layers)
     compiled = torch.compile(split, fullgraph=True)
     torch.manual_seed(1)
     X = torch.randn(*shape)
@@ -66,10 +67,11 @@ def compare(rank, ranks, dim, bias, shape):
     y.square().sum().backward()
     Y.square().sum().backward()
     torch.testing.assert_close(x.grad, X.grad.chunk(ranks, dim)[rank])
-    for name, split_dim in (("up", 0), ("down", 1)):
-        found = getattr(split, name).weight.grad.to_local()
-        wanted = getattr(whole, name).weight.grad.chunk(ranks, split_dim)[rank]
-        torch.testing.assert_close(found, wanted)
+    for mine, exact in zip(split, whole):
+        for name, split_dim in (("up", 0), ("down", 1)):
+            found = getattr(mine, name).weight.grad.to_local()
+            wanted = getattr(exact, name).weight.grad.chunk(ranks, split_dim)[rank]
+            torch.testing.assert_close(found, wanted)
     return compiled, x
 
 
@@ -95,6 +97,52 @@ def part_replaces(rank, ranks):
         assert sites == {(collective, direction): 1 for direction in ("forward", "backward")
                          for collective in ("all_gather", "reduce_scatter")}, bt.report()
         assert not bt.report().apart, bt.report().apart
+
+
+def part_beside(rank, ranks):
+    """A backward pass transfers beside GEMMs that do not depend on the transfer, if there are
+    any, whatever PyTorch's passes that reorder nodes do."""
+    from torch._inductor import config
+    from braid.torch import _beside
+    _beside._OPERATIONS_PER_BYTE, _beside._LEAST_OPERATIONS = 0, 1  # one GEMM suffices
+    bt.enable()
+    orders = [{}, {"reorder_for_compute_comm_overlap": True, "reorder_for_peak_memory": False},
+              {"aten_distributed_optimizations.enable_overlap_scheduling": True}]
+    for order, dim, shape, bias in [(orders[0], 0, (8 * ranks, 32), True),
+                                    (orders[1], 1, (1, 8 * ranks, 32), False),
+                                    (orders[2], 1, (2, 4 * ranks, 32), False)]:
+        bt.report(clear=True)
+        with config.patch(order):
+            compare(rank, ranks, dim, bias, shape, layers=2)
+        # The second layer's gather runs first in the backward pass, when no GEMM is ready.
+        assert counts() == {"all_gather_matmul": 3, "matmul_reduce_scatter": 2, "all_gather": 1,
+                            "reduce_scatter": 2}, bt.report()
+
+
+def part_transfers_beside(rank, ranks):
+    """The operators compute GEMMs beside their transfers, with Braid and without it."""
+    group, draw = dist.group.WORLD.group_name, torch.Generator().manual_seed(3)
+
+    def random(*shape):
+        return torch.randn(*shape, generator=draw, dtype=torch.float64)
+    Cs, Ds = [random(5, 3), random(2, 7)], [random(3, 4), random(7, 6)]
+    products = [C @ D for C, D in zip(Cs, Ds)]
+    ops = torch.ops.braid
+    for sequences in ([], [1], [3]):
+        As, Bs, bias = random(2, ranks, *sequences, 4 * ranks, 8), random(2, ranks, 8, 6), random(6)
+        whole = (As @ Bs.unsqueeze(2) if sequences else As @ Bs).sum((0, 1))
+        x = As[0, 0].contiguous()
+        for enabled in (True, False):
+            (bt.enable if enabled else bt.disable)()
+            for reduce_op, added, sums in ("sum", bias, whole + bias), ("avg", None, whole / ranks):
+                found = ops.sum_scatter(list(As[:, rank]), list(Bs[:, rank]), added, reduce_op,
+                                        group, ranks, Cs, Ds)
+                torch.testing.assert_close(found, [sums.chunk(ranks, -2)[rank], *products])
+            found = ops.gather_gemms(x.chunk(ranks, -2)[rank], list(Bs[:, 0]), [None, bias], True,
+                                     group, ranks, Cs, Ds)
+            wanted = [x @ Bs[0, 0], x @ Bs[1, 0] + bias, x, *products]
+            torch.testing.assert_close(found, wanted)
+    assert counts() == {"all_gather": 3, "reduce_scatter": 6}, bt.report()
 
 
 def part_keeps_shards(rank, ranks):
@@ -235,8 +283,8 @@ def part_sums_with_bias(rank, ranks):
     for is_transposed in ((False, False), (False, True), (True, True)):
         weights = [B[rank].t().contiguous().t() if turned else B[rank]
                    for B, turned in zip(Bs, is_transposed)]
-        found = torch.ops.braid.sum_scatter(mine, weights, bias, "sum", group, ranks)
-        torch.testing.assert_close(found, whole.chunk(ranks)[rank])
+        found = torch.ops.braid.sum_scatter(mine, weights, bias, "sum", group, ranks, [], [])
+        torch.testing.assert_close(found[0], whole.chunk(ranks)[rank])
         found = torch.ops.braid.sum_all_reduce(mine, weights, bias, group)
         torch.testing.assert_close(found, whole)
     assert sum(counts().values()) == 6, bt.report()
@@ -482,6 +530,13 @@ class Ranks(unittest.TestCase):
 
     def test_replaces(self):
         self.expect("replaces")
+
+    def test_beside(self):
+        self.expect("beside")
+
+    def test_transfers_beside(self):
+        for ranks in (2, 3):
+            self.expect("transfers_beside", ranks=ranks)
 
     def test_keeps_shards(self):
         self.expect("keeps_shards")

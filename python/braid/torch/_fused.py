@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence
 import torch
 
 from braid._errors import UnsupportedError
-from braid.torch import _operations, _report
+from braid.torch import _operations, _report, _transfer
 from braid.torch._group import job_of
 
 Tensor = torch.Tensor
@@ -38,36 +38,50 @@ def reason_of(operator: str, tensors: Sequence[Tensor], dim: int, group_name: st
 
 
 def _gather_gemms(A: Tensor, Bs: List[Tensor], biases: List[Optional[Tensor]], return_A: bool,
-                  group_name: str, ranks: int) -> List[Tensor]:
+                  group_name: str, ranks: int, Cs: List[Tensor], Ds: List[Tensor]) -> List[Tensor]:
     """Gathers A, [rows, K] or [sequences, rows, K], along its rows. Returns the products with each
-    B, plus its bias, followed by the gathered A if `return_A`."""
-    if not reason_of("gather_gemms", [A, *Bs], A.dim() - 2, group_name):
+    B, plus its bias, then the gathered A if `return_A`, and then each Cs[i] @ Ds[i], which are
+    computed during the gather."""
+    products: List[Tensor] = []
+    if reason_of("gather_gemms", [A, *Bs], A.dim() - 2, group_name):
+        parts = _c10d.all_gather_into_tensor(A.movedim(-2, 0).contiguous(), ranks, group_name)
+        products = [C @ D for C, D in zip(Cs, Ds)]
+        whole = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
+    elif Cs:
+        whole, products = _transfer.beside("all_gather", A, group_name, Cs, Ds)
+    else:
         return _operations.run("all_gather_matmul", [A], Bs, biases, "", A.dim() - 2, group_name,
                                returns_gathered=return_A)
-    parts = _c10d.all_gather_into_tensor(A.movedim(-2, 0).contiguous(), ranks, group_name)
-    whole = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
     Ys = [whole @ B if bias is None else whole @ B + bias for B, bias in zip(Bs, biases)]
-    return [*Ys, whole] if return_A else Ys
+    return [*Ys, *([whole] if return_A else []), *products]
 
 
 def _sum(As: Sequence[Tensor], Bs: Sequence[Tensor]) -> Tensor:
-    products = [A @ B for A, B in zip(As, Bs)]
-    return sum(products[1:], products[0])
+    result = As[0] @ Bs[0]
+    for A, B in zip(As[1:], Bs[1:]):
+        result.view(-1, B.shape[1]).addmm_(A.reshape(-1, B.shape[0]), B)
+    return result
 
 
 def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], reduce_op: str,
-                 group_name: str, ranks: int) -> Tensor:
-    """Returns this rank's rows of the reduced sum of the products, plus the bias. As: [rows, K], or
-    [sequences, rows, K], where each sequence is scattered."""
+                 group_name: str, ranks: int, Cs: List[Tensor], Ds: List[Tensor]) -> List[Tensor]:
+    """Returns this rank's rows of the reduced sum of the products, plus the bias, and then each
+    Cs[i] @ Ds[i], which are computed during the reduction. As: [rows, K], or [sequences, rows, K],
+    where each sequence is scattered."""
     dim = As[0].dim() - 2
-    if not reason_of("sum_scatter", [*As, *Bs], dim, group_name, reduce_op):
-        return _operations.reduced("matmul_reduce_scatter", As, Bs, bias, "", reduce_op, dim,
-                                   group_name)
-    whole = _sum(As, Bs).movedim(-2, 0).contiguous()
-    mine: Tensor = _c10d.wait_tensor(
-        _c10d.reduce_scatter_tensor(whole, reduce_op, ranks, group_name))
-    mine = mine.movedim(0, -2).contiguous()
-    return mine if bias is None else mine.add_(bias)
+    if reason_of("sum_scatter", [*As, *Bs], dim, group_name, reduce_op):
+        whole = _sum(As, Bs).movedim(-2, 0).contiguous()
+        parts = _c10d.reduce_scatter_tensor(whole, reduce_op, ranks, group_name)
+        products = [C @ D for C, D in zip(Cs, Ds)]
+        mine: Tensor = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
+    elif Cs:
+        mine, products = _transfer.beside("reduce_scatter", _sum(As, Bs), group_name, Cs, Ds)
+        if reduce_op == "avg":
+            mine.div_(ranks)
+    else:
+        return [_operations.reduced("matmul_reduce_scatter", As, Bs, bias, "", reduce_op, dim,
+                                    group_name)]
+    return [mine if bias is None else mine.add_(bias), *products]
 
 
 def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
@@ -81,17 +95,24 @@ def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
 
 # -- Result shapes. --
 
+def _fake_products(Cs: List[Tensor], Ds: List[Tensor]) -> List[Tensor]:
+    return [C.new_empty([C.shape[0], D.shape[1]]) for C, D in zip(Cs, Ds)]
+
+
 def _fake_gather_gemms(A: Tensor, Bs: List[Tensor], biases: List[Optional[Tensor]],
-                       return_A: bool, group_name: str, ranks: int) -> List[Tensor]:
+                       return_A: bool, group_name: str, ranks: int, Cs: List[Tensor],
+                       Ds: List[Tensor]) -> List[Tensor]:
     shape = [*A.shape[:-2], A.shape[-2] * ranks]
     widths = [B.shape[1] for B in Bs] + ([A.shape[-1]] if return_A else [])
-    return [A.new_empty([*shape, width]) for width in widths]
+    return [A.new_empty([*shape, width]) for width in widths] + _fake_products(Cs, Ds)
 
 
 def _fake_sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], reduce_op: str,
-                      group_name: str, ranks: int) -> Tensor:
+                      group_name: str, ranks: int, Cs: List[Tensor],
+                      Ds: List[Tensor]) -> List[Tensor]:
     A = As[0]
-    return A.new_empty([*A.shape[:-2], A.shape[-2] // ranks, Bs[0].shape[1]])
+    return [A.new_empty([*A.shape[:-2], A.shape[-2] // ranks, Bs[0].shape[1]]),
+            *_fake_products(Cs, Ds)]
 
 
 def _fake_sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
@@ -101,11 +122,11 @@ def _fake_sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tens
 
 _OPERATORS: Dict[str, Any] = {
     "gather_gemms": (
-        "(Tensor A, Tensor[] Bs, Tensor?[] biases, bool return_A, str group_name, int ranks) "
-        "-> Tensor[]", _gather_gemms, _fake_gather_gemms),
+        "(Tensor A, Tensor[] Bs, Tensor?[] biases, bool return_A, str group_name, int ranks, "
+        "Tensor[] Cs, Tensor[] Ds) -> Tensor[]", _gather_gemms, _fake_gather_gemms),
     "sum_scatter": (
-        "(Tensor[] As, Tensor[] Bs, Tensor? bias, str reduce_op, str group_name, int ranks) "
-        "-> Tensor",
+        "(Tensor[] As, Tensor[] Bs, Tensor? bias, str reduce_op, str group_name, int ranks, "
+        "Tensor[] Cs, Tensor[] Ds) -> Tensor[]",
         _sum_scatter, _fake_sum_scatter),
     "sum_all_reduce": (
         "(Tensor[] As, Tensor[] Bs, Tensor? bias, str group_name) -> Tensor",

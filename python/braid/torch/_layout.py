@@ -96,6 +96,10 @@ class Layout(NamedTuple):
         """The element type and extents for messages, such as "bf16 4096x14336x8192"."""
         return f"{self.dtype} " + "x".join(map(str, self.extents))
 
+    def schedule(self, on_gpu: bool) -> str:
+        """Returns the requested schedule, in the syntax of compile(schedule=)."""
+        return "auto;launch=graph" if on_gpu else "auto"
+
     def fusion(self) -> Fusion:
         """Returns the fusion. The inputs are the operands A of every sequence (one for each weight
         in a reduction, otherwise one), then each weight and its bias, if any. The outputs are the

@@ -12,7 +12,7 @@ from torch._inductor.pattern_matcher import stable_topological_sort
 from torch.distributed import distributed_c10d
 from torch.utils.checkpoint import CheckpointPolicy
 
-from braid.torch import _report
+from braid.torch import _beside, _report
 from braid.torch._rearrange import PERMUTATIONS, RESHAPES, SPLITS, value_of
 from braid.torch._sites import (ALL_REDUCE, GATHER, SCATTER, Refused, replace_gather,
                                 replace_reduction)
@@ -137,6 +137,8 @@ class Pass(_After):
                           for node in graph.nodes)
         for node in [node for node in graph.nodes if node.target in _COLLECTIVES]:
             _replace(node, "backward" if is_backward else "forward")
+        stable_topological_sort(graph)
+        _beside.overlap(graph)
         stable_topological_sort(graph)
 
 

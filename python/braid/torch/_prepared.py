@@ -39,10 +39,10 @@ class Prepared:
         results if `seconds` is 0. See Job.prepare() for `measures`. Collective; blocks."""
         self.operation = _prepare(job, layout, seconds, measures)
         self.layout = layout
-        self.schedule = self.operation.program.schedule
+        self.schedule = self.operation.program.schedule or layout.schedule(job.on_gpu)
         self.counts: Counts = job.counts.setdefault(
             (layout.operator, layout.shape, self.schedule), Counts())
-        self.is_measured = measures
+        self.is_measured = measures or not layout.schedule(job.on_gpu).startswith("auto")
         self.last_turn = 0  # the sequence number of its last call
         self._has_rows = layout.operator != "all_gather_matmul" or layout.rows.of(job.rank) > 0
         program = self.operation.program
@@ -83,8 +83,8 @@ class Prepared:
 
 def _prepare(job: GroupJob, layout: Layout, seconds: float, measures: bool) -> Operation:
     """Prepares the operation. If the ranks disagree, raises PeerError and marks the job failed."""
-    auto = "auto;launch=graph" if job.on_gpu else "auto"
-    request = Request(layout.fusion(), job.ranks, auto, None, False, seconds, {})
+    schedule = layout.schedule(job.on_gpu)
+    request = Request(layout.fusion(), job.ranks, schedule, None, False, seconds, {})
     try:
         return Operation(job.job, job.job._choose(request), measures)
     except InputError as error:

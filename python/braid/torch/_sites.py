@@ -57,7 +57,7 @@ def gemm_of(node: Node) -> Optional[Gemm]:
 
 # -- Building nodes. --
 
-def _insert(graph: torch.fx.Graph, target: Any, arguments: Tuple[Any, ...]) -> Node:
+def insert(graph: torch.fx.Graph, target: Any, arguments: Tuple[Any, ...]) -> Node:
     """Adds a node at the graph's insertion point, with its fake result."""
     node = graph.call_function(target, arguments)
     node.meta["val"] = target(*map_arg(arguments, lambda each: each.meta["val"]))
@@ -72,7 +72,7 @@ def _reshape(graph: torch.fx.Graph, node: Node, like: Optional[torch.Tensor]) ->
     extents = [extent if isinstance(extent, int) else -1 for extent in like.shape]
     if extents.count(-1) > 1:
         raise Refused("several extents are unknown at compile time")
-    return _insert(graph, aten.reshape.default, (node, extents))
+    return insert(graph, aten.reshape.default, (node, extents))
 
 
 def _fixed(extent: Any) -> int:
@@ -163,17 +163,17 @@ def replace_gather(collective: Node) -> None:
     is_kept = _is_live(wait, set(found))
     with graph.inserting_before(wait.next):
         before = [sequences] if sequences > 1 else []
-        A = _insert(graph, aten.reshape.default, (shard, [*before, -1, value.shape[-1]]))
+        A = insert(graph, aten.reshape.default, (shard, [*before, -1, value.shape[-1]]))
         Bs, biases = [gemm.B for gemm in found.values()], [gemm.bias for gemm in found.values()]
-        results = _insert(graph, ops.gather_gemms.default,
-                          (A, Bs, biases, is_kept, group, ranks))
+        results = insert(graph, ops.gather_gemms.default,
+                         (A, Bs, biases, is_kept, group, ranks, [], []))
         for index, (node, gemm) in enumerate(found.items()):
-            Y = _reshape(graph, _insert(graph, getitem, (results, index)), value_of(node))
+            Y = _reshape(graph, insert(graph, getitem, (results, index)), value_of(node))
             if gemm.addend is not None:
-                Y = _insert(graph, aten.add.Tensor, (gemm.addend, Y))
+                Y = insert(graph, aten.add.Tensor, (gemm.addend, Y))
             node.replace_all_uses_with(Y)
         if is_kept:
-            whole = _insert(graph, getitem, (results, len(found)))
+            whole = insert(graph, getitem, (results, len(found)))
             _use_gathered(whole, [sequences, ranks, -1, value.shape[-1]], wait,
                           [node for node in nodes if counts[node] == sequences])
     for node in [*found, *reversed(nodes)]:
@@ -200,8 +200,8 @@ def _use_gathered(whole: Node, shape: Sequence[int], wait: Node,
         if node.users:
             node.replace_all_uses_with(_reshape(graph, whole, value_of(node)))
     if wait.users:
-        apart = _insert(graph, aten.reshape.default, (whole, shape))
-        moved = _insert(graph, aten.permute.default, (apart, [1, 0, 2, 3]))
+        apart = insert(graph, aten.reshape.default, (whole, shape))
+        moved = insert(graph, aten.permute.default, (apart, [1, 0, 2, 3]))
         wait.replace_all_uses_with(_reshape(graph, moved, value_of(wait)))
 
 
@@ -281,7 +281,7 @@ def replace_reduction(collective: Node) -> None:
     graph, wait, more = collective.graph, _wait_of(collective), [group]
     if collective.target is SCATTER:
         operator, ranks = ops.sum_scatter.default, arguments[2]
-        sequences, more = _scattered_sequences(found, ranks), [reduce_op, group, ranks]
+        sequences, more = _scattered_sequences(found, ranks), [reduce_op, group, ranks, [], []]
     elif reduce_op != "sum":
         raise Refused(f"the reduction operator is {reduce_op}")
     elif not is_contiguous(found.dims):
@@ -292,9 +292,11 @@ def replace_reduction(collective: Node) -> None:
     with graph.inserting_before(collective):
         As, Bs = [gemm.A for gemm in found.gemms], [gemm.B for gemm in found.gemms]
         if sequences > 1:
-            As = [_insert(graph, aten.reshape.default,
-                          (A, [sequences, -1, _fixed(A.meta["val"].shape[1])])) for A in As]
-        result = _insert(graph, operator, (As, Bs, bias, *more))
+            As = [insert(graph, aten.reshape.default,
+                         (A, [sequences, -1, _fixed(A.meta["val"].shape[1])])) for A in As]
+        result = insert(graph, operator, (As, Bs, bias, *more))
+        if collective.target is SCATTER:
+            result = insert(graph, getitem, (result, 0))
         wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
     _erase(wait)
 
