@@ -24,18 +24,22 @@ struct Row {
   double leastRanks = 1, mostRanks = kAny;
   double mostDepth = kAny;  ///< depth of the GEMM on one rank
   double leastElements = 0; ///< number of elements in the result
+  int leastGemms = 1;       ///< number of GEMMs that share a gather
 };
 
 // If a gather also returns A, a get transfers A directly to the output; a put requires an extra
 // copy, which `bulk` cannot hide. On two ranks, the GEMMs of a ring can add the partial results,
 // because each sum is rounded only once. If a GEMM takes less time than the transfer, it stores its
-// result in the peer's memory. With one shot, each rank receives all elements from all other ranks,
-// so large results on more than two ranks use two shots.
+// result in the peer's memory. If several GEMMs share a gather of 20e9 multiplications, each is too
+// small to be split. With one shot, each rank receives all elements from all other ranks, so large
+// results on more than two ranks use two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
     {Movement::Gather, 20e9, kAny, "pairwise;placement=shared;protocol=put;signals=memory"},
     {Movement::ReturningGather, 0, 6e9, "bulk;copies=kernel"},
+    {Movement::ReturningGather, 6e9, 20e9, "bulk;copies=kernel", 1, kAny, kAny, 0,
+     /*leastGemms=*/2},
     {Movement::ReturningGather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
     {Movement::ReturningGather, 20e9, kAny,
      "pairwise;placement=shared;protocol=put;signals=memory"},
@@ -58,6 +62,7 @@ struct Work {
   Movement movement;
   double rows = 0; ///< total number of rows on all ranks
   double columns = 0, depth = 0;
+  int gemms = 0;
 
   double multiplications(int64_t ranks) const {
     return rows < kFewRows * static_cast<double>(ranks) ? 0 : rows * columns * depth;
@@ -107,6 +112,7 @@ std::optional<Work> workOf(const Fusion &fusion, const FusionStage &stage) {
     if (!work)
       work = Work{movementOf(fusion, *node), rowsOf(fusion, node->a()->type, rows), 0, depth};
     work->columns += columnsOf(fusion, *node);
+    ++work->gemms;
   }
   return work;
 }
@@ -115,7 +121,8 @@ bool fits(const Row &row, const Work &work, double ranks) {
   const double multiplications = work.multiplications(static_cast<int64_t>(ranks));
   return row.movement == work.movement && row.least <= multiplications &&
          multiplications < row.below && row.leastRanks <= ranks && ranks <= row.mostRanks &&
-         work.depth <= row.mostDepth && work.rows * work.columns >= row.leastElements;
+         work.depth <= row.mostDepth && work.rows * work.columns >= row.leastElements &&
+         work.gemms >= row.leastGemms;
 }
 
 } // namespace

@@ -11,13 +11,13 @@
 namespace braid {
 namespace {
 
-enum Kind { kGather, kReturning, kScatter, kAllReduce };
+enum Kind { kGather, kReturning, kReturningTwo, kScatter, kAllReduce };
 
 /// Returns a fusion in the form that braid.torch writes: B is [size, size] on each rank.
 std::string fusionOf(Kind kind, int64_t ranks, int64_t rows, int64_t size) {
   const std::string block =
       rows % ranks ? fmt::format("ceil({}, {})", rows, ranks) : std::to_string(rows / ranks);
-  const bool isGather = kind == kGather || kind == kReturning;
+  const bool isGather = kind <= kReturningTwo;
   const std::string outer = kind == kScatter ? "DIDx{D}" : isGather ? "Stream{D}" : "D";
   std::string text = fmt::format("fusion @f(D = {}) {{\n  mesh [0 .. D)\n", ranks);
   text += isGather ? fmt::format("  %A = input bf16[DIDx{{D}}, {0}, {1}]\n"
@@ -27,10 +27,13 @@ std::string fusionOf(Kind kind, int64_t ranks, int64_t rows, int64_t size) {
                                  "  %W = input bf16[DIDx{{D}}, {1}, {1}]\n",
                                  block, size);
   text += fmt::format("  %Y = matmul %A, %W : bf16[{}, {}, {}]\n", outer, block, size);
-  if (kind != kReturning)
+  if (kind != kReturning && kind != kReturningTwo)
     return text + "  output %Y\n}\n";
-  return text + fmt::format("  %G = reshard %A : bf16[Stream{{D}}, {}, {}]\n  output %Y, %G\n}}\n",
-                            block, size);
+  const std::string type = fmt::format("bf16[Stream{{D}}, {}, {}]\n", block, size);
+  text += "  %G = reshard %A : " + type;
+  if (kind == kReturning)
+    return text + "  output %Y, %G\n}\n";
+  return text + "  %Z = matmul %A, %W : " + type + "  output %Y, %Z, %G\n}\n";
 }
 
 struct Case {
@@ -59,6 +62,8 @@ TEST(DefaultSchedules, FitTheSizes) {
       {kGather, 4, 2049, 8192, {kLarge}},
       {kReturning, 4, 1024, 8192, {kBulk}},
       {kReturning, 4, 1022, 8192, {kBulk}},
+      {kReturning, 4, 2048, 2048, {kPushedPairs}},
+      {kReturningTwo, 4, 2048, 2048, {kBulk, kPushedPairs}},
       {kReturning, 4, 16384, 8192, {kLarge}},
       {kScatter, 2, 1022, 8192, {kBulk}},
       {kScatter, 4, 2048, 1024, {kBulk}},

@@ -19,8 +19,8 @@ Node = torch.fx.Node
 
 _SITES = {ops.gather_gemms.default, ops.sum_scatter.default}
 # The work that hides a transfer, in multiplications and additions. A link of 370 GB/s transfers a
-# byte while an H200 performs about 1,600 operations of a 16-bit GEMM. Signals, and kernels that wait
-# for GEMMs to leave a multiprocessor, take about as long as the transfer, and at least 25 us.
+# byte while an H200 performs about 1,600 operations of a 16-bit GEMM. Signals, and kernels that
+# wait for GEMMs to leave a multiprocessor, take about as long again, and at least 25 us.
 _OPERATIONS_PER_BYTE = 3200
 _LEAST_OPERATIONS = 17e9
 
