@@ -106,17 +106,20 @@ def part_beside(rank, ranks):
     from braid.torch import _beside
     _beside._OPERATIONS_PER_BYTE, _beside._LEAST_OPERATIONS = 0, 1  # one GEMM suffices
     bt.enable()
-    orders = [{}, {"reorder_for_compute_comm_overlap": True, "reorder_for_peak_memory": False},
-              {"aten_distributed_optimizations.enable_overlap_scheduling": True}]
-    for order, dim, shape, bias in [(orders[0], 0, (8 * ranks, 32), True),
-                                    (orders[1], 1, (1, 8 * ranks, 32), False),
-                                    (orders[2], 1, (2, 4 * ranks, 32), False)]:
+    order = {"reorder_for_compute_comm_overlap": True, "reorder_for_peak_memory": False,
+             "aten_distributed_optimizations.enable_overlap_scheduling": True}
+    for order, dim, shape, bias in [({}, 0, (8 * ranks, 32), True),
+                                    (order, 1, (2, 4 * ranks, 32), False)]:
         bt.report(clear=True)
         with config.patch(order):
             compare(rank, ranks, dim, bias, shape, layers=2)
         # The second layer's gather runs first in the backward pass, when no GEMM is ready.
         assert counts() == {"all_gather_matmul": 3, "matmul_reduce_scatter": 2, "all_gather": 1,
                             "reduce_scatter": 2}, bt.report()
+    for rows, beside in (8, 3), (7, 0):  # 7 rows cannot be scattered among 2 ranks
+        compare_shared(rank, ranks, (rows, 32), 0, False, False)
+        wanted = {"matmul_all_reduce": 4 - beside, "all_gather": beside, "reduce_scatter": beside}
+        assert counts() == {name: calls for name, calls in wanted.items() if calls}, bt.report()
 
 
 def part_transfers_beside(rank, ranks):
@@ -138,11 +141,15 @@ def part_transfers_beside(rank, ranks):
                 found = ops.sum_scatter(list(As[:, rank]), list(Bs[:, rank]), added, reduce_op,
                                         group, ranks, Cs, Ds)
                 torch.testing.assert_close(found, [sums.chunk(ranks, -2)[rank], *products])
+            if not sequences:
+                found = ops.sum_all_reduce(list(As[:, rank]), list(Bs[:, rank]), bias, group, Cs,
+                                           Ds)
+                torch.testing.assert_close(found, [whole + bias, *products])
             found = ops.gather_gemms(x.chunk(ranks, -2)[rank], list(Bs[:, 0]), [None, bias], True,
                                      group, ranks, Cs, Ds)
             wanted = [x @ Bs[0, 0], x @ Bs[1, 0] + bias, x, *products]
             torch.testing.assert_close(found, wanted)
-    assert counts() == {"all_gather": 3, "reduce_scatter": 6}, bt.report()
+    assert counts() == {"all_gather": 4, "reduce_scatter": 7}, bt.report()
 
 
 def part_keeps_shards(rank, ranks):
@@ -215,6 +222,26 @@ def part_any_rows(rank, ranks):
         assert not bt.report().apart, bt.report()
 
 
+def compare_shared(rank, ranks, shape, dim, bias, has_rows):
+    """Compares the compiled model, including its gradients, with the model on one device."""
+    torch._dynamo.reset()
+    bt.report(clear=True)
+    split, whole = shared(ranks, dim, bias, has_rows)
+    X = torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+    x = X.chunk(ranks, dim)[rank].clone() if has_rows else X.clone()
+    x.requires_grad_()
+    X.requires_grad_()
+    y, Y = torch.compile(split, fullgraph=True)(x), whole(X)
+    torch.testing.assert_close(y, Y.chunk(ranks, dim)[rank] if has_rows else Y)
+    y.square().sum().backward()
+    Y.square().sum().backward()
+    torch.testing.assert_close(x.grad, X.grad.chunk(ranks, dim)[rank] if has_rows else X.grad)
+    for name, parameter in split.named_parameters():
+        wanted = dict(whole.named_parameters())[name].grad
+        torch.testing.assert_close(parameter.grad.full_tensor(), wanted)
+    assert not bt.report().apart, bt.report()
+
+
 def part_sums(rank, ranks):
     """A sum of GEMMs is one operator, as is a gather for several GEMMs. Gradients, including those
     of biases, equal those of the model on one device."""
@@ -222,22 +249,7 @@ def part_sums(rank, ranks):
     for shape, dim, bias, has_rows in (((8 * ranks, 32), 0, False, True),
                                        ((2, 4 * ranks, 32), 1, True, True),
                                        ((2, 5, 32), 1, False, False), ((7, 32), 0, True, False)):
-        torch._dynamo.reset()
-        bt.report(clear=True)
-        split, whole = shared(ranks, dim, bias, has_rows)
-        X = torch.randn(*shape, generator=torch.Generator().manual_seed(1))
-        x = X.chunk(ranks, dim)[rank].clone() if has_rows else X.clone()
-        x.requires_grad_()
-        X.requires_grad_()
-        y, Y = torch.compile(split, fullgraph=True)(x), whole(X)
-        torch.testing.assert_close(y, Y.chunk(ranks, dim)[rank] if has_rows else Y)
-        y.square().sum().backward()
-        Y.square().sum().backward()
-        torch.testing.assert_close(x.grad, X.grad.chunk(ranks, dim)[rank] if has_rows else X.grad)
-        for name, parameter in split.named_parameters():
-            wanted = dict(whole.named_parameters())[name].grad
-            torch.testing.assert_close(parameter.grad.full_tensor(), wanted)
-        assert not bt.report().apart, bt.report()
+        compare_shared(rank, ranks, shape, dim, bias, has_rows)
         wanted = {"matmul_all_reduce": 4}  # PyTorch reduces the gradient of each linear
         if has_rows:
             wanted = {"all_gather_matmul": 2, "matmul_reduce_scatter": 2}
@@ -285,8 +297,8 @@ def part_sums_with_bias(rank, ranks):
                    for B, turned in zip(Bs, is_transposed)]
         found = torch.ops.braid.sum_scatter(mine, weights, bias, "sum", group, ranks, [], [])
         torch.testing.assert_close(found[0], whole.chunk(ranks)[rank])
-        found = torch.ops.braid.sum_all_reduce(mine, weights, bias, group)
-        torch.testing.assert_close(found, whole)
+        found = torch.ops.braid.sum_all_reduce(mine, weights, bias, group, [], [])
+        torch.testing.assert_close(found[0], whole)
     assert sum(counts().values()) == 6, bt.report()
 
 

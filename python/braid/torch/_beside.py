@@ -11,13 +11,15 @@ from typing import Any, List, Set
 
 import torch
 
+from braid.torch._group import place_of
 from braid.torch._rearrange import source_of, value_of
 from braid.torch._sites import insert
 
 aten, ops, prims = torch.ops.aten, torch.ops.braid, torch.ops.prims
 Node = torch.fx.Node
 
-_SITES = {ops.gather_gemms.default, ops.sum_scatter.default}
+_GATHER, _ALL_REDUCE = ops.gather_gemms.default, ops.sum_all_reduce.default
+_SITES = {_GATHER, _ALL_REDUCE, ops.sum_scatter.default}
 # The work that hides a transfer, in multiplications and additions. A link of 370 GB/s transfers a
 # byte while an H200 performs about 1,600 operations of a 16-bit GEMM. Signals, and kernels that
 # wait for GEMMs to leave a multiprocessor, take about as long again, and at least 25 us.
@@ -47,11 +49,15 @@ def _dependents(node: Node) -> Set[Node]:
 
 
 def _received_bytes(site: Node) -> Any:
-    """Returns how many bytes each rank receives: one rank's rows from each other rank."""
-    is_gather, arguments = site.target is ops.gather_gemms.default, site.args
-    ranks: Any = arguments[5]
-    value: Any = value_of(arguments[0]) if is_gather else site.meta["val"][0]
-    return (ranks - 1) * value.numel() * value.element_size()
+    """Returns how many bytes each rank receives: one rank's rows from each other rank, and twice if
+    each rank gets all sums. Returns 0 if the rows do not divide evenly among the ranks."""
+    arguments: Any = site.args
+    value: Any = value_of(arguments[0]) if site.target is _GATHER else site.meta["val"][0]
+    size = value.numel() * value.element_size()
+    if site.target is not _ALL_REDUCE:
+        return (arguments[5] - 1) * size
+    ranks = place_of(arguments[3])[1]
+    return 0 if value.shape[0] % ranks else 2 * (ranks - 1) * (size // ranks)
 
 
 def _operations(gemm: Node) -> int:

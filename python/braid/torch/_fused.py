@@ -48,7 +48,7 @@ def _gather_gemms(A: Tensor, Bs: List[Tensor], biases: List[Optional[Tensor]], r
         products = [C @ D for C, D in zip(Cs, Ds)]
         whole = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
     elif Cs:
-        whole, products = _transfer.beside("all_gather", A, group_name, Cs, Ds)
+        whole, products = _transfer.beside(["all_gather"], A, group_name, Cs, Ds)
     else:
         return _operations.run("all_gather_matmul", [A], Bs, biases, "", A.dim() - 2, group_name,
                                returns_gathered=return_A)
@@ -75,7 +75,8 @@ def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], red
         products = [C @ D for C, D in zip(Cs, Ds)]
         mine: Tensor = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
     elif Cs:
-        mine, products = _transfer.beside("reduce_scatter", _sum(As, Bs), group_name, Cs, Ds)
+        mine, products = _transfer.beside(["reduce_scatter"], _sum(As, Bs), group_name, Cs,
+                                          Ds)
         if reduce_op == "avg":
             mine.div_(ranks)
     else:
@@ -84,13 +85,19 @@ def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], red
     return [mine if bias is None else mine.add_(bias), *products]
 
 
-def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
-                    group_name: str) -> Tensor:
-    """Returns the sum of the products over all ranks, plus the bias. As: [rows, K]."""
-    if not reason_of("sum_all_reduce", [*As, *Bs], 0, group_name):
-        return _operations.reduced("matmul_all_reduce", As, Bs, bias, "", "sum", 0, group_name)
-    whole: Tensor = _c10d.wait_tensor(_c10d.all_reduce(_sum(As, Bs), "sum", group_name))
-    return whole if bias is None else whole.add_(bias)
+def _sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], group_name: str,
+                    Cs: List[Tensor], Ds: List[Tensor]) -> List[Tensor]:
+    """Returns the sum of the products over all ranks, plus the bias, and then each Cs[i] @ Ds[i],
+    which are computed during the reduction. As: [rows, K]."""
+    if reason_of("sum_all_reduce", [*As, *Bs], 0, group_name):
+        parts = _c10d.all_reduce(_sum(As, Bs), "sum", group_name)
+        products = [C @ D for C, D in zip(Cs, Ds)]
+        whole: Tensor = _c10d.wait_tensor(parts)
+    elif Cs:
+        whole, products = _transfer.beside(_transfer.ALL_REDUCE, _sum(As, Bs), group_name, Cs, Ds)
+    else:
+        return [_operations.reduced("matmul_all_reduce", As, Bs, bias, "", "sum", 0, group_name)]
+    return [whole if bias is None else whole.add_(bias), *products]
 
 
 # -- Result shapes. --
@@ -116,8 +123,8 @@ def _fake_sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor]
 
 
 def _fake_sum_all_reduce(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor],
-                         group_name: str) -> Tensor:
-    return As[0].new_empty([*As[0].shape[:-1], Bs[0].shape[1]])
+                         group_name: str, Cs: List[Tensor], Ds: List[Tensor]) -> List[Tensor]:
+    return [As[0].new_empty([*As[0].shape[:-1], Bs[0].shape[1]]), *_fake_products(Cs, Ds)]
 
 
 _OPERATORS: Dict[str, Any] = {
@@ -129,7 +136,8 @@ _OPERATORS: Dict[str, Any] = {
         "Tensor[] Cs, Tensor[] Ds) -> Tensor[]",
         _sum_scatter, _fake_sum_scatter),
     "sum_all_reduce": (
-        "(Tensor[] As, Tensor[] Bs, Tensor? bias, str group_name) -> Tensor",
+        "(Tensor[] As, Tensor[] Bs, Tensor? bias, str group_name, Tensor[] Cs, Tensor[] Ds) "
+        "-> Tensor[]",
         _sum_all_reduce, _fake_sum_all_reduce),
 }
 _library = torch_library.Library("braid", "FRAGMENT")

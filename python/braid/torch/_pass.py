@@ -7,6 +7,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+from torch._inductor import custom_graph_pass
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch._inductor.pattern_matcher import stable_topological_sort
 from torch.distributed import distributed_c10d
@@ -168,6 +169,8 @@ def _recompute(node: Node) -> None:
 
 
 def behind(first: Any, kind: Any) -> Any:
-    """Returns a pass, or a list of passes, that runs a pass of `kind` after the configured
-    `first`."""
-    return [*first, kind()] if isinstance(first, (list, tuple)) else kind(first)
+    """Returns passes of which the last is of `kind`, after the configured `first`: a list, or one
+    pass if this version of PyTorch does not accept lists."""
+    if hasattr(custom_graph_pass, "get_custom_graph_passes"):
+        return [*custom_graph_pass.get_custom_graph_passes(first), kind()]
+    return kind(first)

@@ -281,7 +281,7 @@ def replace_reduction(collective: Node) -> None:
     graph, wait, more = collective.graph, _wait_of(collective), [group]
     if collective.target is SCATTER:
         operator, ranks = ops.sum_scatter.default, arguments[2]
-        sequences, more = _scattered_sequences(found, ranks), [reduce_op, group, ranks, [], []]
+        sequences, more = _scattered_sequences(found, ranks), [reduce_op, group, ranks]
     elif reduce_op != "sum":
         raise Refused(f"the reduction operator is {reduce_op}")
     elif not is_contiguous(found.dims):
@@ -294,9 +294,8 @@ def replace_reduction(collective: Node) -> None:
         if sequences > 1:
             As = [insert(graph, aten.reshape.default,
                          (A, [sequences, -1, _fixed(A.meta["val"].shape[1])])) for A in As]
-        result = insert(graph, operator, (As, Bs, bias, *more))
-        if collective.target is SCATTER:
-            result = insert(graph, getitem, (result, 0))
+        results = insert(graph, operator, (As, Bs, bias, *more, [], []))
+        result = insert(graph, getitem, (results, 0))
         wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
     _erase(wait)
 

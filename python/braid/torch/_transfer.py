@@ -84,24 +84,30 @@ def _reduce_scatter(p: int, D: int, part: str, before: List[str], posts: List[st
     after.append(f"pointwise %Y_{p}, {total}")
 
 
-def beside(operator: str, A: Tensor, group_name: str, Cs: Sequence[Tensor],
+ALL_REDUCE = ["reduce_scatter", "all_gather"]  # the rows must divide evenly among the ranks
+
+
+def beside(operators: Sequence[str], A: Tensor, group_name: str, Cs: Sequence[Tensor],
            Ds: Sequence[Tensor]) -> Tuple[Tensor, List[Tensor]]:
-    """Transfers A, [rows, columns] or [sequences, rows, columns], and computes each Cs[i] @ Ds[i],
-    on GPUs at the same time. Returns the transfer's result and the products."""
-    job, A = job_of(group_name, A), A.contiguous()
-    *sequences, rows, columns = A.shape
-    gathers = operator == "all_gather"
-    total = rows * job.ranks if gathers else rows
-    transfer: Any = Transfer(operator, DTYPES[A.dtype], Rows(total, 1, job.ranks), columns,
-                             *(sequences or [1]))
-    result = A.new_empty([*sequences, total if gathers else total // job.ranks, columns])
+    """Transfers A, [rows, columns] or [sequences, rows, columns], by one operator after another,
+    and computes each Cs[i] @ Ds[i], on GPUs at the same time. Returns the last operator's result,
+    and the products."""
+    job, tensors, runs = job_of(group_name, A), [A.contiguous()], []
     with job.lock:
         job.raise_error()
-        prepared, forked = find(job, transfer), _Forked(A.device)
-        with forked:
-            prepared.run(job, [A], [(result, result.data_ptr())])
+        for operator in operators:
+            *sequences, rows, columns = tensors[-1].shape
+            total = rows * job.ranks if operator == "all_gather" else rows
+            transfer: Any = Transfer(operator, DTYPES[A.dtype], Rows(total, 1, job.ranks), columns,
+                                     *(sequences or [1]))
+            runs.append(find(job, transfer))
+            received = total if operator == "all_gather" else total // job.ranks
+            tensors.append(A.new_empty([*sequences, received, columns]))
+        with _Forked(A.device) as forked:
+            for prepared, source, result in zip(runs, tensors, tensors[1:]):
+                prepared.run(job, [source], [(result, result.data_ptr())])
     try:
-        return result, [C @ D for C, D in zip(Cs, Ds)]
+        return tensors[-1], [C @ D for C, D in zip(Cs, Ds)]
     finally:  # even if a product fails: nothing may be freed before the transfer is done
         forked.join()
 
@@ -116,9 +122,9 @@ class _Forked:
     def __init__(self, device: torch.device) -> None:
         self._device = device if device.type == "cuda" else None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "_Forked":
         if self._device is None:
-            return
+            return self
         if self._device not in self._streams:  # its kernels start before waiting GEMMs
             self._streams[self._device] = torch_cuda.Stream(self._device, priority=-1)
         self._side = self._streams[self._device]
@@ -126,6 +132,7 @@ class _Forked:
         self._side.wait_stream(self._current)
         self._context = torch.cuda.stream(self._side)
         self._context.__enter__()
+        return self
 
     def __exit__(self, *error: Any) -> None:
         if self._device is not None:
