@@ -8,8 +8,6 @@
 #include "ir/failure.h"
 #include "runtime/execute/recorded_runs.h"
 
-#include <fmt/format.h>
-
 namespace braid {
 
 struct Session::Impl {

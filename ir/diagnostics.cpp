@@ -6,7 +6,6 @@
 #include "ir/printable.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -86,15 +85,8 @@ Diagnostics::InFlight Diagnostics::warning(Location location) {
 //===----------------------------------------------------------------------------------------===//
 
 static llvm::StringRef name(Severity severity) {
-  switch (severity) {
-  case Severity::Error:
-    return "error";
-  case Severity::Warning:
-    return "warning";
-  case Severity::Note:
-    return "note";
-  }
-  llvm_unreachable("every severity has a name");
+  static constexpr llvm::StringLiteral kNames[] = {"error", "warning", "note"};
+  return kNames[static_cast<size_t>(severity)];
 }
 
 std::string Diagnostics::place(Location location) const {

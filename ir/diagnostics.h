@@ -13,7 +13,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-//===- ir/fusion.cpp - fusions and their builder ----------------------------------------------===//
+//===- ir/fusion.cpp - fusions ----------------------------------------------------------------===//
 
 #include "ir/fusion.h"
 
@@ -142,73 +142,22 @@ std::optional<UnevenRows> Fusion::unevenRows(const FusionType &type) const {
   return std::nullopt;
 }
 
-//===- FusionBuilder --------------------------------------------------------------------------===//
-
-const Scalar *FusionBuilder::parameter(llvm::StringRef name, int64_t value, Location location) {
-  const Scalar *scalar = fusion_.scalars_.addParameter(name);
-  fusion_.parameters_.push_back({name.str(), value, scalar, location});
+const Scalar *Fusion::addParameter(llvm::StringRef name, int64_t value, Location location) {
+  const Scalar *scalar = scalars_.addParameter(name);
+  parameters_.push_back({name.str(), value, scalar, location});
   return scalar;
 }
 
-void FusionBuilder::mesh(const Scalar *size, Location location, const Scalar *hostSize) {
-  fusion_.mesh_ = size;
-  fusion_.meshLocation_ = location;
-  fusion_.hostSize_ = hostSize == size ? nullptr : hostSize;
+void Fusion::setMesh(const Scalar *size, Location location, const Scalar *hostSize) {
+  mesh_ = size;
+  meshLocation_ = location;
+  hostSize_ = hostSize == size ? nullptr : hostSize;
 }
 
-FusionTensor *FusionBuilder::add(FusionNode node, llvm::StringRef name, llvm::ArrayRef<Axis> axes,
-                                 std::optional<DType> dtype) {
-  auto &made = *fusion_.nodes_.emplace_back(std::make_unique<FusionNode>(std::move(node)));
-  FusionTensor &tensor = made.result;
-  tensor.name = name.str();
-  tensor.location = made.location;
-  tensor.type.dtype = dtype ? *dtype : made.operands.front()->type.dtype;
-  tensor.type.axes.assign(axes.begin(), axes.end());
-  tensor.definition = &made;
-  return &tensor;
-}
-
-FusionTensor *FusionBuilder::input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
-                                   Location location) {
-  return add({FusionOpKind::Input, location}, name, axes, dtype);
-}
-
-FusionTensor *FusionBuilder::matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
-                                    llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
-                                    Location location, std::optional<DType> partial) {
-  return add(
-      {.kind = FusionOpKind::Matmul, .location = location, .operands = {a, b}, .partial = partial},
-      name, axes, dtype);
-}
-
-FusionTensor *FusionBuilder::linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
-                                    FusionTensor *bias, llvm::ArrayRef<Axis> axes,
-                                    std::optional<DType> dtype, Location location,
-                                    std::optional<DType> partial) {
-  FusionNode &node = *matmul(name, a, b, axes, dtype, location, partial)->definition;
-  if (bias)
-    node.operands.push_back(bias);
-  node.transposeB = true;
-  return &node.result;
-}
-
-FusionTensor *FusionBuilder::pointwise(llvm::StringRef name, PointwiseFunction function,
-                                       llvm::ArrayRef<FusionTensor *> operands,
-                                       llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
-                                       Location location) {
-  FusionNode node{FusionOpKind::Pointwise, location, {operands.begin(), operands.end()}};
-  node.function = function;
-  return add(std::move(node), name, axes, dtype);
-}
-
-FusionTensor *FusionBuilder::reshard(llvm::StringRef name, FusionTensor *a,
-                                     llvm::ArrayRef<Axis> axes, std::optional<DType> dtype,
-                                     Location location) {
-  return add({FusionOpKind::Reshard, location, {a}}, name, axes, dtype);
-}
-
-void FusionBuilder::output(llvm::ArrayRef<FusionTensor *> tensors, Location location) {
-  add({FusionOpKind::Output, location, {tensors.begin(), tensors.end()}}, "", {}, DType::F32);
+FusionTensor *Fusion::add(FusionNode node, llvm::StringRef name, FusionType type) {
+  auto &made = *nodes_.emplace_back(std::make_unique<FusionNode>(std::move(node)));
+  made.result = {name.str(), made.location, std::move(type), &made};
+  return &made.result;
 }
 
 } // namespace braid

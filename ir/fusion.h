@@ -11,16 +11,12 @@
 #include "ir/pointwise.h"
 #include "ir/type.h"
 
-#include "llvm/Support/Casting.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace braid {
-
-class FusionBuilder;
 
 enum class FusionOpKind : uint8_t {
 #define BRAID_FUSION_OP(Kind, keyword, summary) Kind,
@@ -124,7 +120,7 @@ struct FusionParameter {
   Location location;
 };
 
-/// A computation; see the file comment. Owns its nodes in source order. FusionBuilder creates them.
+/// A computation; see the file comment. Owns its nodes in source order.
 class Fusion {
 public:
   explicit Fusion(std::string name, Location location = {})
@@ -139,7 +135,7 @@ public:
   /// Overrides the default value of parameter `name`. Returns false if no such parameter exists.
   bool setParameter(llvm::StringRef name, int64_t value);
 
-  /// The mesh size D in `mesh [0 .. D)`; null until FusionBuilder::mesh() is called.
+  /// The mesh size D in `mesh [0 .. D)`; null until setMesh() is called.
   const Scalar *mesh() const { return mesh_; }
   Location meshLocation() const { return meshLocation_; }
   /// The number of ranks per host, L in `mesh [0 .. D) of L`; null if all ranks are on one host.
@@ -169,8 +165,15 @@ public:
   /// Rank r is on host r / ranksPerHost(). Requires a verified fusion.
   int64_t ranksPerHost() const { return hostSize_ ? valueOf(hostSize_).value : ranks(); }
 
+  // These functions check nothing; verify() reports errors, with their locations if known.
+
+  const Scalar *addParameter(llvm::StringRef name, int64_t value, Location location = {});
+  /// `hostSize` is the number of ranks per host. If null or equal to `size`, there is one host.
+  void setMesh(const Scalar *size, Location location = {}, const Scalar *hostSize = nullptr);
+  /// Appends `node`, sets the name and type of its result, and returns the result.
+  FusionTensor *add(FusionNode node, llvm::StringRef name = "", FusionType type = {});
+
 private:
-  friend class FusionBuilder;
   std::string name_;
   Location location_;
   ScalarContext scalars_{Division::Exact};
@@ -179,64 +182,6 @@ private:
   const Scalar *hostSize_ = nullptr;
   Location meshLocation_;
   std::vector<std::unique_ptr<FusionNode>> nodes_;
-};
-
-/// Appends nodes to a fusion without checking them; verify() reports errors, with their locations
-/// if known. For example:
-///
-///   Fusion fusion("ag_matmul");
-///   FusionBuilder b(fusion);
-///   const Scalar *d = b.parameter("D", 8), *m = b.parameter("M", 1024);
-///   const Scalar *k = b.parameter("K", 512);
-///   b.mesh(d);
-///   FusionTensor *A = b.input("A", DType::BF16, {b.didx(d), b.plain(b.div(m, d)), b.plain(k)});
-///   FusionTensor *B = b.input("B", DType::BF16, {b.plain(k), b.plain(1024)});
-///   b.output({b.matmul("C", A, B, {b.stream(d), b.plain(b.div(m, d)), b.plain(1024)})});
-class FusionBuilder {
-public:
-  explicit FusionBuilder(Fusion &fusion) : fusion_(fusion) {}
-
-  const Scalar *parameter(llvm::StringRef name, int64_t value, Location location = {});
-  /// `hostSize` is the number of ranks per host. If null or equal to `size`, there is one host.
-  void mesh(const Scalar *size, Location location = {}, const Scalar *hostSize = nullptr);
-
-  const Scalar *constant(int64_t value) { return fusion_.scalars().constant(value); }
-  const Scalar *add(const Scalar *a, const Scalar *b) { return fusion_.scalars().add(a, b); }
-  const Scalar *sub(const Scalar *a, const Scalar *b) { return fusion_.scalars().sub(a, b); }
-  const Scalar *mul(const Scalar *a, const Scalar *b) { return fusion_.scalars().mul(a, b); }
-  const Scalar *div(const Scalar *a, const Scalar *b) { return fusion_.scalars().div(a, b); }
-  const Scalar *ceil(const Scalar *a, const Scalar *b) { return fusion_.scalars().ceil(a, b); }
-
-  Axis plain(const Scalar *extent) { return {AxisKind::Plain, extent}; }
-  Axis plain(int64_t extent) { return plain(constant(extent)); }
-  Axis didx(const Scalar *extent) { return {AxisKind::DIDx, extent}; }
-  Axis stream(const Scalar *extent) { return {AxisKind::Stream, extent}; }
-
-  FusionTensor *input(llvm::StringRef name, DType dtype, llvm::ArrayRef<Axis> axes,
-                      Location location = {});
-  /// `dtype` defaults to A's element type.
-  FusionTensor *matmul(llvm::StringRef name, FusionTensor *a, FusionTensor *b,
-                       llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
-                       Location location = {}, std::optional<DType> partial = {});
-  /// Appends a matmul with `b` transposed. `bias` may be null.
-  FusionTensor *linear(llvm::StringRef name, FusionTensor *a, FusionTensor *b, FusionTensor *bias,
-                       llvm::ArrayRef<Axis> axes, std::optional<DType> dtype = {},
-                       Location location = {}, std::optional<DType> partial = {});
-  /// `operands` contains one or two tensors, depending on the function.
-  FusionTensor *pointwise(llvm::StringRef name, PointwiseFunction function,
-                          llvm::ArrayRef<FusionTensor *> operands, llvm::ArrayRef<Axis> axes,
-                          std::optional<DType> dtype = {}, Location location = {});
-  FusionTensor *reshard(llvm::StringRef name, FusionTensor *a, llvm::ArrayRef<Axis> axes,
-                        std::optional<DType> dtype = {}, Location location = {});
-  void output(llvm::ArrayRef<FusionTensor *> tensors, Location location = {});
-
-  /// Appends `node`, sets the name and type of its result, and returns the result. `dtype` defaults
-  /// to the first operand's element type.
-  FusionTensor *add(FusionNode node, llvm::StringRef name, llvm::ArrayRef<Axis> axes,
-                    std::optional<DType> dtype);
-
-private:
-  Fusion &fusion_;
 };
 
 } // namespace braid

@@ -4,7 +4,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/ErrorHandling.h"
 
 namespace braid {
 
@@ -16,16 +15,8 @@ llvm::StringRef name(DType dtype) {
 std::optional<DType> dtypeFromName(llvm::StringRef name) { return enumFromName(name, DType::F64); }
 
 int64_t sizeOf(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-  case DType::F16:
-    return 2;
-  case DType::F32:
-    return 4;
-  case DType::F64:
-    return 8;
-  }
-  llvm_unreachable("covered above");
+  static constexpr int64_t kSizes[] = {2, 2, 4, 8};
+  return kSizes[static_cast<size_t>(dtype)];
 }
 
 static std::string str(const Axis &axis) {

@@ -2,7 +2,6 @@
 
 #include "lowering/emit.h"
 
-#include "lowering/stages/block_rows.h"
 #include "lowering/stages/gather_order.h"
 #include "lowering/stages/host_order.h"
 

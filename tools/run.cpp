@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <climits>
-#include <cstdlib>
 #include <mutex>
 
 #include <unistd.h>

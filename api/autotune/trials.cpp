@@ -106,7 +106,7 @@ private:
 
   PlanTimer &timer_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  Fastest<Ready> ready_;
+  std::multimap<double, Ready> ready_; ///< the kMostFinalists fastest candidates, by time
   bool isFirst_ = true;
 };
 
@@ -129,7 +129,9 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
   const double share = std::exchange(isFirst_, false) ? 1 : 0.3;
   const double warmUpUs = share * timer_.warmUpTimeUs(flopsOf(candidate.plans->front()));
   const double us = BRAID_TRY(time(ready, {.warmUpUs = warmUpUs}, {.runs = 5, .bursts = 3}));
-  ready_.add(us, std::move(ready));
+  ready_.emplace(us, std::move(ready));
+  if (ready_.size() > kMostFinalists)
+    ready_.erase(std::prev(ready_.end()));
   return us;
 }
 
@@ -137,10 +139,9 @@ Result<double> JobTimer::trial(const JudgedCandidate &candidate) {
 /// the candidate that draws the most power would lower the clock rates for all others.
 Result<double> JobTimer::turn(const JudgedCandidate &candidate) {
   const double warmUpUs = timer_.warmUpTimeUs(flopsOf(candidate.plans->front()));
-  const auto found = llvm::find_if(ready_.values(), [&](const auto &each) {
-    return each.second.schedule == candidate.schedule.str();
-  });
-  if (found == ready_.values().end())
+  const auto found = llvm::find_if(
+      ready_, [&](const auto &each) { return each.second.schedule == candidate.schedule.str(); });
+  if (found == ready_.end())
     return internalError("{} is not among the fastest candidates", candidate.schedule.str());
   return time(
       found->second, {.warmUp = 1},

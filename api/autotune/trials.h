@@ -16,9 +16,7 @@
 
 #include "api/autotune/candidates.h"
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 #include <vector>
 
 namespace braid {
@@ -64,24 +62,6 @@ struct TimingLimits {
 
 /// The maximum number of finalists. Candidates over 25 % slower than the fastest are excluded.
 inline constexpr size_t kMostFinalists = 5;
-
-/// The kMostFinalists values with the smallest times. If times are equal, prefers values that were
-/// added earlier, like a stable sort.
-template <class T> class Fastest {
-public:
-  void add(double us, T value) {
-    const auto isLess = [](double time, const auto &each) { return time < each.first; };
-    const auto place = std::upper_bound(values_.begin(), values_.end(), us, isLess);
-    values_.emplace(place, us, std::move(value));
-    if (values_.size() > kMostFinalists)
-      values_.pop_back();
-  }
-  /// Returns the values in the order of their times.
-  std::vector<std::pair<double, T>> &values() { return values_; }
-
-private:
-  std::vector<std::pair<double, T>> values_;
-};
 
 /// Puts candidates, which must be sorted by prediction, into the order of their first trials: the
 /// best of each family, the second best of each family, and so on, and finally those whose

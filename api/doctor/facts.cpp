@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 extern char **environ; // unistd.h declares it only with _GNU_SOURCE
@@ -51,14 +50,6 @@ std::optional<uint64_t> limitOf(int resource, rlim_t rlimit::*which) {
       limit.*which == RLIM_INFINITY)
     return std::nullopt;
   return limit.*which;
-}
-
-std::optional<Space> spaceOf(const char *folder) {
-  struct statvfs about = {};
-  if (statvfs(folder, &about) != 0)
-    return std::nullopt;
-  return Space{uint64_t(about.f_blocks) * about.f_frsize,
-               uint64_t(about.f_bavail) * about.f_frsize};
 }
 
 /// Returns true unless the namespace is the initial one, whose link target is always `first`.
@@ -179,7 +170,8 @@ Sources processSources(const BackendRegistry &registry) {
   sources.limits = {.openFiles = limitOf(RLIMIT_NOFILE, &rlimit::rlim_max),
                     .addressBytes = limitOf(RLIMIT_AS, &rlimit::rlim_cur)};
   sources.processors = llvm::hardware_concurrency().compute_thread_count();
-  sources.sharedMemory = spaceOf("/dev/shm");
+  if (const auto space = llvm::sys::fs::disk_space("/dev/shm"))
+    sources.sharedMemory = Space{space->capacity, space->available};
   sources.nvml = [environment = sources.environment()] { return readNvml(environment); };
   for (const Backend &backend : registry.all())
     if (backend.facts)

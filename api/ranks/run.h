@@ -4,8 +4,6 @@
 #include "api/ranks/job_state.h"
 #include "runtime/progress.h"
 
-#include <functional>
-
 namespace braid {
 
 /// The user's choices for a run.

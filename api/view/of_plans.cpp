@@ -87,13 +87,6 @@ private:
   std::map<EndpointKey, CommandRef> signals_;
 };
 
-std::vector<std::string> linesOf(llvm::StringRef text) {
-  std::vector<std::string> lines;
-  for (llvm::StringRef line : llvm::split(text.rtrim(), '\n'))
-    lines.push_back(line.str());
-  return lines;
-}
-
 Result<PrintedProgram> parseAgain(const std::string &name, const std::string &text,
                                   Transport transport, std::string program) {
   std::unique_ptr<Source> source = parseSource(name, text);
@@ -126,7 +119,9 @@ Result<PrintedProgram> printAgain(const Compiled &compiled) {
 Page pageOf(const PrintedProgram &program, llvm::ArrayRef<Plan> plans, uint32_t runs) {
   Page page;
   page.title = "@" + plans.front().program;
-  page.text = linesOf(program.compiled.source->diags.text());
+  const llvm::StringRef text = program.compiled.source->diags.text();
+  for (llvm::StringRef line : llvm::split(text.rtrim(), '\n'))
+    page.text.push_back(line.str());
   page.program = program.program;
   CommandWriter writer(plans, page.text.size());
   for (size_t rank = 0; rank < plans.size(); ++rank)

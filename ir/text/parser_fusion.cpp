@@ -11,7 +11,7 @@ namespace {
 class FusionParser : public StatementParser {
 public:
   FusionParser(TokenCursor &cursor, Fusion &fusion, bool isHeaderBroken)
-      : StatementParser(cursor, fusion.scalars()), fusion_(fusion), builder_(fusion),
+      : StatementParser(cursor, fusion.scalars()), fusion_(fusion),
         isHeaderBroken_(isHeaderBroken) {}
   void run();
 
@@ -40,7 +40,6 @@ private:
   }
 
   Fusion &fusion_;
-  FusionBuilder builder_;
   std::map<std::string, Entry> tensors_;
   bool isHeaderBroken_; ///< if true, unknown parameters are not reported
 };
@@ -87,7 +86,7 @@ bool FusionParser::parseParameter() {
            << "expected a parameter name, got '" << name->text << "', which is a keyword";
   const FusionParameter *earlier = fusion_.findParameter(name->text);
   if (!earlier) {
-    builder_.parameter(name->text, *value, name->location);
+    fusion_.addParameter(name->text, *value, name->location);
     return true;
   }
   cursor_.error(name->location).note(earlier->location, "first defined here")
@@ -106,7 +105,7 @@ bool FusionParser::parseMesh() {
   const Scalar *hostSize = nullptr;
   if (cursor_.accept("of") && !(hostSize = parseScalar()))
     return false;
-  builder_.mesh(size, location, hostSize);
+  fusion_.setMesh(size, location, hostSize);
   return true;
 }
 
@@ -121,14 +120,14 @@ bool FusionParser::parseOperation(const Statement &statement) {
   if (isGemm(node) && cursor_.accept("partial") && !(node.partial = parseDType(cursor_)))
     return false;
   if (node.kind == FusionOpKind::Output) {
-    builder_.output(node.operands, node.location);
+    fusion_.add(std::move(node));
     return true;
   }
   if (node.kind != FusionOpKind::Input && !cursor_.expect(":"))
     return false;
   return parseType(type) &&
          define(*statement.result,
-                builder_.add(std::move(node), statement.result->name(), type.axes, type.dtype));
+                fusion_.add(std::move(node), statement.result->name(), std::move(type)));
 }
 
 /// Parses the keyword, which determines the node's kind and whether the node defines a tensor.

@@ -2,8 +2,6 @@
 
 #include "lowering/schedule/knobs.h"
 
-#include "ir/verify/verify.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -4,8 +4,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <fmt/format.h>
-
 namespace braid::checker {
 namespace {
 

@@ -53,10 +53,7 @@ public:
   /// unique within the process, even if a new allocation reuses the address of a freed one. A
   /// recorded graph may be launched only while its tensors remain in the same allocations, because
   /// its copies refer to allocations as well as addresses.
-  virtual uint64_t allocationOf(const void *address) {
-    (void)address;
-    return 0;
-  }
+  virtual uint64_t allocationOf([[maybe_unused]] const void *address) { return 0; }
 
   /// True if stream 0 is the caller's stream and is being captured: commands issued up to the next
   /// endRun() become part of the caller's graph.
@@ -135,15 +132,9 @@ public:
   virtual int64_t planBytes(const Plan &) { return 0; }
   /// Returns a stream to pass to setCallerStream() if the caller has no stream. Equal numbers yield
   /// the same stream; number 0 is the initial stream 0. The device owns the stream.
-  virtual Result<void *> callerStream(uint32_t number) {
-    (void)number;
-    return nullptr;
-  }
+  virtual Result<void *> callerStream([[maybe_unused]] uint32_t number) { return nullptr; }
   /// Fails with BadInput if `data` cannot be the address of a tensor on this device.
-  virtual Status checkAddress(const void *data) {
-    (void)data;
-    return Status::ok();
-  }
+  virtual Status checkAddress([[maybe_unused]] const void *data) { return Status::ok(); }
 
   // -- Release. Unreleased resources remain valid for the device's lifetime. --
 
@@ -164,12 +155,8 @@ public:
 
   /// Replaces stream 0 with `stream`, a native handle (cudaStream_t). Commands issued to it later
   /// are ordered after all earlier commands of stream 0: eagerly, or within the same capture if
-  /// `stream` is being captured. `tag` does not identify a command.
-  virtual Status setCallerStream(void *stream, Tag tag) {
-    (void)stream;
-    (void)tag;
-    return Status::ok();
-  }
+  /// `stream` is being captured. The tag does not identify a command.
+  virtual Status setCallerStream([[maybe_unused]] void *stream, Tag) { return Status::ok(); }
   /// Copies `bytes` bytes between host and device memory, or within one of them.
   virtual void copy(uint32_t stream, Tag tag, void *dst, const void *src, int64_t bytes) = 0;
   /// Captures all work issued to `stream` so far in `event`. An event may be recorded on only one
@@ -183,10 +170,7 @@ public:
 
   /// Appends a progress marker to stream 0; `number` must exceed the numbers of earlier markers.
   /// Returns false if stream 0 is being captured or if markers are not supported. Does not block.
-  virtual bool mark(int64_t number) {
-    (void)number;
-    return false;
-  }
+  virtual bool mark([[maybe_unused]] int64_t number) { return false; }
   /// Returns the number of the last marker that stream 0 has reached, or 0. Does not block.
   virtual int64_t passedMarks() { return 0; }
   /// Blocks until all issued work is complete. Fails with TimedOut, naming the waiting commands, if

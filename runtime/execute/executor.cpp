@@ -10,10 +10,8 @@
 #include "llvm/Support/ErrorHandling.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <map>
-#include <set>
 
 namespace braid {
 

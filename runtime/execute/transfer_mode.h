@@ -25,9 +25,18 @@ enum class MemoryFrom : uint8_t {
   Ipc, ///< cudaMalloc, opened through CUDA IPC handles
   Vmm, ///< cuMemCreate, opened through file descriptors
 };
-llvm::StringRef name(CopyBy by);
-llvm::StringRef name(SignalBy by);
-llvm::StringRef name(MemoryFrom from);
+inline llvm::StringRef name(CopyBy by) {
+  constexpr llvm::StringLiteral kNames[] = {"default", "engine", "kernel"};
+  return kNames[static_cast<size_t>(by)];
+}
+inline llvm::StringRef name(SignalBy by) {
+  constexpr llvm::StringLiteral kNames[] = {"default", "memory", "kernel"};
+  return kNames[static_cast<size_t>(by)];
+}
+inline llvm::StringRef name(MemoryFrom from) {
+  constexpr llvm::StringLiteral kNames[] = {"default", "ipc", "vmm"};
+  return kNames[static_cast<size_t>(from)];
+}
 
 struct TransferMode {
   CopyBy copies = CopyBy::Default;

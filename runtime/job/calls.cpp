@@ -4,8 +4,6 @@
 
 #include "runtime/execute/handshake.h"
 
-#include <fmt/format.h>
-
 #include <bit>
 
 namespace braid {

@@ -112,18 +112,6 @@ StageTrials alike(size_t count, double us = 10) {
   return choice;
 }
 
-TEST(Fastest, KeepsWhatAStableSortPutsFirst) {
-  const std::vector<double> times = {3, 1, 2, 2, 5, 2, 2, 1, 2};
-  Fastest<size_t> fastest;
-  std::vector<std::pair<double, size_t>> sorted;
-  for (size_t i = 0; i < times.size(); ++i) {
-    fastest.add(times[i], i);
-    sorted.emplace_back(times[i], i);
-    llvm::sort(sorted);
-    EXPECT_EQ(fastest.values(), llvm::ArrayRef(sorted).take_front(kMostFinalists).vec()) << i;
-  }
-}
-
 TEST(TimeCandidates, LetsTheBestTakeTurns) {
   Machine machine({100, 101, 102, 200});
   StageTrials choice = alike(4);

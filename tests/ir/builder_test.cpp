@@ -6,44 +6,31 @@
 namespace braid::test {
 namespace {
 
-TEST(FusionBuilder, ADozenLinesAreAFusion) {
-  Fusion fusion("ag_matmul");
-  FusionBuilder b(fusion);
-  const Scalar *d = b.parameter("D", 8), *m = b.parameter("M", 1024), *k = b.parameter("K", 512);
-  b.mesh(d);
-  FusionTensor *A = b.input("A", DType::BF16, {b.didx(d), b.plain(b.div(m, d)), b.plain(k)});
-  FusionTensor *B = b.input("B", DType::BF16, {b.plain(k), b.plain(1024)});
-  b.output({b.matmul("C", A, B, {b.stream(d), b.plain(b.div(m, d)), b.plain(1024)})});
-
-  Diagnostics diags;
-  EXPECT_TRUE(verify(fusion, diags)) << diags.str();
-  EXPECT_EQ(str(fusion), R"(fusion @ag_matmul(D = 8, M = 1024, K = 512) {
-  mesh [0 .. D)
-  %A = input bf16[DIDx{D}, M/D, K]
-  %B = input bf16[K, 1024]
-  %C = matmul %A, %B : bf16[Stream{D}, M/D, 1024]
-  output %C
-}
-)");
+TEST(Fusion, HasGlobalAndLocalShapes) {
+  Module module = parseOrFail("fusion @ag_matmul(D = 8, M = 1024, K = 512) {\n"
+                              "  mesh [0 .. D)\n"
+                              "  %A = input bf16[DIDx{D}, M/D, K]\n"
+                              "  output %A\n"
+                              "}\n");
+  const Fusion &fusion = *module.fusions[0];
   EXPECT_EQ(fusion.ranks(), 8);
   EXPECT_EQ(fusion.meshParameter()->name, "D");
-  EXPECT_EQ(fusion.globalShape(A->type), (Shape{8, 128, 512}));
-  EXPECT_EQ(fusion.localShape(A->type), (Shape{1, 128, 512}));
+  EXPECT_EQ(fusion.globalShape(fusion.inputs()[0]->type), (Shape{8, 128, 512}));
+  EXPECT_EQ(fusion.localShape(fusion.inputs()[0]->type), (Shape{1, 128, 512}));
 }
 
-TEST(FusionBuilder, HostsOfAMesh) {
+TEST(Fusion, HostsOfAMesh) {
   Fusion fusion("f");
-  FusionBuilder b(fusion);
-  const Scalar *d = b.parameter("D", 8), *l = b.parameter("L", 2);
-  b.mesh(d, {}, l);
+  const Scalar *d = fusion.addParameter("D", 8), *l = fusion.addParameter("L", 2);
+  fusion.setMesh(d, {}, l);
   EXPECT_EQ(fusion.ranksPerHost(), 2);
   EXPECT_TRUE(fusion.setParameter("L", 4));
   EXPECT_EQ(fusion.ranksPerHost(), 4);
   EXPECT_EQ(meshText(fusion), "mesh [0 .. D) of L");
-  b.mesh(d, {}, d);
+  fusion.setMesh(d, {}, d);
   EXPECT_EQ(fusion.hostSize(), nullptr);
   EXPECT_EQ(fusion.ranksPerHost(), 8);
-  b.mesh(d);
+  fusion.setMesh(d);
   EXPECT_EQ(fusion.ranksPerHost(), 8);
 }
 

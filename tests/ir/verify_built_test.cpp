@@ -13,29 +13,35 @@ namespace {
 
 class VerifyFusion : public testing::Test {
 protected:
-  VerifyFusion() { b.mesh(b.constant(2)); }
+  VerifyFusion() { fusion.setMesh(fusion.scalars().constant(2)); }
   std::string messages() {
     Diagnostics diags;
     verify(fusion, diags);
     return diags.str();
   }
+  /// Adds an input whose only axis has extent 1.
+  static FusionTensor *addInput(Fusion &to, llvm::StringRef name) {
+    return to.add({FusionOpKind::Input, {}}, name,
+                  {DType::F32, {{AxisKind::Plain, to.scalars().constant(1)}}});
+  }
+  void addOutput(std::vector<FusionTensor *> tensors) {
+    fusion.add({FusionOpKind::Output, {}, {tensors.begin(), tensors.end()}});
+  }
   Fusion fusion{"f"};
-  FusionBuilder b{fusion};
 };
 
 TEST_F(VerifyFusion, HasAMesh) {
   Fusion other("other");
-  FusionBuilder builder(other);
-  builder.output({builder.input("A", DType::F32, {builder.plain(1)})});
+  other.add({FusionOpKind::Output, {}, {addInput(other, "A")}});
   Diagnostics diags;
   EXPECT_FALSE(verify(other, diags));
   EXPECT_EQ(diags.str(), "<input>: error: fusion @other has no mesh\n");
 }
 
 TEST_F(VerifyFusion, NamesCanBeReadBack) {
-  b.parameter("2M", 4);
-  b.parameter("mod", 4);
-  b.output({b.input("my tensor", DType::F32, {b.plain(1)})});
+  fusion.addParameter("2M", 4);
+  fusion.addParameter("mod", 4);
+  addOutput({addInput(fusion, "my tensor")});
   EXPECT_EQ(
       messages(),
       "<input>: error: the parameter name '2M' must start with a letter or '_' and contain only "
@@ -45,10 +51,10 @@ TEST_F(VerifyFusion, NamesCanBeReadBack) {
 }
 
 TEST_F(VerifyFusion, NamesAreUnique) {
-  b.parameter("M", 4);
-  b.parameter("M", 5);
-  FusionTensor *first = b.input("A", DType::F32, {b.plain(1)});
-  b.output({first, b.input("A", DType::F32, {b.plain(1)})});
+  fusion.addParameter("M", 4);
+  fusion.addParameter("M", 5);
+  FusionTensor *first = addInput(fusion, "A");
+  addOutput({first, addInput(fusion, "A")});
   EXPECT_EQ(messages(), "<input>: error: redefinition of parameter 'M'\n"
                         "<input>: note: first defined here\n"
                         "<input>: error: redefinition of '%A'\n"
@@ -57,8 +63,9 @@ TEST_F(VerifyFusion, NamesAreUnique) {
 
 TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
   ScalarContext foreign;
-  FusionTensor *scalar = b.input("A", DType::F32, {});
-  b.output({scalar, b.input("B", DType::F32, {b.plain(foreign.rank())})});
+  FusionTensor *scalar = fusion.add({FusionOpKind::Input, {}}, "A");
+  const FusionType type{DType::F32, {{AxisKind::Plain, foreign.rank()}}};
+  addOutput({scalar, fusion.add({FusionOpKind::Input, {}}, "B", type)});
   EXPECT_EQ(messages(), "<input>: error: %A has no axes, expected at least one\n"
                         "<input>: error: extent rank of axis 0 of %B uses a name that is not in "
                         "scope here; only parameters and integers are allowed\n");
@@ -66,9 +73,7 @@ TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
 
 TEST_F(VerifyFusion, OperandsAreDefinedBefore) {
   Fusion other("other");
-  FusionBuilder elsewhere(other);
-  FusionTensor *foreign = elsewhere.input("F", DType::F32, {elsewhere.plain(1)});
-  b.output({foreign, nullptr});
+  addOutput({addInput(other, "F"), nullptr});
   EXPECT_EQ(messages(), "<input>: error: 'output' uses %F, which is not defined before this use\n"
                         "<input>: error: 'output' lacks an operand\n"
                         "<input>: error: fusion @f has no output\n");

@@ -29,6 +29,7 @@ except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(processes.SKIPPED)
 
+import braid  # noqa: E402
 import braid.torch as bt  # noqa: E402
 
 
@@ -105,6 +106,7 @@ def part_beside(rank, ranks):
     from torch._inductor import config
     from braid.torch import _beside
     _beside._OPERATIONS_PER_BYTE, _beside._LEAST_OPERATIONS = 0, 1  # one GEMM suffices
+    _beside._devices.add("cpu")
     bt.enable()
     order = {"reorder_for_compute_comm_overlap": True, "reorder_for_peak_memory": False,
              "aten_distributed_optimizations.enable_overlap_scheduling": True}
@@ -124,7 +126,12 @@ def part_beside(rank, ranks):
 
 def part_transfers_beside(rank, ranks):
     """The operators compute GEMMs beside their transfers, with Braid and without it."""
+    from braid.torch._layout import Rows
+    from braid.torch._transfer import Transfer
     group, draw = dist.group.WORLD.group_name, torch.Generator().manual_seed(3)
+    for operator in ("all_gather", "reduce_scatter") if rank == 0 else ():
+        program = Transfer(operator, "bf16", Rows(24, 1, 12), 8, 2).fusion()
+        assert "is safe on 12 ranks" in braid.compile(program).check()
 
     def random(*shape):
         return torch.randn(*shape, generator=draw, dtype=torch.float64)
@@ -132,6 +139,7 @@ def part_transfers_beside(rank, ranks):
     products = [C @ D for C, D in zip(Cs, Ds)]
     ops = torch.ops.braid
     for sequences in ([], [1], [3]):
+        bt.set_memory_bound(0 if sequences else 1)  # 1: each operator releases the previous one
         As, Bs, bias = random(2, ranks, *sequences, 4 * ranks, 8), random(2, ranks, 8, 6), random(6)
         whole = (As @ Bs.unsqueeze(2) if sequences else As @ Bs).sum((0, 1))
         x = As[0, 0].contiguous()

@@ -12,6 +12,7 @@ from typing import Any, List, Set
 import torch
 
 from braid.torch._group import place_of
+from braid.torch._operations import MOST_SEQUENCES
 from braid.torch._rearrange import source_of, value_of
 from braid.torch._sites import insert
 
@@ -25,6 +26,7 @@ _SITES = {_GATHER, _ALL_REDUCE, ops.sum_scatter.default}
 # wait for GEMMs to leave a multiprocessor, take about as long again, and at least 25 us.
 _OPERATIONS_PER_BYTE = 3200
 _LEAST_OPERATIONS = 17e9
+_devices = {"cuda"}  # the types of devices whose transfers run beside GEMMs
 
 
 def _is_result(node: Node) -> bool:
@@ -48,14 +50,18 @@ def _dependents(node: Node) -> Set[Node]:
     return found
 
 
-def _received_bytes(site: Node) -> Any:
-    """Returns how many bytes each rank receives: one rank's rows from each other rank, and twice if
-    each rank gets all sums. Returns 0 if the rows do not divide evenly among the ranks."""
+def _received_bytes(site: Node) -> int:
+    """Returns how many bytes each rank receives, or 0 if the transfer cannot run beside a GEMM. A
+    gather or a reduce-scatter transfers one rank's rows to each other rank; an all-reduce does
+    both."""
     arguments: Any = site.args
     value: Any = value_of(arguments[0]) if site.target is _GATHER else site.meta["val"][0]
     size = value.numel() * value.element_size()
+    is_one_fusion = value.dim() == 2 or value.shape[0] <= MOST_SEQUENCES
+    if not isinstance(size, int) or not is_one_fusion or value.device.type not in _devices:
+        return 0
     if site.target is not _ALL_REDUCE:
-        return (arguments[5] - 1) * size
+        return int((arguments[5] - 1) * size)
     ranks = place_of(arguments[3])[1]
     return 0 if value.shape[0] % ranks else 2 * (ranks - 1) * (size // ranks)
 
@@ -67,22 +73,25 @@ def _operations(gemm: Node) -> int:
 
 
 def overlap(graph: torch.fx.Graph) -> None:
-    """Gives each site GEMMs to run beside its transfer, if enough are ready to hide it. The nodes
-    must be sorted, and remain to be sorted again."""
+    """Gives each site GEMMs to run beside its transfer, if enough are ready to hide it. Moves no
+    GEMM past more than two sites, because its operands stay allocated meanwhile. The nodes must be
+    sorted, and remain to be sorted again."""
+    place = {node: index for index, node in enumerate(graph.nodes)}
     free = [node for node in graph.nodes if node.target is aten.mm.default and _is_result(node)]
-    for site in [node for node in graph.nodes if node.target in _SITES]:
+    sites = [node for node in graph.nodes if node.target in _SITES]
+    for index, site in enumerate(sites):
         size = _received_bytes(site)
-        if not isinstance(size, int) or size == 0:
-            continue
-        needed = size * _OPERATIONS_PER_BYTE + _LEAST_OPERATIONS
-        order = {node: index for index, node in enumerate(graph.nodes)}
+        needed = size * _OPERATIONS_PER_BYTE + _LEAST_OPERATIONS if size else 0
+        first = place[sites[index - 2]] if index > 1 else 0
+        order = {node: number for number, node in enumerate(graph.nodes)}
         later, gemms = _dependents(site), []
-        for gemm in free:
+        for gemm in reversed(free):
             is_ready = all(order[_data_of(each)] < order[site] for each in gemm.all_input_nodes)
-            if needed > 0 and is_ready and later.isdisjoint(gemm.all_input_nodes):
+            if (needed > 0 and place[gemm] > first and is_ready
+                    and later.isdisjoint(gemm.all_input_nodes)):
                 gemms.append(gemm)
                 needed -= _operations(gemm)
-        if needed <= 0:
+        if gemms and needed <= 0:
             _give(site, gemms)
             free = [gemm for gemm in free if gemm not in gemms]
 

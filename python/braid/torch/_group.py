@@ -103,6 +103,7 @@ class GroupJob:
         self.lock = threading.RLock()
         self.error: Optional[Exception] = None
         self.on_gpu = device.type == "cuda"
+        self.side: Any = None  # the stream of transfers that run beside GEMMs; see _transfer.py
         self.operations: Dict[Any, Any] = {}
         self.turns = itertools.count()  # the sequence numbers of calls
         self.sites: Dict[Any, Any] = {}  # cached calls; see _operations._run()

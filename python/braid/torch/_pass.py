@@ -139,8 +139,9 @@ class Pass(_After):
         for node in [node for node in graph.nodes if node.target in _COLLECTIVES]:
             _replace(node, "backward" if is_backward else "forward")
         stable_topological_sort(graph)
-        _beside.overlap(graph)
-        stable_topological_sort(graph)
+        if is_backward:
+            _beside.overlap(graph)
+            stable_topological_sort(graph)
 
 
 class KeepShards(_After):
