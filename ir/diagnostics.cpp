@@ -86,6 +86,7 @@ Diagnostics::InFlight Diagnostics::warning(Location location) {
 
 static llvm::StringRef name(Severity severity) {
   static constexpr llvm::StringLiteral kNames[] = {"error", "warning", "note"};
+  static_assert(std::size(kNames) == size_t(Severity::Note) + 1);
   return kNames[static_cast<size_t>(severity)];
 }
 

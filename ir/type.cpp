@@ -16,6 +16,7 @@ std::optional<DType> dtypeFromName(llvm::StringRef name) { return enumFromName(n
 
 int64_t sizeOf(DType dtype) {
   static constexpr int64_t kSizes[] = {2, 2, 4, 8};
+  static_assert(std::size(kSizes) == size_t(DType::F64) + 1);
   return kSizes[static_cast<size_t>(dtype)];
 }
 

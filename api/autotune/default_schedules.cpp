@@ -30,7 +30,7 @@ struct Row {
 // If a gather also returns A, a get transfers A directly to the output; a put requires an extra
 // copy, which `bulk` cannot hide. On two ranks, the GEMMs of a ring can add the partial results,
 // because each sum is rounded only once. If a GEMM takes less time than the transfer, it stores
-// its result in the peer's memory. If several GEMMs with less than 20e9 multiplications in all
+// its result in the peer's memory. If several GEMMs with less than 20e9 multiplications in total
 // share a gather, each is too small to be split. With one shot, each rank receives all elements
 // from all other ranks, so large results on more than two ranks use two shots.
 constexpr Row kDefaults[] = {

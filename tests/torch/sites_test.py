@@ -1,10 +1,12 @@
-"""Tests how graph nodes rearrange a tensor, by comparison with what the graph computes.
+"""Tests how graph nodes rearrange a tensor, by comparison with what the graph computes, and which
+GEMMs run beside a transfer.
 
 usage: sites_test.py FOLDER     (the folder that contains the package)
 """
 import random
 import sys
 import unittest
+from operator import getitem
 
 sys.path.insert(0, sys.argv[1])
 
@@ -15,7 +17,7 @@ except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(77)
 
-from braid.torch import _rearrange  # noqa: E402
+from braid.torch import _beside, _fused, _rearrange  # noqa: E402,F401 (_fused defines operators)
 
 
 def split_and_joined(x, count, dim, to):
@@ -108,6 +110,53 @@ class Rearrangements(unittest.TestCase):
             return torch.cat([torch.ops.aten.slice(x, 0, i, i + 2) for i in (0, 2)], 1)
         found, result = traced(function, x)
         self.assertTrue(torch.equal(indices(found[result]), function(x)))
+
+
+class Beside(unittest.TestCase):
+    """A chain of gathers, and one GEMM whose result only the graph returns."""
+
+    def overlapped(self, gathers, place, least=1):
+        """Returns the graph, and the number of the gather beside which the GEMM behind the gather
+        `place` runs, or None. The GEMM multiplies the input, which it transposes."""
+        graph = torch.fx.Graph()
+
+        def add(target, *arguments):
+            node = graph.call_function(target, arguments)
+            node.meta["val"] = target(*torch.fx.node.map_arg(arguments, lambda x: x.meta["val"]))
+            return node
+        x, w = graph.placeholder("x"), graph.placeholder("w")
+        with torch._subclasses.FakeTensorMode():
+            x.meta["val"], w.meta["val"] = torch.empty(4, 8), torch.empty(8, 8)
+            y, results = x, []
+            for number in range(gathers):
+                both = add(torch.ops.braid.gather_gemms.default, y, [w], [None], False, "g", 2,
+                           [], [])
+                y = add(torch.ops.aten.slice.Tensor, add(getitem, both, 0), 0, 0, 4)
+                for _ in range(3):  # nodes on which the GEMM does not depend
+                    y = add(torch.ops.aten.relu.default, y)
+                if number == place:
+                    turned = add(torch.ops.aten.permute.default, x, [1, 0])
+                    results.append(add(torch.ops.aten.mm.default, turned, x))
+            graph.output((y, *results))
+            _beside._OPERATIONS_PER_BYTE, _beside._LEAST_OPERATIONS = 0, least
+            _beside._devices.add("cpu")
+            _beside.overlap(graph)
+        graph.lint()  # fails if a node uses a later one
+        sites = [node for node in graph.nodes
+                 if node.target is torch.ops.braid.gather_gemms.default]
+        taken = [number for number, node in enumerate(sites) if node.args[6]]
+        self.assertLessEqual(len(taken), 1)
+        left = any(node.target is torch.ops.aten.mm.default for node in graph.nodes)
+        self.assertEqual(left, not taken)
+        return taken[0] if taken else None
+
+    def test_takes_the_nearest(self):
+        self.assertEqual([self.overlapped(6, place) for place in range(6)], [0, 0, 1, 2, 3, 4])
+
+    def test_leaves_what_is_too_small(self):
+        operations = 2 * 8 * 4 * 8
+        self.assertEqual(self.overlapped(1, 0, least=operations), 0)
+        self.assertIsNone(self.overlapped(1, 0, least=operations + 1))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ the compiler cannot move them apart, and so that their operands stay allocated u
 from __future__ import annotations
 
 from operator import getitem
-from typing import Any, List, Set
+from typing import Any, Dict, List, Set
 
 import torch
 
@@ -39,7 +39,7 @@ def _is_result(node: Node) -> bool:
 def _data_of(node: Node) -> Node:
     """Returns the node that computes the elements that `node` may only rearrange."""
     source = source_of(node)
-    return node if source is None else _data_of(source)
+    return _data_of(source) if source and node.all_input_nodes == [source] else node
 
 
 def _dependents(node: Node) -> Set[Node]:
@@ -57,8 +57,9 @@ def _received_bytes(site: Node) -> int:
     arguments: Any = site.args
     value: Any = value_of(arguments[0]) if site.target is _GATHER else site.meta["val"][0]
     size = value.numel() * value.element_size()
-    is_one_fusion = value.dim() == 2 or value.shape[0] <= MOST_SEQUENCES
-    if not isinstance(size, int) or not is_one_fusion or value.device.type not in _devices:
+    if not isinstance(size, int) or value.device.type not in _devices:
+        return 0
+    if value.dim() > 2 and value.shape[0] > MOST_SEQUENCES:
         return 0
     if site.target is not _ALL_REDUCE:
         return int((arguments[5] - 1) * size)
@@ -73,9 +74,9 @@ def _operations(gemm: Node) -> int:
 
 
 def overlap(graph: torch.fx.Graph) -> None:
-    """Gives each site GEMMs to run beside its transfer, if enough are ready to hide it. Moves no
-    GEMM past more than two sites, because its operands stay allocated meanwhile. The nodes must be
-    sorted, and remain to be sorted again."""
+    """Gives each site GEMMs to run beside its transfer, if enough are ready to hide it: the nearest
+    ones, which are moved past at most two other sites, because tensors stay allocated meanwhile.
+    The nodes must be sorted, and remain so."""
     place = {node: index for index, node in enumerate(graph.nodes)}
     free = [node for node in graph.nodes if node.target is aten.mm.default and _is_result(node)]
     sites = [node for node in graph.nodes if node.target in _SITES]
@@ -83,17 +84,27 @@ def overlap(graph: torch.fx.Graph) -> None:
         size = _received_bytes(site)
         needed = size * _OPERATIONS_PER_BYTE + _LEAST_OPERATIONS if size else 0
         first = place[sites[index - 2]] if index > 1 else 0
+        last = place[sites[index + 2]] if index + 2 < len(sites) else len(place)
         order = {node: number for number, node in enumerate(graph.nodes)}
         later, gemms = _dependents(site), []
-        for gemm in reversed(free):
+        for gemm in sorted(free, key=lambda each: abs(place[each] - place[site])):
             is_ready = all(order[_data_of(each)] < order[site] for each in gemm.all_input_nodes)
-            if (needed > 0 and place[gemm] > first and is_ready
+            if (needed > 0 and _operations(gemm) > 0 and first < place[gemm] < last and is_ready
                     and later.isdisjoint(gemm.all_input_nodes)):
                 gemms.append(gemm)
                 needed -= _operations(gemm)
         if gemms and needed <= 0:
+            for operand in (each for gemm in gemms for each in gemm.all_input_nodes):
+                _move(operand, site, order)
             _give(site, gemms)
             free = [gemm for gemm in free if gemm not in gemms]
+
+
+def _move(node: Node, site: Node, order: Dict[Node, int]) -> None:
+    """Moves an operand, which may rearrange data that precede `site`, in front of `site`."""
+    if order[node] > order[site]:
+        _move(node.all_input_nodes[0], site, order)
+        site.prepend(node)
 
 
 def _give(site: Node, gemms: List[Node]) -> None:

@@ -141,7 +141,6 @@ class Pass(_After):
         stable_topological_sort(graph)
         if is_backward:
             _beside.overlap(graph)
-            stable_topological_sort(graph)
 
 
 class KeepShards(_After):
@@ -170,8 +169,8 @@ def _recompute(node: Node) -> None:
 
 
 def behind(first: Any, kind: Any) -> Any:
-    """Returns passes of which the last is of `kind`, after the configured `first`: a list, or one
-    pass if this version of PyTorch does not accept lists."""
-    if hasattr(custom_graph_pass, "get_custom_graph_passes"):
+    """Returns a pass of `kind`, after the configured `first`, if any: as a list, or as one pass if
+    this version of PyTorch does not accept lists."""
+    if first is not None and hasattr(custom_graph_pass, "get_custom_graph_passes"):
         return [*custom_graph_pass.get_custom_graph_passes(first), kind()]
     return kind(first)

@@ -14,7 +14,7 @@ class Calls(NamedTuple):
 
     operator: str
     group: str
-    shape: str  # element type and MxNxK: the rows of all ranks, local columns, and local depth
+    shape: str  # element type and MxNxK: rows of all ranks, local columns, and local depth, if any
     schedule: str
     calls: int
     copies: int  # operands that had to be copied to another layout

@@ -84,9 +84,9 @@ def beside(operators: Sequence[str], A: Tensor, group_name: str, Cs: Sequence[Te
         *sequences, rows, columns = tensors[-1].shape
         rows = rows * job.ranks if operator == "all_gather" else rows // job.ranks
         tensors.append(A.new_empty([*sequences, rows, columns]))
-    with _joined(job):
-        with job.lock, _forked(job):
-            job.raise_error()
+    with job.lock, _forked(job) as second_stream:
+        job.raise_error()
+        with second_stream:
             for operator, source, result in zip(operators, tensors, tensors[1:]):
                 whole = result if operator == "all_gather" else source
                 *sequences, rows, columns = whole.shape
@@ -97,24 +97,18 @@ def beside(operators: Sequence[str], A: Tensor, group_name: str, Cs: Sequence[Te
 
 
 @contextlib.contextmanager
-def _forked(job: GroupJob) -> Iterator[None]:
-    """Issues GPU work to the group's second stream, after all work issued to the current one."""
+def _forked(job: GroupJob) -> Iterator[Any]:
+    """Lets the group's second stream start after all work issued to the current stream. Yields a
+    context in which GPU work is issued to the second stream. On exit, even by an exception, lets
+    the current stream wait for that work, so that nothing is freed before the transfer is done."""
     if not job.on_gpu:
-        yield
+        yield contextlib.nullcontext()
         return
     if job.side is None:  # its kernels start before waiting GEMMs
         job.side = torch_cuda.Stream(job.device, priority=-1)
-    job.side.wait_stream(torch.cuda.current_stream(job.device))
-    with torch.cuda.stream(job.side):
-        yield
-
-
-@contextlib.contextmanager
-def _joined(job: GroupJob) -> Iterator[None]:
-    """On exit, even by an exception, lets the current stream wait for the group's second one, so
-    that nothing is freed before the transfer is done."""
+    current = torch.cuda.current_stream(job.device)
+    job.side.wait_stream(current)
     try:
-        yield
+        yield torch.cuda.stream(job.side)
     finally:
-        if job.side is not None:
-            torch.cuda.current_stream(job.device).wait_stream(job.side)
+        current.wait_stream(job.side)
