@@ -75,8 +75,7 @@ def _sum_scatter(As: List[Tensor], Bs: List[Tensor], bias: Optional[Tensor], red
         products = [C @ D for C, D in zip(Cs, Ds)]
         mine: Tensor = _c10d.wait_tensor(parts).movedim(0, -2).contiguous()
     elif Cs:
-        mine, products = _transfer.beside(["reduce_scatter"], _sum(As, Bs), group_name, Cs,
-                                          Ds)
+        mine, products = _transfer.beside(["reduce_scatter"], _sum(As, Bs), group_name, Cs, Ds)
         if reduce_op == "avg":
             mine.div_(ranks)
     else:
