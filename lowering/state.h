@@ -162,6 +162,11 @@ struct Stage {
     guard = nullptr;
     chunks = tailSplit = 1;
   }
+  /// Gather: true if several GEMMs read the operand step by step, and none reads another's result.
+  bool isShared() const {
+    return isGather() && isStreamed && gemms.size() > 1 &&
+           llvm::none_of(gemms, [](const Gemm &gemm) { return gemm.source; });
+  }
   bool multipliesWhole() const { return config.granularity() == schedule::Granularity::Whole; }
   bool isGeometric() const {
     return isGather() && config.granularity() == schedule::Granularity::Geometric;
@@ -210,6 +215,8 @@ struct Stage {
         config.protocol() == Protocol::Get && !isRing() && !isHierarchical();
     return isCollective() || isPulledFromOwners ? reshards.front().dst : nullptr;
   }
+  /// Gather: returns the tensor that contains all blocks after the last step.
+  Value *gathered() const { return reshards.empty() ? whole : reshards.front().dst; }
   /// Returns the top-level node that contains the steps.
   Op &top() const { return isReduction() && chunkLoop ? *chunkLoop : *loop; }
   Location location() const { return result().definition->location; }

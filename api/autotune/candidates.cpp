@@ -58,6 +58,12 @@ Values sums(const Candidate &candidate, const FusionStage &stage) {
   return {int64_t(isRing ? Sums::Gemm : Sums::Kernel)};
 }
 
+Values stepwise(const Candidate &candidate, const FusionStage &stage) {
+  return stage.isShared && !multipliesWhole(candidate)
+             ? Values{int64_t(Stepwise::All), int64_t(Stepwise::First)}
+             : Values{int64_t(Stepwise::All)};
+}
+
 Values placements(const Candidate &candidate, const FusionStage &) {
   return takesBlocksInTurn(candidate) ? Values{int64_t(Placement::Each), int64_t(Placement::Shared)}
                                       : Values{candidate.valueOf(Knob::Placement)};
@@ -127,9 +133,11 @@ Values tailSplits(const Candidate &candidate, const FusionStage &stage) {
 }
 
 constexpr Variation kVariations[] = {
-    {Knob::Placement, placements}, {Knob::Reduction, reductions}, {Knob::Sums, sums},
-    {Knob::Streams, streamCounts}, {Knob::Protocol, protocols},   {Knob::SecondShot, secondShots},
-    {Knob::Partials, partials},    {Knob::Chunks, chunkCounts},   {Knob::TailSplit, tailSplits}};
+    {Knob::Stepwise, stepwise},      {Knob::Placement, placements},
+    {Knob::Reduction, reductions},   {Knob::Sums, sums},
+    {Knob::Streams, streamCounts},   {Knob::Protocol, protocols},
+    {Knob::SecondShot, secondShots}, {Knob::Partials, partials},
+    {Knob::Chunks, chunkCounts},     {Knob::TailSplit, tailSplits}};
 
 /// Returns the value to store in a candidate, or nullopt for a default value. The knobs in
 /// presetFields() are always stored.
@@ -211,6 +219,15 @@ std::vector<Candidate> candidatesFor(const Configuration &given, const FusionSta
     if (!given.get(variation.knob))
       vary(all, variation, stage);
   return all;
+}
+
+bool areAlike(const Candidate &a, const Candidate &b) {
+  return llvm::all_of(allKnobs(), [&](const KnobRow &row) {
+    auto valueIn = [&](const Candidate &each) {
+      return each.get(row.knob) ? each.get(row.knob) : row.fallback;
+    };
+    return valueIn(a) == valueIn(b);
+  });
 }
 
 std::vector<Candidate> inAllModes(const Candidate &candidate, const RunModes &modes) {

@@ -19,6 +19,7 @@ struct JudgedCandidate {
   std::shared_ptr<const std::vector<Plan>> plans = nullptr;
   double predictedUs = 0;             ///< predicted time of a run in a burst
   std::optional<double> burstUs = {}; ///< measured time of a run in a burst, if timed
+  bool isDefault = false;             ///< true for the default schedule for the stage's sizes
 };
 
 /// Applies the knobs in `chosen` to `options`. Stages in `chosen` replace all stages in `options`.
@@ -38,6 +39,8 @@ void narrowModes(const Configuration &given, RunModes &modes);
 /// worth trying for protocol, chunks, streams and other knobs. Does not vary knobs in `given`. Some
 /// candidates may be invalid for the stage; lowering rejects them later.
 std::vector<Candidate> candidatesFor(const Configuration &given, const FusionStage &stage);
+/// Returns true if `a` and `b` set the same values, apart from knobs set to their defaults.
+bool areAlike(const Candidate &a, const Candidate &b);
 /// Returns `candidate` in each combination of transfer mode and launch mode.
 std::vector<Candidate> inAllModes(const Candidate &candidate, const RunModes &modes);
 

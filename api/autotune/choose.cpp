@@ -152,6 +152,10 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
+  const auto defaults = defaultSchedules(search_.fusion(), search_.stage(stage));
+  if (hasCopyEngines() && !defaults.empty())
+    for (JudgedCandidate &each : candidates)
+      each.isDefault = areAlike(each.candidate, search_.given(stage).over(defaults.front()));
   // Divide the trials among the stages, which share the job's memory for prepared programs.
   TimingLimits limits{seconds, TimingLimits().most / search_.count()};
   if (options_.timed)

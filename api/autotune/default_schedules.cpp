@@ -31,30 +31,36 @@ struct Row {
 // copy, which `bulk` cannot hide. On two ranks, the GEMMs of a ring can add the partial results,
 // because each sum is rounded only once. If a GEMM takes less time than the transfer, it stores
 // its result in the peer's memory. If several GEMMs with less than 20e9 multiplications in total
-// share a gather, each is too small to be split. With one shot, each rank receives all elements
+// share a gather, each is too small to be split; if they have at least 40e9, the first alone hides
+// the transfer, and the others need not be split. With one shot, each rank receives all elements
 // from all other ranks, so large results on more than two ranks use two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
-    {Movement::Gather, 20e9, kAny, "pairwise;placement=shared;protocol=put;signals=memory"},
+    {Movement::Gather, 20e9, kAny,
+     "pairwise;placement=shared;protocol=put;copies=engine;signals=memory"},
     {Movement::ReturningGather, 0, 6e9, "bulk;copies=kernel"},
     {Movement::ReturningGather, 6e9, 20e9, "bulk;copies=kernel", 1, kAny, kAny, 0,
      /*leastGemms=*/2},
     {Movement::ReturningGather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},
+    {Movement::ReturningGather, 40e9, kAny,
+     "pairwise;stepwise=first;placement=shared;protocol=put;copies=engine;signals=memory", 1, kAny,
+     kAny, 0,
+     /*leastGemms=*/2},
     {Movement::ReturningGather, 20e9, kAny,
-     "pairwise;placement=shared;protocol=put;signals=memory"},
+     "pairwise;placement=shared;protocol=put;copies=engine;signals=memory"},
     {Movement::Scatter, 6e9, kAny,
      "ring;sums=gemm;protocol=put;partials=peer;streams=1;copies=kernel", 2, 2,
      /*mostDepth=*/2048},
-    {Movement::Scatter, 200e9, kAny, "ring;sums=gemm;chunks=2;signals=memory", 2, 2},
+    {Movement::Scatter, 200e9, kAny, "ring;sums=gemm;chunks=2;copies=engine;signals=memory", 2, 2},
     {Movement::Scatter, 0, 6e9, "bulk;copies=kernel"},
-    {Movement::Scatter, 6e9, kAny, "pairwise;placement=shared;signals=memory"},
+    {Movement::Scatter, 6e9, kAny, "pairwise;placement=shared;copies=engine;signals=memory"},
     {Movement::AllReduce, 0, 1, "bulk;reduction=two-shot;second-shot=put;copies=kernel", 3, kAny,
      kAny, /*leastElements=*/1 << 18},
     {Movement::AllReduce, 0, 40e9, "bulk;copies=kernel"},
     {Movement::AllReduce, 40e9, kAny,
      "pairwise;placement=shared;reduction=two-shot;protocol=put;chunks=2;streams=6;"
-     "signals=memory"},
+     "copies=engine;signals=memory"},
 };
 
 /// The GEMMs of a stage on one rank, which share their first operand.

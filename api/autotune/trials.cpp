@@ -17,6 +17,10 @@ namespace {
 /// A candidate is hopeless if its predicted time exceeds the best prediction by more than this
 /// fraction.
 constexpr double kPredictionsMiss = 0.4;
+/// The default schedule is chosen unless another candidate is faster by more than this fraction.
+/// Defaults were measured in whole models. Bursts of one operation do not show how a schedule
+/// affects other work and clock rates, and their times vary by this much.
+constexpr double kBurstsMiss = 0.03;
 /// The fraction of the time budget that first trials may use.
 constexpr double kPartOfTrials = 0.7;
 /// The number of first trials that may use the whole time budget, and limits on the round count.
@@ -28,8 +32,8 @@ constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
 /// candidates with equal schedule, placement, reduction, protocols, partials and transfer mode.
 std::string familyOf(const Candidate &candidate) {
   std::string family = candidate.preset().str();
-  for (Knob knob :
-       {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot, Knob::Partials})
+  for (Knob knob : {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot,
+                    Knob::Partials, Knob::Stepwise})
     family += " " + rowOf(knob).str(candidate.valueOf(knob));
   return family + " " + str(transferModeOf(candidate));
 }
@@ -40,6 +44,17 @@ void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   });
 }
 
+double hopelessTimeUs(llvm::ArrayRef<JudgedCandidate> all) {
+  double leastUs = all.front().predictedUs;
+  for (const JudgedCandidate &each : all)
+    leastUs = std::min(leastUs, each.predictedUs);
+  return leastUs * (1 + kPredictionsMiss);
+}
+
+bool isClose(const JudgedCandidate &judged, const JudgedCandidate &fastest) {
+  return *judged.burstUs <= (1 + kBurstsMiss) * *fastest.burstUs;
+}
+
 /// Returns true if work of `us` microseconds fits within the fraction `part` of the time budget.
 Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double part, double us) {
   return BRAID_TRY(timer.seconds()) + 1e-6 * us < part * limits.seconds;
@@ -48,7 +63,7 @@ Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double p
 /// Runs the first trials, and sorts the timed candidates by time. Returns the number of trials.
 Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits &limits,
                           CandidateTimer &timer) {
-  const double hopelessUs = all.front().predictedUs * (1 + kPredictionsMiss);
+  const double hopelessUs = hopelessTimeUs(all);
   size_t timed = 0;
   for (; timed < std::min(limits.most, all.size()); ++timed) {
     JudgedCandidate &next = all[timed];
@@ -158,19 +173,26 @@ size_t StageTrials::timed() const {
 std::string StageTrials::reason() const {
   if (candidates.size() == 1)
     return "the only candidate that the flags allow";
-  return timed() > 1 ? fmt::format("the fastest of the {} that were timed", timed())
-                     : "predicted to be the fastest";
+  if (timed() < 2)
+    return "predicted to be the fastest";
+  return fmt::format(
+      "{} of the {} that were timed",
+      best().isDefault ? "the default, and within 3 % of the fastest" : "the fastest", timed());
 }
 
 void sortForTrials(std::vector<JudgedCandidate> &candidates) {
   if (candidates.empty())
     return;
-  const double hopelessUs = candidates.front().predictedUs * (1 + kPredictionsMiss);
+  const double hopelessUs = hopelessTimeUs(candidates);
+  llvm::stable_sort(candidates, [](const JudgedCandidate &a, const JudgedCandidate &b) {
+    return a.isDefault > b.isDefault;
+  });
   std::map<std::string, size_t> families;
   std::vector<std::pair<size_t, JudgedCandidate>> placed; // by place in the family
   for (JudgedCandidate &each : candidates) {
-    const size_t place =
-        each.predictedUs > hopelessUs ? candidates.size() : families[familyOf(each.candidate)]++;
+    const size_t place = each.predictedUs > hopelessUs && !each.isDefault
+                             ? candidates.size()
+                             : families[familyOf(each.candidate)]++;
     placed.emplace_back(place, std::move(each));
   }
   llvm::stable_sort(placed, [](const auto &a, const auto &b) { return a.first < b.first; });
@@ -188,6 +210,11 @@ Status timeCandidates(StageTrials &trials, const TimingLimits &limits, Candidate
                              });
   if (finalists.size() > 1)
     BRAID_TRY(playRounds(trials, finalists, limits, timer));
+  const auto usual = llvm::find_if(finalists, [&](const JudgedCandidate &each) {
+    return each.isDefault && isClose(each, finalists.front());
+  });
+  if (usual != finalists.end())
+    std::rotate(finalists.begin(), usual, std::next(usual));
   trials.seconds = BRAID_TRY(timer.seconds());
   return Status::ok();
 }

@@ -64,13 +64,14 @@ struct TimingLimits {
 inline constexpr size_t kMostFinalists = 5;
 
 /// Puts candidates, which must be sorted by prediction, into the order of their first trials: the
-/// best of each family, the second best of each family, and so on, and finally those whose
-/// predictions are too slow.
+/// default, the best of each family, the second best of each family, and so on, and finally those
+/// whose predictions are too slow.
 void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
 /// Times some of the candidates, which must be sorted by prediction, and sets the results in
-/// `trials`. Moves the timed candidates to the front: first the finalists, sorted by median time,
-/// then the others, sorted by the time of their first trial. Fails only if `timer` fails.
+/// `trials`. Moves the timed candidates to the front: first the finalists, sorted by median time
+/// (but the default comes first if it is about as fast as the fastest), then the others, sorted by
+/// the time of their first trial. Fails only if `timer` fails.
 Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer);
 
 /// Calls timeCandidates() on the ranks of a job. Collective; the result is equal on all ranks.

@@ -9,14 +9,16 @@ parallelism, as torchtitan splits its Llama. Only the compiler decides how ranks
     async_tp  PyTorch's async tensor parallelism; GPUs only
     braid     braid.torch.enable()
     measured  the same, after braid.torch.prepare_all()
+    shard     the same, with enable(keep="shard"): the backward pass gathers operands again
     local     no communication: each rank repeats its own shard instead of gathering all shards, and
               keeps its own part of a tensor instead of summing it. The results are wrong.
     bound     `local` beside copies of the same total size to another rank, for which no GEMM waits;
               GPUs only. Copies and GEMMs share memory and power, so no step is much faster.
 
-A step is a forward and a backward pass, on GPUs in one CUDA graph. First, all results and gradients
-are compared with those of the same model in float64, without compilation. Then all ways are timed
-in rounds, each in a random order. The script prints one JSON object for each case and way:
+A step is a forward and a backward pass, on GPUs in one CUDA graph, unless --no-graph is given.
+First, all results and gradients are compared with those of the same model in float64, without
+compilation. Then all ways are timed in rounds, each in a random order. The script prints one JSON
+object for each case and way:
 
     error        the largest error in any result or gradient, relative to its largest element
     ms           the median step time; each time is the maximum over the ranks
@@ -61,7 +63,7 @@ import common
 # Hidden size: heads, key and value heads, inner size of the feed-forward part.
 SIZES = {128: (4, 2, 256), 256: (8, 4, 512), 4096: (32, 8, 14336), 8192: (64, 8, 28672)}
 LINK_BYTES_PER_MS = 370e6
-WAYS = ["nccl", "async_tp", "braid", "measured", "local", "bound"]
+WAYS = ["nccl", "async_tp", "braid", "measured", "shard", "local", "bound"]
 GPU_WAYS = ["async_tp", "bound"]
 
 Step = Callable[[], None]
@@ -223,9 +225,9 @@ def async_tp() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def braid_enabled() -> Iterator[None]:
+def braid_enabled(keep: str = "gathered") -> Iterator[None]:
     import braid.torch
-    braid.torch.enable()
+    braid.torch.enable(keep=keep)
     try:
         yield
     finally:
@@ -269,7 +271,8 @@ def local_only() -> Iterator[None]:
 
 
 CONTEXTS = {"async_tp": async_tp, "braid": braid_enabled, "measured": braid_enabled,
-            "local": local_only, "bound": local_only}
+            "shard": functools.partial(braid_enabled, "shard"), "local": local_only,
+            "bound": local_only}
 
 
 # -- Measurement. --
@@ -398,13 +401,13 @@ class Case:
         with CONTEXTS.get(way, plain)():
             step = functools.partial(self.model.step, self.model.compiled(self.graphs))
             step()
-            if way == "measured":
+            if way in ("measured", "shard"):
                 import braid.torch
                 braid.torch.prepare_all(self.options.seconds)
                 step()
             if way == "bound":
                 step = beside(step, copies_to_peer(self.sent))
-            if self.place.type == "cuda":
+            if self.place.type == "cuda" and self.options.graph:
                 self.kept.append(step)  # keeps alive the memory that the graph uses
                 step = captured(step, self.pool).replay
                 step()
@@ -419,11 +422,9 @@ class Case:
 
     def measure(self) -> None:
         """Measures all steps, and adds their times to `found`. Collective."""
-        turns = self.steps
-        if self.place.type == "cpu":  # the context must also be active while a step runs
-            turns = {way: in_context(CONTEXTS.get(way, plain), each)
-                     for way, each in self.steps.items()}
-        times = take_turns(turns, self.options, self.place)
+        enabled = not {"braid", "measured", "shard"}.isdisjoint(self.steps)
+        with braid_enabled() if enabled else plain():  # for steps that are not in a graph
+            times = take_turns(self.steps, self.options, self.place)
         for way, each in times.items():
             found = self.found[way]
             found["ms"] = round(statistics.median(each), 3)
@@ -437,13 +438,6 @@ class Case:
             if found.get("saved_ms") and "local" in times and way != "local":
                 all_ = statistics.median(a - b for a, b in zip(times["nccl"], times["local"]))
                 found["gained"] = [round(value / all_, 3) for value in found["saved_ms"]]
-
-
-def in_context(context: Callable[[], Any], step: Step) -> Step:
-    def run() -> None:
-        with context():
-            step()
-    return run
 
 
 # -- The command. --
@@ -463,6 +457,8 @@ def parse() -> argparse.Namespace:
                         help="default: bfloat16 on GPUs, float32 on CPUs")
     parser.add_argument("--device", choices=["cpu", "cuda"],
                         help="default: cuda if there is a GPU for each rank")
+    parser.add_argument("--no-graph", dest="graph", action="store_false",
+                        help="do not capture steps in CUDA graphs")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--turn-ms", type=float, default=150, help="for each way in each round")
     parser.add_argument("--seconds", type=float, default=1,
@@ -493,7 +489,7 @@ def run_case(options: argparse.Namespace, rows: int, graphs: str, mesh: DeviceMe
     """Returns how many ways have errors that rounding cannot explain. Collective."""
     name = {"hidden": options.hidden, "layers": options.layers, "rows": rows,
             "batch": options.batch, "compile": graphs, "dtype": options.dtype,
-            "ranks": dist.get_world_size()}
+            "ranks": dist.get_world_size(), "graph": options.graph}
     done = finished(options.json)
     ways = [way for way in options.ways if options.device == "cuda" or way not in GPU_WAYS]
     if all(any({**name, "way": way}.items() <= each.items() for each in done) for way in ways):

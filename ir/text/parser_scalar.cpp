@@ -2,23 +2,9 @@
 
 #include "ir/text/parser.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 namespace braid {
-
-namespace {
-
-/// RAII guard that increments the parser's nesting depth during its lifetime.
-class Nested {
-public:
-  explicit Nested(int &depth) : depth_(depth) { ++depth_; }
-  ~Nested() { --depth_; }
-  Nested(const Nested &) = delete;
-  Nested &operator=(const Nested &) = delete;
-
-private:
-  int &depth_;
-};
-
-} // namespace
 
 /// scalar := sum ('xor' sum)*
 const Scalar *StatementParser::parseScalar() {
@@ -70,7 +56,7 @@ const Scalar *StatementParser::parseNegated() {
   // Parse a minus and its integer together, because INT64_MIN has no positive counterpart.
   if (cursor_.at(TokenKind::Integer))
     return scalars_.constant(static_cast<int64_t>(-cursor_.take().magnitude));
-  Nested nested(nesting_);
+  llvm::SaveAndRestore<int> nested(nesting_, nesting_ + 1);
   if (!countNesting(location) || !countOperator(location))
     return nullptr;
   const Scalar *operand = parseUnary();
@@ -97,7 +83,7 @@ const Scalar *StatementParser::parsePrimary() {
 }
 
 const Scalar *StatementParser::parseParenthesised() {
-  Nested nested(nesting_);
+  llvm::SaveAndRestore<int> nested(nesting_, nesting_ + 1);
   if (!countNesting(cursor_.take().location))
     return nullptr;
   const Scalar *inner = parseXor();
@@ -106,7 +92,7 @@ const Scalar *StatementParser::parseParenthesised() {
 
 /// call := ('min' | 'max' | 'ceil') '(' scalar ',' scalar ')'
 const Scalar *StatementParser::parseCall(ScalarKind kind) {
-  Nested nested(nesting_);
+  llvm::SaveAndRestore<int> nested(nesting_, nesting_ + 1);
   const Location location = cursor_.take().location;
   if (!countNesting(location) || !countOperator(location) || !cursor_.expect("("))
     return nullptr;

@@ -1,13 +1,10 @@
 //===- ir/verify/verify_fusion.cpp - the rules for fusions ------------------------------------===//
 
-#include "ir/text/lexer.h"
 #include "ir/verify/verify.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <map>
 
 namespace braid {
 namespace {
@@ -18,12 +15,10 @@ public:
   void run();
 
 private:
-  void verifyParameters();
   void verifyMesh();
   void verifyHosts();
   std::optional<int64_t> verifyMeshScalar(llvm::StringRef what, const Scalar *scalar);
   void verifyNode(const FusionNode &node);
-  bool verifyOperands(const FusionNode &node);
   void verifyUse();
 
   void verifyInput(const FusionNode &node);
@@ -31,7 +26,6 @@ private:
   void verifyElementwise(const FusionNode &node);
   void verifyOutput(const FusionNode &node);
 
-  void define(const FusionTensor &tensor);
   bool verifyType(const FusionTensor &tensor);
   bool verifyExtent(const FusionTensor &tensor, size_t axis);
   bool verifyKinds(const FusionTensor &tensor);
@@ -65,8 +59,6 @@ private:
   Diagnostics &diags_;
   int64_t ranks_ = 0;                     ///< 0 if the mesh has an error
   llvm::DenseSet<const Scalar *> causes_; ///< subexpressions whose errors have been reported
-  std::map<std::string, const FusionTensor *> names_;
-  llvm::DenseSet<const FusionTensor *> defined_;
   llvm::DenseMap<const FusionTensor *, Shape> shapes_; ///< shapes of tensors without errors
   llvm::DenseMap<const FusionTensor *, Location> outputs_;
 };
@@ -84,26 +76,10 @@ std::string str(llvm::ArrayRef<int64_t> shape) {
 }
 
 void FusionVerifier::run() {
-  verifyName("fusion", fusion_.name(), fusion_.location(), diags_);
-  verifyParameters();
   verifyMesh();
   for (const auto &node : fusion_.nodes())
     verifyNode(*node);
   verifyUse();
-}
-
-void FusionVerifier::verifyParameters() {
-  std::map<std::string, Location> known;
-  for (const FusionParameter &parameter : fusion_.parameters()) {
-    verifyName("parameter", parameter.name, parameter.location, diags_);
-    if (isReserved(parameter.name))
-      diags_.error(parameter.location)
-          << "expected a parameter name, got '" << parameter.name << "', which is a keyword";
-    auto [entry, isNew] = known.try_emplace(parameter.name, parameter.location);
-    if (!isNew)
-      diags_.error(parameter.location).note(entry->second, "first defined here")
-          << "redefinition of parameter '" << parameter.name << "'";
-  }
 }
 
 void FusionVerifier::verifyMesh() {
@@ -141,11 +117,8 @@ std::optional<int64_t> FusionVerifier::verifyMeshScalar(llvm::StringRef what,
 }
 
 void FusionVerifier::verifyNode(const FusionNode &node) {
-  bool areOperandsFine = verifyOperands(node);
-  if (const FusionTensor *result = resultOf(node))
-    define(*result);
-  if (!areOperandsFine)
-    return;
+  if (const FusionTensor *result = resultOf(node); result && verifyType(*result))
+    shapes_[result] = fusion_.globalShape(result->type);
   switch (node.kind) {
   case FusionOpKind::Input:
     return verifyInput(node);
@@ -157,20 +130,6 @@ void FusionVerifier::verifyNode(const FusionNode &node) {
   case FusionOpKind::Output:
     return verifyOutput(node);
   }
-}
-
-/// Checks that all operands are defined before the node.
-bool FusionVerifier::verifyOperands(const FusionNode &node) {
-  bool isFine = true;
-  for (const FusionTensor *operand : node.operands) {
-    if (defined_.contains(operand))
-      continue;
-    isFine = diags_.error(node.location)
-             << "'" << keyword(node) << "' "
-             << (operand ? "uses " + ref(operand) + ", which is not defined before this use"
-                         : "lacks an operand");
-  }
-  return isFine;
 }
 
 /// Checks that the fusion has an output, and warns about nodes that no output depends on.
@@ -193,20 +152,7 @@ void FusionVerifier::verifyUse() {
 // Tensors
 //===----------------------------------------------------------------------------------------===//
 
-void FusionVerifier::define(const FusionTensor &tensor) {
-  defined_.insert(&tensor);
-  verifyName("tensor", tensor.name, tensor.location, diags_);
-  auto [entry, isNew] = names_.try_emplace(tensor.name, &tensor);
-  if (!isNew)
-    diags_.error(tensor.location).note(entry->second->location, "first defined here")
-        << "redefinition of '%" << tensor.name << "'";
-  if (verifyType(tensor))
-    shapes_[&tensor] = fusion_.globalShape(tensor.type);
-}
-
 bool FusionVerifier::verifyType(const FusionTensor &tensor) {
-  if (tensor.type.axes.empty())
-    return diags_.error(tensor.location) << ref(&tensor) << " has no axes, expected at least one";
   bool isFine = true;
   for (size_t axis = 0; axis < tensor.type.axes.size(); ++axis)
     isFine &= verifyExtent(tensor, axis);
@@ -325,10 +271,6 @@ bool FusionVerifier::verifyCeilAxis(const FusionTensor &tensor, size_t axis) {
 /// Reports an error such as "SUBJECT is not an integer: 1000 / 7".
 bool FusionVerifier::reportValue(const Scalar *scalar, ScalarError error, Location location,
                                  const std::string &subject) {
-  if (error == ScalarError::Unbound)
-    return diags_.error(location)
-           << subject
-           << " uses a name that is not in scope here; only parameters and integers are allowed";
   const Scalar *step = failingStep(scalar);
   const std::string lhs = std::to_string(fusion_.valueOf(step->lhs()).value),
                     rhs = std::to_string(fusion_.valueOf(step->rhs()).value),

@@ -297,22 +297,8 @@ bool verify(const Program &program, const Module &module, Diagnostics &diags) {
   return diags.errorCount() == errorsBefore && !diags.isFull();
 }
 
-template <class T>
-static void verifyNames(llvm::StringRef what, const std::vector<std::unique_ptr<T>> &list,
-                        Diagnostics &diags) {
-  std::map<std::string, Location> known;
-  for (const auto &item : list) {
-    auto [entry, isNew] = known.try_emplace(item->name(), item->location());
-    if (!isNew)
-      diags.error(item->location()).note(entry->second, "first defined here")
-          << "redefinition of " << what << " '@" << item->name() << "'";
-  }
-}
-
 bool verify(const Module &module, Diagnostics &diags) {
   size_t errorsBefore = diags.errorCount();
-  verifyNames("fusion", module.fusions, diags);
-  verifyNames("program", module.programs, diags);
   for (const auto &fusion : module.fusions)
     verify(*fusion, diags);
   for (const auto &program : module.programs)

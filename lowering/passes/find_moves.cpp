@@ -232,6 +232,28 @@ private:
   llvm::DenseMap<const FusionTensor *, size_t> stageOf_; ///< the stage of each computed tensor
 };
 
+/// If only the first of the stage's GEMMs runs step by step, moves the others, and all pointwise
+/// nodes behind them, to a new stage that follows the gather.
+void divide(std::vector<Stage> &stages, size_t index) {
+  Stage &stage = stages[index];
+  if (!stage.isShared() || stage.config.stepwise() != schedule::Stepwise::First)
+    return;
+  Stage rest = stage;
+  rest.kind = StageKind::Straight;
+  rest.steps = 1;
+  rest.isNamed = false;
+  rest.gatheredBy = index;
+  rest.reshards.clear();
+  rest.gemms.erase(rest.gemms.begin());
+  stage.gemms.resize(1);
+  llvm::erase_if(rest.pointwise, [](Pointwise &each) { return each.after-- < 2; });
+  llvm::erase_if(stage.pointwise, [](const Pointwise &each) { return each.after > 1; });
+  for (Stage &later : llvm::drop_begin(stages, index + 1))
+    if (later.gatheredBy && *later.gatheredBy > index)
+      ++*later.gatheredBy;
+  stages.insert(stages.begin() + static_cast<ptrdiff_t>(index) + 1, std::move(rest));
+}
+
 /// Declares the program's signature and intermediate tensors, and links each stage to its tensors.
 class Declarer : Emitter {
 public:
@@ -332,6 +354,8 @@ bool findStages(LoweringState &state) {
 bool findMoves(LoweringState &state) {
   if (!findStages(state) || !configureStages(state))
     return false;
+  for (size_t i = 0; i < state.stages.size(); ++i)
+    divide(state.stages, i);
   const std::string &fusion = state.fusion.name();
   state.program =
       std::make_unique<Program>(fusion + "_" + scheduleName(state), fusion, state.fusion.ranks(),

@@ -69,7 +69,7 @@ private:
     if (stage.isReduction())
       return formReduction(state_, stage);
     if (stage.gatheredBy)
-      stage.whole = state_.stages[*stage.gatheredBy].whole;
+      stage.whole = state_.stages[*stage.gatheredBy].gathered();
     builder_.insertAtEnd(body_);
     bool isWhole = stage.isGather() && stage.multipliesWhole();
     if (takesOwnRows(stage))

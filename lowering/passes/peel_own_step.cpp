@@ -63,7 +63,7 @@ struct OwnStepEmitter : Emitter {
 bool isStagingNeeded(const LoweringState &state, const Stage &stage) {
   const size_t index = static_cast<size_t>(&stage - state.stages.data());
   return stage.mine == stage.staging->dst ||
-         (!stage.gatheredOutput() &&
+         (stage.reshards.empty() &&
           llvm::any_of(state.stages, [&](const Stage &s) { return s.gatheredBy == index; }));
 }
 

@@ -377,6 +377,9 @@ struct OfSome {
 };
 
 constexpr OfSome kOfSome[] = {
+    {Knob::Stepwise, int64_t(Stepwise::First),
+     [](const Stage &stage) { return stage.isShared() && !stage.multipliesWhole(); },
+     "several GEMMs that share a gather and do not wait for its last block"},
     {Knob::Reduction, int64_t(Reduction::TwoShot),
      [](const Stage &stage) { return stage.isReduction() && !stage.keepsOwnRows(); },
      "an all-reduce"},

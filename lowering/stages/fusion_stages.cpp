@@ -34,7 +34,8 @@ std::vector<FusionStage> stagesOf(const Fusion &fusion, Diagnostics &diags) {
     if (stage.kind == StageKind::Straight)
       continue;
     stages.push_back({stage.tensors(), stage.isReduction(), stage.rows,
-                      rowsInTwoShots(fusion, stage), stage.moves(), gemmsMayAdd(stage)});
+                      rowsInTwoShots(fusion, stage), stage.moves(), gemmsMayAdd(stage),
+                      stage.isShared()});
   }
   return stages;
 }

@@ -22,6 +22,7 @@ struct FusionStage {
   /// For reductions only: true if GEMMs can add partial results in a ring without rounding
   /// intermediate sums. An all-reduce also requires reduction=two-shot.
   bool gemmsMayAdd = false;
+  bool isShared = false; ///< true if several GEMMs share a gather, which stepwise=first requires
 };
 
 /// A stage whose transfers can overlap with GEMMs under some schedules.

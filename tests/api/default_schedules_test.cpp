@@ -44,13 +44,15 @@ struct Case {
 
 const std::string kBulk = "bulk;copies=kernel", kPushed = "bulk;protocol=put;copies=kernel",
                   kPushedPairs = "pairwise;protocol=put;copies=kernel",
-                  kLarge = "pairwise;placement=shared;protocol=put;signals=memory",
-                  kLargeScatter = "pairwise;placement=shared;signals=memory",
+                  kLarge = "pairwise;placement=shared;protocol=put;copies=engine;signals=memory",
+                  kLargeFirst = "pairwise;stepwise=first;placement=shared;protocol=put;"
+                                "copies=engine;signals=memory",
+                  kLargeScatter = "pairwise;placement=shared;copies=engine;signals=memory",
                   kAtPeers = "ring;sums=gemm;protocol=put;partials=peer;streams=1;copies=kernel",
-                  kRing = "ring;sums=gemm;chunks=2;signals=memory",
+                  kRing = "ring;sums=gemm;chunks=2;copies=engine;signals=memory",
                   kTwoShots = "bulk;reduction=two-shot;second-shot=put;copies=kernel",
                   kLargeShots = "pairwise;placement=shared;reduction=two-shot;protocol=put;"
-                                "chunks=2;streams=6;signals=memory";
+                                "chunks=2;streams=6;copies=engine;signals=memory";
 
 /// Checks the first default schedules for each case. At least the best one must compile.
 TEST(DefaultSchedules, FitTheSizes) {
@@ -65,6 +67,8 @@ TEST(DefaultSchedules, FitTheSizes) {
       {kReturning, 4, 2048, 2048, {kPushedPairs}},
       {kReturningTwo, 4, 2048, 2048, {kBulk, kPushedPairs}},
       {kReturning, 4, 16384, 8192, {kLarge}},
+      {kReturningTwo, 4, 2048, 2880, {kLarge}},
+      {kReturningTwo, 4, 2048, 4096, {kLargeFirst, kLarge}},
       {kScatter, 2, 1022, 8192, {kBulk}},
       {kScatter, 4, 2048, 1024, {kBulk}},
       {kScatter, 4, 2048, 2048, {kLargeScatter}},

@@ -137,6 +137,25 @@ TEST(TimeCandidates, LetsTheTurnsDecide) {
   EXPECT_EQ(*choice.candidates.front().burstUs, 100);
 }
 
+/// Differences of up to 3 % between the times of bursts are not significant.
+TEST(TimeCandidates, PrefersTheDefault) {
+  for (double us : {102.0, 104.0}) {
+    Machine machine({100, us, 101});
+    StageTrials choice = alike(3);
+    choice.candidates[1].isDefault = true;
+    choice.candidates[1].predictedUs *= 2;
+    ASSERT_TRUE(timeCandidates(choice, {.seconds = 1}, machine).isOk());
+    EXPECT_EQ(machine.tried.front(), 1u)
+        << "it is tried first, although it is predicted to be slow";
+    EXPECT_EQ(numberOf(choice.best()), us < 103 ? 1u : 0u);
+    EXPECT_EQ(choice.reason(), us < 103
+                                   ? "the default, and within 3 % of the fastest of the 3 that "
+                                     "were timed"
+                                   : "the fastest of the 3 that were timed");
+    EXPECT_EQ(choice.finalists, 3u);
+  }
+}
+
 TEST(TimeCandidates, KeepsItsBudget) {
   Machine quick(std::vector<double>(100, 60.0)), slow(std::vector<double>(100, 2e5));
   quick.prepareSeconds = 0.08;

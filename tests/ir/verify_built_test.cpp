@@ -1,7 +1,7 @@
 //===- tests/ir/verify_built_test.cpp - rules that only a builder can break -------------------===//
 //
-// In a text, the parser reports these errors before the verifier runs. Errors in fusions and
-// programs that C++ code builds are reported only by the verifier.
+// In a text, the parser reports these errors before the verifier runs. Errors in programs that C++
+// code builds are reported only by the verifier.
 //
 //===----------------------------------------------------------------------------------------===//
 
@@ -10,74 +10,6 @@
 
 namespace braid::test {
 namespace {
-
-class VerifyFusion : public testing::Test {
-protected:
-  VerifyFusion() { fusion.setMesh(fusion.scalars().constant(2)); }
-  std::string messages() {
-    Diagnostics diags;
-    verify(fusion, diags);
-    return diags.str();
-  }
-  /// Adds an input whose only axis has extent 1.
-  static FusionTensor *addInput(Fusion &to, llvm::StringRef name) {
-    return to.add({FusionOpKind::Input, {}}, name,
-                  {DType::F32, {{AxisKind::Plain, to.scalars().constant(1)}}});
-  }
-  void addOutput(std::vector<FusionTensor *> tensors) {
-    fusion.add({FusionOpKind::Output, {}, {tensors.begin(), tensors.end()}});
-  }
-  Fusion fusion{"f"};
-};
-
-TEST_F(VerifyFusion, HasAMesh) {
-  Fusion other("other");
-  other.add({FusionOpKind::Output, {}, {addInput(other, "A")}});
-  Diagnostics diags;
-  EXPECT_FALSE(verify(other, diags));
-  EXPECT_EQ(diags.str(), "<input>: error: fusion @other has no mesh\n");
-}
-
-TEST_F(VerifyFusion, NamesCanBeReadBack) {
-  fusion.addParameter("2M", 4);
-  fusion.addParameter("mod", 4);
-  addOutput({addInput(fusion, "my tensor")});
-  EXPECT_EQ(
-      messages(),
-      "<input>: error: the parameter name '2M' must start with a letter or '_' and contain only "
-      "letters, digits and '_'\n<input>: error: expected a parameter name, got 'mod', "
-      "which is a keyword\n<input>: error: the tensor name 'my tensor' must start with a "
-      "letter or '_' and contain only letters, digits and '_'\n");
-}
-
-TEST_F(VerifyFusion, NamesAreUnique) {
-  fusion.addParameter("M", 4);
-  fusion.addParameter("M", 5);
-  FusionTensor *first = addInput(fusion, "A");
-  addOutput({first, addInput(fusion, "A")});
-  EXPECT_EQ(messages(), "<input>: error: redefinition of parameter 'M'\n"
-                        "<input>: note: first defined here\n"
-                        "<input>: error: redefinition of '%A'\n"
-                        "<input>: note: first defined here\n");
-}
-
-TEST_F(VerifyFusion, TensorsHaveAxesThatParametersDecide) {
-  ScalarContext foreign;
-  FusionTensor *scalar = fusion.add({FusionOpKind::Input, {}}, "A");
-  const FusionType type{DType::F32, {{AxisKind::Plain, foreign.rank()}}};
-  addOutput({scalar, fusion.add({FusionOpKind::Input, {}}, "B", type)});
-  EXPECT_EQ(messages(), "<input>: error: %A has no axes, expected at least one\n"
-                        "<input>: error: extent rank of axis 0 of %B uses a name that is not in "
-                        "scope here; only parameters and integers are allowed\n");
-}
-
-TEST_F(VerifyFusion, OperandsAreDefinedBefore) {
-  Fusion other("other");
-  addOutput({addInput(other, "F"), nullptr});
-  EXPECT_EQ(messages(), "<input>: error: 'output' uses %F, which is not defined before this use\n"
-                        "<input>: error: 'output' lacks an operand\n"
-                        "<input>: error: fusion @f has no output\n");
-}
 
 class VerifyProgram : public testing::Test {
 protected:
@@ -205,16 +137,6 @@ TEST_F(VerifyProgram, DeclaredExtentsAreConstant) {
                         "least 1\n"
                         "<input>: error: axis 1 of %x has extent none, expected a constant "
                         "of at least 1\n");
-}
-
-TEST(VerifyModule, NamesAreUnique) {
-  Module module;
-  for (int i = 0; i < 2; ++i)
-    module.programs.push_back(std::make_unique<Program>("p", "", 1));
-  Diagnostics diags;
-  EXPECT_FALSE(verify(module, diags));
-  EXPECT_EQ(diags.str(), "<input>: error: redefinition of program '@p'\n"
-                         "<input>: note: first defined here\n");
 }
 
 } // namespace

@@ -282,6 +282,8 @@ TEST(Pipeline, IsSafeWithFunctionsAndReshards) {
     for (const char *preset : {"pairwise", "pairwise;placement=shared", "sequential", "bulk"})
       for (const char *protocol : {"", ";protocol=put"})
         expectLowered(readExample(name), std::string(preset) + protocol);
+  for (const char *schedule : {"U=stepwise=first", "U=ring;stepwise=first;protocol=put"})
+    expectLowered(readExample("gated_mlp.braid"), schedule);
   for (const char *schedule : {"H=ring;chunks=2", "H=coalesced;tail-split=2", "H=batched"})
     expectLowered(readExample("mlp.braid"), schedule);
   for (const char *schedule : {"ring;chunks=2", "coalesced", "batched"})

@@ -140,6 +140,7 @@ std::vector<CaseOptions> representativeCases() {
       {"columns", 3, "pairwise;protocol=put;streams=2"},
       {"two", 2, "pairwise;protocol=get;streams=2;chunks=2"},
       {"two", 3, "ring;protocol=put;streams=2"},
+      {"functions", 2, "pairwise;stepwise=first;placement=shared;protocol=put;streams=3"},
       {"two", 2, "sequential;protocol=get;streams=3"},
       {"functions", 2, "pairwise;protocol=get;streams=2;chunks=2"},
       {"functions", 3, "ring;protocol=put;streams=2"},
