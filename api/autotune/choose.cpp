@@ -78,6 +78,7 @@ private:
   Status meet();
   Result<std::optional<ScheduleChoice>> findKept(const std::string &key);
   ScheduleChoice chooseDefault();
+  void markDefault(size_t stage, llvm::MutableArrayRef<JudgedCandidate> candidates) const;
   Result<StageTrials> chooseStage(size_t stage, double seconds);
   Result<ScheduleChoice> chooseStages();
   ScheduleChoice choiceOf(std::string origin, const Configurations &schedule, std::string reason,
@@ -140,6 +141,16 @@ ScheduleChoice Chooser::chooseDefault() {
                   "not measured");
 }
 
+/// Marks the first default schedule that is among the candidates.
+void Chooser::markDefault(size_t stage, llvm::MutableArrayRef<JudgedCandidate> candidates) const {
+  for (const Configuration &each : defaultSchedules(search_.fusion(), search_.stage(stage)))
+    for (JudgedCandidate &judged : candidates)
+      if (areAlike(judged.candidate, search_.given(stage).over(each))) {
+        judged.isDefault = true;
+        return;
+      }
+}
+
 /// Finds the best candidate for `stage`, and merges it into the best schedule so far.
 Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
   StageTrials trials;
@@ -152,10 +163,8 @@ Result<StageTrials> Chooser::chooseStage(size_t stage, double seconds) {
     llvm::append_range(shapes, each.plans->front().matmuls);
   BRAID_TRY(model_.addGemms(shapes).status());
   BRAID_TRY(search_.sortByPrediction(candidates, model_.model()));
-  const auto defaults = defaultSchedules(search_.fusion(), search_.stage(stage));
-  if (hasCopyEngines() && !defaults.empty())
-    for (JudgedCandidate &each : candidates)
-      each.isDefault = areAlike(each.candidate, search_.given(stage).over(defaults.front()));
+  if (hasCopyEngines())
+    markDefault(stage, candidates);
   // Divide the trials among the stages, which share the job's memory for prepared programs.
   TimingLimits limits{seconds, TimingLimits().most / search_.count()};
   if (options_.timed)

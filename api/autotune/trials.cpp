@@ -32,8 +32,8 @@ constexpr double kRunsOfTrial = 4, kRunsOfTurn = 3;
 /// candidates with equal schedule, placement, reduction, protocols, partials and transfer mode.
 std::string familyOf(const Candidate &candidate) {
   std::string family = candidate.preset().str();
-  for (Knob knob : {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot,
-                    Knob::Partials, Knob::Stepwise})
+  for (Knob knob :
+       {Knob::Placement, Knob::Reduction, Knob::Protocol, Knob::SecondShot, Knob::Partials})
     family += " " + rowOf(knob).str(candidate.valueOf(knob));
   return family + " " + str(transferModeOf(candidate));
 }
@@ -44,17 +44,6 @@ void sortByTime(llvm::MutableArrayRef<JudgedCandidate> timed) {
   });
 }
 
-double hopelessTimeUs(llvm::ArrayRef<JudgedCandidate> all) {
-  double leastUs = all.front().predictedUs;
-  for (const JudgedCandidate &each : all)
-    leastUs = std::min(leastUs, each.predictedUs);
-  return leastUs * (1 + kPredictionsMiss);
-}
-
-bool isClose(const JudgedCandidate &judged, const JudgedCandidate &fastest) {
-  return *judged.burstUs <= (1 + kBurstsMiss) * *fastest.burstUs;
-}
-
 /// Returns true if work of `us` microseconds fits within the fraction `part` of the time budget.
 Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double part, double us) {
   return BRAID_TRY(timer.seconds()) + 1e-6 * us < part * limits.seconds;
@@ -63,7 +52,7 @@ Result<bool> hasTime(const TimingLimits &limits, CandidateTimer &timer, double p
 /// Runs the first trials, and sorts the timed candidates by time. Returns the number of trials.
 Result<size_t> makeTrials(std::vector<JudgedCandidate> &all, const TimingLimits &limits,
                           CandidateTimer &timer) {
-  const double hopelessUs = hopelessTimeUs(all);
+  const double hopelessUs = all.front().predictedUs * (1 + kPredictionsMiss);
   size_t timed = 0;
   for (; timed < std::min(limits.most, all.size()); ++timed) {
     JudgedCandidate &next = all[timed];
@@ -183,21 +172,23 @@ std::string StageTrials::reason() const {
 void sortForTrials(std::vector<JudgedCandidate> &candidates) {
   if (candidates.empty())
     return;
-  const double hopelessUs = hopelessTimeUs(candidates);
-  llvm::stable_sort(candidates, [](const JudgedCandidate &a, const JudgedCandidate &b) {
-    return a.isDefault > b.isDefault;
-  });
+  const double hopelessUs = candidates.front().predictedUs * (1 + kPredictionsMiss);
   std::map<std::string, size_t> families;
   std::vector<std::pair<size_t, JudgedCandidate>> placed; // by place in the family
   for (JudgedCandidate &each : candidates) {
-    const size_t place = each.predictedUs > hopelessUs && !each.isDefault
-                             ? candidates.size()
-                             : families[familyOf(each.candidate)]++;
+    const size_t place = each.predictedUs > hopelessUs ? candidates.size()
+                         : each.isDefault              ? 0
+                                                       : families[familyOf(each.candidate)]++;
     placed.emplace_back(place, std::move(each));
   }
   llvm::stable_sort(placed, [](const auto &a, const auto &b) { return a.first < b.first; });
   for (size_t i = 0; i < placed.size(); ++i)
     candidates[i] = std::move(placed[i].second);
+  const auto usual = llvm::find_if(llvm::drop_begin(candidates), [&](const JudgedCandidate &each) {
+    return each.isDefault && each.predictedUs <= hopelessUs;
+  });
+  if (usual != candidates.end())
+    std::rotate(std::next(candidates.begin()), usual, std::next(usual));
 }
 
 Status timeCandidates(StageTrials &trials, const TimingLimits &limits, CandidateTimer &timer) {
@@ -210,11 +201,12 @@ Status timeCandidates(StageTrials &trials, const TimingLimits &limits, Candidate
                              });
   if (finalists.size() > 1)
     BRAID_TRY(playRounds(trials, finalists, limits, timer));
-  const auto usual = llvm::find_if(finalists, [&](const JudgedCandidate &each) {
-    return each.isDefault && isClose(each, finalists.front());
+  const auto inTurns = finalists.take_front(trials.finalists);
+  const auto usual = llvm::find_if(inTurns, [&](const JudgedCandidate &each) {
+    return each.isDefault && *each.burstUs <= (1 + kBurstsMiss) * *inTurns.front().burstUs;
   });
-  if (usual != finalists.end())
-    std::rotate(finalists.begin(), usual, std::next(usual));
+  if (usual != inTurns.end())
+    std::rotate(inTurns.begin(), usual, std::next(usual));
   trials.seconds = BRAID_TRY(timer.seconds());
   return Status::ok();
 }

@@ -64,8 +64,8 @@ struct TimingLimits {
 inline constexpr size_t kMostFinalists = 5;
 
 /// Puts candidates, which must be sorted by prediction, into the order of their first trials: the
-/// default, the best of each family, the second best of each family, and so on, and finally those
-/// whose predictions are too slow.
+/// best of all, the default, the best of each family, the second best of each family, and so on,
+/// and finally those whose predictions are too slow.
 void sortForTrials(std::vector<JudgedCandidate> &candidates);
 
 /// Times some of the candidates, which must be sorted by prediction, and sets the results in

@@ -246,8 +246,11 @@ void divide(std::vector<Stage> &stages, size_t index) {
   rest.reshards.clear();
   rest.gemms.erase(rest.gemms.begin());
   stage.gemms.resize(1);
-  llvm::erase_if(rest.pointwise, [](Pointwise &each) { return each.after-- < 2; });
-  llvm::erase_if(stage.pointwise, [](const Pointwise &each) { return each.after > 1; });
+  auto isInSteps = [](const Pointwise &each) { return each.after < 2; };
+  llvm::erase_if(rest.pointwise, isInSteps);
+  llvm::erase_if(stage.pointwise, std::not_fn(isInSteps));
+  for (Pointwise &each : rest.pointwise)
+    --each.after;
   for (Stage &later : llvm::drop_begin(stages, index + 1))
     if (later.gatheredBy && *later.gatheredBy > index)
       ++*later.gatheredBy;

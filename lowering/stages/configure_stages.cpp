@@ -70,6 +70,9 @@ constexpr ReductionRule kReductionRules[] = {
     {Knob::Granularity, only(Granularity::Chunk, Granularity::Whole)},
 };
 
+constexpr Rule kRulesOfSharedGathers[] = {rule(Knob::Stepwise, Stepwise::First, Knob::Granularity,
+                                               only(Granularity::Chunk, Granularity::Geometric))};
+
 /// Values for which results are reproducible, because partial results are added in rank order.
 constexpr ReductionRule kReproducibleRules[] = {
     {Knob::Order, only(Order::Shift)},
@@ -231,6 +234,8 @@ std::string conflictOf(const Stage &stage, const Configuration &config, bool isR
     conflict = brokenRule(kRules, config);
   if (conflict.empty() && stage.isReduction())
     conflict = brokenRule(kRulesOfReductions, config);
+  if (conflict.empty() && stage.isShared())
+    conflict = brokenRule(kRulesOfSharedGathers, config);
   if (conflict.empty())
     conflict = conflictOfCollective(stage, config);
   if (conflict.empty())
@@ -377,9 +382,8 @@ struct OfSome {
 };
 
 constexpr OfSome kOfSome[] = {
-    {Knob::Stepwise, int64_t(Stepwise::First),
-     [](const Stage &stage) { return stage.isShared() && !stage.multipliesWhole(); },
-     "several GEMMs that share a gather and do not wait for its last block"},
+    {Knob::Stepwise, int64_t(Stepwise::First), [](const Stage &stage) { return stage.isShared(); },
+     "several GEMMs that share a gather"},
     {Knob::Reduction, int64_t(Reduction::TwoShot),
      [](const Stage &stage) { return stage.isReduction() && !stage.keepsOwnRows(); },
      "an all-reduce"},

@@ -332,8 +332,11 @@ private:
 } // namespace
 
 bool canEndInGemm(const Stage &stage) {
-  const FusionNode &node = *stage.gemms.front().node;
-  return stage.pointwise.empty() && !node.bias() && partialType(node) == resultOf(node)->type.dtype;
+  const Gemm &gemm = stage.gemms.front();
+  const DType partial = partialType(*gemm.node), result = resultOf(*gemm.node)->type.dtype;
+  // A function in a later stage may read the unrounded result.
+  const bool isRounded = !gemm.dst || gemm.dst->type.dtype == result;
+  return stage.pointwise.empty() && !gemm.node->bias() && partial == result && isRounded;
 }
 
 void allocateParts(LoweringState &state, Stage &stage, ProgramBuilder &builder) {

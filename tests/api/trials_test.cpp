@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------------------------===//
 
 #include "api/autotune/trials.h"
+#include "ir/failure.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -143,10 +144,9 @@ TEST(TimeCandidates, PrefersTheDefault) {
     Machine machine({100, us, 101});
     StageTrials choice = alike(3);
     choice.candidates[1].isDefault = true;
-    choice.candidates[1].predictedUs *= 2;
+    choice.candidates[1].predictedUs *= 1.3;
     ASSERT_TRUE(timeCandidates(choice, {.seconds = 1}, machine).isOk());
-    EXPECT_EQ(machine.tried.front(), 1u)
-        << "it is tried first, although it is predicted to be slow";
+    EXPECT_THAT(machine.tried, ElementsAre(0, 1, 2)) << "not last, although predicted to be slow";
     EXPECT_EQ(numberOf(choice.best()), us < 103 ? 1u : 0u);
     EXPECT_EQ(choice.reason(), us < 103
                                    ? "the default, and within 3 % of the fastest of the 3 that "
@@ -154,6 +154,34 @@ TEST(TimeCandidates, PrefersTheDefault) {
                                    : "the fastest of the 3 that were timed");
     EXPECT_EQ(choice.finalists, 3u);
   }
+}
+
+/// Without trials, predictions decide.
+TEST(TimeCandidates, DoesNotPreferTheDefaultUntimed) {
+  for (size_t most : {0, 1}) {
+    Machine machine({100, 99});
+    StageTrials choice = alike(2);
+    choice.candidates[1].isDefault = true;
+    ASSERT_TRUE(timeCandidates(choice, {.most = most}, machine).isOk());
+    EXPECT_EQ(numberOf(choice.best()), 0u);
+    EXPECT_EQ(choice.reason(), "predicted to be the fastest");
+  }
+}
+
+/// A time from a trial is not comparable with the times from the rounds.
+TEST(TimeCandidates, DoesNotPreferADefaultWithoutTurns) {
+  struct Slowing : Machine {
+    using Machine::Machine;
+    Result<double> turn(const JudgedCandidate &each) override {
+      return BRAID_TRY(Machine::turn(each)) + 20;
+    }
+  } machine({100, 101, 120});
+  StageTrials choice = alike(3);
+  choice.candidates[2].isDefault = true;
+  machine.turnRuns = 2000; // 0.2 s
+  ASSERT_TRUE(timeCandidates(choice, {.seconds = 0.5}, machine).isOk());
+  EXPECT_EQ(choice.finalists, 2u);
+  EXPECT_NE(numberOf(choice.best()), 2u);
 }
 
 TEST(TimeCandidates, KeepsItsBudget) {
