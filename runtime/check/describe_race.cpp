@@ -1,6 +1,6 @@
 //===- runtime/check/describe_race.cpp - describes two accesses that are not ordered ----------===//
 
-#include "runtime/check/describe_race.h"
+#include "runtime/check/races.h"
 
 #include "runtime/check/access.h"
 

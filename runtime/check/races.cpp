@@ -3,7 +3,6 @@
 #include "runtime/check/races.h"
 
 #include "runtime/check/cells.h"
-#include "runtime/check/describe_race.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"

@@ -15,4 +15,9 @@ std::optional<Violation> findRace(const History &history, llvm::ArrayRef<EventId
                                   bool relyOnMeetings, size_t &accesses,
                                   const ProgressFn &progress);
 
+/// Describes a race between `a` and `b`, which access overlapping bytes and at least one of which
+/// writes: the consequences of each order, and a wait that would enforce the intended order.
+/// Requires a history that follows every rank.
+Violation describeRace(const History &history, EventId a, EventId b);
+
 } // namespace braid::checker

@@ -17,7 +17,8 @@ except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(77)
 
-from braid.torch import _beside, _fused, _rearrange  # noqa: E402,F401 (_fused defines operators)
+from braid.torch import (_beside, _fused, _rearrange,  # noqa: E402,F401 (_fused defines operators)
+                         _sites)
 
 
 def split_and_joined(x, count, dim, to):
@@ -110,6 +111,33 @@ class Rearrangements(unittest.TestCase):
             return torch.cat([torch.ops.aten.slice(x, 0, i, i + 2) for i in (0, 2)], 1)
         found, result = traced(function, x)
         self.assertTrue(torch.equal(indices(found[result]), function(x)))
+
+
+class SharedGathers(unittest.TestCase):
+    def test_put_the_widest_first(self):
+        """The results keep their users."""
+        graph, widths = torch.fx.Graph(), (4, 16, 8)
+
+        def add(target, *arguments):
+            node = graph.call_function(target, arguments)
+            node.meta["val"] = target(*torch.fx.node.map_arg(arguments, lambda x: x.meta["val"]))
+            return node
+        inputs = [graph.placeholder(f"p{number}") for number in range(4)]
+        with torch._subclasses.FakeTensorMode():
+            for node, shape in zip(inputs, [(3, 8), *((8, width) for width in widths)]):
+                node.meta["val"] = torch.empty(shape)
+            gather = graph.call_function(_sites.GATHER, (inputs[0], 2, "g"))
+            wait = graph.call_function(torch.ops._c10d_functional.wait_tensor.default, (gather,))
+            gather.meta["val"], wait.meta["val"] = torch.empty(6, 8), torch.empty(6, 8)
+            graph.output(tuple(add(torch.ops.aten.mm.default, wait, B) for B in inputs[1:]))
+            _sites.replace_gather(gather)
+        graph.lint()
+        [site] = [node for node in graph.nodes
+                  if node.target is torch.ops.braid.gather_gemms.default]
+        self.assertEqual(site.args[1], [inputs[2], inputs[3], inputs[1]])
+        [results] = [node.args[0] for node in graph.nodes if node.op == "output"]
+        self.assertEqual([tuple(node.meta["val"].shape) for node in results],
+                         [(6, width) for width in widths])
 
 
 class Beside(unittest.TestCase):

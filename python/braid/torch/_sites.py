@@ -160,6 +160,8 @@ def replace_gather(collective: Node) -> None:
     found = {node: gemm for node, gemm in gemms.items() if not _depends(gemm, outputs)}
     if not found:
         raise Refused("the GEMM's other operand depends on the gathered tensor")
+    # The widest comes first, because it alone may run during the gather (stepwise=first).
+    found = dict(sorted(found.items(), key=lambda each: -_width(each[1])))
     is_kept = _is_live(wait, set(found))
     with graph.inserting_before(wait.next):
         before = [sequences] if sequences > 1 else []
@@ -178,6 +180,11 @@ def replace_gather(collective: Node) -> None:
                           [node for node in nodes if counts[node] == sequences])
     for node in [*found, *reversed(nodes)]:
         _erase(node)
+
+
+def _width(gemm: Gemm) -> int:
+    B: Any = value_of(gemm.B)
+    return B.shape[-1] if isinstance(B.shape[-1], int) else 0
 
 
 def _depends(gemm: Gemm, outputs: Set[Node]) -> bool:
