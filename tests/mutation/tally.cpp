@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <sched.h>
+
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -128,13 +130,28 @@ void show(const Tally &tally, size_t done, size_t count) {
   std::fflush(stdout);
 }
 
+/// Keeps the calling thread, and all threads that it creates, on core `number` of those that this
+/// process may use. The threads of a trial take turns, and a turn takes several times as long if
+/// the next thread runs on another core.
+void stayOnCore(unsigned number) {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof(all), &all) != 0)
+    return;
+  for (size_t core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all) && number-- == 0)
+      CPU_SET(core, &one);
+  sched_setaffinity(0, sizeof(one), &one); // without an effect if there is no such core
+}
+
 /// Calls `judgeOne(i)` for all i below `count` on all cores and adds up the results.
 template <class JudgeFn> Tally judgeOnAllCores(size_t count, JudgeFn judgeOne) {
   std::vector<Tally> tallies(count);
   std::atomic<size_t> next{0};
   std::mutex mutex; // guards the output
   size_t done = 0;
-  auto work = [&] {
+  auto work = [&](unsigned number) {
+    stayOnCore(number);
     for (size_t i = next++; i < count; i = next++) {
       tallies[i] = judgeOne(i);
       std::lock_guard lock(mutex);
@@ -143,7 +160,7 @@ template <class JudgeFn> Tally judgeOnAllCores(size_t count, JudgeFn judgeOne) {
   };
   std::vector<std::thread> workers;
   for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
-    workers.emplace_back(work);
+    workers.emplace_back(work, i);
   for (std::thread &worker : workers)
     worker.join();
   Tally sum;
