@@ -32,8 +32,8 @@ struct Row {
 // because each sum is rounded only once. If a GEMM takes less time than the transfer, it stores
 // its result in the peer's memory. If several GEMMs with less than 20e9 multiplications in total
 // share a gather, each is too small to be split; if they have at least 40e9, the first alone hides
-// the transfer, and the others need not be split. With one shot, each rank receives all elements
-// from all other ranks, so large results on more than two ranks use two shots.
+// the transfer, and the others need not be split. In a one-shot all-reduce, each rank receives all
+// elements from all other ranks, so large results on more than two ranks use two shots.
 constexpr Row kDefaults[] = {
     {Movement::Gather, 0, 6e9, "bulk;protocol=put;copies=kernel"},
     {Movement::Gather, 6e9, 20e9, "pairwise;protocol=put;copies=kernel"},

@@ -19,8 +19,6 @@ std::string ref(const Value *value);
 /// Returns text such as `%x: bf16[8, 128]`.
 std::string typed(const Value *value);
 
-/// Reports an error if the parser would not accept `name`.
-bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags);
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags);
 /// Reports an error unless `ranksPerHost` divides `ranks`, which must be a valid mesh size.
 bool verifyRanksPerHost(int64_t ranksPerHost, int64_t ranks, Location location, Diagnostics &diags);

@@ -13,12 +13,13 @@ std::string ref(const Value *value) { return value ? "%" + value->name : "nothin
 
 std::string typed(const Value *value) { return ref(value) + ": " + value->type.str(); }
 
-bool verifyName(llvm::StringRef what, llvm::StringRef name, Location location, Diagnostics &diags) {
-  if (isIdentifier(name))
-    return true;
-  return diags.error(location)
-         << "the " << what << " name '" << name
-         << "' must start with a letter or '_' and contain only letters, digits and '_'";
+/// Reports an error if the parser would not accept `name`.
+static void verifyName(llvm::StringRef what, llvm::StringRef name, Location location,
+                       Diagnostics &diags) {
+  if (!isIdentifier(name))
+    diags.error(location)
+        << "the " << what << " name '" << name
+        << "' must start with a letter or '_' and contain only letters, digits and '_'";
 }
 
 bool verifyMeshSize(int64_t ranks, Location location, Diagnostics &diags) {

@@ -1,5 +1,6 @@
 //===- tests/api/default_schedules_test.cpp - default schedules, chosen without measuring -----===//
 
+#include "api/autotune/candidates.h"
 #include "api/autotune/default_schedules.h"
 #include "api/autotune/kept_choices.h"
 #include "api/compile/compile.h"
@@ -101,6 +102,12 @@ TEST(DefaultSchedules, FitTheSizes) {
     const bool isCopied = str(*lowered->program).find("set %G") != std::string::npos;
     EXPECT_FALSE(each.kind == kReturning && each.schedules.front() == kBulk && isCopied)
         << "it arrives in the output";
+    size_t alike = 0; // candidates that the tuner takes for the default
+    const RunModes modes{.transferModes = transferModesOf([](TransferMode) { return true; })};
+    for (const Candidate &candidate : candidatesFor({}, stages[0]))
+      for (const Candidate &judged : inAllModes(candidate, modes))
+        alike += areAlike(judged, *Configuration::parse(each.schedules.front()));
+    EXPECT_EQ(alike, 1u) << each.schedules.front();
   }
 }
 

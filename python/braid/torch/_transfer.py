@@ -40,19 +40,19 @@ class Transfer(NamedTuple):
         whole = part.replace("[", f"[{D}, ")
         given, result = (part, whole) if gathers else (whole, part)
         before: List[str] = []
-        beside = ["%main = get_current_stream", "set_current_stream stream(0)",
-                  "synchronize %main"]  # copies for which no transfer waits
+        copies = ["%main = get_current_stream", "set_current_stream stream(0)",
+                  "synchronize %main"]  # no transfer waits for these: a GEMM may delay them
         posts: List[str] = []
         sums: List[str] = []
         for p in range(self.sequences):
             if gathers:  # each rank fetches the other ranks' parts
                 before += [f"%mine_{p} = allocate symmetric {part}",
                            f"%h_{p} = share_mem_handles get %mine_{p}", f"set %mine_{p}, %A_{p}"]
-                beside += [f"%own_{p} = select %Y_{p}[rank]", f"set %own_{p}, %A_{p}"]
+                copies += [f"%own_{p} = select %Y_{p}[rank]", f"set %own_{p}, %A_{p}"]
             else:  # each rank sends its partial results to their owners, which add them
                 before += [f"%parts_{p} = allocate symmetric {whole}",
                            f"%h_{p} = share_mem_handles put %parts_{p}"]
-                beside += [f"%own_{p} = select %A_{p}[rank]",
+                copies += [f"%own_{p} = select %A_{p}[rank]",
                            f"%mine_{p} = select %parts_{p}[rank]", f"set %mine_{p}, %own_{p}"]
                 sums.append(f"sum %Y_{p}, %parts_{p}")
             for i in range(1, D):
@@ -65,7 +65,7 @@ class Transfer(NamedTuple):
                 posts += [f"%s_{p}_{i} = p2p send {sent} to {ahead} via %h_{p}",
                           f"%r_{p}_{i} = p2p recv %other_{p}_{i} from {behind} via %h_{p}"]
         names = [f"{p}_{i}" for p in range(self.sequences) for i in range(1, D)]
-        lines = [*before, *beside, "set_current_stream %main", "group {", *posts, "}",
+        lines = [*before, *copies, "set_current_stream %main", "group {", *posts, "}",
                  *(f"wait %r_{name}" for name in names), "synchronize stream(0)", *sums,
                  *(f"wait %s_{name}" for name in names)]
         inputs, outputs = (", ".join(f"%{letter}_{p}: {shape}" for p in range(self.sequences))
