@@ -32,14 +32,21 @@ std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
   return rest;
 }
 
-/// Returns the sum of the absolute log ratios of the sizes, or infinity if the counts differ.
+/// If any size differs by this factor or more, another schedule is often faster.
+constexpr double kTooFar = 2;
+
+/// Returns the sum of the absolute log ratios of the sizes, or infinity if their numbers differ, or
+/// if two sizes are too far apart.
 double distance(llvm::StringRef sizes, llvm::StringRef others) {
   double sum = 0;
   while (!sizes.empty()) {
     double size = 0, other = 0;
     if (sizes.split(',').first.getAsDouble(size) || others.split(',').first.getAsDouble(other))
       return std::numeric_limits<double>::infinity();
-    sum += std::abs(std::log(std::max(size, 1.0) / std::max(other, 1.0)));
+    const double ratio = std::max(size, 1.0) / std::max(other, 1.0);
+    if (ratio >= kTooFar || ratio <= 1 / kTooFar)
+      return std::numeric_limits<double>::infinity();
+    sum += std::abs(std::log(ratio));
     sizes = sizes.split(',').second;
     others = others.split(',').second;
   }

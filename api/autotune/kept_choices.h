@@ -26,7 +26,7 @@ struct KeptChoice {
 /// that the choice depends on.
 std::string choiceKey(llvm::StringRef fusion, const std::string &question);
 /// Returns the stored choice for the fusion in `key`'s family whose sizes are closest to those in
-/// `key`, compared by ratio. Returns nullopt if the family has no stored choice.
+/// `key`, compared by ratio. Ignores choices with any size that differs by a factor of 2 or more.
 std::optional<KeptChoice> nearestChoice(const MeasurementCache &cache, llvm::StringRef key);
 
 } // namespace braid

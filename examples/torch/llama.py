@@ -9,7 +9,7 @@ parallelism, as torchtitan splits its Llama. Only the compiler decides how ranks
     async_tp  PyTorch's async tensor parallelism; GPUs only
     braid     braid.torch.enable()
     measured  the same, after braid.torch.prepare_all()
-    shard     the same, with enable(keep="shard"): the backward pass gathers operands again
+    shard     braid.torch.enable(keep="shard"): the backward pass gathers operands again
     local     no communication: each rank repeats its own shard instead of gathering all shards, and
               keeps its own part of a tensor instead of summing it. The results are wrong.
     bound     `local` beside copies of the same total size to another rank, for which no GEMM waits;
@@ -401,7 +401,7 @@ class Case:
         with CONTEXTS.get(way, plain)():
             step = functools.partial(self.model.step, self.model.compiled(self.graphs))
             step()
-            if way in ("measured", "shard"):
+            if way == "measured":
                 import braid.torch
                 braid.torch.prepare_all(self.options.seconds)
                 step()

@@ -656,7 +656,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   EXPECT_THAT(choiceFor(kTwoStages, 0).reason, HasSubstr("the default schedule"));
   EXPECT_EQ(choiceFor(kTwoStages, 0).schedule.str(), "C=pairwise,Y=pairwise");
   const std::string best = choiceFor(kFusion, 0.05).schedule.str();
-  const ScheduleChoice near = choiceFor(sized(64), 0);
+  const ScheduleChoice near = choiceFor(sized(96), 0);
   EXPECT_EQ(near.schedule.str(), best);
   EXPECT_THAT(near.reason, HasSubstr("nearest sizes"));
   EXPECT_THAT(choiceFor(kReduction, 0).reason, HasSubstr("the default schedule"));

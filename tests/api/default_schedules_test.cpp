@@ -74,6 +74,8 @@ TEST(DefaultSchedules, FitTheSizes) {
       {kScatter, 4, 2048, 1024, {kBulk}},
       {kScatter, 4, 2048, 2048, {kLargeScatter}},
       {kScatter, 2, 4096, 2048, {kAtPeers, kLargeScatter}},
+      {kScatter, 2, 4096, 4096, {kLargeScatter}},
+      {kScatter, 2, 4096, 5120, {kRing, kLargeScatter}},
       {kScatter, 2, 16384, 8192, {kRing, kLargeScatter}},
       {kAllReduce, 4, 16, 8192, {kBulk}},
       {kAllReduce, 2, 64, 8192, {kBulk}},
@@ -131,10 +133,14 @@ TEST(KeptChoices, AreFoundByTheNearestSizes) {
     const std::optional<KeptChoice> found = nearestChoice(cache, choiceKey(fusion, question));
     return found ? found->schedule.str() : "";
   };
-  EXPECT_EQ(nearest(fusionOf(kGather, 4, 2048, 256), "question"), "ring");
-  EXPECT_EQ(nearest(fusionOf(kGather, 4, 4096, 512), "question"), "bulk");
-  EXPECT_EQ(nearest(fusionOf(kGather, 4, 2048, 256), "another question"), "");
-  EXPECT_EQ(nearest(fusionOf(kScatter, 4, 2048, 256), "question"), "") << "another family";
+  keep(1600, "batched");
+  EXPECT_EQ(nearest(fusionOf(kGather, 4, 1200, 512), "question"), "ring");
+  EXPECT_EQ(nearest(fusionOf(kGather, 4, 1500, 512), "question"), "batched");
+  EXPECT_EQ(nearest(fusionOf(kGather, 4, 4100, 512), "question"), "bulk");
+  EXPECT_EQ(nearest(fusionOf(kGather, 4, 4096, 512), "question"), "") << "half the rows";
+  EXPECT_EQ(nearest(fusionOf(kGather, 4, 3200, 512), "question"), "") << "twice the rows";
+  EXPECT_EQ(nearest(fusionOf(kGather, 4, 1200, 512), "another question"), "");
+  EXPECT_EQ(nearest(fusionOf(kScatter, 4, 1200, 512), "question"), "") << "another family";
   const std::string known = choiceKey(fusionOf(kGather, 4, 1024, 512), "question");
   EXPECT_EQ(nearestChoice(cache, known)->seconds, 0.5);
   EXPECT_NE(choiceKey(fusionOf(kGather, 4, 1028, 512), "question"), known);

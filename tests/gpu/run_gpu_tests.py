@@ -191,6 +191,13 @@ def functions(suite):
             add_run(suite, f"exact 2 {name} {' '.join(flags)}",
                     ["--verify", "--iterations", "100", "--set", "M=82", "--set", "K=65", "--set",
                      f"{odd}=130"] + flags, 2, fusion)
+    # Only the first of the GEMMs that share a gather is computed in steps.
+    for flags in (["--graph"], ["--protocol", "put", "--copies", "engine", "--signals", "memory"],
+                  ["--chunks", "2", "--placement", "shared", "--protocol", "put", "--graph"]):
+        add_run(suite, f"exact 2 stepwise {' '.join(flags)}",
+                ["--schedule", "pairwise;stepwise=first", "--verify", "--iterations", "300",
+                 "--set", "M=82", "--set", "K=65", "--set", "F=130"] + flags, 2,
+                os.path.join(ROOT, "examples", "gated_mlp.braid"))
 
 
 def functions_of_sums(suite):
