@@ -76,10 +76,7 @@ struct Work {
 };
 
 double productOf(llvm::ArrayRef<int64_t> extents) {
-  double product = 1;
-  for (int64_t extent : extents)
-    product *= static_cast<double>(extent);
-  return product;
+  return static_cast<double>(*elementCount(extents));
 }
 
 /// Returns the total number of valid rows of a GEMM's first operand over all ranks.

@@ -2,6 +2,7 @@
 #include "runtime/reference/reference_codec.h"
 
 #include <cstring>
+#include <iterator>
 
 namespace braid::reference {
 
@@ -15,17 +16,9 @@ struct Format {
 };
 
 Format formatOf(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return {7, 127};
-  case DType::F16:
-    return {10, 15};
-  case DType::F32:
-    return {23, 127};
-  case DType::F64:
-    break;
-  }
-  return {52, 1023};
+  static constexpr Format kFormats[] = {{7, 127}, {10, 15}, {23, 127}, {52, 1023}};
+  static_assert(std::size(kFormats) == static_cast<size_t>(DType::F64) + 1);
+  return kFormats[static_cast<size_t>(dtype)];
 }
 
 /// Decodes a 16-bit number: aligns its exponent field with that of f32, and scales by the

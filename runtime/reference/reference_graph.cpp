@@ -12,12 +12,7 @@ namespace braid::reference {
 
 namespace {
 
-int64_t productOf(llvm::ArrayRef<int64_t> extents) {
-  int64_t count = 1;
-  for (int64_t extent : extents)
-    count *= extent;
-  return count;
-}
+int64_t productOf(llvm::ArrayRef<int64_t> extents) { return *elementCount(extents); }
 
 /// Returns `axis` relative to `begin` if it is among the `count` axes that start at `begin`.
 std::optional<size_t> within(std::optional<size_t> axis, size_t begin, size_t count) {
