@@ -80,9 +80,15 @@ function(braid_instrument twin original sanitizer)
   target_link_options(${twin} PUBLIC ${braid_${sanitizer}_flags})
 endfunction()
 
+# These libraries share no data between threads, so TSan would find nothing in them.
+set(braid_plain_in_tsan braid_ir braid_lowering)
+
 # Replaces the library named in `variable` with its instrumented twin, if it belongs to Braid.
 function(braid_instrumented_link variable sanitizer)
   set(link ${${variable}})
+  if(sanitizer STREQUAL "tsan" AND link IN_LIST braid_plain_in_tsan)
+    return()
+  endif()
   if(link MATCHES "braid_flags")
     set(${variable} "" PARENT_SCOPE)
     return()

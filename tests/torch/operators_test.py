@@ -506,7 +506,7 @@ def part_prepares(rank, ranks):
     found = [each for each in bt.report().calls if each.calls]
     assert [(each.operator, each.schedule, each.calls) for each in found] == [
         ("all_gather_matmul", schedule, 1)], found
-    X = draw(16 * ranks, 8)
+    X = draw(12 * ranks, 8)
     expect(bt.all_gather_matmul(mine(X, rank, ranks), B), X @ B)
     assert bt.report().calls[-1].schedule == schedule, "a shape nearby starts with that"
     assert "all_gather_matmul" in str(bt.report())
