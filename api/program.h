@@ -25,7 +25,7 @@ struct LoweringOptions {
   /// Job::compileText() also accepts "auto" and, with fixed knobs, "auto;chunks=2".
   std::string schedule = {};
   /// Time budget in seconds for trials if the schedule is `auto` and the shape was not yet measured
-  /// on this machine. If 0, uses the choice for the nearest measured sizes, or else a default.
+  /// on this machine. If 0, uses the choice for similar sizes, or else a default.
   double autoSeconds = 2;
   /// If true, results depend only on the inputs, number of ranks, GPU model and library version.
   bool reproducible = false;

@@ -3,10 +3,10 @@
 #include "api/autotune/choose.h"
 
 #include "api/autotune/candidate_search.h"
-#include "api/autotune/default_schedules.h"
 #include "api/autotune/kept_choices.h"
 #include "api/compile/plans.h"
 #include "ir/failure.h"
+#include "lowering/stages/default_schedules.h"
 #include "runtime/execute/handshake.h"
 #include "runtime/job/bootstrap/environment.h"
 
@@ -120,8 +120,8 @@ Result<std::optional<ScheduleChoice>> Chooser::findKept(const std::string &key) 
   kept = KeptChoice::decode(BRAID_TRY(timer_.fromRankZero(isEnough ? kept->encode() : "")));
   if (!kept || !search_.canLower(kept->schedule))
     return std::optional<ScheduleChoice>();
-  const char *reason = measures() ? "chosen earlier on this machine"
-                                  : "measured on this machine for the nearest sizes";
+  const char *reason =
+      measures() ? "chosen earlier on this machine" : "measured on this machine for similar sizes";
   return std::optional(choiceOf("known", kept->schedule, reason, "from " + model_.path()));
 }
 

@@ -25,7 +25,7 @@ struct ChooseOptions : JobModelOptions {
   /// The time budget for trials, in seconds. Trials that would exceed it are not started, and the
   /// best candidate so far is chosen. Measuring the machine model beforehand does not count toward
   /// the budget. If 0 and `timed` is empty, nothing is measured. choose() then returns the stored
-  /// choice for the nearest sizes. If there is none, it returns the schedule with the best
+  /// choice for similar sizes. If there is none, it returns the schedule with the best
   /// prediction, provided that there are several stages and a stored model, and otherwise the
   /// default from default_schedules.h.
   double seconds = 2;

@@ -101,7 +101,7 @@ Plan partOf(Plan plan, RowKind kind) {
   case RowKind::ChunkedGemms:
     return gemmsOf(std::move(plan));
   case RowKind::Transfers:
-    return transfersOf(std::move(plan));
+    return transfersAlone(std::move(plan));
   case RowKind::Uncoupled:
     return uncoupled(plan);
   case RowKind::Sequential:

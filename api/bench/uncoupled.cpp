@@ -43,7 +43,7 @@ void addBuffers(Plan &plan, Plan &gemms) {
 } // namespace
 
 Plan uncoupled(const Plan &plan) {
-  Plan gemms = gemmsOf(plan), both = transfersOf(plan);
+  Plan gemms = gemmsOf(plan), both = transfersAlone(plan);
   const auto streams = static_cast<uint32_t>(gemms.streams.size());
   const uint32_t events = both.events, begin = 2 * events, end = begin + 1;
   addBuffers(both, gemms);

@@ -255,7 +255,7 @@ def compile(source: Source, ranks: Optional[int] = None, schedule: Optional[str]
         "H=ring,Y=bulk" for individual stages, or "auto". With "auto", the ranks measure schedules
         and choose one.
     auto_seconds: the time budget for the measurements of "auto". If 0, uses the schedule that was
-        measured on this machine for the nearest sizes, or else the default schedule.
+        measured on this machine for similar sizes, or else the default schedule.
     entry: the name of the fusion or program in the source; optional if there is only one.
     reproducible: if True, the results depend only on the inputs, the number of ranks, the device
         model and the version of the GEMM library.

@@ -95,7 +95,7 @@ Plan gemmsOf(Plan plan) {
   return plan;
 }
 
-Plan transfersOf(Plan plan) {
+Plan transfersAlone(Plan plan) {
   storeHere(plan);
   keepCommands(plan, [](CommandKind kind) {
     return kind == CommandKind::Copy || kind == CommandKind::Sum || kind == CommandKind::Signal ||

@@ -27,6 +27,6 @@ Plan gemmsOf(Plan plan);
 
 /// Returns the transfers of a Plan: copies (including local ones), sums of transferred parts,
 /// messages, signals and awaits. Ranks synchronize as in the Plan.
-Plan transfersOf(Plan plan);
+Plan transfersAlone(Plan plan);
 
 } // namespace braid

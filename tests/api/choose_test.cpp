@@ -638,7 +638,7 @@ TEST(Choose, TakesWhatIsKnown) {
   std::filesystem::remove_all(folder);
 }
 
-/// If the time budget is 0, a fusion with one stage uses the schedule measured for the nearest
+/// If the time budget is 0, a fusion with one stage uses the schedule measured for similar
 /// sizes, or else the default. A fusion with several stages uses the schedule that a stored model
 /// predicts to be fastest.
 TEST(Choose, MeasuresNothingWithoutTime) {
@@ -658,7 +658,7 @@ TEST(Choose, MeasuresNothingWithoutTime) {
   const std::string best = choiceFor(kFusion, 0.05).schedule.str();
   const ScheduleChoice near = choiceFor(sized(96), 0);
   EXPECT_EQ(near.schedule.str(), best);
-  EXPECT_THAT(near.reason, HasSubstr("nearest sizes"));
+  EXPECT_THAT(near.reason, HasSubstr("similar sizes"));
   EXPECT_THAT(choiceFor(kReduction, 0).reason, HasSubstr("the default schedule"));
   const ScheduleChoice predicted = choiceFor(kTwoStages, 0);
   EXPECT_EQ(predicted.stages.at(1).timed(), 0u);

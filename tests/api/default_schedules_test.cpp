@@ -1,9 +1,9 @@
 //===- tests/api/default_schedules_test.cpp - default schedules, chosen without measuring -----===//
 
 #include "api/autotune/candidates.h"
-#include "api/autotune/default_schedules.h"
 #include "api/autotune/kept_choices.h"
 #include "api/compile/compile.h"
+#include "lowering/stages/default_schedules.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

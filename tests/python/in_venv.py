@@ -33,8 +33,11 @@ def make(folder, packages):
     if made.returncode != 0:
         return f"expected `python3 -m venv` to work (package python3-venv), got:\n{made.stdout}"
     pip = os.path.join(folder, "bin", "pip")
-    made = run(pip, "install", "--quiet", "--retries", "1", *packages)
-    if made.returncode != 0:
+    for _ in range(2):  # because a download may arrive damaged
+        made = run(pip, "install", "--quiet", "--retries", "1", *packages)
+        if made.returncode == 0:
+            break
+    else:
         return f"expected {' '.join(packages)} from PyPI, got:\n{made.stdout}"
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(wanted)

@@ -82,7 +82,7 @@ TEST(PlanParts, GemmsReadWhatTheCallerGives) {
 
 TEST(PlanParts, TransfersKeepCopiesSignalsAndAwaits) {
   const Plan whole = planOf(kProgram);
-  const Plan transfers = transfersOf(whole);
+  const Plan transfers = transfersAlone(whole);
   std::vector<std::string> expected = kindsOf(whole);
   std::erase(expected, "main matmul");
   EXPECT_EQ(kindsOf(transfers), expected);
@@ -114,7 +114,7 @@ program @p mesh [0 .. 2) (%A: f32[4, 4], %B: f32[4, 4]) -> () {
   EXPECT_THAT(kindsOf(gemms), ElementsAre("main matmul"));
   EXPECT_EQ(gemms.commands[0].endpoint, kNone);
   EXPECT_EQ(gemms.buffers[gemms.matmuls[0].c.buffer].kind, BufferKind::Output);
-  const Plan transfers = transfersOf(planOf(text));
+  const Plan transfers = transfersAlone(planOf(text));
   EXPECT_THAT(kindsOf(transfers),
               ElementsAre("main signal", "main await", "main copy", "main signal", "main await"));
   const Command &copy = transfers.commands[2];

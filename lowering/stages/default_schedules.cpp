@@ -1,6 +1,6 @@
-//===- api/autotune/default_schedules.cpp - schedules for shapes that were not measured -------===//
+//===- lowering/stages/default_schedules.cpp - schedules for shapes that were not measured ----===//
 
-#include "api/autotune/default_schedules.h"
+#include "lowering/stages/default_schedules.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,4 +1,4 @@
-//===- api/autotune/default_schedules.h - schedules for shapes that were not measured ---------===//
+//===- lowering/stages/default_schedules.h - schedules for shapes that were not measured ------===//
 #pragma once
 
 #include "ir/fusion.h"
