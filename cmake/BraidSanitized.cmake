@@ -80,7 +80,7 @@ function(braid_instrument twin original sanitizer)
   target_link_options(${twin} PUBLIC ${braid_${sanitizer}_flags})
 endfunction()
 
-# These libraries share no data between threads, so TSan would find nothing in them.
+# Threads only read what these libraries have built, so TSan would find nothing in them.
 set(braid_plain_in_tsan braid_ir braid_lowering)
 
 # Replaces the library named in `variable` with its instrumented twin, if it belongs to Braid.

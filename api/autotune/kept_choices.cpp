@@ -35,8 +35,8 @@ std::string withoutNumbers(llvm::StringRef text, std::string &numbers) {
 /// If any size differs by this factor or more, another schedule is often faster.
 constexpr double kTooFar = 2;
 
-/// Returns the sum of the absolute log ratios of the sizes, or infinity if their numbers differ, or
-/// if two sizes are too far apart.
+/// Returns the sum of the absolute log ratios of the sizes, or infinity if the counts differ, or if
+/// two sizes are too far apart.
 double distance(llvm::StringRef sizes, llvm::StringRef others) {
   double sum = 0;
   while (!sizes.empty()) {

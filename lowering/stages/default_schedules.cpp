@@ -52,7 +52,7 @@ constexpr Row kDefaults[] = {
     {Movement::Scatter, 6e9, kAny,
      "ring;sums=gemm;protocol=put;partials=peer;streams=1;copies=kernel", 2, 2,
      /*mostDepth=*/2048},
-    {Movement::Scatter, 100e9, kAny, "ring;sums=gemm;chunks=2;copies=engine;signals=memory", 2, 2},
+    {Movement::Scatter, 130e9, kAny, "ring;sums=gemm;chunks=2;copies=engine;signals=memory", 2, 2},
     {Movement::Scatter, 0, 6e9, "bulk;copies=kernel"},
     {Movement::Scatter, 6e9, kAny, "pairwise;placement=shared;copies=engine;signals=memory"},
     {Movement::AllReduce, 0, 1, "bulk;reduction=two-shot;second-shot=put;copies=kernel", 3, kAny,
