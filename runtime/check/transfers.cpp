@@ -239,10 +239,6 @@ private:
               fmt::format("the {} is issued twice for one transfer", name(command.kind).str()),
               {describe(plan, e)});
         seen[command.endpoint] |= kind;
-        if (command.kind == CommandKind::Await && command.flag != e.flag)
-          return violation(fmt::format("the await uses flag {}, but the transfer uses flag {}",
-                                       command.flag, e.flag),
-                           {describe(plan, e)});
       }
     }
     return std::nullopt;

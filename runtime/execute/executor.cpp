@@ -536,7 +536,7 @@ BatchedCommand Prepared::stepOf(uint32_t index) {
   if (command.kind == CommandKind::Signal)
     step.flag = peerSides_[command.endpoint].flag;
   if (command.kind == CommandKind::Await)
-    step.flag = flags_ + command.flag * kFlagStride;
+    step.flag = flags_ + plan_->endpoints[command.endpoint].flag * kFlagStride;
   if (command.kind == CommandKind::Sum)
     step.sum = &stepSums_.emplace_back(sumArgs(plan_->sums[command.sum]));
   if (command.kind == CommandKind::Copy) {

@@ -38,7 +38,7 @@ private:
   int64_t moved(int64_t rank) const { return shiftBetween(shift_, plan_.rank, rank, plan_.ranks); }
 
   void addCommand(const Command &command) {
-    add(command.kind, command.stream, command.endpoint, command.flag, command.event, command.group,
+    add(command.kind, command.stream, command.endpoint, command.event, command.group,
         command.collective);
     forEachOperand(plan_, command, [&](const Range &range, Access access, OperandRole role) {
       add(access, role, range.bytes, range.buffer == kPeerBuffer);

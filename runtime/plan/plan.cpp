@@ -207,7 +207,7 @@ std::string operandsOf(const Plan &plan, const Command &command) {
   case CommandKind::Signal:
     return fmt::format("rank {}, endpoint {}", endpoint->peer, command.endpoint);
   case CommandKind::Await:
-    return fmt::format("flag {} from rank {}", command.flag, endpoint->peer);
+    return fmt::format("flag {} from rank {}", endpoint->flag, endpoint->peer);
   case CommandKind::Record:
   case CommandKind::WaitEvent:
     return fmt::format("event {}", command.event);

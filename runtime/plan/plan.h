@@ -153,11 +153,9 @@ inline constexpr uint32_t kNone = ~0u;
 /// A command, issued to `stream` in the order of Plan::commands. Stream 0 is the caller's stream.
 struct Command {
   CommandKind kind;
-  DType dtype = DType::F32;
   uint32_t stream = 0;
   uint32_t origin = 0;
   uint32_t endpoint = kNone;   ///< Signal, Await, Copy from or to a peer, Matmul into peer memory
-  uint32_t flag = kNone;       ///< Await
   uint32_t event = kNone;      ///< Record, WaitEvent
   uint32_t matmul = kNone;     ///< Matmul
   uint32_t sum = kNone;        ///< Sum

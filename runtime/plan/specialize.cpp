@@ -5,7 +5,6 @@
 #include "ir/module.h"
 #include "runtime/plan/plan_parts.h"
 #include "runtime/plan/specializer.h"
-#include "runtime/plan/unread_parts.h"
 
 #include "llvm/Support/xxhash.h"
 
@@ -204,11 +203,8 @@ bool Specializer::visitSet(const SetOp &op) {
     return false;
   if (dst.isEmpty())
     return true;
-  return emit({.kind = CommandKind::Copy,
-               .dtype = dst.dtype,
-               .origin = originOf(op),
-               .dst = dst.range(),
-               .src = src.range()});
+  return emit(
+      {.kind = CommandKind::Copy, .origin = originOf(op), .dst = dst.range(), .src = src.range()});
 }
 
 bool Specializer::visitSum(const SumOp &op) {
@@ -239,7 +235,6 @@ bool Specializer::visitSum(const SumOp &op) {
 bool Specializer::emitSum(const PlanSum &sum, uint32_t origin) {
   plan_.sums.push_back(sum);
   return emit({.kind = CommandKind::Sum,
-               .dtype = sum.result,
                .origin = origin,
                .sum = static_cast<uint32_t>(plan_.sums.size()) - 1});
 }
@@ -266,7 +261,6 @@ bool Specializer::visitPointwise(const PointwiseOp &op) {
     return true;
   plan_.pointwise.push_back(std::move(pointwise));
   return emit({.kind = CommandKind::Pointwise,
-               .dtype = dst.dtype,
                .origin = originOf(op),
                .pointwise = static_cast<uint32_t>(plan_.pointwise.size()) - 1});
 }
@@ -330,7 +324,6 @@ bool Specializer::gemmOf(const P2POp &op, PlanMatmul &gemm) {
 bool Specializer::emitGemm(PlanMatmul gemm, uint32_t origin, uint32_t endpoint) {
   plan_.matmuls.push_back(gemm);
   return emit({.kind = CommandKind::Matmul,
-               .dtype = gemm.resultType(),
                .origin = origin,
                .endpoint = endpoint,
                .matmul = static_cast<uint32_t>(plan_.matmuls.size()) - 1});

@@ -188,11 +188,7 @@ bool Specializer::isSymmetric(const Range &range) const {
 
 void Specializer::copyHere(const CollectiveOp &op, Range dst, Range src) {
   if (dst.bytes > 0)
-    emit({.kind = CommandKind::Copy,
-          .dtype = view(op.src).dtype,
-          .origin = originOf(op),
-          .dst = dst,
-          .src = src});
+    emit({.kind = CommandKind::Copy, .origin = originOf(op), .dst = dst, .src = src});
 }
 
 /// Copies the local part, which comes first in `parts`. Then the passive sides signal readiness,
@@ -224,7 +220,7 @@ void Specializer::exchangeParts(const CollectiveOp &op, llvm::ArrayRef<Collectiv
     }
   endGroup(/*awaitsAllFirst=*/true);
   for (uint32_t endpoint : passive)
-    awaitSignal(endpoint);
+    emit(commandOf(CommandKind::Await, endpoint));
 }
 
 } // namespace braid

@@ -129,7 +129,7 @@ void Specializer::endGroup(bool awaitsAllFirst) {
     issueGroup(posted);
   for (const Delayed &each : delayed) {
     current_ = each.request.stream;
-    awaitSignal(each.request.endpoint);
+    emit(commandOf(CommandKind::Await, each.request.endpoint));
     if (!awaitsAllFirst)
       moveAndSignal(each);
   }
@@ -178,12 +178,6 @@ Command Specializer::commandOf(CommandKind kind, uint32_t endpoint) const {
   return {.kind = kind, .origin = plan_.endpoints[endpoint].origin, .endpoint = endpoint};
 }
 
-void Specializer::awaitSignal(uint32_t endpoint) {
-  Command command = commandOf(CommandKind::Await, endpoint);
-  command.flag = plan_.endpoints[endpoint].flag;
-  emit(command);
-}
-
 /// Issues the active side: a copy or a GEMM on the current stream, and a signal to the peer.
 void Specializer::moveAndSignal(const Delayed &delayed) {
   Request request = delayed.request;
@@ -209,7 +203,6 @@ void Specializer::copy(uint32_t number) {
   const Range peerSide{kPeerBuffer, 0, endpoint.range.bytes};
   const bool pulls = endpoint.direction == Direction::Receive;
   Command copy = commandOf(CommandKind::Copy, number);
-  copy.dtype = endpoint.dtype;
   copy.dst = pulls ? endpoint.range : peerSide;
   copy.src = pulls ? peerSide : endpoint.range;
   emit(copy);
@@ -227,10 +220,7 @@ bool Specializer::visitWait(const WaitOp &op) {
            emit({.kind = CommandKind::WaitEvent, .origin = originOf(op), .event = request.event});
   if (request.endpoint == kNone)
     return true;
-  return emit({.kind = CommandKind::Await,
-               .origin = originOf(op),
-               .endpoint = request.endpoint,
-               .flag = plan_.endpoints[request.endpoint].flag});
+  return emit({.kind = CommandKind::Await, .origin = originOf(op), .endpoint = request.endpoint});
 }
 
 } // namespace braid

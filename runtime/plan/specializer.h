@@ -104,7 +104,6 @@ private:
   bool isSymmetric(const Range &range) const;
   bool scratch(const CollectiveOp &op, llvm::StringRef name, int64_t bytes, Range &range);
   Command commandOf(CommandKind kind, uint32_t endpoint) const;
-  void awaitSignal(uint32_t endpoint);
   void moveAndSignal(const Delayed &delayed);
   void copy(uint32_t endpoint);
   bool checkShape(const Op &op, llvm::StringRef what, const View &view,
@@ -148,5 +147,9 @@ private:
   std::vector<uint32_t> lastEvent_; ///< per stream: event covering everything issued, or kNone
   const Op *originOp_ = nullptr;    ///< the node whose origin was added last, in the current trip
 };
+
+/// Sets PlanSum::keepsParts of each sum: true if the copied parts have another reader, such as a
+/// command of this rank (including another sum), a peer that copies them, or the caller.
+void markUnreadParts(Plan &plan);
 
 } // namespace braid

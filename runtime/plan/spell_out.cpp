@@ -122,7 +122,6 @@ private:
       Command &copy = add(CommandKind::Copy, endpoint);
       copy.dst = plan_.endpoints[endpoint].range;
       copy.src = {kPeerBuffer, 0, copy.dst.bytes};
-      copy.dtype = plan_.endpoints[endpoint].dtype;
       add(CommandKind::Signal, endpoint);
     }
     for (uint32_t endpoint : sent)
@@ -135,7 +134,6 @@ private:
       Command &copy = add(CommandKind::Copy, kNone);
       copy.dst = own.receive;
       copy.src = own.send;
-      copy.dtype = dtype;
     }
     std::vector<PlanMessage> messages;
     for (const CollectivePart &part : parts.drop_front()) {
@@ -183,7 +181,6 @@ private:
                                            .stream = command_.stream,
                                            .origin = origin,
                                            .endpoint = endpoint,
-                                           .flag = kind == CommandKind::Await ? endpoint : kNone,
                                            .group = command_.group,
                                            .collective = command_.collective});
   }

@@ -1,6 +1,11 @@
 //===- runtime/plan/unread_parts.cpp - finds partial results that only a sum reads ------------===//
+//
+// A kernel that adds parts while copying them need not store the parts. Storing them would cause as
+// much memory traffic as the sum itself.
+//
+//===----------------------------------------------------------------------------------------===//
 
-#include "runtime/plan/unread_parts.h"
+#include "runtime/plan/specializer.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"

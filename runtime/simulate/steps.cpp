@@ -153,7 +153,7 @@ private:
     else if (command.kind == CommandKind::WaitEvent)
       step.record = records_[command.event];
     else if (command.kind == CommandKind::Await)
-      step.flag = command.flag;
+      step.flag = plan.endpoints[command.endpoint].flag;
     step.meeting = meetingOf(plan, first);
     for (uint32_t i = first; i < first + count; ++i) {
       step.fixedUs = std::max(step.fixedUs, fixedUs(plan, plan.commands[i], i == first));

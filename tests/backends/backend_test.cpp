@@ -99,7 +99,6 @@ Plan makePlan(int64_t rank, int64_t ranks) {
     command.stream = 1;
     command.origin = i;
     command.endpoint = kind == CommandKind::Signal || kind == CommandKind::Await ? 0 : kNone;
-    command.flag = kind == CommandKind::Await ? 0 : kNone;
     command.event = kind == CommandKind::Record || kind == CommandKind::WaitEvent ? 0 : kNone;
     command.matmul = kind == CommandKind::Matmul ? 0 : kNone;
     plan.commands.push_back(command);

@@ -163,7 +163,6 @@ std::optional<bool> toEndpoint(Plan &plan, size_t k) {
     command.kind = CommandKind::Signal;
     insertCommand(plan, index, command);
     command.kind = CommandKind::Await;
-    command.flag = endpoint;
     insertCommand(plan, index + (message.direction == Direction::Send), command);
     return true;
   }
@@ -183,7 +182,7 @@ std::optional<bool> toMessage(Plan &plan, size_t k) {
   while (const std::optional<size_t> next = findCommand(plan, 0, ofEndpoint))
     eraseCommand(plan, *next);
   command.kind = CommandKind::Group;
-  command.endpoint = command.flag = kNone;
+  command.endpoint = kNone;
   command.group = static_cast<uint32_t>(plan.groups.size());
   plan.groups.push_back(
       {{endpoint.direction, endpoint.peer, endpoint.range, endpoint.dtype, endpoint.origin}});

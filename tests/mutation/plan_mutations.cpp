@@ -82,14 +82,10 @@ SiteText shareFlag(Plans &plans, size_t k) {
     }
     if (plan.endpoints.size() == 1)
       return "";
-    auto own = static_cast<uint32_t>(k);
-    uint32_t flag = plan.endpoints[(k + 1) % plan.endpoints.size()].flag;
-    plan.endpoints[own].flag = flag;
-    for (Command &command : plan.commands)
-      if (command.kind == CommandKind::Await && command.endpoint == own)
-        command.flag = flag;
-    return fmt::format("rank {}: {} uses flag {}, too", plan.rank,
-                       describeOrigin(plan, plan.endpoints[own].origin), flag);
+    Endpoint &own = plan.endpoints[k];
+    own.flag = plan.endpoints[(k + 1) % plan.endpoints.size()].flag;
+    return fmt::format("rank {}: {} uses flag {}, too", plan.rank, describeOrigin(plan, own.origin),
+                       own.flag);
   }
   return std::nullopt;
 }
