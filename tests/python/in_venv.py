@@ -1,7 +1,8 @@
 """Runs a script in a virtual environment with some packages.
 
-usage: in_venv.py FOLDER PACKAGE... -- SCRIPT ARGUMENT...
+usage: in_venv.py FOLDER PACKAGE... [--no-deps PACKAGE...] -- SCRIPT ARGUMENT...
 
+Packages behind --no-deps are installed without the packages on which they depend.
 If the environment does not exist, creates it with packages from PyPI, and keeps it. Concurrent
 tests wait until it has been created. If it cannot be created, prints the reason and exits with 77.
 Otherwise, exits with the exit code of the script.
@@ -33,12 +34,14 @@ def make(folder, packages):
     if made.returncode != 0:
         return f"expected `python3 -m venv` to work (package python3-venv), got:\n{made.stdout}"
     pip = os.path.join(folder, "bin", "pip")
-    for _ in range(2):  # because a download may arrive damaged
-        made = run(pip, "install", "--quiet", "--retries", "1", *packages)
-        if made.returncode == 0:
-            break
-    else:
-        return f"expected {' '.join(packages)} from PyPI, got:\n{made.stdout}"
+    split = packages.index("--no-deps") if "--no-deps" in packages else len(packages)
+    for part in filter(None, (packages[:split], packages[split:])):
+        for _ in range(2):  # because a download may arrive damaged
+            made = run(pip, "install", "--quiet", "--retries", "1", *part)
+            if made.returncode == 0:
+                break
+        else:
+            return f"expected {' '.join(part)} from PyPI, got:\n{made.stdout}"
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(wanted)
     return ""

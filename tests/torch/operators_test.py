@@ -22,7 +22,8 @@ try:
     import torch.distributed as dist
     import torch.nn.functional as F
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import DTensor, Shard
+    from torch.distributed.tensor import (DTensor, Partial, Replicate, Shard,
+                                          distribute_tensor)
 except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(processes.SKIPPED)
@@ -160,8 +161,69 @@ def part_gradients(rank, ranks):
         torch.testing.assert_close(found, wanted)
 
 
+def part_gradients_beside(rank, ranks):
+    """Transfers run beside the GEMMs of weights' gradients, if these are long enough."""
+    from braid.torch import _transfer
+    _transfer._OPERATIONS_PER_BYTE, _transfer._LEAST_OPERATIONS = 0, 1
+    _transfer.devices.add("cpu")
+    bt.report(clear=True)
+    part_gradients(rank, ranks)
+    part_keeps_shards(rank, ranks)
+    part_several_weights(rank, ranks)
+    found = {each.operator: each.calls for each in bt.report().calls if each.calls}
+    assert found["reduce_scatter"] and found["all_gather"], bt.report()
+    part_second_derivatives(rank, ranks)
+    part_column(rank, ranks)
+    assert any(each.operator == "all_gather" for each in bt.report().calls), bt.report()
+
+
+def part_several_weights(rank, ranks):
+    X, W, V = real(2, 4 * ranks, 8), real(ranks, 6, 8), real(ranks, 4, 8)
+    x, w, v = (each.clone().requires_grad_() for each in (mine(X, rank, ranks, 1), W[rank],
+                                                          V[rank]))
+    outputs = bt.all_gather_matmul(x, [w.t(), v.t()], gather_dim=1)
+    sum(each.square().sum() for each in outputs).backward()
+    for each in (X, W, V):
+        each.requires_grad_()
+    sum((X @ B.t()).square().sum() for B in (*W, *V)).backward()
+    for found, wanted in ((x.grad, mine(X.grad, rank, ranks, 1)), (w.grad, W.grad[rank]),
+                          (v.grad, V.grad[rank])):
+        torch.testing.assert_close(found, wanted)
+        assert found.is_contiguous()
+
+
+def part_column(rank, ranks):
+    """A layer with a whole input and this rank's columns: only gradients are communicated."""
+    from braid.torch._column import column_linear
+    name = dist.group.WORLD.group_name
+    for rows in (4 * ranks, 7):
+        X, W, b = real(rows, 2, 8), real(ranks, 6, 8), real(ranks, 6)
+        for needs_X, needs_W in ((True, True), (True, False), (False, True)):
+            x, w, c = X.clone(), W[rank].clone(), b[rank].clone().requires_grad_()
+            x.requires_grad_(needs_X)
+            w.requires_grad_(needs_W)
+            y = column_linear(x, w, c, name)
+            y.square().sum().backward()
+            whole, Ws = X.clone().requires_grad_(), W.clone().requires_grad_()
+            Y = [F.linear(whole, Ws[r], b[r]) for r in range(ranks)]
+            sum(each.square().sum() for each in Y).backward()
+            torch.testing.assert_close(y, Y[rank])
+            torch.testing.assert_close(c.grad, 2 * Y[rank].flatten(0, 1).sum(0))
+            if needs_X:
+                torch.testing.assert_close(x.grad, whole.grad)
+            if needs_W:
+                torch.testing.assert_close(w.grad, Ws.grad[rank])
+
+
 def part_gradients_are_contiguous(rank, ranks):
-    """Gradients are contiguous, as after collectives, even if another dimension is scattered."""
+    """Gradients are contiguous, as after collectives, even if another dimension is scattered. Those
+    of weights have the weights' layout: autograd would copy them otherwise."""
+    w = real(6, 8).requires_grad_()
+    for function, x in ((bt.all_gather_matmul, real(4, 8)), (bt.matmul_all_reduce, real(4, 8)),
+                        (bt.matmul_reduce_scatter, real(4 * ranks, 8))):
+        B = w.t()
+        [gradient] = torch.autograd.grad(function(x, B).sum(), B)
+        assert gradient.stride() == B.stride(), (function, gradient.stride())
     a, found = real(2, 4 * ranks, 8).requires_grad_(), []
     a.register_hook(lambda gradient: found.append(gradient.is_contiguous()))
     bt.matmul_reduce_scatter(a, real(8, 6), scatter_dim=1).square().sum().backward()
@@ -290,6 +352,118 @@ def part_opcheck(rank, ranks):
                           (ops.matmul_reduce_scatter, (A3, W.t(), None, "", "avg", 1, *place)),
                           (ops.matmul_all_reduce, (A3, B, b, "", "0"))):
         torch.library.opcheck(op.default, arguments)
+
+
+# -- DTensors. --
+
+def gather_and_scatter(x, weights, biases, dim):
+    up, gate, down = (each.t() for each in weights)
+    (h, g), whole = bt.all_gather_matmul(x, [up, gate], bias=[biases[0], None], activation="gelu",
+                                         gather_dim=dim, return_A=True)
+    return bt.matmul_reduce_scatter(h * g, down, bias=biases[1], scatter_dim=dim), whole
+
+
+def reduce_all(x, weights, biases, dim):
+    up, _, down = (each.t() for each in weights)
+    h = bt.all_gather_matmul(x, up, bias=biases[0], gather_dim=dim, keep="shard")
+    return bt.matmul_all_reduce(h, down, bias=biases[1], activation="silu"),
+
+
+def on_one_device(step, x, weights, biases):
+    up, gate, down = weights
+    h = F.linear(x, up, biases[0])
+    if step is reduce_all:
+        return F.silu(F.linear(h, down, biases[1])),
+    return F.linear(F.gelu(h) * F.gelu(F.linear(x, gate)), down, biases[1]), x
+
+
+def part_dtensors(rank, ranks):
+    """Results and gradients of DTensors are those of one device, with the operands' placements."""
+    mesh = init_device_mesh("cpu", (ranks,))
+    placements = [Shard(0), Shard(0), Shard(1), Shard(0), Replicate()]
+    for shape, dim in (((4 * ranks, 8), 0), ((7, 3, 8), 0), ((1, 8), 0), ((2, 7, 8), 1)):
+        shapes = (shape, (6 * ranks, 8), (6 * ranks, 8), (8, 6 * ranks), (6 * ranks,), (8,))
+        plain = [real(*each).requires_grad_() for each in shapes]
+        for step in (gather_and_scatter, reduce_all):
+            compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
+            for run in (step, compiled)[:1 + (7 in shape)]:  # compiling takes long
+                placed = [distribute_tensor(each.detach(), mesh, [where]).requires_grad_()
+                          for each, where in zip(plain, [Shard(dim), *placements])]
+                expect_same(run(placed[0], placed[1:4], placed[4:], dim),
+                            on_one_device(step, plain[0], plain[1:4], plain[4:]), placed, plain)
+
+
+def expect_same(found, wanted, placed, plain):
+    for each in plain:
+        each.grad = None
+    for outputs in (found, wanted):
+        sum(each.square().sum() for each in outputs).backward()
+    for each, other in zip(found, wanted):
+        torch.testing.assert_close(each.full_tensor(), other)
+    for each, other in zip(placed, plain):
+        if other.grad is None:
+            assert each.grad is None
+            continue
+        assert each.grad.placements == each.placements, (each.grad.placements, each.placements)
+        torch.testing.assert_close(each.grad.full_tensor(), other.grad)
+
+
+def part_dtensors_placed_wrongly(rank, ranks):
+    mesh = init_device_mesh("cpu", (ranks,))
+    other = dist.new_group(list(range(ranks)))
+    X, W, b = draw(2 * ranks, 2 * ranks), draw(2 * ranks, 2 * ranks), draw(2 * ranks)
+    rows, columns, whole = (distribute_tensor(X, mesh, [each])
+                            for each in (Shard(0), Shard(1), Replicate()))
+    sums = DTensor.from_local(X, mesh, [Partial()])
+    uneven = distribute_tensor(draw(2 * ranks, 2 * ranks + 1), mesh, [Shard(1)])
+    split_bias, whole_bias = (distribute_tensor(b, mesh, [each])
+                              for each in (Shard(0), Replicate()))
+    square = init_device_mesh("cpu", (1, ranks), mesh_dim_names=("a", "b"))
+    on_square = distribute_tensor(X, square, [Replicate(), Shard(0)])
+    for words, call in (
+            ("expected A to be placed [Shard(dim=0)], got [Shard(dim=1)]: pass the result of "
+             "redistribute(placements=[Shard(dim=0)]), or another gather_dim",
+             lambda: bt.all_gather_matmul(columns, columns)),
+            ("expected A to be placed [Shard(dim=0)], got [Replicate()]",
+             lambda: bt.all_gather_matmul(whole, columns)),
+            ("expected A to be placed [Shard(dim=1)], got [Partial(sum)]: pass the result of "
+             "redistribute(placements=[Shard(dim=1)])", lambda: bt.matmul_all_reduce(sums, rows)),
+            ("expected B to be placed [Shard(dim=1)], got [Shard(dim=0)]: pass the result of "
+             "redistribute(placements=[Shard(dim=1)]), or weight.t()",
+             lambda: bt.all_gather_matmul(rows, rows)),
+            ("expected B[1] to be placed [Shard(dim=1)], got [Replicate()]",
+             lambda: bt.all_gather_matmul(rows, [columns, whole])),
+            ("expected bias[1] to be placed [Shard(dim=0)], got [Replicate()]",
+             lambda: bt.all_gather_matmul(rows, [columns] * 2, bias=[None, whole_bias])),
+            ("expected bias to be placed [Replicate()], got [Shard(dim=0)]",
+             lambda: bt.matmul_reduce_scatter(columns, rows, bias=split_bias)),
+            ("got A: DTensor, B: Tensor: convert the others with DTensor.from_local()",
+             lambda: bt.matmul_reduce_scatter(columns, W)),
+            ("got A: Tensor, B[0]: DTensor, B[1]: Tensor, bias[1]: DTensor",
+             lambda: bt.all_gather_matmul(X, [columns, W], bias=[None, split_bias])),
+            ("got A: DTensor, B: DTensor, bias: Tensor",
+             lambda: bt.matmul_all_reduce(columns, rows, bias=b)),
+            ("dimension 1 of B to divide evenly among", lambda: bt.all_gather_matmul(rows, uneven)),
+            ("dimension 0 of B to divide evenly among", lambda: bt.matmul_all_reduce(
+                uneven, distribute_tensor(draw(2 * ranks + 1, 6), mesh, [Shard(0)]))),
+            (f"expected B to have the global shape [{2 * ranks + 1}, {2 * ranks}], got",
+             lambda: bt.matmul_all_reduce(uneven, rows)),
+            (f"expected rows to be None or {2 * ranks}, the extent of A in dimension 0, got 1",
+             lambda: bt.all_gather_matmul(rows, columns, rows=1)),
+            ("expected a dimension index, got 'x'",
+             lambda: bt.all_gather_matmul(rows, columns, gather_dim="x")),
+            ("to be a dimension of A before the last one",
+             lambda: bt.matmul_reduce_scatter(columns, rows, scatter_dim=7)),
+            ("before the last one, got 1; A has the global shape",
+             lambda: bt.all_gather_matmul(columns, columns, gather_dim=1)),
+            ("on the same one-dimensional DeviceMesh", lambda: bt.matmul_all_reduce(
+                on_square, on_square)),
+            ("expected the group of the DTensors' mesh (",
+             lambda: bt.matmul_all_reduce(columns, rows, other))):
+        expect_error(bt.InputError, words, call)
+    expect(bt.matmul_all_reduce(columns, rows, mesh).full_tensor(), X @ X)
+    Y = bt.all_gather_matmul(rows, columns, gather_dim=-2, rows=2 * ranks, bias=split_bias)
+    expect(Y.full_tensor(), X @ X + b)
 
 
 # -- Compilation. --
@@ -649,7 +823,8 @@ def part_mistakes(rank, ranks):
             ("expected tensors, got int", lambda: bt.prepare(bt.matmul_all_reduce, A, 5)),
             ("expected a dimension index", lambda: bt.prepare(bt.all_gather_matmul, A, B,
                                                         gather_dim="x")),
-            ("a DTensor: pass the result of to_local()", lambda: bt.matmul_all_reduce(split, B)),
+            ("a DTensor: pass the result of to_local()", lambda: bt.prepare(
+                bt.matmul_all_reduce, split, split)),
             ("a DTensor: pass the result of to_local()", lambda: torch.ops.braid.matmul_all_reduce(
                 split, split, None, "", "0")),
             ("got 4.0", lambda: bt.all_gather_matmul(A, B, rows=4.0)),
@@ -752,7 +927,9 @@ class Ranks(unittest.TestCase):
 
 
 for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), ("autocast", 2),
-                      ("gradients", 2), ("gradients", 3), ("gradients_of_what_is_gathered", 2),
+                      ("gradients", 2), ("gradients", 3), ("gradients_beside", 2),
+                      ("gradients_beside", 3), ("column", 2), ("column", 3),
+                      ("gradients_of_what_is_gathered", 2),
                       ("opcheck", 2), ("compiled", 2),
                       ("bounds_memory", 2), ("mistakes", 2), ("groups", 4), ("group_again", 2),
                       ("exact", 1), ("compiled_without_rows", 2), ("compiled_in_order", 2),
@@ -761,7 +938,8 @@ for _part, _ranks in (("exact", 2), ("exact", 3), ("shapes", 2), ("shapes", 4), 
                        ("many_shapes", 2), ("bounds_memory_of_all_lengths", 2),
                        ("new_shapes_cost_the_same", 2),
                        ("lets_go_alike", 4), ("arrays", 1), ("keeps_what_gradients_need", 2),
-                       ("keeps_shards", 2),
+                       ("keeps_shards", 2), ("dtensors", 2), ("dtensors", 3),
+                       ("dtensors_placed_wrongly", 2),
                        ("gradients_are_contiguous", 2),
                        ("second_derivatives", 2), ("gradients_need_no_dispatcher", 1),
                        ("empty", 2), ("compiled_in_a_backward", 2)):

@@ -47,7 +47,9 @@ def run(script, ranks):
 
 class Pages(unittest.TestCase):
     def test_blocks_run_and_print_what_is_shown(self):
-        for page, ranks in (("README.md", 2), ("docs/pytorch.md", 2), ("docs/python.md", 1)):
+        for page, ranks in (("README.md", 2), ("docs/pytorch.md", 2), ("docs/python.md", 1),
+                            ("docs/frameworks/transformers.md", 2),
+                            ("docs/frameworks/megatron.md", 1)):
             with self.subTest(page=page):
                 script, shown = script_of(page)
                 self.assertTrue(shown)

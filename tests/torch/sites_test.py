@@ -17,8 +17,8 @@ except ImportError as reason:
     print(f"skipped: expected PyTorch, got: {reason}")
     sys.exit(77)
 
-from braid.torch import (_beside, _fused, _rearrange,  # noqa: E402,F401 (_fused defines operators)
-                         _sites)
+from braid.torch import (_beside, _fused, _rearrange, _sites,  # noqa: E402,F401
+                         _transfer)  # _fused defines operators
 
 
 def split_and_joined(x, count, dim, to):
@@ -140,6 +140,47 @@ class SharedGathers(unittest.TestCase):
                          [(6, width) for width in widths])
 
 
+class Reductions(unittest.TestCase):
+    def replaced(self, moves, also_returns):
+        """Returns the graph of a replaced reduce-scatter, and what is returned."""
+        graph = torch.fx.Graph()
+
+        def add(target, *arguments):
+            node = graph.call_function(target, arguments)
+            node.meta["val"] = target(*torch.fx.node.map_arg(arguments, lambda x: x.meta["val"]))
+            return node
+        A, B = graph.placeholder("A"), graph.placeholder("B")
+        aten, wait = torch.ops.aten, torch.ops._c10d_functional.wait_tensor.default
+        with torch._subclasses.FakeTensorMode():
+            A.meta["val"], B.meta["val"] = torch.empty(4 * 8, 5), torch.empty(5, 6)
+            y = add(aten.reshape.default, add(aten.mm.default, A, B), [4, 8, 6])
+            if moves:
+                y = add(aten.clone.default, add(aten.permute.default, y, [1, 0, 2]))
+                y.meta["val"] = y.meta["val"].contiguous()
+            else:
+                y = add(aten.reshape.default, y, [32, 6])
+            collective = graph.call_function(_sites.SCATTER, (y, "sum", 2, "g"))
+            shape = y.meta["val"].shape
+            collective.meta["val"] = y.meta["val"].new_empty(shape[0] // 2, *shape[1:])
+            waited = graph.call_function(wait, (collective,))
+            waited.meta["val"] = collective.meta["val"]
+            graph.output((waited, collective) if also_returns else (waited,))
+            _sites.replace_reduction(collective)
+        graph.lint()
+        self.assertFalse([node for node in graph.nodes if node.target in (_sites.SCATTER, wait)])
+        [results] = [node.args[0] for node in graph.nodes if node.op == "output"]
+        self.assertEqual(len(set(results)), 1)
+        self.assertEqual(results[0].meta["val"].shape, waited.meta["val"].shape)
+        self.assertTrue(results[0].meta["val"].is_contiguous())
+        return [node.target for node in graph.nodes]
+
+    def test_rows_moved_to_the_front(self):
+        """Each sequence is scattered, and the rows of the result are moved to the front."""
+        for also_returns in (False, True):
+            self.assertIn(torch.ops.aten.clone.default, self.replaced(True, also_returns))
+            self.assertNotIn(torch.ops.aten.clone.default, self.replaced(False, also_returns))
+
+
 class Beside(unittest.TestCase):
     """A chain of gathers, and one GEMM whose result only the graph returns."""
 
@@ -166,8 +207,8 @@ class Beside(unittest.TestCase):
                     turned = add(torch.ops.aten.permute.default, x, [1, 0])
                     results.append(add(torch.ops.aten.mm.default, turned, x))
             graph.output((y, *results))
-            _beside._OPERATIONS_PER_BYTE, _beside._LEAST_OPERATIONS = 0, least
-            _beside._devices.add("cpu")
+            _transfer._OPERATIONS_PER_BYTE, _transfer._LEAST_OPERATIONS = 0, least
+            _transfer.devices.add("cpu")
             _beside.overlap(graph)
         graph.lint()  # fails if a node uses a later one
         sites = [node for node in graph.nodes

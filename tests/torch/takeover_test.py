@@ -100,13 +100,33 @@ def part_replaces(rank, ranks):
         assert not bt.report().apart, bt.report().apart
 
 
+def part_moved_rows(rank, ranks):
+    """The second dimension is scattered by moving it to the front and back."""
+    bt.enable()
+    group = dist.group.WORLD
+
+    def split(x, w):
+        y = (x @ w).movedim(1, 0).contiguous()
+        return scatter(y, "sum", 0, group).movedim(0, 1)
+    for sequences in (2, 6):
+        draw = torch.Generator().manual_seed(3)
+        X = torch.randn(ranks, sequences, 4 * ranks, 8, generator=draw)
+        W = torch.randn(ranks, 8, 6, generator=draw)
+        bt.report(clear=True)
+        torch._dynamo.reset()
+        found = torch.compile(split, fullgraph=True)(X[rank], W[rank])
+        whole = (X @ W.unsqueeze(1)).sum(0)
+        torch.testing.assert_close(found, whole.chunk(ranks, 1)[rank])
+        assert counts() == {"matmul_reduce_scatter": 1}, bt.report()
+
+
 def part_beside(rank, ranks):
     """A backward pass transfers beside GEMMs that do not depend on the transfer, if there are
     any, whatever PyTorch's passes that reorder nodes do."""
     from torch._inductor import config
-    from braid.torch import _beside
-    _beside._OPERATIONS_PER_BYTE, _beside._LEAST_OPERATIONS = 0, 1  # one GEMM suffices
-    _beside._devices.add("cpu")
+    from braid.torch import _transfer
+    _transfer._OPERATIONS_PER_BYTE, _transfer._LEAST_OPERATIONS = 0, 1  # one GEMM suffices
+    _transfer.devices.add("cpu")
     bt.enable()
     order = {"reorder_for_compute_comm_overlap": True, "reorder_for_peak_memory": False,
              "aten_distributed_optimizations.enable_overlap_scheduling": True}
@@ -550,6 +570,9 @@ class Ranks(unittest.TestCase):
 
     def test_replaces(self):
         self.expect("replaces")
+
+    def test_moved_rows(self):
+        self.expect("moved_rows")
 
     def test_beside(self):
         self.expect("beside")

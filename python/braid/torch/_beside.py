@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Set
 
 import torch
 
+from braid.torch import _transfer
 from braid.torch._group import place_of
 from braid.torch._operations import MOST_SEQUENCES
 from braid.torch._rearrange import source_of, value_of
@@ -21,12 +22,6 @@ Node = torch.fx.Node
 
 _GATHER, _ALL_REDUCE = ops.gather_gemms.default, ops.sum_all_reduce.default
 _SITES = {_GATHER, _ALL_REDUCE, ops.sum_scatter.default}
-# The work that hides a transfer, in multiplications and additions. A link of 370 GB/s transfers a
-# byte while an H200 performs about 1,600 operations of a 16-bit GEMM. Signals, and kernels that
-# wait for GEMMs to leave a multiprocessor, take about as long again, and at least 25 us.
-_OPERATIONS_PER_BYTE = 3200
-_LEAST_OPERATIONS = 17e9
-_devices = {"cuda"}  # the types of devices whose transfers run beside GEMMs
 
 
 def _is_result(node: Node) -> bool:
@@ -57,7 +52,7 @@ def _received_bytes(site: Node) -> int:
     arguments: Any = site.args
     value: Any = value_of(arguments[0]) if site.target is _GATHER else site.meta["val"][0]
     size = value.numel() * value.element_size()
-    if not isinstance(size, int) or value.device.type not in _devices:
+    if not isinstance(size, int) or value.device.type not in _transfer.devices:
         return 0
     if value.dim() > 2 and value.shape[0] > MOST_SEQUENCES:
         return 0
@@ -82,7 +77,7 @@ def overlap(graph: torch.fx.Graph) -> None:
     sites = [node for node in graph.nodes if node.target in _SITES]
     for index, site in enumerate(sites):
         size = _received_bytes(site)
-        needed = size * _OPERATIONS_PER_BYTE + _LEAST_OPERATIONS if size else 0
+        needed = _transfer.operations_to_hide(size) if size else 0.0
         first = place[sites[index - 2]] if index > 1 else 0
         last = place[sites[index + 2]] if index + 2 < len(sites) else len(place)
         order = {node: number for number, node in enumerate(graph.nodes)}

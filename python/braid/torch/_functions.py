@@ -17,7 +17,14 @@ Tensor = torch.Tensor
 Bs = Union[Tensor, Sequence[Tensor]]
 
 
-def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
+def _have_dtensors(tensors: Sequence[Any], dim: Any = 0) -> bool:
+    """Returns True if any operand is a DTensor. Raises InputError if `dim` is not an integer."""
+    if not isinstance(dim, (int, torch.SymInt)):
+        raise InputError(f"expected a dimension index, got {dim!r}")
+    return any(_gradients.is_dtensor(each) for each in tensors)
+
+
+def _expect_tensors(tensors: Sequence[Any]) -> None:
     """Raises InputError unless A, B and the biases are local strided tensors. Skips None biases."""
     for index, each in enumerate(tensors):
         if each is None and index > 1:
@@ -28,8 +35,6 @@ def _expect_tensors(tensors: Sequence[Any], dim: Any = 0) -> None:
         # Code that is traced for a compiled backward pass cannot read the layout.
         if not torch.compiler.is_compiling() and each.layout is not torch.strided:
             raise InputError(f"expected strided tensors, got a {each.layout} tensor")
-    if not isinstance(dim, (int, torch.SymInt)):
-        raise InputError(f"expected a dimension index, got {dim!r}")
 
 
 def _text(name: str, given: Any) -> str:
@@ -93,6 +98,11 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     Returns Y, with all rows and this rank's columns, or a list with one Y per B. If return_A is
     True, returns a tuple of Y, or the list, and the gathered A.
 
+    DTensors: either all tensors are DTensors or none. `group` is then None or the group of their
+    mesh, which has one dimension. A is Shard(gather_dim), B is [K, N] and Shard(1), and the bias is
+    Shard(0). Y is sharded in its last dimension, and the gathered A is Replicate(). `rows` is
+    not needed.
+
     Collective. On GPUs, only enqueues work on the current stream. On CPUs, blocks until the result
     is ready. All tensors must have the same element type: bf16, f16, f32 or f64.
 
@@ -107,10 +117,15 @@ def all_gather_matmul(A: Tensor, B: Bs, group: Any = None, *, bias: Any = None,
     with the gathered A.
     Equivalent to: torch.ops.symm_mem.fused_all_gather_matmul
     """
-    name = name_of(group)
     count = _count(rows)
     weights, given, biased = _lists(B, bias)
-    _expect_tensors([A, *weights, *given], gather_dim)
+    if _have_dtensors([A, *weights, *given], gather_dim):
+        from braid.torch import _dtensor
+        return _dtensor.call(all_gather_matmul, A, B, group, bias, gather_dim,
+                             gather_dim=gather_dim, activation=activation, rows=rows,
+                             return_A=bool(return_A), keep=keep)
+    name = name_of(group)
+    _expect_tensors([A, *weights, *given])
     outputs = _gradients.call("all_gather_matmul", A, weights, given, biased,
                               _text("activation", activation), gather_dim, count, bool(return_A),
                               is_shard(keep), name)
@@ -135,14 +150,22 @@ def matmul_reduce_scatter(A: Tensor, B: Tensor, group: Any = None, *,
     in f32 (f64 if A is f64) in rank order. See all_gather_matmul() for everything else. The
     gradients are computed by all_gather_matmul.
 
+    DTensors: A is sharded in its last dimension, B is Shard(0), and the bias is Replicate(). The
+    result is Shard(scatter_dim).
+
     Equivalent to: torch.ops.symm_mem.fused_matmul_reduce_scatter
     """
+    output: Tensor
+    if _have_dtensors([A, B, bias], scatter_dim):
+        from braid.torch import _dtensor
+        output = _dtensor.call(matmul_reduce_scatter, A, B, group, bias, scatter_dim,
+                               scatter_dim=scatter_dim, activation=activation, reduce_op=reduce_op)
+        return output
     name = name_of(group)
-    _expect_tensors([A, B, bias], scatter_dim)
+    _expect_tensors([A, B, bias])
     kind, function = _text("reduce_op", reduce_op), _text("activation", activation)
     check_reduction(kind, function, bias)  # the fake kernel does not check
-    output: Tensor = _gradients.call("matmul_reduce_scatter", A, B, bias, function, kind,
-                                     scatter_dim, name)
+    output = _gradients.call("matmul_reduce_scatter", A, B, bias, function, kind, scatter_dim, name)
     return output
 
 
@@ -153,13 +176,18 @@ def matmul_all_reduce(A: Tensor, B: Tensor, group: Any = None, *, bias: Optional
     A: all rows, [..., K], where K is this rank's slice.
     B: [K, N], where K is this rank's slice.
 
-    See matmul_reduce_scatter() for everything else. The backward pass needs no communication,
-    because it assumes that the gradient of the result is the same on all ranks.
+    See matmul_reduce_scatter() for everything else. As a DTensor, the result is Replicate(). The
+    backward pass needs no communication, because it assumes that the gradient of the result is the
+    same on all ranks.
     """
+    output: Tensor
+    if _have_dtensors([A, B, bias]):
+        from braid.torch import _dtensor
+        output = _dtensor.call(matmul_all_reduce, A, B, group, bias, 0, activation=activation)
+        return output
     name = name_of(group)
     _expect_tensors([A, B, bias])
-    output: Tensor = _gradients.call("matmul_all_reduce", A, B, bias,
-                                     _text("activation", activation), name)
+    output = _gradients.call("matmul_all_reduce", A, B, bias, _text("activation", activation), name)
     return output
 
 
@@ -172,8 +200,9 @@ def prepare(function: Callable[..., Any], A: Tensor, B: Bs, group: Any = None, *
     shape has already been measured on this machine, uses the stored schedule instead.
 
     function: all_gather_matmul, matmul_reduce_scatter or matmul_all_reduce.
-    A, B, group, options: the arguments of a call. The contents of the tensors are not read. Enable
-        gradients and autocast as for the call: calls with gradients are measured separately.
+    A, B, group, options: the arguments of a call, with this rank's tensors instead of DTensors. The
+        contents of the tensors are not read. Enable gradients and autocast as for the call: calls
+        with gradients are measured separately.
 
     Returns the schedule in the syntax of the command line. Collective; blocks. Must be called
     before a run of the operator is captured into a CUDA graph.

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
 
 from braid._errors import InputError, UnsupportedError
-from braid.torch import _operations
+from braid.torch import _hidden, _operations
 from braid.torch._group import place_of
 from braid.torch._layout import function_of
 
@@ -24,6 +24,7 @@ Run = Callable[..., Any]  # a kernel, or an operator below autograd, with the sa
 _ORDINARY = (Tensor, torch.nn.Parameter)
 ops = torch.ops.braid
 _c10d: Any = torch.ops._c10d_functional
+_flat = _hidden.flat
 
 
 # -- Calling a kernel or an operator. --
@@ -60,9 +61,20 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
     return not torch._C._is_any_autocast_enabled()
 
 
+def runs_eagerly(tensors: Sequence[Tensor]) -> bool:
+    """Returns True if kernels can be called directly, and their results need no gradients."""
+    return _is_plain(tensors) and not wants_gradients(tensors)
+
+
+def is_dtensor(tensor: Any) -> bool:
+    """Returns True for a DTensor, without importing its module, which takes long."""
+    # Asks the type, because torch.compile() hides this method of a tensor.
+    return type(tensor) not in _ORDINARY and hasattr(type(tensor), "to_local")
+
+
 def expect_local(tensor: Tensor) -> None:
     """Raises InputError for a DTensor, for which PyTorch's own message would be unhelpful."""
-    if type(tensor) not in _ORDINARY and hasattr(tensor, "to_local"):
+    if is_dtensor(tensor):
         raise InputError(f"expected this rank's local tensor, got a {type(tensor).__name__}: pass "
                          "the result of to_local()")
 
@@ -127,11 +139,6 @@ WITH_GRADIENTS: Dict[str, Callable[..., Any]] = {
     "matmul_all_reduce": _all_reduce}
 
 
-def _flat(tensor: Tensor, dim: int = 0) -> Tensor:
-    """Returns a matrix: moves `dim` to the front, then flattens all axes but the last."""
-    return tensor.movedim(dim, 0).flatten(0, -2)
-
-
 def _padded(rows_first: Tensor, count: Any) -> Tensor:
     """Returns a contiguous copy zero-padded to `count` rows, or the tensor if none is missing."""
     missing = count - rows_first.shape[0]
@@ -160,7 +167,7 @@ def _input_gradients(terms: Sequence[Tuple[Tensor, Tensor]], dim: int,
     """Returns tensors whose sum is the reduce-scattered sum of the products in `terms`: a single
     tensor, unless the gradient has to be differentiated or traced."""
     dYs, Bs = [dY for dY, _ in terms], [B for _, B in terms]
-    if len(terms) > 1 and _is_plain(dYs + Bs) and not wants_gradients(dYs + Bs):
+    if len(terms) > 1 and runs_eagerly(dYs + Bs):
         return [_operations.reduced("matmul_reduce_scatter", dYs, Bs, None, "", "sum", dim, name)]
     return [call("matmul_reduce_scatter", dY, B, None, "", "sum", dim, name) for dY, B in terms]
 
@@ -178,6 +185,7 @@ class _Gather(torch.autograd.Function):
         ctx.set_materialize_grads(False)  # missing gradients stay None
         ctx.dim, ctx.name, ctx.ranks, ctx.count = dim % A.dim(), name, ranks, count
         ctx.biased, ctx.mine, ctx.keeps_shard = biased, A.shape[dim], keeps_shard
+        ctx.transposed = [_hidden.is_transposed(B) for B in Bs]
         needs_A, *needs_Bs = ctx.needs_input_grad[9:10 + count]
         kept = A if keeps_shard else outputs[-1]
         ctx.save_for_backward(kept if any(needs_Bs) else None, *(Bs if needs_A else ()))
@@ -189,19 +197,29 @@ class _Gather(torch.autograd.Function):
         dYs = grads[:ctx.count]
         needs_A, *needs = ctx.needs_input_grad[9:]
         rows = [dY.shape[ctx.dim] for dY in dYs if dY is not None]
-        if ctx.keeps_shard and whole is not None and rows:
-            if torch.is_grad_enabled():
-                raise UnsupportedError('keep="shard" does not support second derivatives')
-            whole = _gathered(whole, ctx.dim, rows[0], ctx.name, ctx.ranks)
+        if ctx.keeps_shard and whole is not None and torch.is_grad_enabled():
+            raise UnsupportedError('keep="shard" does not support second derivatives')
         parts: List[Tensor] = []  # the terms of A's gradient
+        dBs: Sequence[Optional[Tensor]]
+        hidden, given_dYs = None, [dY for dY in dYs if dY is not None]
+        if (needs_A and all(needs[:ctx.count]) and len(given_dYs) == ctx.count
+                and runs_eagerly([*given_dYs, whole, *Bs])):
+            hidden = _hidden.gather_gradients(ctx, whole, Bs, given_dYs)
+        if hidden:
+            parts, dBs = [hidden[0]], hidden[1]
+        else:
+            if ctx.keeps_shard and whole is not None and rows:
+                whole = _gathered(whole, ctx.dim, rows[0], ctx.name, ctx.ranks)
+            if needs_A:
+                given = [(dY, B.t()) for dY, B in zip(dYs, Bs) if dY is not None]
+                parts += _input_gradients(given, ctx.dim, ctx.name)
+            flat = None if whole is None else _flat(whole, ctx.dim)
+            dBs = [_hidden.product(flat, _flat(dY, ctx.dim), is_transposed)
+                   if flat is not None and is_needed and dY is not None else None
+                   for dY, is_needed, is_transposed in zip(dYs, needs, ctx.transposed)]
         if needs_A:
-            given = [(dY, B.t()) for dY, B in zip(dYs, Bs) if dY is not None]
-            parts += _input_gradients(given, ctx.dim, ctx.name)
             parts += [_scattered(dG, ctx.dim, ctx.mine, ctx.name, ctx.ranks)
                       for dG in grads[ctx.count:] if dG is not None]
-        flat = None if whole is None else _flat(whole, ctx.dim).t()
-        dBs = [flat @ _flat(dY, ctx.dim) if flat is not None and is_needed and dY is not None
-               else None for dY, is_needed in zip(dYs, needs)]
         biased = [dY for i, dY in enumerate(dYs) if ctx.biased >> i & 1]
         dbiases = [_flat(dY).sum(0) if is_needed and dY is not None else None
                    for dY, is_needed in zip(biased, needs[ctx.count:])]
@@ -211,6 +229,7 @@ class _Gather(torch.autograd.Function):
 def _save_operands(ctx: Any, A: Tensor, B: Tensor) -> None:
     """Saves each operand of a GEMM that the gradient of the other operand needs."""
     needs_A, needs_B = ctx.needs_input_grad[1:3]
+    ctx.is_transposed = _hidden.is_transposed(B)
     ctx.save_for_backward(A if needs_B else None, B if needs_A else None)
 
 
@@ -238,7 +257,8 @@ class _Scatter(torch.autograd.Function):
         elif needs_B or needs_bias:
             whole = _gathered(dY, ctx.dim, ctx.rows, ctx.name, ctx.ranks)
         if whole is not None:
-            dB = _flat(A, ctx.dim).t() @ _flat(whole, ctx.dim) if needs_B else None
+            if needs_B:
+                dB = _hidden.product(_flat(A, ctx.dim), _flat(whole, ctx.dim), ctx.is_transposed)
             dbias = _flat(whole).sum(0) if needs_bias else None
         return None, dA, dB, dbias, None, None, None, None, None
 
@@ -259,5 +279,5 @@ class _AllReduce(torch.autograd.Function):
         A, B = ctx.saved_tensors
         _, needs_A, needs_B, needs_bias, _ = ctx.needs_input_grad
         dA = dY @ B.t() if needs_A else None
-        dB = A.flatten(0, -2).t() @ dY.flatten(0, -2) if needs_B else None
+        dB = _hidden.product(_flat(A), _flat(dY), ctx.is_transposed) if needs_B else None
         return None, dA, dB, _flat(dY).sum(0) if needs_bias else None, None

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from operator import getitem
-from typing import Any, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Iterable, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch.fx.node import map_arg
 
 from braid.torch._group import place_of
 from braid.torch._operations import why_not
-from braid.torch._rearrange import (Atom, Dims, contiguous, end_of, is_contiguous, is_part, known,
-                                    rearranged, rearrangements, source_of, take_first, value_of)
+from braid.torch._rearrange import (Atom, Atoms, Dims, contiguous, end_of, is_contiguous, is_part,
+                                    known, rearranged, rearrangements, source_of, take_first,
+                                    value_of)
 
 aten, ops = torch.ops.aten, torch.ops.braid
 _c10d = torch.ops._c10d_functional
@@ -100,8 +101,9 @@ def _erase(node: Node) -> None:
         _erase(each)
 
 
-def _wait_of(collective: Node) -> Node:
-    waits = list(collective.users)
+def _wait_of(users: Iterable[Node]) -> Node:
+    """Returns the node that waits for a collective, if it is the only one of its users."""
+    waits = list(users)
     if len(waits) != 1 or waits[0].target is not _c10d.wait_tensor.default:
         raise Refused("the collective's result is used without a wait")
     return waits[0]
@@ -142,7 +144,7 @@ def replace_gather(collective: Node) -> None:
     """Replaces a gather and the GEMMs that multiply its result. Raises Refused if it cannot."""
     arguments: Any = collective.args
     shard, ranks, group = arguments
-    wait, value, graph = _wait_of(collective), value_of(shard), collective.graph
+    wait, value, graph = _wait_of(collective.users), value_of(shard), collective.graph
     if value is None or value.dim() < 2:
         raise Refused("the gathered tensor is a vector")
     rows, *others = contiguous(value.shape)
@@ -285,10 +287,15 @@ def replace_reduction(collective: Node) -> None:
     if reduce_op != "sum" and any(gemm.bias for gemm in found.gemms):
         raise Refused("a bias is added before the results are averaged over the ranks")
     _check([operand for gemm in found.gemms for operand in gemm[:2]], reduce_op)
-    graph, wait, more = collective.graph, _wait_of(collective), [group]
+    graph, more = collective.graph, [group]
+    order: Atoms = ()
+    # A result may also be an output of the graph: activation checkpointing saves it, and a backward
+    # pass that uses it waits for it, which does nothing for a tensor that is complete.
+    wait = _wait_of([user for user in collective.users if user.op != "output"])
     if collective.target is SCATTER:
         operator, ranks = ops.sum_scatter.default, arguments[2]
-        sequences, more = _scattered_sequences(found, ranks), [reduce_op, group, ranks]
+        sequences, order = _scattered_sequences(found, ranks)
+        more = [reduce_op, group, ranks]
     elif reduce_op != "sum":
         raise Refused(f"the reduction operator is {reduce_op}")
     elif not is_contiguous(found.dims):
@@ -302,13 +309,40 @@ def replace_reduction(collective: Node) -> None:
             As = [insert(graph, aten.reshape.default,
                          (A, [sequences, -1, _fixed(A.meta["val"].shape[1])])) for A in As]
         results = insert(graph, operator, (As, Bs, bias, *more, [], []))
-        result = insert(graph, getitem, (results, 0))
-        wait.replace_all_uses_with(_reshape(graph, result, value_of(wait)))
-    _erase(wait)
+        result = _ordered(graph, insert(graph, getitem, (results, 0)), order)
+        result = _reshape(graph, result, value_of(wait))
+        wait.replace_all_uses_with(result)
+        graph.erase_node(wait)
+        collective.replace_all_uses_with(result)
+    _erase(collective)
 
 
-def _scattered_sequences(found: Sum, ranks: int) -> int:
-    """Returns the number of sequences whose rows are scattered, or raises Refused."""
+def _by_stride(atoms: Atoms) -> Atoms:
+    """Sorts atoms with distinct strides, if all are known, from the largest to the smallest."""
+    if all(isinstance(atom.stride, int) for atom in atoms):
+        return tuple(sorted(atoms, key=lambda atom: -int(atom.stride)))
+    return atoms
+
+
+def _ordered(graph: torch.fx.Graph, result: Node, order: Atoms) -> Node:
+    """Returns a contiguous tensor with the elements of `result` in the order of `order`, whose
+    strides are those in `result`. Models that scatter the second dimension often move it to the
+    front: the rows of a sequence are then apart in the reduce-scatter's result."""
+    by_stride = _by_stride(order)
+    if by_stride == order:
+        return result
+    apart = insert(graph, aten.reshape.default, (result, [atom.extent for atom in by_stride]))
+    axes = [by_stride.index(atom) for atom in order]
+    moved = insert(graph, aten.permute.default, (apart, axes))
+    copy = graph.call_function(aten.clone.default, (moved,),
+                               {"memory_format": torch.contiguous_format})
+    copy.meta["val"] = moved.meta["val"].contiguous()
+    return copy
+
+
+def _scattered_sequences(found: Sum, ranks: int) -> Tuple[int, Atoms]:
+    """Returns the number of sequences whose rows are scattered, and the order of the elements of
+    the reduce-scatter's result, or raises Refused."""
     rows, columns = found.gemms[0].A.meta["val"].shape[0], found.gemms[0].B.meta["val"].shape[1]
     first = take_first(found.dims[0], ranks)
     if first is None:
@@ -319,9 +353,10 @@ def _scattered_sequences(found: Sum, ranks: int) -> int:
     if sequences > 1:  # which are closer together in the result
         rest = [atom if atom.stride < block.stride else Atom(atom.extent, atom.stride // ranks)
                 for atom in rest]
-    if not is_contiguous((tuple(rest),)) or not known(block.stride % columns == 0):
+    order = tuple(atom for atom in rest if not known(atom.extent == 1))
+    if not is_contiguous((_by_stride(order),)) or not known(block.stride % columns == 0):
         raise Refused("the last dimension is gathered or scattered")
-    return sequences
+    return sequences, order
 
 
 def _sequences(elements: Any, block: Atom) -> int:

@@ -76,6 +76,29 @@ class Transfer(NamedTuple):
 
 ALL_REDUCE = ["reduce_scatter", "all_gather"]  # the rows must divide evenly among the ranks
 
+# The work that hides a transfer, in multiplications and additions. A link of 370 GB/s transfers a
+# byte while an H200 performs about 1,600 operations of a 16-bit GEMM. Signals, and kernels that
+# wait for GEMMs to leave a multiprocessor, take about as long again, and at least 25 us.
+_OPERATIONS_PER_BYTE = 3200
+_LEAST_OPERATIONS = 17e9
+devices = {"cuda"}  # the types of devices whose transfers run beside GEMMs
+
+
+def operations_to_hide(size: int) -> float:
+    """Returns the multiplications and additions of the GEMMs that hide a transfer by which each
+    rank receives `size` bytes."""
+    return size * _OPERATIONS_PER_BYTE + _LEAST_OPERATIONS
+
+
+def is_hidden(operators: Sequence[str], whole: Sequence[int], like: Tensor, ranks: int,
+              operations: int) -> bool:
+    """Returns True if transfers, by one operator after another, should run beside GEMMs of so many
+    multiplications and additions. whole: [rows, columns], before a scatter or after a gather."""
+    rows, columns = whole
+    received = len(operators) * (ranks - 1) * rows // ranks * columns * like.element_size()
+    return (like.device.type in devices and rows % ranks == 0 and received > 0
+            and operations >= operations_to_hide(received))
+
 
 def beside(operators: Sequence[str], A: Tensor, group_name: str, Cs: Sequence[Tensor],
            Ds: Sequence[Tensor]) -> Tuple[Tensor, List[Tensor]]:
