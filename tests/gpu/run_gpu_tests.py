@@ -296,10 +296,33 @@ def programs(suite):
                               uses_nccl=True)
         suite.add_command("pytorch graph time", [*torch_test, "--parts", "graph_time"], 2,
                           seconds=200)
+        add_frameworks(suite, python)
     backends = os.path.join(folder, "backends_test")
     if os.path.exists(backends):
         suite.add_command("conformance", [backends, "--gtest_brief=1", "--gtest_filter=*cuda*"], 2,
                           seconds=200)
+
+
+# Examples that compare a framework's layers with Braid's, and the packages that each needs.
+FRAMEWORKS = {
+    "generate.py --layers 2 --tokens 8 --rounds 1 --batch 1 16": ("transformers", "accelerate"),
+    "megatron_layer.py --rounds 1": ("megatron",),
+    "megatron_layer.py --rounds 1 --no-sequence-parallel": ("megatron",),
+    "megatron_layer.py --rounds 1 --length 1000 --batch 3 --hidden 1024 --inner 4096 --heads 16":
+        ("megatron",)}
+
+
+def add_frameworks(suite, python):
+    """Adds the examples whose packages are installed."""
+    paths = os.pathsep.join([python, os.environ.get("PYTHONPATH", "")])
+    for words, packages in FRAMEWORKS.items():
+        if all(importlib.util.find_spec(package) for package in packages):
+            script, *options = words.split()
+            path = os.path.join(ROOT, "examples", "torch", script)
+            suite.add_command(f"frameworks {words}", [
+                "env", f"PYTHONPATH={paths}", "CUDA_DEVICE_MAX_CONNECTIONS=1", sys.executable, "-m",
+                "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path, *options],
+                2, seconds=200, uses_nccl=True)
 
 
 class TuningRun:
