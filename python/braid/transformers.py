@@ -23,12 +23,13 @@ from braid.torch._operations import DTYPES
 
 try:
     from transformers.distributed import (  # type: ignore[import,unused-ignore]
-        tensor_parallel as theirs)
+        tensor_parallel as _tensor_parallel)
 except ImportError as error:
     raise ImportError("braid.transformers requires the package transformers, 5.17 or newer, which "
                       f"could not be imported: {error}", name="transformers") from error
 
 Tensor = torch.Tensor
+theirs: Any = _tensor_parallel
 
 
 def _row(x: Tensor, weight: Tensor, bias: Any, name: str) -> Tensor:
