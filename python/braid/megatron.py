@@ -33,7 +33,7 @@ Tensor = torch.Tensor
 def _is_theirs(layer: Any) -> bool:
     """Returns True if Megatron runs the layer: nothing is communicated, or it belongs to an expert,
     or weight gradients are fused with their accumulation, or activations are offloaded."""
-    return bool(layer.tp_group.size() == 1 or layer.explicit_expert_comm
+    return bool(layer.tp_group is None or layer.tp_group.size() == 1 or layer.explicit_expert_comm
                 or layer.gradient_accumulation_fusion or layer.config.cpu_offloading)
 
 
@@ -73,6 +73,9 @@ class RowParallelLinear(theirs.RowParallelLinear):  # type: ignore[misc,unused-i
 
 _LAYERS: Dict[Any, Any] = {theirs.ColumnParallelLinear: ColumnParallelLinear,
                            theirs.RowParallelLinear: RowParallelLinear}
+# Multi-latent attention compares the classes of these layers, which do not communicate, with
+# Megatron's own.
+_KEPT = ("linear_q_down_proj", "linear_kv_down_proj")
 
 
 def _with_braid(part: Any) -> Any:
@@ -80,7 +83,7 @@ def _with_braid(part: Any) -> Any:
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         return dataclasses.replace(part, **{
             field.name: _with_braid(getattr(part, field.name))
-            for field in dataclasses.fields(part) if field.init})
+            for field in dataclasses.fields(part) if field.init and field.name not in _KEPT})
     return _LAYERS.get(part, part) if isinstance(part, type) else part
 
 

@@ -58,7 +58,7 @@ def _replace(module: Any, style: str, mesh: Any) -> None:
     (function, axis), name, before = _STYLES[style], name_of(mesh), module.forward
 
     def forward(x: Tensor) -> Tensor:
-        if isinstance(x, DTensor) or x.numel() == 0 or not _runs(module, axis):
+        if isinstance(x, DTensor) or x.dim() < 2 or x.numel() == 0 or not _runs(module, axis):
             result: Tensor = before(x)
             return result
         bias = None if module.bias is None else module.bias.to_local()
@@ -87,15 +87,17 @@ def parallelize(model: Any) -> Any:
     model: a model that transformers has loaded with a tensor-parallel plan. The other layers, the
         weights and the names of the parameters do not change.
 
-    Returns the model. Does not communicate; all ranks must call it before they compile the model.
+    Returns the model. Does not communicate; all ranks must call it before they compile or wrap the
+    model.
     """
-    count = 0
+    count, plan = 0, getattr(model, "tp_plan", None) or {}
     for name, module in model.named_modules():
-        style = model.tp_plan.get(theirs.replace_layer_number_by_wildcard(name))
+        style = plan.get(theirs.replace_layer_number_by_wildcard(name))
         if style in _STYLES and isinstance(getattr(module, "weight", None), DTensor):
             count += 1
             if not hasattr(module, "braid_style"):
-                _replace(module, style, module.weight.device_mesh)
+                mesh = module.weight.device_mesh  # with FSDP2, one of its dimensions is "tp"
+                _replace(module, style, mesh["tp"] if mesh.ndim > 1 else mesh)
     if count == 0:
         raise InputError("expected a model with layers that transformers has split, loaded with "
                          "distributed_config=DistributedConfig(tp_size=...), got a "

@@ -165,6 +165,20 @@ def part_theirs(rank, ranks):
     assert not any(each.calls for each in bt.report().calls), bt.report()
 
 
+def part_alone(rank, ranks):
+    """Without a process group, and for layers that multi-latent attention compares by class."""
+    from megatron.core.tensor_parallel.layers import ColumnParallelLinear
+    dist.destroy_process_group()
+    config = TransformerConfig(num_layers=1, hidden_size=8, num_attention_heads=1,
+                               use_cpu_initialization=True)
+    layer = braid.megatron.ColumnParallelLinear(8, 4, config=config, bias=False,
+                                                init_method=torch.nn.init.ones_)
+    assert torch.equal(layer(torch.ones(2, 1, 8))[0], torch.full((2, 1, 4), 8.0))
+    parts = braid.megatron.layer_spec(multi_latent_attention=True).submodules.self_attention
+    assert parts.submodules.linear_q_down_proj is ColumnParallelLinear
+    assert parts.submodules.linear_q_up_proj is braid.megatron.ColumnParallelLinear
+
+
 def part_killed(rank, ranks):
     parallel_state.initialize_model_parallel(tensor_model_parallel_size=ranks)
     model = build(braid.megatron.layer_spec(), True)
@@ -194,6 +208,9 @@ class Ranks(unittest.TestCase):
 
     def test_theirs(self):
         self.expect("theirs", 2)
+
+    def test_alone(self):
+        self.expect("alone", 1)
 
     def test_killed(self):
         codes, said, _ = processes.run("killed", 2, 300)

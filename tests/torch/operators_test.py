@@ -2,6 +2,7 @@
 
 usage: operators_test.py FOLDER     (the folder that contains the package)
 """
+import contextlib
 import gc
 import os
 import subprocess
@@ -173,6 +174,9 @@ def part_gradients_beside(rank, ranks):
     found = {each.operator: each.calls for each in bt.report().calls if each.calls}
     assert found["reduce_scatter"] and found["all_gather"], bt.report()
     part_second_derivatives(rank, ranks)
+    from torch.utils.flop_counter import FlopCounterMode
+    with FlopCounterMode(display=False) if rank == 0 else contextlib.nullcontext():
+        part_keeps_shards(rank, ranks)  # ranks with different modes transfer alike
     part_column(rank, ranks)
     assert any(each.operator == "all_gather" for each in bt.report().calls), bt.report()
 

@@ -129,6 +129,42 @@ def part_trains(rank, ranks):
         assert losses[0] < 4.2, losses  # the models learn
 
 
+def part_autocast(rank, ranks):
+    """As in mixed-precision training, the backward pass runs without autocast."""
+    folder = os.environ["TEST_MODEL"]
+    save(folder)
+    losses, gradients = [], []
+    for model in load(folder), braid.transformers.parallelize(load(folder)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = model(prompt, labels=prompt).loss
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append([whole(each.grad) for each in model.parameters()])
+    assert abs(losses[1] - losses[0]) < 0.01 * losses[0], losses
+    for expected, got in zip(*gradients):
+        assert expected.dtype == got.dtype == torch.float32
+        assert (got - expected).abs().max() <= 0.03 * expected.abs().max(), (got, expected)
+
+
+def part_fully_sharded(rank, ranks):
+    """FSDP2 shards the parallel weights along another dimension of a mesh."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    folder = os.environ["TEST_MODEL"]
+    save(folder)
+    mesh, losses = init_device_mesh("cpu", (1, ranks), mesh_dim_names=("dp", "tp")), []
+    for change in (lambda model: model, braid.transformers.parallelize):
+        model = load(folder)
+        for layer in model.model.layers:
+            fully_shard(layer, mesh=mesh["dp"])
+        fully_shard(model, mesh=mesh["dp"])
+        bt.report(clear=True)
+        losses.append(change(model)(prompt, labels=prompt).loss)
+        losses[-1].backward()
+    assert abs(losses[1] - losses[0]) < 1e-5, losses
+    assert calls() > 0, bt.report()
+
+
 def part_refuses(rank, ranks):
     """Layers that are not split evenly run as before."""
     folder = os.environ["TEST_MODEL"]
@@ -137,6 +173,14 @@ def part_refuses(rank, ranks):
     bt.report(clear=True)
     expect_alike(model, other)
     assert calls() == 2, bt.report()  # the layers of the MLP do not divide
+    row, other_row = (each.model.layers[0].self_attn.o_proj for each in (model, other))
+    x = torch.ones(64 // ranks)  # not a matrix
+    with torch.no_grad():
+        assert torch.equal(row(x), other_row(x))
+    try:
+        braid.transformers.parallelize(torch.nn.Linear(2, 2))
+    except braid.InputError as error:
+        assert "Linear" in str(error), error
     try:
         braid.transformers.parallelize(LlamaForCausalLM(LlamaConfig(
             hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2,
@@ -179,6 +223,12 @@ class Ranks(unittest.TestCase):
 
     def test_compiles(self):
         self.expect("compiles", 2)
+
+    def test_autocast(self):
+        self.expect("autocast", 2)
+
+    def test_fully_sharded(self):
+        self.expect("fully_sharded", 2)
 
     def test_refuses(self):
         self.expect("refuses", 2)

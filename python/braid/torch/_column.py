@@ -46,6 +46,11 @@ def column_linear(x: Tensor, weight: Tensor, bias: Optional[Tensor], name: str) 
     x: [..., K], the same on all ranks. weight: [N, K] and bias: [N], this rank's rows. name: the
     name of the group. If gradients are needed, the backward pass is collective.
     """
+    device = x.device.type
+    if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
+        # As autocast does for a linear. The backward pass then multiplies what was multiplied here.
+        dtype = torch.get_autocast_dtype(device)
+        x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     if not wants_gradients([x, weight] if bias is None else [x, weight, bias]):
         return torch.nn.functional.linear(x, weight, bias)
     result: Tensor = _Column.apply(x, weight, bias, name)

@@ -44,7 +44,18 @@ def wants_gradients(tensors: Sequence[Tensor]) -> bool:
     return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
 
 
-def _is_plain(tensors: Sequence[Tensor]) -> bool:
+def _has_mode() -> bool:
+    return bool(torch._C._len_torch_dispatch_stack())
+
+
+def _is_traced() -> bool:
+    """Returns True if a mode records calls, or runs them on tensors without data."""
+    keys = torch._C._TorchDispatchModeKey
+    return any(torch._C._get_dispatch_mode(key) is not None
+               for key in (keys.PROXY, keys.FAKE, keys.FUNCTIONAL))
+
+
+def _is_plain(tensors: Sequence[Tensor], has_mode: Callable[[], bool] = _has_mode) -> bool:
     """Returns True if the kernel can be called directly, without PyTorch's dispatcher."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return False
@@ -52,7 +63,7 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
         _refuse_forward_mode(tensors)
     if tensors[0].is_meta and all(each.is_meta for each in tensors):
         return False  # the fake kernels handle meta tensors
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
+    if has_mode() or torch._C._functorch.peek_interpreter_stack():
         return False
     for each in tensors:
         if (type(each) not in _ORDINARY or each.is_neg() or each._is_zerotensor() or
@@ -62,8 +73,10 @@ def _is_plain(tensors: Sequence[Tensor]) -> bool:
 
 
 def runs_eagerly(tensors: Sequence[Tensor]) -> bool:
-    """Returns True if kernels can be called directly, and their results need no gradients."""
-    return _is_plain(tensors) and not wants_gradients(tensors)
+    """Returns True if kernels can be called directly, and their results need no gradients. Ignores
+    a user's dispatch modes, such as a counter of operations, because ranks may have different ones,
+    and must transfer alike."""
+    return _is_plain(tensors, _is_traced) and not wants_gradients(tensors)
 
 
 def is_dtensor(tensor: Any) -> bool:
