@@ -91,8 +91,8 @@ class _LayerSpec(ModuleSpec):  # type: ignore[misc,unused-ignore]
     """The specification of a layer, which can be called for one with other options."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Returns the specification for `options`, those of get_gpt_layer_local_spec(). With the
-        arguments of a layer, builds the layer, as Megatron's specifications do."""
+        """Returns the specification for `options`, those of get_gpt_layer_local_spec(). Builds the
+        layer, as Megatron's specifications do, if the arguments are those of a layer."""
         if arguments or "config" in options:
             return super().__call__(*arguments, **options)
         return _with_braid(specs.get_gpt_layer_local_spec(**options))
